@@ -93,6 +93,10 @@ lints:
 	@cargo clippy --workspace --all-targets --quiet -- -D warnings
 	@echo "==> lint: what uses what"
 	@$(BIN)/python tools/rooms.py
+	@echo "==> lint: what is public"
+	@$(BIN)/python tools/public_items.py
+	@echo "==> lint: words"
+	@$(BIN)/python tools/words.py
 	@echo "==> lint: Python"
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use drystone::array::{Source, Target};
 use drystone::format::dtype::{DType, Scalar};
 use drystone::plan::selection::Selection;
-use drystone::store::{DelayStore, MemoryStore, NoAppendStore};
 use drystone::{Container, CreateOptions, Durability, Mode, NewVariable, SchemaOp, WriterOptions};
+use drystone_store::{DelayStore, MemoryStore, NoAppendStore};
 
 /// Bytes per second of the link: 1 Gbit/s.
 const LINK: f64 = 125e6;

@@ -7,8 +7,11 @@ read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 from drystone import expr, rules
 from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
+from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.disk_use import DiskUse, VariableUse, du
+from drystone.drawing import Plotted, plot
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -26,6 +29,8 @@ from drystone.errors import (
 )
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
+from drystone.interchange.exporting import Exported, ExportedVariable, export
+from drystone.interchange.importing import Imported, ImportedVariable, import_file
 from drystone.regions import Region, Transfer
 from drystone.reports import (
     Block,
@@ -59,14 +64,20 @@ __all__ = [
     "Damage",
     "DeadlineError",
     "Description",
+    "Difference",
+    "DiskUse",
     "DrystoneError",
     "DrystoneWarning",
     "ErrorBound",
+    "Exported",
+    "ExportedVariable",
     "Files",
     "Found",
     "Fragment",
     "GcReport",
     "Group",
+    "Imported",
+    "ImportedVariable",
     "IncompleteStep",
     "InvalidArgumentError",
     "IoError",
@@ -78,6 +89,7 @@ __all__ = [
     "OutOfRangeError",
     "PermissionError",
     "Plan",
+    "Plotted",
     "PublishReport",
     "PublishedArray",
     "PublishedStatistics",
@@ -90,6 +102,7 @@ __all__ = [
     "UnsupportedError",
     "Usage",
     "Variable",
+    "VariableUse",
     "VerifyReport",
     "View",
     "Writer",
@@ -97,7 +110,12 @@ __all__ = [
     "__version__",
     "catalog",
     "create",
+    "diff",
+    "du",
+    "export",
     "expr",
+    "import_file",
     "open",
+    "plot",
     "rules",
 ]

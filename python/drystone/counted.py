@@ -1,4 +1,4 @@
-"""Numbers of things in texts for people."""
+"""Numbers of things, and of bytes, in texts for people."""
 
 
 def counted(number: int, what: str) -> str:
@@ -13,3 +13,12 @@ def counted(number: int, what: str) -> str:
 def smaller(ratio: float) -> str:
     """How many times smaller than in memory something is stored."""
     return f"{ratio:.3g} times smaller" if round(ratio, 2) != 1 else "as large as in memory"
+
+
+def size(nbytes: float) -> str:
+    """Bytes for people."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if nbytes < 1024:
+            return f"{nbytes:.0f} {unit}" if unit == "B" else f"{nbytes:.1f} {unit}"
+        nbytes /= 1024
+    return f"{nbytes:.1f} TiB"

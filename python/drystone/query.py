@@ -21,7 +21,7 @@ from drystone import expr
 from drystone.errors import InvalidArgumentError, OutOfRangeError
 
 if TYPE_CHECKING:
-    from drystone._core import BatchesHandle, QueryHandle
+    from drystone._core import QueryHandle
     from drystone.container import Container
     from drystone.variable import Variable
 
@@ -187,7 +187,9 @@ class Query:
         paths = [_path(name) for name in names]
         if not paths:
             raise InvalidArgumentError("values takes the names of variables")
-        values = self._all(paths)[1]
+        count, columns, report = self._handle.values(paths)
+        self._take(report)
+        values = [_array(data, (dtype, inner), count) for data, dtype, inner in columns]
         return values[0] if len(values) == 1 else tuple(values)
 
     def mask(self) -> npt.NDArray[np.bool_]:
@@ -221,26 +223,13 @@ class Query:
             self._take(handle.report())
             count, coords, values, written = found
             columns = [_array(data, element, count) for data, element in zip(values, elements, strict=True)]
-            masks = [None if mask is None else np.frombuffer(mask, np.bool_) for mask in written]
+            masks = [None if mask is None else mask.view(np.bool_) for mask in written]
             yield Batch(
                 self._cells(coords, count),
                 dict(zip(names, columns, strict=True)),
                 dict(zip(names, masks, strict=True)),
             )
         self._take(handle.report())
-
-    def _all(self, names: list[str]) -> tuple[npt.NDArray[np.int64], list[npt.NDArray[Any]]]:
-        handle: BatchesHandle = self._handle.batches(names)
-        elements = handle.elements()
-        coords: list[npt.NDArray[np.int64]] = [np.empty((0, self._ndim), np.int64)]
-        values = [[np.empty((0, *inner), dtype)] for dtype, inner in elements]
-        while (found := handle.next(1 << 20)) is not None:
-            count, cells, columns, _ = found
-            coords.append(self._cells(cells, count))
-            for own, data, element in zip(values, columns, elements, strict=True):
-                own.append(_array(data, element, count))
-        self._take(handle.report())
-        return np.concatenate(coords), [np.concatenate(own) for own in values]
 
     @property
     def _ndim(self) -> int:
@@ -249,8 +238,8 @@ class Query:
     def _inner_shape(self) -> list[int]:
         return self._handle.extents()[int(self._handle.has_steps) :]
 
-    def _cells(self, coords: bytes, count: int) -> npt.NDArray[np.int64]:
-        return np.frombuffer(coords, np.int64).reshape(count, self._ndim)
+    def _cells(self, coords: npt.NDArray[np.int64], count: int) -> npt.NDArray[np.int64]:
+        return coords.reshape(count, self._ndim)
 
     def _stored(self) -> list[str]:
         return self._handle.names
@@ -291,9 +280,11 @@ def _path(name: str | Variable) -> str:
     return name.name if name.member is None else f"{name.name}.{name.member}"
 
 
-def _array(data: bytes, element: tuple[np.dtype[Any], Sequence[int]], count: int) -> npt.NDArray[Any]:
+def _array(
+    data: npt.NDArray[np.uint8], element: tuple[np.dtype[Any], Sequence[int]], count: int
+) -> npt.NDArray[Any]:
     dtype, inner = element
-    return np.frombuffer(data, dtype).reshape(count, *inner)
+    return data.view(dtype).reshape(count, *inner)
 
 
 def _said(item: Any) -> dict[str, Any]:

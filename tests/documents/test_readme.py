@@ -9,6 +9,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
+import xarray as xr
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +48,20 @@ def run42(tmp_path, monkeypatch):
             for t in range(11):
                 with w.step():
                     w.put("temperature", np.full((4, 40, 50), 280 + t, "f4"), offset=(0, 0, 0))
+
+
+def test_files_go_in_and_out_as_the_page_shows(tmp_path, monkeypatch, capsys):
+    for package in ("h5py", "netCDF4", "matplotlib"):
+        pytest.importorskip(package)
+    monkeypatch.chdir(tmp_path)
+    topo = xr.DataArray(np.zeros((60, 80), "f4"), dims=("lat", "lon"))
+    topo.to_dataset(name="topo").to_netcdf("island.nc", engine="netcdf4")
+    names = {}
+    for block in blocks("docs/guide/import.md", "python"):
+        exec(compile(block, "import.md", "exec"), names)
+    assert names["differences"] == []
+    assert names["copied"].lost == []
+    assert {"island.dry", "topo.png", "profile.csv", "island.h5"} <= {one.name for one in tmp_path.iterdir()}
 
 
 @pytest.mark.usefixtures("run42")

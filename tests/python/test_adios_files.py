@@ -9,7 +9,7 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
-from drystone.commands.formats import Array, Contents, apart
+from drystone.interchange.formats import Array, Contents, apart
 
 adios2 = pytest.importorskip("adios2")
 

@@ -1,6 +1,6 @@
 """bfloat16 on its way into files and back: HDF5 has it, netCDF and .npy have not, and say so."""
 
-import argparse
+import warnings
 from ctypes import CDLL, c_int64
 from pathlib import Path
 
@@ -9,18 +9,20 @@ import h5py
 import netCDF4
 import numpy as np
 import pytest
-from drystone.commands import comparing, exporting, importing
-from drystone.commands.formats.bfloat16 import in_hdf5
+from drystone.interchange.formats.bfloat16 import in_hdf5
 from same_bits import commits_by_itself, same
 
 bfloat16 = pytest.importorskip("ml_dtypes").bfloat16
 SPECIAL = [0.0, -0.0, np.inf, -np.inf, np.nan, 1 / 3, 1e-40, 3.3e38]
 
 
-def run(module, *words):
-    parser = argparse.ArgumentParser()
-    module.arguments(parser)
-    return module.run(parser.parse_args([str(word) for word in words]))
+def losing(call, *arguments, **named):
+    """What a call could not take over, which it warns of."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        lost = call(*arguments, **named).lost
+    assert [str(one.message) for one in told] == [f"not taken over: {what}" for what in lost]
+    return lost
 
 
 @pytest.fixture
@@ -50,8 +52,7 @@ def stored(path):
 
 
 def test_hdf5_holds_them_as_floats_that_h5py_reads_and_import_takes_back(stored, path, tmp_path):
-    out = run(exporting, path, tmp_path / "out.h5")
-    assert out.notes == []
+    assert dry.export(path, tmp_path / "out.h5").lost == []
     with h5py.File(tmp_path / "out.h5") as f:
         for name, values in stored.items():
             assert f[name].dtype == np.float32
@@ -59,8 +60,8 @@ def test_hdf5_holds_them_as_floats_that_h5py_reads_and_import_takes_back(stored,
             np.testing.assert_array_equal(f[name][...], values.astype("f4"))
         assert f["cut"].chunks == (7, 40)
         assert f["cut"].dims[0].label == "y"
-    run(importing, tmp_path / "out.h5", tmp_path / "back.dry", "--steps", "step")
-    assert run(comparing, path, tmp_path / "back.dry").code == 0
+    dry.import_file(tmp_path / "out.h5", tmp_path / "back.dry", steps="step")
+    assert dry.diff(path, tmp_path / "back.dry") == []
     with dry.open(tmp_path / "back.dry") as c:
         for name, values in stored.items():
             same(c[name][...], values)
@@ -87,7 +88,7 @@ def test_other_short_floats_stay_what_they_are(path, tmp_path, fields):
     with h5py.File(tmp_path / "in.h5", "w") as f:
         made = h5py.h5d.create(f.id, b"short", kind, h5py.h5s.create_simple((3,)))
         made.write(h5py.h5s.ALL, h5py.h5s.ALL, values)
-    run(importing, tmp_path / "in.h5", path)
+    dry.import_file(tmp_path / "in.h5", path)
     with dry.open(path) as c:
         assert c["short"].dtype in (np.float32, np.float64)
         np.testing.assert_array_equal(c["short"][...], values)
@@ -100,7 +101,7 @@ def test_those_of_other_machines_are_turned_round(path, tmp_path):
     with h5py.File(tmp_path / "in.h5", "w") as f:
         made = h5py.h5d.create(f.id, b"v", kind, h5py.h5s.create_simple(values.shape))
         made.write(h5py.h5s.ALL, h5py.h5s.ALL, values, in_hdf5())
-    run(importing, tmp_path / "in.h5", path)
+    dry.import_file(tmp_path / "in.h5", path)
     with dry.open(path) as c:
         same(c["v"][...], values)
 
@@ -111,23 +112,22 @@ def test_records_widen_them_and_say_so(path, tmp_path):
     )
     with dry.create(path) as c:
         c.create_variable("p", pairs.dtype, (2,))[...] = pairs
-    out = run(exporting, path, tmp_path / "out.h5")
-    assert len(out.notes) == 1
-    assert "bfloat16 of x, v" in out.notes[0]
+    (lost,) = losing(dry.export, path, tmp_path / "out.h5")
+    assert "bfloat16 of x, v" in lost
     with h5py.File(tmp_path / "out.h5") as f:
         for name in pairs.dtype.names:
             np.testing.assert_array_equal(f["p"][name], pairs[name].astype(f["p"].dtype[name].base))
 
 
 def test_netcdf_has_them_as_float32_and_npy_as_bytes_of_which_both_say_so(stored, path, tmp_path):
-    out = run(exporting, path, tmp_path / "out.nc")
-    assert len(out.notes) == len(stored)
-    assert all("bfloat16 (the values are kept as float32)" in note for note in out.notes)
+    lost = losing(dry.export, path, tmp_path / "out.nc")
+    assert len(lost) == len(stored)
+    assert all("bfloat16 (the values are kept as float32)" in what for what in lost)
     with netCDF4.Dataset(tmp_path / "out.nc") as f:
         f.set_auto_maskandscale(False)
         for name, values in stored.items():
             same(np.asarray(f[name][...]), values.astype("f4"))
         assert f["never"]._FillValue == np.float32(1.5)
-    out = run(exporting, path, tmp_path / "out.npy", "special")
-    assert "special: its type bfloat16" in out.notes[0]
+    (lost,) = losing(dry.export, path, tmp_path / "out.npy", "special")
+    assert "special: its type bfloat16" in lost
     same(np.load(tmp_path / "out.npy").view(bfloat16), stored["special"])

@@ -223,8 +223,8 @@ def test_whole_numbers_are_compared_as_such_within_tolerances(tmp_path):
             c.create_variable("i", "i8", (2,))[...] = np.array([-(2**63) + by, 2**53 + by])
     assert as_json("diff", *paths, "--atol", "0.5", code=1)["differences"]
     drystone("diff", *paths, "--atol", "1")
-    assert "no tolerance" in drystone("diff", *paths, "--atol", "-1", code=2)
-    assert "no tolerance" in drystone("diff", *paths, "--rtol", "nan", code=2)
+    assert "a number of at least 0" in drystone("diff", *paths, "--atol", "-1", code=2)
+    assert "a number of at least 0" in drystone("diff", *paths, "--rtol", "nan", code=2)
 
 
 def test_what_is_named_by_mistake_is_told(tmp_path, path):
@@ -701,16 +701,20 @@ def test_du_says_what_the_index_says(run):
         (["import"], 2, "required"),
         (["import", __file__, "x.dry"], 2, "no format that is known"),
         (["export", "nothing.dry", "x.h5"], 3, "nothing"),
-        (["export", "RUN", "x.what"], 2, "--format is one of"),
+        (["export", "RUN", "x.what"], 2, "format is one of"),
         (["export", "RUN", "x.npy"], 2, "takes one variable; name it"),
         (["export", "RUN", "x.npy", "U"], 3, "U"),
-        (["export", "RUN", "x.npy", "T", "--select", "[1, x]"], 2, "x is no integer"),
+        (
+            ["export", "RUN", "x.npy", "T", "--select", "[1, x]"],
+            2,
+            "expected a number, ':' or '...' at character 5",
+        ),
         (["export", "RUN", "x.npy", "T", "--select", "[9]"], 2, "out of bounds"),
         (["plot", "RUN", "T"], 2, "one or two axes"),
         (["plot", "RUN", "names"], 2, "is not drawn"),
         (["plot", "RUN", "T", "[0]", "--colours", "nope"], 2, "no colour map"),
-        (["plot", "RUN", "T", "[0]", "--range", "nan", "nan"], 2, "not nan nan"),
-        (["plot", "RUN", "T", "[0]", "--range", "0", "inf"], 2, "both finite"),
+        (["plot", "RUN", "T", "[0]", "--range", "nan", "nan"], 2, "a finite number is expected"),
+        (["plot", "RUN", "T", "[0]", "--range", "0", "inf"], 2, "a finite number is expected"),
         (["plot", "RUN", "T", "[0]", "--range", "5", "1"], 2, "the lower one first"),
         (["plot", "RUN", "T", "[0]", "--range", "1", "1"], 2, "the lower one first"),
         (["diff", "RUN", "RUN", "--at", "1", "99"], 3, "99"),
@@ -733,9 +737,9 @@ def test_names_that_are_no_unicode_are_told(run, tmp_path, monkeypatch, argument
     monkeypatch.chdir(tmp_path)
     np.save(tmp_path / "\udcff.npy", np.arange(3))
     said = drystone(*[run if a == "RUN" else a for a in arguments], code=2)
-    assert said.startswith("drystone: '")
-    assert r"\udcff" in said
-    assert said.endswith("is not valid UTF-8, as names have to be\n")
+    assert said.startswith("drystone: ")
+    assert said.count("\n") == 1
+    assert "UTF-8" in said
     assert not (tmp_path / "x.dry").exists()
 
 
@@ -785,7 +789,7 @@ def test_hdf5_fills_chunks_only_where_they_reach_beyond_the_edge(path, tmp_path)
 
 @pytest.mark.parametrize("shape", [(), (11,), (3, 4, 5)])
 def test_lines_of_csv_are_cells_in_order_whatever_is_written_together(path, tmp_path, monkeypatch, shape):
-    monkeypatch.setattr("drystone.commands.exports.single._LINES", 7)
+    monkeypatch.setattr("drystone.interchange.exports.single._LINES", 7)
     values = np.zeros(shape, [("x", "f8"), ("n", [("i", "i4"), ("s", "S2")])])
     values["x"] = np.random.default_rng(3).random(shape)
     values["n"]["i"] = np.arange(values.size).reshape(shape)
@@ -811,7 +815,7 @@ def test_an_export_that_fails_leaves_what_was_there(run, tmp_path, monkeypatch):
     def fails(*_, **__):
         raise OSError("the device is full")
 
-    monkeypatch.setattr("drystone.commands.exports.cells.fill", fails)
+    monkeypatch.setattr("drystone.interchange.exports.cells.fill", fails)
     said = drystone("export", str(run), str(out), "--overwrite", code=6)
     assert "the device is full" in said
     assert out.read_text() == "what was there"

@@ -5,8 +5,8 @@ import drystone as dry
 import numpy as np
 import pytest
 from drystone import commands
-from drystone.commands import formats
-from drystone.commands.formats import chunks, hdf5, netcdf, npy
+from drystone.interchange import formats
+from drystone.interchange.formats import chunks, hdf5, netcdf, npy
 
 h5py = pytest.importorskip("h5py")
 SHAPE, CHUNKS = (13, 21, 34), (4, 8, 16)
@@ -14,7 +14,7 @@ SHAPE, CHUNKS = (13, 21, 34), (4, 8, 16)
 
 @pytest.fixture(autouse=True)
 def nothing_is_small(monkeypatch):
-    monkeypatch.setattr("drystone.commands.formats.SMALL", -1)
+    monkeypatch.setattr("drystone.interchange.formats.SMALL", -1)
 
 
 def values(dtype):
@@ -145,7 +145,7 @@ def test_netcdf_is_decoded_the_same_way(tmp_path):
      ([("x", "f4"), ("y", "i8")], (40, 3), (8, 3))],
 )  # fmt: skip
 def test_npy_is_written_in_place_whatever_the_pieces(tmp_path, monkeypatch, dtype, shape, cut):
-    monkeypatch.setattr("drystone.commands.exports.cells.MOST", 1000)
+    monkeypatch.setattr("drystone.interchange.exports.cells.MOST", 1000)
     array = np.random.default_rng(5).integers(0, 256, (*shape, np.dtype(dtype).itemsize), "u1")
     array = np.array(True) if dtype == "?" else array.view(dtype).reshape(shape)
     if np.dtype(dtype).kind in "fc":
@@ -245,8 +245,8 @@ def test_variables_named_like_other_dimensions_are_not_taken_for_these(tmp_path)
      ("u1", (), "C", True), ("f4", (0, 3), "C", True), ([("x", "f4"), ("y", "i8")], (40, 3), "C", True)],
 )  # fmt: skip
 def test_npy_is_put_from_where_it_lies_whatever_the_boxes(tmp_path, monkeypatch, dtype, shape, order, lies):
-    monkeypatch.setattr("drystone.commands.importing._MOST", 1000)
-    monkeypatch.setattr("drystone.commands.importing._MOST_LYING", 5000)
+    monkeypatch.setattr("drystone.interchange.importing._MOST", 1000)
+    monkeypatch.setattr("drystone.interchange.importing._MOST_LYING", 5000)
     array = np.random.default_rng(5).integers(0, 100, shape).astype(dtype, order)
     np.save(tmp_path / "a.npy", array)
     with npy.opened(tmp_path / "a.npy") as contents:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from itertools import pairwise
 from pathlib import Path
 
@@ -110,3 +111,25 @@ def test_large_arrays_that_reading_makes_begin_at_a_line_and_hold_rows_of_whole_
             assert found.flags.c_contiguous
             assert found.flags.writeable
             assert found.tobytes() == np.ascontiguousarray(values[key]).tobytes()
+
+
+def test_the_plan_says_how_threads_carry_it_out(path, monkeypatch):
+    """The executor chose threads, groups and mode by itself, and the printed plan was not what happened."""
+    with dry.create(path) as c:
+        c.create_variable("T", "f4", (64, 1024, 1024), chunks=(1, 1024, 1024))
+        c.create_variable("z", "f4", (8, 64, 64), chunks=(1, 64, 64), transform="zstd:1")
+        with c.writer(rank=0, nranks=1) as w:
+            w.put("T", np.zeros((64, 1024, 1024), "f4"))
+            w.put("z", np.zeros((8, 64, 64), "f4"))
+    with dry.open(path) as c:
+        few, many = str(c["T"].explain[0, :8]), str(c["T"].explain[...])
+        small = str(c["z"].explain[...])
+        assert "\n1 thread, 1 group of requests, raw cells by requests\n" in few
+        assert "\n1 thread, 1 group of requests, " in small
+        said = re.search(
+            r"\n(\d+) threads?, (\d+) groups of requests, raw cells (by requests|from mappings)\n", many
+        )
+        assert said
+        assert int(said[1]) <= 8
+        assert int(said[2]) >= 64
+        assert str(c["T"].explain[...]) == many, "explaining is no read"

@@ -6,8 +6,8 @@ import drystone as dry
 import numpy as np
 import pytest
 from command_line import drystone
-from drystone.commands import formats
-from drystone.commands.exports import placed
+from drystone.interchange import formats
+from drystone.interchange.exports import placed
 
 h5py = pytest.importorskip("h5py")
 netCDF4 = pytest.importorskip("netCDF4")

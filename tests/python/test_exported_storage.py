@@ -74,7 +74,7 @@ def test_chunks_by_variable_need_no_compression(filled, tmp_path, suffix):
         (["a.h5", "--chunks", "1,2,3,4"], "as many"),
         (["a.nc", "--chunks", "u=8"], 'names "u", which is not exported'),
         (["a.npy", "m", "--compression", "3"], "are for .h5 and .nc"),
-        (["a.h5", "--compression", "11"], "invalid choice"),
+        (["a.h5", "--compression", "11"], "'11'"),
     ],
 )
 def test_what_fits_nothing_is_refused_before_a_file_is_made(filled, tmp_path, words, why):

@@ -135,10 +135,10 @@ def test_a_failed_import_leaves_what_was_there_before(tmp_path, path, broken):
 
 
 def test_a_failed_import_leaves_what_others_wrote_meanwhile(tmp_path, path, broken, monkeypatch):
-    from drystone.commands import importing
+    from drystone.interchange import importing
 
     def copy(c, *others):
-        copied(c, *others[:-1], None)
+        copied(c, *others)
         with dry.open(path, "r+") as other:
             other.create_variable("other", "f8", (4,))[...] = 5
         raise MemoryError

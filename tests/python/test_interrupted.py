@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from command_line import drystone
 from drystone import copying
-from drystone.commands import importing
-from drystone.commands.exports import cells, placed
+from drystone.interchange import importing
+from drystone.interchange.exports import cells, placed
 
 
 @pytest.fixture(autouse=True)
@@ -48,9 +48,9 @@ def interrupts(monkeypatch, module, name, *, dropped):
 
 @pytest.fixture
 def source(tmp_path, monkeypatch):
-    monkeypatch.setattr("drystone.commands.importing._MOST_LYING", 1000)
-    monkeypatch.setattr("drystone.commands.exports.cells.MOST", 1000)
-    monkeypatch.setattr("drystone.commands.exports.cells._has_lists", lambda _: True)  # in one thread
+    monkeypatch.setattr("drystone.interchange.importing._MOST_LYING", 1000)
+    monkeypatch.setattr("drystone.interchange.exports.cells.MOST", 1000)
+    monkeypatch.setattr("drystone.interchange.exports.cells._has_lists", lambda _: True)  # in one thread
     np.save(tmp_path / "a.npy", np.arange(5000.0))
     return tmp_path / "a.npy"
 

@@ -341,9 +341,7 @@ def test_a_limit_reads_little(banded):
         table = c.table(columns=["q"])
         rows = next(table.arrays(10))[0]
         assert rows == 10
-        assert (
-            table.report.bytes <= 2**18 * 8 * 1.01
-        )  # as many cells as a query gathers at a time, and no more
+        assert table.report.bytes <= 2**16 * 8 * 1.01  # as many cells as a query looks at first, and no more
 
 
 def test_pandas_and_dask_take_the_doors(path):

@@ -4,8 +4,8 @@ import drystone as dry
 import numpy as np
 import pytest
 from drystone import commands
-from drystone.commands.formats import chunks
-from drystone.commands.formats import zarr as imported
+from drystone.interchange.formats import chunks
+from drystone.interchange.formats import zarr as imported
 
 zarr = pytest.importorskip("zarr")
 numcodecs = pytest.importorskip("numcodecs")

@@ -7,11 +7,8 @@ process of its own, over what it had before.
 
 from __future__ import annotations
 
-import argparse
-import io
 import shutil
 from collections.abc import Callable
-from contextlib import redirect_stderr
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -109,14 +106,8 @@ def _formats() -> dict[str, Halves]:
 
 
 def _command(*words: str) -> None:
-    """A command of ours, in this process; its words go nowhere."""
-    from drystone.commands import exporting, importing
-
-    module: Any = importing if words[0] == "import" else exporting
-    parser = argparse.ArgumentParser()
-    module.arguments(parser)
-    with redirect_stderr(io.StringIO()):
-        module.run(parser.parse_args(words[1:]))
+    """An import or an export of ours."""
+    (dry.import_file if words[0] == "import" else dry.export)(*words[1:])
 
 
 def _ours(path: Path, array: Array) -> None:
@@ -228,8 +219,6 @@ def _compare(found: Array, array: Array) -> None:
 
 
 def _peak(words: list[str]) -> int:
-    from drystone.commands import exporting, importing  # noqa: F401
-
     for module in ("h5py", "netCDF4", "zarr"):
         try:
             __import__(module)

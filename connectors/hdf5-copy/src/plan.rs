@@ -8,7 +8,7 @@ use crate::{Failure, Result};
 
 /// Kinds of objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum ObjectKind {
     /// With links.
     Group,
     /// With values.
@@ -20,7 +20,7 @@ pub(crate) enum Kind {
 /// An object, under the first path that leads to it.
 pub(crate) struct Object {
     pub(crate) path: String,
-    pub(crate) kind: Kind,
+    pub(crate) kind: ObjectKind,
     /// Of a group.
     pub(crate) links: Vec<Link>,
 }
@@ -56,7 +56,7 @@ impl Plan {
         let mut plan = Plan { objects: Vec::new(), numbers: BTreeMap::new() };
         let root = open(hdf5, file, "/")?;
         plan.numbers.insert(hdf5.info(root.hid)?.token, 0);
-        plan.objects.push(Object { path: "/".into(), kind: Kind::Group, links: Vec::new() });
+        plan.objects.push(Object { path: "/".into(), kind: ObjectKind::Group, links: Vec::new() });
         let mut waiting = VecDeque::from([0]);
         while let Some(number) = waiting.pop_front() {
             let path = plan.objects[number].path.clone();
@@ -72,9 +72,9 @@ impl Plan {
                         let at = *plan.numbers.entry(info.token).or_insert(next);
                         if at == next {
                             let kind = match info.kind {
-                                0 => Kind::Group,
-                                1 => Kind::Dataset,
-                                2 => Kind::Type,
+                                0 => ObjectKind::Group,
+                                1 => ObjectKind::Dataset,
+                                2 => ObjectKind::Type,
                                 other => {
                                     return Err(Failure(format!(
                                         "{below} is an object of unknown kind {other}"
@@ -82,7 +82,7 @@ impl Plan {
                                 }
                             };
                             plan.objects.push(Object { path: below, kind, links: Vec::new() });
-                            if kind == Kind::Group {
+                            if kind == ObjectKind::Group {
                                 waiting.push_back(next);
                             }
                         }
@@ -112,22 +112,27 @@ pub(crate) fn open<'h>(hdf5: &'h Hdf5, at: Hid, path: &str) -> Result<crate::api
 }
 
 /// A link as it is found.
-struct Found {
+struct FoundLink {
     name: String,
     kind: c_int,
     encoding: c_int,
     size: u64,
 }
 
-fn links_of(hdf5: &Hdf5, group: Hid, path: &str) -> Result<Vec<Found>> {
+fn links_of(hdf5: &Hdf5, group: Hid, path: &str) -> Result<Vec<FoundLink>> {
     unsafe extern "C" fn note(_: Hid, name: *const c_char, info: *const LinkInfo, out: *mut c_void) -> c_int {
         // SAFETY: the library's name and struct, and the vector that is given below.
-        let (name, info, out) = unsafe { (CStr::from_ptr(name), &*info, &mut *out.cast::<Vec<Found>>()) };
+        let (name, info, out) = unsafe { (CStr::from_ptr(name), &*info, &mut *out.cast::<Vec<FoundLink>>()) };
         let Ok(name) = name.to_str() else { return -1 };
-        out.push(Found { name: name.into(), kind: info.kind, encoding: info.encoding, size: info.value[0] });
+        out.push(FoundLink {
+            name: name.into(),
+            kind: info.kind,
+            encoding: info.encoding,
+            size: info.value[0],
+        });
         0
     }
-    let mut found: Vec<Found> = Vec::new();
+    let mut found: Vec<FoundLink> = Vec::new();
     let out = (&raw mut found).cast();
     // SAFETY: the callback has the library's signature and is done when the call returns.
     unsafe {
@@ -143,7 +148,7 @@ fn links_of(hdf5: &Hdf5, group: Hid, path: &str) -> Result<Vec<Found>> {
     Ok(found)
 }
 
-fn value(hdf5: &Hdf5, group: Hid, link: &Found, path: &str) -> Result<Vec<u8>> {
+fn value(hdf5: &Hdf5, group: Hid, link: &FoundLink, path: &str) -> Result<Vec<u8>> {
     let unreadable = || format!("where the link {path} leads cannot be read");
     let size = usize::try_from(link.size)
         .ok()

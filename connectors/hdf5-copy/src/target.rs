@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_int};
 use crate::api::{DEFAULT, Hdf5, Hid, Id, TRUNCATE, Token, done, text};
 use crate::attributes::{self, Types, kind_in_target, names};
 use crate::blocks;
-use crate::plan::{Kind, Plan, To, open};
+use crate::plan::{ObjectKind, Plan, To, open};
 use crate::references::References;
 use crate::{Copied, Failure, Result};
 
@@ -27,9 +27,9 @@ pub(crate) fn write(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Resul
         let dangling = making.values()?;
         let count = |kind| plan.objects.iter().filter(|object| object.kind == kind).count() as u64;
         Copied {
-            groups: count(Kind::Group),
-            datasets: count(Kind::Dataset),
-            types: count(Kind::Type),
+            groups: count(ObjectKind::Group),
+            datasets: count(ObjectKind::Dataset),
+            types: count(ObjectKind::Type),
             dangling,
         }
     };
@@ -53,7 +53,7 @@ struct Making<'a> {
 impl<'a> Making<'a> {
     /// Commits the types, which datasets and attributes are made with; links to them follow.
     fn types(&mut self) -> Result<()> {
-        for object in self.plan.objects.iter().filter(|object| object.kind == Kind::Type) {
+        for object in self.plan.objects.iter().filter(|object| object.kind == ObjectKind::Type) {
             let from = open(self.hdf5, self.source, &object.path)?;
             let failed = || format!("the type {} cannot be made", object.path);
             // SAFETY: plain calls with ids of this library.
@@ -73,7 +73,7 @@ impl<'a> Making<'a> {
         made[0] = true;
         self.attributes(0, false)?;
         for (number, object) in self.plan.objects.iter().enumerate() {
-            if object.kind != Kind::Group {
+            if object.kind != ObjectKind::Group {
                 continue;
             }
             let group = open(self.hdf5, self.target, &object.path)?;
@@ -148,17 +148,17 @@ impl<'a> Making<'a> {
         // SAFETY: the name ends with NUL; plain calls with ids of this library.
         unsafe {
             match object.kind {
-                Kind::Group => {
+                ObjectKind::Group => {
                     let how = self.hdf5.id((self.hdf5.H5Gget_create_plist)(from.hid), failed)?;
                     let made = (self.hdf5.H5Gcreate2)(group, name.as_ptr(), naming, how.hid, DEFAULT);
                     self.hdf5.id(made, failed)?;
                 }
-                Kind::Type => {
+                ObjectKind::Type => {
                     let token = self.hdf5.info(from.hid)?.token;
                     let copy = self.types.get(&token).ok_or_else(|| Failure(failed()))?;
                     done((self.hdf5.H5Olink)(copy.hid, group, name.as_ptr(), naming, DEFAULT), failed)?;
                 }
-                Kind::Dataset => {
+                ObjectKind::Dataset => {
                     let stored = blocks::Stored::of(self.hdf5, from, &object.path)?;
                     let kind = kind_in_target(self.hdf5, stored.kind.hid, &self.types)?;
                     let made = (self.hdf5.H5Dcreate2)(
@@ -200,9 +200,9 @@ impl<'a> Making<'a> {
         // SAFETY: names end with NUL; values are as the library laid them down; plain calls with ids of this library.
         unsafe {
             let list = match object.kind {
-                Kind::Group => (hdf5.H5Gget_create_plist)(from.hid),
-                Kind::Dataset => (hdf5.H5Dget_create_plist)(from.hid),
-                Kind::Type => (hdf5.H5Tget_create_plist)(from.hid),
+                ObjectKind::Group => (hdf5.H5Gget_create_plist)(from.hid),
+                ObjectKind::Dataset => (hdf5.H5Dget_create_plist)(from.hid),
+                ObjectKind::Type => (hdf5.H5Tget_create_plist)(from.hid),
             };
             let list = hdf5.id(list, silent)?;
             for name in names(hdf5, from.hid, list.hid, path)? {
@@ -243,7 +243,7 @@ impl<'a> Making<'a> {
         let mut references = self.references();
         for (number, object) in self.plan.objects.iter().enumerate() {
             references.dangling += self.attributes(number, true)?;
-            if object.kind != Kind::Dataset {
+            if object.kind != ObjectKind::Dataset {
                 continue;
             }
             let path = &object.path;

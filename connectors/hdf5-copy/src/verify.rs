@@ -5,7 +5,7 @@ use std::ffi::{CStr, c_char};
 use crate::api::{Hdf5, Hid, READ_ONLY, Token};
 use crate::attributes::{self, names};
 use crate::blocks;
-use crate::plan::{Kind, Plan, To, open};
+use crate::plan::{ObjectKind, Plan, To, open};
 use crate::shape::{List, Reference, Shape};
 use crate::{Failure, Result};
 
@@ -53,16 +53,16 @@ struct Comparing<'a> {
 }
 
 impl Comparing<'_> {
-    fn object(&self, source: Hid, target: Hid, path: &str, kind: Kind) -> Result<()> {
+    fn object(&self, source: Hid, target: Hid, path: &str, kind: ObjectKind) -> Result<()> {
         let hdf5 = self.hdf5;
         let (a, b) = (open(hdf5, source, path)?, open(hdf5, target, path)?);
         let silent = || format!("{path} does not say how it was made");
         // SAFETY: plain calls with ids of this library.
         let lists = unsafe {
             let list = match kind {
-                Kind::Group => hdf5.H5Gget_create_plist,
-                Kind::Dataset => hdf5.H5Dget_create_plist,
-                Kind::Type => hdf5.H5Tget_create_plist,
+                ObjectKind::Group => hdf5.H5Gget_create_plist,
+                ObjectKind::Dataset => hdf5.H5Dget_create_plist,
+                ObjectKind::Type => hdf5.H5Tget_create_plist,
             };
             (hdf5.id(list(a.hid), silent)?, hdf5.id(list(b.hid), silent)?)
         };
@@ -82,7 +82,7 @@ impl Comparing<'_> {
                 return Err(differs(&format!("the attribute {name:?} of {path}")));
             }
         }
-        if kind == Kind::Dataset {
+        if kind == ObjectKind::Dataset {
             let x = blocks::Stored::of(hdf5, a, path)?;
             let y = blocks::Stored::of(hdf5, b, path)?;
             if x.shape != y.shape || x.has_values != y.has_values {

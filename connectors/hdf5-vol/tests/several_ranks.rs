@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 
-use drystone::format::keys;
+use drystone_format::keys;
 use drystone_hdf5_vol::file::config::Config;
 use drystone_hdf5_vol::file::opening::Opening;
 use drystone_hdf5_vol::library::abi::access::{RDWR, TRUNC};

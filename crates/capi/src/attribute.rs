@@ -28,14 +28,14 @@ pub(crate) struct dry_attribute_info {
 versioned!(dry_attribute_info, 88);
 
 /// An attribute as C gets it.
-enum Given {
+enum CValue {
     Text(String),
     Texts(Vec<String>),
     Array(TypedArray),
 }
 
-fn plain(scalar: Scalar, shape: Vec<u64>, data: Vec<u8>) -> Given {
-    Given::Array(TypedArray { dtype: DType::Scalar(scalar), shape, data })
+fn plain(scalar: Scalar, shape: Vec<u64>, data: Vec<u8>) -> CValue {
+    CValue::Array(TypedArray { dtype: DType::Scalar(scalar), shape, data })
 }
 
 fn integer(i: i128) -> Option<(Scalar, [u8; 8])> {
@@ -43,14 +43,14 @@ fn integer(i: i128) -> Option<(Scalar, [u8; 8])> {
     signed.or_else(|_| u64::try_from(i).map(|u| (Scalar::U64, u.to_ne_bytes()))).ok()
 }
 
-fn given(name: &str, value: &Value) -> Result<Given> {
+fn given(name: &str, value: &Value) -> Result<CValue> {
     let no_array = || {
         Failure::unsupported(format!(
             "the attribute \"{name}\" is neither a text, nor a number, nor an array or list of one kind of them"
         ))
     };
     Ok(match value {
-        Value::Text(text) => Given::Text(text.clone()),
+        Value::Text(text) => CValue::Text(text.clone()),
         Value::Bool(b) => plain(Scalar::Bool, Vec::new(), vec![u8::from(*b)]),
         Value::Float(x) => plain(Scalar::F64, Vec::new(), x.to_ne_bytes().to_vec()),
         Value::Int(i) => {
@@ -60,7 +60,7 @@ fn given(name: &str, value: &Value) -> Result<Given> {
         Value::Array(array)
             if matches!(array.dtype, DType::Scalar(_) | DType::Bytes(_) | DType::Unicode(_)) =>
         {
-            Given::Array(array.clone())
+            CValue::Array(array.clone())
         }
         Value::List(items) => of_list(items).ok_or_else(no_array)?,
         _ => return Err(no_array()),
@@ -68,11 +68,11 @@ fn given(name: &str, value: &Value) -> Result<Given> {
 }
 
 /// A list whose items are all texts, all integers of 64 bits, or all numbers.
-fn of_list(items: &[Value]) -> Option<Given> {
+fn of_list(items: &[Value]) -> Option<CValue> {
     let shape = vec![items.len() as u64];
     let texts = items.iter().map(|v| if let Value::Text(t) = v { Some(t.clone()) } else { None });
     if let Some(texts) = texts.collect::<Option<Vec<_>>>() {
-        return Some(Given::Texts(texts));
+        return Some(CValue::Texts(texts));
     }
     let integers = items.iter().map(|v| match v {
         Value::Int(i) => i64::try_from(*i).ok(),
@@ -218,13 +218,13 @@ pub(crate) unsafe extern "C" fn dry_attribute_describe(
         let mut info =
             dry_attribute_info { struct_size: 0, type_: STRING, length: 0, ndim: 0, shape: [0; 8], size: 0 };
         match given(name, &find(handle, owner, name)?)? {
-            Given::Text(text) => info.size = text.len() as u64 + 1,
-            Given::Texts(texts) => {
+            CValue::Text(text) => info.size = text.len() as u64 + 1,
+            CValue::Texts(texts) => {
                 info.ndim = 1;
                 info.shape[0] = texts.len() as u64;
                 info.size = texts.iter().map(|t| t.len() as u64 + 1).sum();
             }
-            Given::Array(array) => {
+            CValue::Array(array) => {
                 info.type_ = number_of(&array.dtype);
                 info.length = match array.dtype {
                     DType::Bytes(n) | DType::Unicode(n) => n,
@@ -254,17 +254,17 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
         // SAFETY: pointers as drystone.h says.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
         let value = match given(name, &find(handle, owner, name)?)? {
-            Given::Text(text) if text.contains('\0') => {
+            CValue::Text(text) if text.contains('\0') => {
                 return Err(Failure::unsupported(format!(
                     "the text \"{name}\" holds a NUL, where C's texts end"
                 )));
             }
-            Given::Text(text) => text,
-            Given::Texts(texts) => {
+            CValue::Text(text) => text,
+            CValue::Texts(texts) => {
                 // SAFETY: pointers as drystone.h says.
                 return unsafe { give_names(&texts, out, capacity, length, std::ptr::null_mut()) };
             }
-            Given::Array(array) => {
+            CValue::Array(array) => {
                 return Err(Failure::invalid(format!(
                     "the attribute \"{name}\" is no text but {}{:?}: use dry_get_attribute",
                     array.dtype, array.shape
@@ -289,7 +289,7 @@ pub(crate) unsafe extern "C" fn dry_get_attribute(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (owner, name) = unsafe { (path(owner)?, text(name, "the name")?) };
-        let Given::Array(array) = given(name, &find(handle, owner, name)?)? else {
+        let CValue::Array(array) = given(name, &find(handle, owner, name)?)? else {
             return Err(Failure::invalid(format!(
                 "the attribute \"{name}\" is a text: use dry_get_text_attribute"
             )));
@@ -335,13 +335,13 @@ mod tests {
 
     #[test]
     fn lists_of_one_kind_are_arrays() {
-        let Some(Given::Array(array)) = of_list(&[Value::Int(1), Value::Float(2.5)]) else {
+        let Some(CValue::Array(array)) = of_list(&[Value::Int(1), Value::Float(2.5)]) else {
             panic!("no array")
         };
         assert_eq!((array.dtype, array.shape), (DType::Scalar(Scalar::F64), vec![2]));
-        let Some(Given::Array(array)) = of_list(&[Value::Int(-1)]) else { panic!("no array") };
+        let Some(CValue::Array(array)) = of_list(&[Value::Int(-1)]) else { panic!("no array") };
         assert_eq!(array.dtype, DType::Scalar(Scalar::I64));
-        assert!(matches!(of_list(&[Value::Text("a".into())]), Some(Given::Texts(_))));
+        assert!(matches!(of_list(&[Value::Text("a".into())]), Some(CValue::Texts(_))));
         assert!(of_list(&[Value::Text("a".into()), Value::Int(1)]).is_none());
         assert!(of_list(&[Value::Int(1 << 60), Value::Float(0.5)]).is_none());
     }

@@ -426,7 +426,7 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
 }
 
 /// A read into the caller's memory whose arguments were checked.
-pub(crate) struct Asked<'a> {
+pub(crate) struct CheckedRead<'a> {
     pub(crate) reading: Arc<Reading>,
     pub(crate) selection: Selection,
     pub(crate) target: Target<'a>,
@@ -434,7 +434,7 @@ pub(crate) struct Asked<'a> {
     pub(crate) readers: u32,
 }
 
-impl Asked<'_> {
+impl CheckedRead<'_> {
     /// A selection, step axis first.
     ///
     /// # Safety
@@ -492,7 +492,7 @@ impl Asked<'_> {
         let reading = given.accurate(&open.reading)?;
         // SAFETY: the caller's promise.
         let target = unsafe { memory.target()? };
-        Ok(Asked { reading, selection, target, report: given.report, readers: given.readers })
+        Ok(CheckedRead { reading, selection, target, report: given.report, readers: given.readers })
     }
 
     /// Reads on this rank alone.
@@ -517,7 +517,7 @@ pub(crate) unsafe extern "C" fn dry_read(
     given: *const dry_read_options,
 ) -> Status {
     // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-    guard(|| unsafe { Asked::selected(handle, type_, out, size, naxes, axes, given)?.read() })
+    guard(|| unsafe { CheckedRead::selected(handle, type_, out, size, naxes, axes, given)?.read() })
 }
 
 /// Reads a box at a step.
@@ -534,7 +534,9 @@ pub(crate) unsafe extern "C" fn dry_read_box(
     given: *const dry_read_options,
 ) -> Status {
     // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-    guard(|| unsafe { Asked::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read() })
+    guard(|| unsafe {
+        CheckedRead::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read()
+    })
 }
 
 /// What a read would do, as text.

@@ -4,7 +4,7 @@
 
 use std::ffi::c_char;
 
-use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Narrowing, Order, Rule, Step, View};
+use drystone::rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
 
 use crate::argument::{
     bytes, bytes_mut, give, give_list, give_text, handle_place, list, optional_list, versioned,
@@ -67,7 +67,7 @@ fn element(type_: Type) -> Result<Block> {
     })
 }
 
-unsafe fn fragment(given: *const dry_layout, count: usize, what: &str) -> Result<Fragment> {
+unsafe fn fragment(given: *const dry_layout, count: usize, what: &str) -> Result<MemoryLayout> {
     // SAFETY: what the caller of this promises: `count` layouts.
     let given = unsafe { list(given, count, what)? };
     let (mut views, mut end) = (Vec::with_capacity(given.len()), 0u64);
@@ -104,7 +104,7 @@ unsafe fn fragment(given: *const dry_layout, count: usize, what: &str) -> Result
         let path = vec![Step::Index((0..shape.len()).map(axis).collect())];
         views.push(View { var: 0, offset: layout.offset, path, block: element.array(shape.to_vec(), order) });
     }
-    Fragment::new(views, end).map_err(refused)
+    MemoryLayout::new(views, end).map_err(refused)
 }
 
 /// Compiles the conversion from boxes in one memory to boxes in another.

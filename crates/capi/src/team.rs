@@ -12,7 +12,7 @@ use crate::dtype::Type;
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::log;
-use crate::reading::{Asked, dry_axis, dry_read_options, dry_variable, give_report};
+use crate::reading::{CheckedRead, dry_axis, dry_read_options, dry_variable, give_report};
 use crate::writer::{OpenWriter, dry_writer};
 
 /// `DRY_ALONE` of the header: each rank reads for itself.
@@ -277,7 +277,7 @@ pub(crate) unsafe extern "C" fn dry_team_read(
     guard(|| {
         let team = team(handle)?;
         // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-        let mine = unsafe { Asked::selected(of, type_, out, size, naxes, axes, given) };
+        let mine = unsafe { CheckedRead::selected(of, type_, out, size, naxes, axes, given) };
         read(&team, mine)
     })
 }
@@ -299,12 +299,12 @@ pub(crate) unsafe extern "C" fn dry_team_read_box(
     guard(|| {
         let team = team(handle)?;
         // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
-        let mine = unsafe { Asked::boxed(of, step, type_, out, size, ndim, offset, count, given) };
+        let mine = unsafe { CheckedRead::boxed(of, step, type_, out, size, ndim, offset, count, given) };
         read(&team, mine)
     })
 }
 
-fn read(team: &Team, mine: Result<Asked<'_>>) -> Result<()> {
+fn read(team: &Team, mine: Result<CheckedRead<'_>>) -> Result<()> {
     let asked = ready(mine, |e| team.declined(Call::Read, e))?;
     let readers = match asked.readers {
         0 => Readers::Cheapest,

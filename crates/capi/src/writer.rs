@@ -25,12 +25,12 @@ pub(crate) struct dry_writer {
 
 /// A writer, and the container that knows what its variables are.
 pub(crate) struct OpenWriter {
-    kind: Kind,
+    kind: WriterKind,
     container: Container,
 }
 
 /// Whose writer it is: C has one kind of handle for both, so a program of many ranks puts as one of a single rank does.
-enum Kind {
+enum WriterKind {
     Alone(Writer),
     Together(Box<TeamWriter>),
 }
@@ -85,14 +85,14 @@ impl dry_writer_options {
 impl OpenWriter {
     /// The writer of a team's rank.
     pub(crate) fn together(writer: TeamWriter, container: Container) -> Self {
-        OpenWriter { kind: Kind::Together(Box::new(writer)), container }
+        OpenWriter { kind: WriterKind::Together(Box::new(writer)), container }
     }
 
     /// Puts the memory of a fragment.
     pub(crate) fn put_fragment(&self, fragment: &FragmentHandle, data: &[u8]) -> Result<()> {
         match &self.kind {
-            Kind::Alone(writer) => fragment.write(writer, data)?,
-            Kind::Together(writer) => fragment.write(&**writer, data)?,
+            WriterKind::Alone(writer) => fragment.write(writer, data)?,
+            WriterKind::Together(writer) => fragment.write(&**writer, data)?,
         }
         Ok(())
     }
@@ -133,7 +133,7 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
         let writer = container.writer(given.parse()?)?;
         log::tell_warnings(&container);
         // A handle of its own on the same state: closing the container's leaves the writer able to look up its variables.
-        *out = keep(OpenWriter { kind: Kind::Alone(writer), container: (*container).clone() });
+        *out = keep(OpenWriter { kind: WriterKind::Alone(writer), container: (*container).clone() });
         Ok(())
     })
 }
@@ -144,8 +144,8 @@ pub(crate) extern "C" fn dry_writer_close(handle: *mut dry_writer) -> Status {
     guard(|| {
         if let Some(open) = take::<OpenWriter>(handle)? {
             match &open.kind {
-                Kind::Alone(writer) => writer.close()?,
-                Kind::Together(writer) => writer.close()?,
+                WriterKind::Alone(writer) => writer.close()?,
+                WriterKind::Together(writer) => writer.close()?,
             }
         }
         Ok(())
@@ -164,8 +164,8 @@ pub(crate) unsafe extern "C" fn dry_begin_step(
         let open = writer(handle)?;
         let (step, replace) = (optional_step(step), replace != 0);
         let begun = match &open.kind {
-            Kind::Alone(writer) => writer.begin_step(step?, replace)?,
-            Kind::Together(writer) => {
+            WriterKind::Alone(writer) => writer.begin_step(step?, replace)?,
+            WriterKind::Together(writer) => {
                 // What this rank cannot begin, none does.
                 let step = step.map_err(|e| writer.declined(Call::BeginStep, e.error()))?;
                 writer.begin_step(step, replace)?
@@ -185,8 +185,8 @@ pub(crate) unsafe extern "C" fn dry_end_step(
     guard(|| {
         let open = writer(handle)?;
         let done = match &open.kind {
-            Kind::Alone(writer) => report(writer.end_step()?.as_ref(), &open.container),
-            Kind::Together(writer) => committed(writer.end_step()?),
+            WriterKind::Alone(writer) => report(writer.end_step()?.as_ref(), &open.container),
+            WriterKind::Together(writer) => committed(writer.end_step()?),
         };
         log::tell_warnings(&open.container);
         // SAFETY: pointers as drystone.h says.
@@ -198,8 +198,8 @@ pub(crate) unsafe extern "C" fn dry_end_step(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
     guard(|| match &writer(handle)?.kind {
-        Kind::Alone(writer) => Ok(writer.abort_step()?),
-        Kind::Together(writer) => Ok(writer.abort_step()?),
+        WriterKind::Alone(writer) => Ok(writer.abort_step()?),
+        WriterKind::Together(writer) => Ok(writer.abort_step()?),
     })
 }
 
@@ -207,8 +207,8 @@ pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_writer_flush(handle: *const dry_writer) -> Status {
     guard(|| match &writer(handle)?.kind {
-        Kind::Alone(writer) => Ok(writer.flush()?),
-        Kind::Together(_) => Ok(()), // its blocks go out when the step ends
+        WriterKind::Alone(writer) => Ok(writer.flush()?),
+        WriterKind::Together(_) => Ok(()), // its blocks go out when the step ends
     })
 }
 
@@ -244,8 +244,8 @@ pub(crate) unsafe extern "C" fn dry_put(
         // SAFETY: `strides` has an entry per dimension or is NULL, and the memory does not change until this returns.
         let source = unsafe { Memory::new(data.cast_mut(), size, count, given.strides, item)?.source()? };
         match &open.kind {
-            Kind::Alone(writer) => writer.put(name, &dtype, &source, offset, field)?,
-            Kind::Together(writer) => writer.put(name, &dtype, &source, offset, field)?,
+            WriterKind::Alone(writer) => writer.put(name, &dtype, &source, offset, field)?,
+            WriterKind::Together(writer) => writer.put(name, &dtype, &source, offset, field)?,
         }
         Ok(())
     })
@@ -277,8 +277,8 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
             crate::strings::gather(values, lengths)?
         };
         match &writer(handle)?.kind {
-            Kind::Alone(writer) => writer.put_strings(name, count, &texts, offset)?,
-            Kind::Together(writer) => writer.put_strings(name, count, &texts, offset)?,
+            WriterKind::Alone(writer) => writer.put_strings(name, count, &texts, offset)?,
+            WriterKind::Together(writer) => writer.put_strings(name, count, &texts, offset)?,
         }
         Ok(())
     })

@@ -5,7 +5,7 @@
 use drystone::format::dtype::{DType, Record, Scalar};
 use half::{bf16, f16};
 
-use crate::json::Json;
+use crate::json::{Json, written};
 
 /// The element `bytes` hold: `shape` (of a record's member; else empty) elements of `dtype`.
 pub(crate) fn text(dtype: &DType, shape: &[u64], bytes: &[u8]) -> String {
@@ -79,7 +79,7 @@ fn number(text: &str) -> Json {
         "nan" => Json::Float(f64::NAN),
         "inf" => Json::Float(f64::INFINITY),
         "-inf" => Json::Float(f64::NEG_INFINITY),
-        text => Json::Written(text.to_string()),
+        text => written(text),
     }
 }
 
@@ -218,9 +218,9 @@ mod tests {
     #[test]
     fn complex_numbers_are_pairs() {
         let bytes: Vec<u8> = [1.5f32, -2.0].iter().flat_map(|x| x.to_le_bytes()).collect();
-        assert_eq!(one(Scalar::C64, &bytes), ("1.5-2.0j".into(), "[1.5, -2.0]".into()));
+        assert_eq!(one(Scalar::C64, &bytes), ("1.5-2.0j".into(), "[1.5,-2.0]".into()));
         let bytes: Vec<u8> = [0.1f64, f64::NAN].iter().flat_map(|x| x.to_le_bytes()).collect();
-        assert_eq!(one(Scalar::C128, &bytes), ("0.1+nanj".into(), "[0.1, \"NaN\"]".into()));
+        assert_eq!(one(Scalar::C128, &bytes), ("0.1+nanj".into(), "[0.1,\"NaN\"]".into()));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use drystone::plan::selection_text::Mistake;
 use drystone::{Error, ErrorKind};
 
 use crate::plain::plain;
@@ -45,6 +46,13 @@ impl Failure {
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
         Self::new(USAGE, message)
+    }
+
+    /// A text that is no selection; the place is shown.
+    pub(crate) fn selection(text: &str, mistake: &Mistake) -> Self {
+        let mut failure = Self::usage(format!("bad selection: {mistake}"));
+        failure.place = Some(mistake.shown(text));
+        failure
     }
 
     /// Tells standard error, and returns the exit code. A closed standard error is no reason to fail differently.

@@ -2,8 +2,11 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
 /// A JSON document.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub(crate) enum Json {
     Null,
     Bool(bool),
@@ -14,8 +17,8 @@ pub(crate) enum Json {
     Object(Vec<(&'static str, Json)>),
     /// As `Object`, with names that come from a container.
     Named(Vec<(String, Json)>),
-    /// A document that was written before.
-    Written(String),
+    /// A number whose digits are decided.
+    Written(Box<RawValue>),
 }
 
 macro_rules! from_integer {
@@ -64,52 +67,33 @@ pub(crate) fn list<T: Into<Json>>(items: impl IntoIterator<Item = T>) -> Json {
     Json::List(items.into_iter().map(Into::into).collect())
 }
 
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Json::Null => to.serialize_unit(),
+            Json::Bool(value) => to.serialize_bool(*value),
+            Json::Int(value) => to.serialize_i128(*value),
+            Json::Float(value) if value.is_finite() => to.serialize_f64(*value),
+            Json::Float(value) if value.is_nan() => to.serialize_str("NaN"),
+            Json::Float(value) => to.serialize_str(if *value > 0.0 { "Infinity" } else { "-Infinity" }),
+            Json::Text(text) => to.serialize_str(text),
+            Json::List(items) => to.collect_seq(items),
+            Json::Object(items) => to.collect_map(items.iter().map(|(name, value)| (name, value))),
+            Json::Named(items) => to.collect_map(items.iter().map(|(name, value)| (name, value))),
+            Json::Written(text) => text.serialize(to),
+        }
+    }
+}
+
 impl Display for Json {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Json::Null => f.write_str("null"),
-            Json::Bool(b) => write!(f, "{b}"),
-            Json::Int(i) => write!(f, "{i}"),
-            Json::Float(x) if x.is_finite() => write!(f, "{x:?}"),
-            Json::Float(x) if x.is_nan() => f.write_str("\"NaN\""),
-            Json::Float(x) => f.write_str(if *x > 0.0 { "\"Infinity\"" } else { "\"-Infinity\"" }),
-            Json::Text(text) => quote(f, text),
-            Json::List(items) => {
-                f.write_str("[")?;
-                for (i, item) in items.iter().enumerate() {
-                    write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
-                }
-                f.write_str("]")
-            }
-            Json::Object(items) => object(f, items.iter().map(|(k, v)| (*k, v))),
-            Json::Named(items) => object(f, items.iter().map(|(k, v)| (k.as_str(), v))),
-            Json::Written(text) => f.write_str(text),
-        }
+        f.write_str(&serde_json::to_string(self).map_err(|_| fmt::Error)?)
     }
 }
 
-fn object<'a>(f: &mut Formatter<'_>, items: impl Iterator<Item = (&'a str, &'a Json)>) -> fmt::Result {
-    f.write_str("{")?;
-    for (i, (name, value)) in items.enumerate() {
-        f.write_str(if i == 0 { "" } else { ", " })?;
-        quote(f, name)?;
-        write!(f, ": {value}")?;
-    }
-    f.write_str("}")
-}
-
-fn quote(f: &mut Formatter<'_>, text: &str) -> fmt::Result {
-    f.write_str("\"")?;
-    for c in text.chars() {
-        match c {
-            '"' => f.write_str("\\\"")?,
-            '\\' => f.write_str("\\\\")?,
-            '\n' => f.write_str("\\n")?,
-            c if c.is_control() => write!(f, "\\u{:04x}", u32::from(c))?,
-            c => write!(f, "{c}")?,
-        }
-    }
-    f.write_str("\"")
+/// A number as it is written, digit by digit.
+pub(crate) fn written(digits: &str) -> Json {
+    RawValue::from_string(digits.to_owned()).map_or_else(|_| digits.into(), Json::Written)
 }
 
 #[cfg(test)]

@@ -1,56 +1,93 @@
 //! The `drystone` command as a library, so that the Python package installs the same command.
 //!
 //! ```text
-//! args ── command (info, ls, dump, explain, query, verify, publish, calibrate, recover; serve, token; check, fmt) ── engine, server
-//!              ├─ selection_text, cells: text to selections, selections to slabs of bounded size
-//!              └─ element, nested, json, table: values to text          output: where text goes
+//! args ─┬─ command (info, ls, dump, ...; serve, token; check, fmt) ── engine, server
+//!       │      ├─ cells: selections to slabs of bounded size
+//!       │      └─ element, nested, json, table: values to text          output: where text goes
+//!       ├─ commands that Python runs: their arguments as JSON
+//!       └─ completion, manual, grammar: made of the parser
 //! ```
 //!
 //! Invariants
+//! - there is one parser, for commands that run here and for commands that run in Python;
 //! - nothing is decided here: the engine is asked, and what it says is turned to text, JSON and exit codes;
-//! - only `recover`, `publish` and `calibrate` write to a container, only `fmt` to a text;
+//! - of the commands that run here only `recover`, `publish`, `gc` and `calibrate` write to a container, only `fmt` to a text;
 //! - text that comes from a container reaches a terminal without control characters.
 
 mod args;
 mod attributes;
+mod candidates;
 mod cells;
 mod command;
+mod completion;
 mod element;
 mod failure;
 mod grammar;
 mod json;
+mod manual;
 mod nested;
 mod output;
 mod plain;
 mod quantity;
-mod selection_text;
 mod table;
 
 use std::ffi::OsString;
 
 pub use grammar::grammar;
 
-use args::{Arguments, Parsed};
+use args::{Arguments, Command, Parsed, PublishHdf5};
+use failure::Result;
 use output::Output;
 
-/// Runs the command with `args` (the program's name first) and returns its exit code; see `docs/reference/cli.md` for the codes.
+/// What came of a command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Done {
+    /// The command ran; its exit code.
+    Code(i32),
+    /// The command runs in Python. The JSON object holds `command`, `json` (whether the output is JSON), and the arguments.
+    InPython(String),
+}
+
+/// Runs the command with `args`, the program's name first; see `docs/reference/cli.md` for exit codes.
 ///
 /// Writes to standard output and standard error of the process; never ends the process itself.
-pub fn run(args: Vec<OsString>) -> i32 {
-    match Arguments::read(args) {
-        Parsed::Run(arguments) => {
-            let mut output = Output::to(arguments.output());
-            let done = command::run(&arguments, &mut output);
-            match done.and_then(|code| output.finish().map(|()| code)) {
-                Ok(code) => code,
-                Err(failure) => failure.report(),
-            }
+pub fn run(args: Vec<OsString>) -> Done {
+    let done = match completion::answer(&args) {
+        Some(answer) => answer.and_then(|answer| said(|output| output.bytes(&answer))),
+        None => match Arguments::read(args) {
+            Parsed::Run(arguments) => match in_python(&arguments) {
+                Some(handed) => return Done::InPython(handed),
+                None => run_here(&arguments),
+            },
+            Parsed::Say(text) => said(|output| output.text(&text)),
+            Parsed::Fail(failure) => Err(failure),
+        },
+    };
+    Done::Code(done.unwrap_or_else(|failure| failure.report()))
+}
+
+/// What Python receives of a command that runs there.
+fn in_python(arguments: &Arguments) -> Option<String> {
+    let handed = match &arguments.command {
+        Command::Python(command) => serde_json::to_value(command),
+        Command::Publish(publish) if publish.hdf5 => {
+            serde_json::to_value(PublishHdf5 { path: &publish.path, library: publish.library.as_deref() })
         }
-        Parsed::Say(text) => {
-            let mut output = Output::standard();
-            output.text(&text);
-            output.finish().map_or_else(|failure| failure.report(), |()| failure::OK)
-        }
-        Parsed::Fail(failure) => failure.report(),
-    }
+        _ => return None,
+    };
+    let mut handed = handed.ok()?;
+    handed.as_object_mut()?.insert("json".into(), arguments.json.into());
+    Some(handed.to_string())
+}
+
+fn run_here(arguments: &Arguments) -> Result<i32> {
+    let mut output = Output::to(arguments.output());
+    let code = command::run(arguments, &mut output)?;
+    output.finish().map(|()| code)
+}
+
+fn said(write: impl FnOnce(&mut Output)) -> Result<i32> {
+    let mut output = Output::standard();
+    write(&mut output);
+    output.finish().map(|()| failure::OK)
 }

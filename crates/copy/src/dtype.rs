@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs, reason = "the names are those of the Rust types")]
 #[repr(u8)]
-pub enum Kind {
+pub enum NumberKind {
     U8 = 0,
     U16 = 1,
     U32 = 2,
@@ -27,49 +27,53 @@ pub enum Kind {
     C128 = 13,
 }
 
-impl Kind {
+impl NumberKind {
     /// Every kind, in the order of its number on the wire.
-    pub const ALL: [Kind; 14] = [
-        Kind::U8,
-        Kind::U16,
-        Kind::U32,
-        Kind::U64,
-        Kind::I8,
-        Kind::I16,
-        Kind::I32,
-        Kind::I64,
-        Kind::F32,
-        Kind::F64,
-        Kind::F16,
-        Kind::BF16,
-        Kind::C64,
-        Kind::C128,
+    pub const ALL: [NumberKind; 14] = [
+        NumberKind::U8,
+        NumberKind::U16,
+        NumberKind::U32,
+        NumberKind::U64,
+        NumberKind::I8,
+        NumberKind::I16,
+        NumberKind::I32,
+        NumberKind::I64,
+        NumberKind::F32,
+        NumberKind::F64,
+        NumberKind::F16,
+        NumberKind::BF16,
+        NumberKind::C64,
+        NumberKind::C128,
     ];
 
     /// Size of one number in bytes.
     pub fn bytes(self) -> usize {
         match self {
-            Kind::U8 | Kind::I8 => 1,
-            Kind::U16 | Kind::I16 | Kind::F16 | Kind::BF16 => 2,
-            Kind::U32 | Kind::I32 | Kind::F32 => 4,
-            Kind::U64 | Kind::I64 | Kind::F64 | Kind::C64 => 8,
-            Kind::C128 => 16,
+            NumberKind::U8 | NumberKind::I8 => 1,
+            NumberKind::U16 | NumberKind::I16 | NumberKind::F16 | NumberKind::BF16 => 2,
+            NumberKind::U32 | NumberKind::I32 | NumberKind::F32 => 4,
+            NumberKind::U64 | NumberKind::I64 | NumberKind::F64 | NumberKind::C64 => 8,
+            NumberKind::C128 => 16,
         }
     }
 
     /// Whether every value of this kind has an equal value in `to`.
-    pub fn widens_to(self, to: Kind) -> bool {
+    pub fn widens_to(self, to: NumberKind) -> bool {
         /// (bits of magnitude, bits of exponent, signed, complex)
-        fn reach(kind: Kind) -> (usize, usize, bool, bool) {
+        fn reach(kind: NumberKind) -> (usize, usize, bool, bool) {
             match kind {
-                Kind::F16 => (11, 5, true, false),
-                Kind::BF16 => (8, 8, true, false),
-                Kind::F32 => (24, 8, true, false),
-                Kind::F64 => (53, 11, true, false),
-                Kind::C64 => (24, 8, true, true),
-                Kind::C128 => (53, 11, true, true),
-                Kind::U8 | Kind::U16 | Kind::U32 | Kind::U64 => (8 * kind.bytes(), 0, false, false),
-                Kind::I8 | Kind::I16 | Kind::I32 | Kind::I64 => (8 * kind.bytes() - 1, 0, true, false),
+                NumberKind::F16 => (11, 5, true, false),
+                NumberKind::BF16 => (8, 8, true, false),
+                NumberKind::F32 => (24, 8, true, false),
+                NumberKind::F64 => (53, 11, true, false),
+                NumberKind::C64 => (24, 8, true, true),
+                NumberKind::C128 => (53, 11, true, true),
+                NumberKind::U8 | NumberKind::U16 | NumberKind::U32 | NumberKind::U64 => {
+                    (8 * kind.bytes(), 0, false, false)
+                }
+                NumberKind::I8 | NumberKind::I16 | NumberKind::I32 | NumberKind::I64 => {
+                    (8 * kind.bytes() - 1, 0, true, false)
+                }
             }
         }
         let ((bits, exponent, signed, complex), (to_bits, to_exponent, to_signed, to_complex)) =
@@ -82,19 +86,19 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dtype {
     /// What number it is.
-    pub kind: Kind,
+    pub kind: NumberKind,
     /// Whether its most significant byte comes first.
     pub big_endian: bool,
 }
 
 impl Dtype {
     /// A number with its least significant byte first.
-    pub const fn little(kind: Kind) -> Self {
+    pub const fn little(kind: NumberKind) -> Self {
         Dtype { kind, big_endian: false }
     }
 
     /// A number with its most significant byte first.
-    pub const fn big(kind: Kind) -> Self {
+    pub const fn big(kind: NumberKind) -> Self {
         Dtype { kind, big_endian: true }
     }
 
@@ -110,7 +114,7 @@ impl Dtype {
 
     /// The type of a byte; `None` if there is none.
     pub fn from_byte(byte: u8) -> Option<Self> {
-        let kind = *Kind::ALL.get(usize::from(byte & 0x7F))?;
+        let kind = *NumberKind::ALL.get(usize::from(byte & 0x7F))?;
         Some(Dtype { kind, big_endian: byte & 0x80 != 0 })
     }
 }

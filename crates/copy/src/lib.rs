@@ -23,7 +23,7 @@ pub use abreast::{Abreast, LaneBytes};
 pub use convert::ConvertCopy;
 pub use copy::StridedCopy;
 pub use dim::{Dim, span};
-pub use dtype::{Dtype, Kind, Narrowing};
+pub use dtype::{Dtype, Narrowing, NumberKind};
 pub use error::{CopyError, Side};
 pub use extend::extend_past_caches;
 pub use fill::fill;

@@ -5,7 +5,7 @@
 //! one line stays there if it fits. Formatting a formatted text changes nothing.
 
 use crate::diagnostic::Diagnostics;
-use crate::lexer::{Comment, Kind, Lexed, Token, lex};
+use crate::lexer::{Comment, Lexed, Token, TokenKind, lex};
 
 /// Columns that a block on one line may take.
 const WIDTH: usize = 100;
@@ -41,8 +41,8 @@ fn matching_braces(tokens: &[Token]) -> Vec<usize> {
     let mut open = Vec::new();
     for (at, token) in tokens.iter().enumerate() {
         match token.kind {
-            Kind::LBrace => open.push(at),
-            Kind::RBrace => {
+            TokenKind::LBrace => open.push(at),
+            TokenKind::RBrace => {
                 if let Some(slot) = open.pop().and_then(|o| matching.get_mut(o)) {
                     *slot = at;
                 }
@@ -56,7 +56,7 @@ fn matching_braces(tokens: &[Token]) -> Vec<usize> {
 /// What is known of the statement that is being written.
 #[derive(Clone, Copy, Default)]
 struct Statement {
-    first: Option<Kind>,
+    first: Option<TokenKind>,
     /// Pairs of square brackets so far.
     groups: usize,
     /// True for statements of a `dataset` block.
@@ -113,25 +113,27 @@ impl<'t> Printer<'t> {
     fn token(&mut self, at: usize) -> usize {
         let Some(&token) = self.lexed.tokens.get(at) else { return at + 1 };
         match token.kind {
-            Kind::End => {}
-            Kind::Semi | Kind::Newline => self.end_statement(token, at),
-            Kind::RBrace if !self.selecting => self.close_block(token),
-            Kind::LBrace if self.prev_kind() != Some(Kind::Dot) => return self.open_block(token, at),
+            TokenKind::End => {}
+            TokenKind::Semi | TokenKind::Newline => self.end_statement(token, at),
+            TokenKind::RBrace if !self.selecting => self.close_block(token),
+            TokenKind::LBrace if self.prev_kind() != Some(TokenKind::Dot) => {
+                return self.open_block(token, at);
+            }
             _ => self.plain(token),
         }
         at + 1
     }
 
-    fn prev_kind(&self) -> Option<Kind> {
+    fn prev_kind(&self) -> Option<TokenKind> {
         self.prev.map(|t| t.kind)
     }
 
     fn end_statement(&mut self, token: Token, at: usize) {
         let next = self.lexed.tokens.get(at + 1).map(|t| t.kind);
         let continues = self.selecting
-            || next == Some(Kind::LBrace)
-            || (self.statement.first == Some(Kind::For) && next == Some(Kind::Var));
-        if token.kind == Kind::Newline && continues {
+            || next == Some(TokenKind::LBrace)
+            || (self.statement.first == Some(TokenKind::For) && next == Some(TokenKind::Var));
+        if token.kind == TokenKind::Newline && continues {
             return;
         }
         self.statement = Statement { in_dataset: self.statement.in_dataset, ..Statement::default() };
@@ -144,17 +146,17 @@ impl<'t> Printer<'t> {
     }
 
     fn plain(&mut self, token: Token) {
-        let sign = matches!(token.kind, Kind::Plus | Kind::Minus) && self.expects_operand();
+        let sign = matches!(token.kind, TokenKind::Plus | TokenKind::Minus) && self.expects_operand();
         self.lead(token, sign);
         self.statement.first = self.statement.first.or(Some(token.kind));
         match token.kind {
-            Kind::LBracket | Kind::LParen => self.brackets += 1,
-            Kind::RBracket | Kind::RParen => {
+            TokenKind::LBracket | TokenKind::LParen => self.brackets += 1,
+            TokenKind::RBracket | TokenKind::RParen => {
                 self.brackets = self.brackets.saturating_sub(1);
-                self.statement.groups += usize::from(token.kind == Kind::RBracket);
+                self.statement.groups += usize::from(token.kind == TokenKind::RBracket);
             }
-            Kind::LBrace => self.selecting = true,
-            Kind::RBrace => self.selecting = false,
+            TokenKind::LBrace => self.selecting = true,
+            TokenKind::RBrace => self.selecting = false,
             _ => {}
         }
         self.write(token);
@@ -173,7 +175,7 @@ impl<'t> Printer<'t> {
         if std::mem::take(&mut self.line_break) {
             self.new_line(token.span.start as usize, self.statement.first.is_some());
         } else if std::mem::take(&mut self.separator) {
-            self.out.push_str(if self.prev_kind() == Some(Kind::LBrace) { " " } else { "; " });
+            self.out.push_str(if self.prev_kind() == Some(TokenKind::LBrace) { " " } else { "; " });
         } else if self.gap || self.space_before(token, sign) {
             self.out.push(' ');
         }
@@ -207,13 +209,13 @@ impl<'t> Printer<'t> {
 
     fn enter_block(&mut self, token: Token) {
         self.write(token);
-        let in_dataset = self.statement.first == Some(Kind::Dataset);
+        let in_dataset = self.statement.first == Some(TokenKind::Dataset);
         self.outer.push(self.statement);
         self.statement = Statement { in_dataset, ..Statement::default() };
     }
 
     fn close_block(&mut self, token: Token) {
-        let empty = self.prev_kind() == Some(Kind::LBrace) && !self.gap;
+        let empty = self.prev_kind() == Some(TokenKind::LBrace) && !self.gap;
         self.statement = self.outer.pop().unwrap_or_default();
         if self.inline {
             self.separator = false;
@@ -283,21 +285,21 @@ impl<'t> Printer<'t> {
 
     /// True if a number or a name comes next, so that `-` is a sign.
     fn expects_operand(&self) -> bool {
-        use Kind::{Float, Int, Name, RBrace, RBracket, RParen, Text};
+        use TokenKind::{Float, Int, Name, RBrace, RBracket, RParen, Text};
         let Some(prev) = self.prev else { return true };
         let fill = prev.kind == Name
             && prev.span.of(self.text) == "fill"
             && self.statement.in_dataset
-            && self.statement.first == Some(Kind::Var)
+            && self.statement.first == Some(TokenKind::Var)
             && self.brackets == 0;
         fill || !matches!(prev.kind, Name | Int | Float | Text | RParen | RBracket | RBrace)
     }
 
     fn space_before(&self, token: Token, sign: bool) -> bool {
-        use Kind::{
+        use TokenKind::{
             Align, Colon, Comma, Dot, DotDot, LBrace, LBracket, LParen, Minus, Name, Percent, Plus, RBrace,
         };
-        use Kind::{RBracket, RParen, Slash, Star, Struct, Type, Var};
+        use TokenKind::{RBracket, RParen, Slash, Star, Struct, Type, Var};
         let Some(prev) = self.prev else { return false };
         let in_type = matches!(self.statement.first, Some(Type | Name));
         match (prev.kind, token.kind) {

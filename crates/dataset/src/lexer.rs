@@ -11,7 +11,7 @@ use crate::span::Span;
 const MAX_NAME: usize = 128;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Name,
     Int,
     Float,
@@ -54,30 +54,33 @@ pub(crate) enum Kind {
 }
 
 /// The words that cannot be names.
-pub(crate) const KEYWORDS: [(&str, Kind); 12] = [
-    ("const", Kind::Const),
-    ("param", Kind::Param),
-    ("type", Kind::Type),
-    ("struct", Kind::Struct),
-    ("dataset", Kind::Dataset),
-    ("fragment", Kind::Fragment),
-    ("var", Kind::Var),
-    ("for", Kind::For),
-    ("in", Kind::In),
-    ("mod", Kind::Mod),
-    ("pad", Kind::Pad),
-    ("align", Kind::Align),
+pub(crate) const KEYWORDS: [(&str, TokenKind); 12] = [
+    ("const", TokenKind::Const),
+    ("param", TokenKind::Param),
+    ("type", TokenKind::Type),
+    ("struct", TokenKind::Struct),
+    ("dataset", TokenKind::Dataset),
+    ("fragment", TokenKind::Fragment),
+    ("var", TokenKind::Var),
+    ("for", TokenKind::For),
+    ("in", TokenKind::In),
+    ("mod", TokenKind::Mod),
+    ("pad", TokenKind::Pad),
+    ("align", TokenKind::Align),
 ];
 
-impl Kind {
+impl TokenKind {
     /// True for the words that can only begin a statement.
     pub(crate) fn begins_statement(self) -> bool {
-        self.begins_declaration() || matches!(self, Kind::Var | Kind::For)
+        self.begins_declaration() || matches!(self, TokenKind::Var | TokenKind::For)
     }
 
     /// True for the words that can only begin a declaration of the file.
     pub(crate) fn begins_declaration(self) -> bool {
-        matches!(self, Kind::Const | Kind::Param | Kind::Type | Kind::Dataset | Kind::Fragment)
+        matches!(
+            self,
+            TokenKind::Const | TokenKind::Param | TokenKind::Type | TokenKind::Dataset | TokenKind::Fragment
+        )
     }
 
     pub(crate) fn is_keyword(self) -> bool {
@@ -85,14 +88,14 @@ impl Kind {
     }
 
     fn ends_statement(self) -> bool {
-        use Kind::{Float, Int, Name, RBrace, RBracket, RParen, Text};
+        use TokenKind::{Float, Int, Name, RBrace, RBracket, RParen, Text};
         matches!(self, Name | Int | Float | Text | RParen | RBracket | RBrace)
     }
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Token {
-    pub(crate) kind: Kind,
+    pub(crate) kind: TokenKind,
     pub(crate) span: Span,
 }
 
@@ -105,7 +108,7 @@ pub(crate) struct Comment {
 
 #[derive(Debug, Default)]
 pub(crate) struct Lexed {
-    /// Never empty; the last is [`Kind::End`].
+    /// Never empty; the last is [`TokenKind::End`].
     pub(crate) tokens: Vec<Token>,
     pub(crate) comments: Vec<Comment>,
     /// A comment is never closed, so that the end of the text is not its true end.
@@ -140,7 +143,7 @@ impl Lexer<'_, '_> {
         }
         self.newline();
         let end = Span::new(self.text.len(), self.text.len());
-        self.out.tokens.push(Token { kind: Kind::End, span: end });
+        self.out.tokens.push(Token { kind: TokenKind::End, span: end });
     }
 
     fn rest(&self) -> &str {
@@ -171,7 +174,7 @@ impl Lexer<'_, '_> {
         }
     }
 
-    fn push(&mut self, kind: Kind, length: usize) {
+    fn push(&mut self, kind: TokenKind, length: usize) {
         self.out.tokens.push(Token { kind, span: Span::new(self.at, self.at + length) });
         self.at += length;
     }
@@ -188,7 +191,7 @@ impl Lexer<'_, '_> {
             && last.kind.ends_statement()
         {
             let end = last.span.end as usize;
-            self.out.tokens.push(Token { kind: Kind::Newline, span: Span::new(end, end) });
+            self.out.tokens.push(Token { kind: TokenKind::Newline, span: Span::new(end, end) });
         }
     }
 
@@ -225,14 +228,14 @@ impl Lexer<'_, '_> {
     fn string(&mut self) {
         let body = self.rest().get(1..).unwrap_or("");
         match body.find(['"', '\n']) {
-            Some(end) if body.as_bytes().get(end) == Some(&b'"') => self.push(Kind::Text, end + 2),
+            Some(end) if body.as_bytes().get(end) == Some(&b'"') => self.push(TokenKind::Text, end + 2),
             other => {
                 let length = 1 + other.unwrap_or(body.len());
                 self.diagnostics.push(
                     Diagnostic::new(Span::new(self.at, self.at + length), "this text is never closed")
                         .label("expected `\"` before the end of the line"),
                 );
-                self.push(Kind::Bad, length);
+                self.push(TokenKind::Bad, length);
             }
         }
     }
@@ -246,14 +249,14 @@ impl Lexer<'_, '_> {
         let span = Span::new(self.at, self.at + length + 2);
         let message = "texts stand in double quotes";
         self.diagnostics.push(Diagnostic::new(span, message).help(format!("write `\"{short}\"`")));
-        self.push(Kind::Bad, length + 2);
+        self.push(TokenKind::Bad, length + 2);
     }
 
     fn word(&mut self) {
         let rest = self.rest();
         let length = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
         let word = rest.get(..length).unwrap_or("");
-        let kind = KEYWORDS.iter().find(|(text, _)| *text == word).map_or(Kind::Name, |&(_, kind)| kind);
+        let kind = KEYWORDS.iter().find(|(text, _)| *text == word).map_or(TokenKind::Name, |&(_, kind)| kind);
         if kind.begins_statement() && self.brackets > 0 {
             self.brackets = 0;
             self.end_statement();
@@ -263,7 +266,7 @@ impl Lexer<'_, '_> {
                 Diagnostic::new(Span::new(self.at, self.at + length), "this name is too long")
                     .label(format!("{length} characters; at most {MAX_NAME} are allowed")),
             );
-            return self.push(Kind::Bad, length);
+            return self.push(TokenKind::Bad, length);
         }
         self.push(kind, length);
     }
@@ -286,12 +289,12 @@ impl Lexer<'_, '_> {
         }
         let text = self.rest().get(..length).unwrap_or("");
         let kind = if integer(text).is_some() {
-            Kind::Int
+            TokenKind::Int
         } else if !based
             && text.replace('_', "").parse::<f64>().is_ok_and(f64::is_finite)
             && !all_digits(text)
         {
-            Kind::Float
+            TokenKind::Float
         } else {
             let (message, help) = if all_digits(text) || based && text.get(2..).is_some_and(all_hex) {
                 ("this number is too large", "integers end at 2^63 - 1")
@@ -299,36 +302,36 @@ impl Lexer<'_, '_> {
                 ("this is not a number", "a name cannot begin with a digit")
             };
             self.diagnostics.push(Diagnostic::new(Span::new(self.at, self.at + length), message).help(help));
-            Kind::Bad
+            TokenKind::Bad
         };
         self.push(kind, length);
     }
 
     fn punctuation(&mut self, c: char) {
         let kind = match c {
-            '{' => Kind::LBrace,
-            '}' => Kind::RBrace,
-            '(' => Kind::LParen,
-            ')' => Kind::RParen,
-            '[' => Kind::LBracket,
-            ']' => Kind::RBracket,
-            ',' => Kind::Comma,
-            ':' => Kind::Colon,
-            ';' => Kind::Semi,
-            '.' if self.rest().starts_with("..") => return self.push(Kind::DotDot, 2),
-            '.' => Kind::Dot,
-            '=' => Kind::Eq,
-            '+' => Kind::Plus,
-            '-' => Kind::Minus,
-            '*' => Kind::Star,
-            '/' => Kind::Slash,
-            '%' => Kind::Percent,
+            '{' => TokenKind::LBrace,
+            '}' => TokenKind::RBrace,
+            '(' => TokenKind::LParen,
+            ')' => TokenKind::RParen,
+            '[' => TokenKind::LBracket,
+            ']' => TokenKind::RBracket,
+            ',' => TokenKind::Comma,
+            ':' => TokenKind::Colon,
+            ';' => TokenKind::Semi,
+            '.' if self.rest().starts_with("..") => return self.push(TokenKind::DotDot, 2),
+            '.' => TokenKind::Dot,
+            '=' => TokenKind::Eq,
+            '+' => TokenKind::Plus,
+            '-' => TokenKind::Minus,
+            '*' => TokenKind::Star,
+            '/' => TokenKind::Slash,
+            '%' => TokenKind::Percent,
             _ => return self.unknown(c),
         };
         match kind {
-            Kind::LParen | Kind::LBracket => self.brackets += 1,
-            Kind::RParen | Kind::RBracket => self.brackets = self.brackets.saturating_sub(1),
-            Kind::LBrace | Kind::RBrace | Kind::Semi => self.brackets = 0,
+            TokenKind::LParen | TokenKind::LBracket => self.brackets += 1,
+            TokenKind::RParen | TokenKind::RBracket => self.brackets = self.brackets.saturating_sub(1),
+            TokenKind::LBrace | TokenKind::RBrace | TokenKind::Semi => self.brackets = 0,
             _ => {}
         }
         self.push(kind, 1);
@@ -352,7 +355,7 @@ impl Lexer<'_, '_> {
                 .label("no token begins like this")
                 .maybe_help(help.map(str::to_owned)),
         );
-        self.push(Kind::Bad, length);
+        self.push(TokenKind::Bad, length);
     }
 }
 
@@ -386,7 +389,7 @@ pub(crate) fn integer(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> Vec<Kind> {
+    fn kinds(text: &str) -> Vec<TokenKind> {
         let mut diagnostics = Diagnostics::default();
         let lexed = lex(text, &mut diagnostics);
         assert!(diagnostics.is_empty(), "{diagnostics}");
@@ -395,21 +398,24 @@ mod tests {
 
     #[test]
     fn a_newline_ends_a_statement_after_a_name_but_not_after_an_operator() {
-        use Kind::{Const, End, Eq, Int, Name, Newline, Plus};
+        use TokenKind::{Const, End, Eq, Int, Name, Newline, Plus};
         assert_eq!(kinds("const a = 1 +\n2\n"), [Const, Name, Eq, Int, Plus, Int, Newline, End]);
         assert_eq!(kinds("const a = b /* one\ntwo */"), [Const, Name, Eq, Name, Newline, End]);
     }
 
     #[test]
     fn a_newline_inside_brackets_means_nothing() {
-        use Kind::{Comma, End, LBracket, Name, Newline, RBracket};
+        use TokenKind::{Comma, End, LBracket, Name, Newline, RBracket};
         assert_eq!(kinds("a[i\n,\nj\n]"), [Name, LBracket, Name, Comma, Name, RBracket, Newline, End]);
     }
 
     #[test]
     fn a_range_is_not_a_fraction() {
-        assert_eq!(kinds("0..9"), [Kind::Int, Kind::DotDot, Kind::Int, Kind::Newline, Kind::End]);
-        assert_eq!(kinds("1.5e-3"), [Kind::Float, Kind::Newline, Kind::End]);
+        assert_eq!(
+            kinds("0..9"),
+            [TokenKind::Int, TokenKind::DotDot, TokenKind::Int, TokenKind::Newline, TokenKind::End]
+        );
+        assert_eq!(kinds("1.5e-3"), [TokenKind::Float, TokenKind::Newline, TokenKind::End]);
     }
 
     #[test]

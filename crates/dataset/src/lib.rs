@@ -68,7 +68,7 @@ pub const MAX_DEPTH: usize = 64;
 pub const MAX_OPERATORS: usize = 256;
 
 /// The most dimensions of a variable or array.
-pub const MAX_RANK: usize = 32;
+pub const MAX_NDIM: usize = 32;
 
 /// The most parameters of a fragment's own.
 pub const MAX_PARAMS: usize = 64;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::ast::FragmentDecl;
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::eval::{BUDGET, Eval, Evaluator, Given, Stop};
+use crate::eval::{BUDGET, Eval, Evaluator, ParamValues, Stop};
 use crate::fragment::Fragment;
 use crate::span::Span;
 use crate::symbols::Symbols;
@@ -63,7 +63,7 @@ impl Program {
     /// The constants with the values they have for these parameters, in the order of the text.
     pub fn constants(&self, values: &[(&str, i64)]) -> Result<Vec<(&str, i64)>, Diagnostics> {
         self.known_params(values, &[], Span::default())?;
-        let evaluator = Evaluator::new(&self.symbols, Given::Values(values), BUDGET);
+        let evaluator = Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET);
         let globals = self.symbols.globals.iter().zip(evaluator.globals());
         globals
             .filter(|(global, _)| !global.is_param && !global.name.text.is_empty())
@@ -96,14 +96,14 @@ impl Program {
     pub fn variable(&self, name: &str, values: &[(&str, i64)]) -> Result<Arc<Variable>, Diagnostics> {
         let (id, span) = self.find_variable(name)?;
         self.known_params(values, &[], span)?;
-        explained(Evaluator::new(&self.symbols, Given::Values(values), BUDGET).variable(id), span)
+        explained(Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET).variable(id), span)
     }
 
     /// All of a dataset variable as one fragment, laid out as declared. A growable variable has none.
     pub fn whole(&self, variable: &str, values: &[(&str, i64)]) -> Result<Fragment, Diagnostics> {
         let (id, span) = self.find_variable(variable)?;
         self.known_params(values, &[], span)?;
-        explained(Evaluator::new(&self.symbols, Given::Values(values), BUDGET).whole(id), span)
+        explained(Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET).whole(id), span)
     }
 
     /// The layout of a declared type.
@@ -112,7 +112,7 @@ impl Program {
         let known = || self.symbols.types.iter().map(|t| &*t.name.text);
         let decl = found.ok_or_else(|| unknown("type", name, known()))?;
         self.known_params(values, &[], decl.name.span)?;
-        let mut evaluator = Evaluator::new(&self.symbols, Given::Values(values), BUDGET);
+        let mut evaluator = Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET);
         explained(evaluator.layout(&decl.ty), decl.name.span)
     }
 
@@ -124,7 +124,7 @@ impl Program {
         let decl: &FragmentDecl = found.ok_or_else(|| unknown("fragment", fragment, known()))?;
         let own: Vec<&str> = decl.params.iter().map(|p| &*p.text).collect();
         self.known_params(values, &own, decl.name.span)?;
-        let mut evaluator = Evaluator::new(&self.symbols, Given::Values(values), BUDGET);
+        let mut evaluator = Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET);
         explained(evaluator.fragment(decl, values), decl.name.span)
     }
 

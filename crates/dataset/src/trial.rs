@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::eval::{BUDGET, Evaluator, Given, Stop};
+use crate::eval::{BUDGET, Evaluator, ParamValues, Stop};
 use crate::fragment::{Fragment, Role};
 use crate::overlap::reached;
 use crate::symbols::Symbols;
@@ -16,10 +16,10 @@ use crate::variable::Variable;
 
 pub(crate) fn run(symbols: &Symbols, diagnostics: &mut Diagnostics) {
     let mut work = BUDGET;
-    for given in [Given::Nothing, Given::Values(&[])] {
+    for given in [ParamValues::Nothing, ParamValues::Values(&[])] {
         let mut trial = Trial { symbols, evaluator: Evaluator::new(symbols, given, work), diagnostics };
         let fragments = trial.all();
-        if matches!(given, Given::Nothing) && trial.diagnostics.is_empty() {
+        if matches!(given, ParamValues::Nothing) && trial.diagnostics.is_empty() {
             trial.coverage(&fragments);
         }
         work = trial.evaluator.work_left();

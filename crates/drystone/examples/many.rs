@@ -6,9 +6,9 @@ use std::path::Path;
 use std::time::Instant;
 
 use drystone::array::{Source, Target};
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::selection::{Axis, Selection};
 use drystone::{Container, CreateOptions, Durability, Mode, NewVariable, SchemaOp, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::selection::{Axis, Selection};
 
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 

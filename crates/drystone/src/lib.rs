@@ -26,6 +26,7 @@ mod history;
 mod layout;
 mod log;
 mod maintain;
+mod parts;
 mod plugin;
 mod publish;
 mod published;
@@ -46,36 +47,30 @@ pub use container::targets::Targets;
 pub use container::{
     Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
 };
-#[cfg(feature = "object")]
-pub use drystone_client as client;
-pub use drystone_dataset as dataset;
-pub use drystone_expression as expression;
-pub use drystone_format as format;
 pub use drystone_format::identity::Durability;
-pub use drystone_plan as plan;
 pub use drystone_plan::tier::level::Level;
-pub use drystone_rules as rules;
-pub use drystone_store as store;
 pub use drystone_store::{Credentials, Supplied};
-pub use drystone_transform as transform;
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use history::snapshot::Snapshot;
 pub use layout::BlockLayout;
-pub use maintain::describe::{
-    Description, FileCount, MOST_CUTS, Pending, VariableUsage, WriterInfo, WriterState,
-};
+pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
 pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
+#[cfg(feature = "object")]
+pub use parts::client;
+pub use parts::{dataset, file_store, format, plan, rules, store, transform};
 pub use plugin::plugins;
 pub use publish::{
     Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
     netcdf_path,
 };
-pub use query::{Batch, Batches, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary};
+pub use query::{
+    Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary,
+};
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };

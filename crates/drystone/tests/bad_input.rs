@@ -6,13 +6,13 @@ mod common;
 
 use std::sync::Arc;
 
-use drystone::format::dtype::{DType, Scalar};
-use drystone::format::identity::Identity;
-use drystone::format::keys;
-use drystone::format::value::Value;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{MemoryStore, PutMode, Store, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Error, ErrorKind, Mode, SchemaOp, Writer, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_format::identity::Identity;
+use drystone_format::keys;
+use drystone_format::value::Value;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{MemoryStore, PutMode, Store, StoreExt};
 
 use common::*;
 

@@ -6,10 +6,10 @@ use std::sync::{Arc, Barrier, Mutex};
 
 use drystone::array::{Source, Target};
 use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
-use drystone::format::dtype::{DType, Scalar};
-use drystone::format::schema::Attrs;
-use drystone::plan::selection::{Axis, Selection};
 use drystone::{Container, CreateOptions, Durability, Error, ErrorKind, Mode, NewVariable, Result, SchemaOp};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_format::schema::Attrs;
+use drystone_plan::selection::{Axis, Selection};
 
 /// Ranks that are threads.
 struct Threads {

@@ -11,13 +11,13 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use drystone::format::value::Value;
-use drystone::store::{
-    Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
-    StoreError, StoreExt,
-};
 use drystone::{
     Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, Writer, WriterOptions,
+};
+use drystone_format::value::Value;
+use drystone_store::{
+    Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
+    StoreError, StoreExt,
 };
 use shuttle::rand::Rng;
 use shuttle::scheduler::RandomScheduler;
@@ -292,7 +292,7 @@ impl Store for Yielding {
             _ => Ok(()),
         }
     }
-    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone::store::Upload>> {
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone_store::Upload>> {
         self.inner.upload(key)
     }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {

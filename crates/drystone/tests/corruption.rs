@@ -9,8 +9,8 @@ mod sample;
 
 use std::sync::Arc;
 
-use drystone::store::{MemoryStore, PutMode, Store};
 use drystone::{Container, CreateOptions, Durability, ErrorKind, Mode, WriterOptions};
+use drystone_store::{MemoryStore, PutMode, Store};
 
 use common::{create, dense, f4, ramp_f32};
 use sample::{Content, Sample, content};

@@ -10,10 +10,10 @@ mod history;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use drystone::format::keys;
-use drystone::format::manifest::Manifest;
-use drystone::store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, Writer, WriterOptions};
+use drystone_format::keys;
+use drystone_format::manifest::Manifest;
+use drystone_store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, StoreExt};
 
 use common::{bytes, create, dense, f4, floats, ramp_f32};
 use history::model::{Group, State, expect, read_tags};

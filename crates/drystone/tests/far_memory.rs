@@ -16,11 +16,11 @@ use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
 use std::time::Duration;
 
 use drystone::array::Source;
-use drystone::store::{
+use drystone::{Container, CreateOptions, WriterOptions};
+use drystone_store::{
     DelayStore, Features, ListEntry, LocalFiles, MemoryStore, NoAppendStore, Pending, PutMode, Reply,
     Request, Result as Stored, Store, Upload,
 };
-use drystone::{Container, CreateOptions, WriterOptions};
 
 use common::{create, dense, f4};
 

@@ -10,12 +10,12 @@ mod sample;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{
-    Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
-};
 use drystone::{
     Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, PublishOptions, WriterOptions,
+};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{
+    Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
 };
 
 use common::*;
@@ -443,7 +443,7 @@ fn published_shards_are_looked_at_together() {
     let shards = objects.list("zarr/a/c/").unwrap().len();
     let store = far(&objects);
     let c = opened(&store);
-    let published = Some(drystone::plan::read_plan::PUBLISHED);
+    let published = Some(drystone_plan::read_plan::PUBLISHED);
     let reading = c.reading("a", None).unwrap().by_way_of(published);
     let axis = |start, count| Axis { start, step: 1, count };
     let series = Selection { axes: vec![axis(0, STEPS), axis(17, 1), axis(40, 1)] };
@@ -462,7 +462,7 @@ fn published_shards_are_looked_at_together() {
 #[test]
 fn strings_come_together() {
     let objects = written(|c| {
-        c.apply(vec![create("s", drystone::format::dtype::DType::String, &[40], |_| {})]).unwrap();
+        c.apply(vec![create("s", drystone_format::dtype::DType::String, &[40], |_| {})]).unwrap();
         let w = c.writer(WriterOptions::default()).unwrap();
         for n in 0..40_u64 {
             // Longer than a hole that is read: each is a request.

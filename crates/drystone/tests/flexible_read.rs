@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use common::*;
 use drystone::array::Target;
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{MemoryStore, Store, StoreExt};
 use drystone::{BlockLayout, Container, CreateOptions, ErrorKind, Mode, Precision, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{MemoryStore, Store, StoreExt};
 
 /// Values in which no codec finds anything.
 fn noise(n: usize) -> Vec<u8> {
@@ -90,7 +90,7 @@ fn a_flipped_bit_fails_the_reads_that_need_it_and_no_others() {
     let at = bytes.len() / 8;
     bytes[at] ^= 1;
     store.delete(&key).unwrap();
-    store.put(&key, &[&bytes], drystone::store::PutMode::IfAbsent, false).unwrap();
+    store.put(&key, &[&bytes], drystone_store::PutMode::IfAbsent, false).unwrap();
     let c = Container::open(store, Mode::Read).unwrap();
     let plane =
         |z| Selection { axes: vec![Axis { start: z, step: 1, count: 1 }, Axis::full(64), Axis::full(64)] };
@@ -225,7 +225,7 @@ fn damage_in_a_front_fails_the_reads_that_need_it() {
         let mut bytes = sound.clone();
         bytes[place] ^= 0x40;
         store.delete(&key).unwrap();
-        store.put(&key, &[&bytes], drystone::store::PutMode::IfAbsent, false).unwrap();
+        store.put(&key, &[&bytes], drystone_store::PutMode::IfAbsent, false).unwrap();
         let c = Container::open(store.clone(), Mode::Read).unwrap();
         match at(&c, &all, Precision::Relative(0.04)) {
             Ok((found, report)) => {

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use drystone::store::{
+use drystone::{Container, CreateOptions, Durability, Mode, WriterOptions};
+use drystone_store::{
     Features, ListEntry, LocalFiles, Mapped, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
     Store, StoreExt,
 };
-use drystone::{Container, CreateOptions, Durability, Mode, WriterOptions};
 
 use common::*;
 
@@ -68,7 +68,7 @@ impl Store for Slow {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
         self.inner.put(key, parts, mode, sync)
     }
-    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone::store::Upload>> {
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone_store::Upload>> {
         self.inner.upload(key)
     }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
@@ -316,7 +316,7 @@ fn damage_of_what_was_expected_is_said_when_it_is_read() {
     damaged[2 * 8000 + 4000] ^= 1;
     store.inner.put(&log, &[&damaged], PutMode::Replace, false).unwrap();
     told_of(&store, &c, 0, &["a", "b"]);
-    let selection = drystone::plan::selection::Selection::boxed(&[0, 0], &[1, CELLS]);
+    let selection = drystone_plan::selection::Selection::boxed(&[0, 0], &[1, CELLS]);
     assert_eq!(read(&c, "c", &selection).unwrap_err().kind(), drystone::ErrorKind::Corrupt);
     told_of(&store, &c, 0, &["d", "e"]);
 }

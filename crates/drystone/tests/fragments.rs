@@ -4,8 +4,8 @@
 mod common;
 
 use common::{bytes, create, f4, floats, memory, read_all};
-use drystone::dataset::{Fragment, Leaf};
 use drystone::{Container, ErrorKind, FragmentHandle, WriterOptions};
+use drystone_dataset::{Fragment, Leaf};
 
 const TEXT: &str = "
 param n = 4
@@ -128,7 +128,7 @@ fn expected(layout: &Fragment, dense: &dyn Fn(&str) -> Vec<u8>) -> Vec<u8> {
 fn filled() -> (Container, impl Fn(&str) -> Vec<u8>) {
     let c = declared();
     let size = |name: &str| {
-        let program = drystone::dataset::check(TEXT).unwrap();
+        let program = drystone_dataset::check(TEXT).unwrap();
         program.whole(name, &[]).unwrap().size as usize
     };
     let sizes = ["u", "cell", "grid"].map(|name| (name, size(name)));

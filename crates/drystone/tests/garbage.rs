@@ -9,10 +9,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use drystone::store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, StoreExt};
 use drystone::{
     Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, PublishOptions, WriterOptions,
 };
+use drystone_store::{Fault, FaultStore, MemoryStore, PutMode, Script, Store, StoreExt};
 
 use common::{create, dense, f4, ramp_f32, read_all};
 use history::model::expect;
@@ -116,7 +116,7 @@ fn a_reader_of_a_snapshot_that_expires_is_told_so() {
     put(&c, 0, false, 2);
     put(&c, 0, false, 3);
     gc(&c, KEEP_ONE);
-    let selection = drystone::plan::selection::Selection::all(&[1, 64, 40]);
+    let selection = drystone_plan::selection::Selection::all(&[1, 64, 40]);
     assert_eq!(common::read(&reader, "t", &selection).unwrap_err().kind(), ErrorKind::NotFound);
     // Handles from before find the newest, and commit on top of it: numbers that expired are not free.
     assert!(reader.refresh().unwrap());
@@ -126,7 +126,7 @@ fn a_reader_of_a_snapshot_that_expires_is_told_so() {
     assert_eq!(c.snapshot().step_axis(), 6);
     // So does who opens by a hint from before.
     store
-        .put("manifest/hint", &[&drystone::format::identity::encode_hint(2)], PutMode::Replace, false)
+        .put("manifest/hint", &[&drystone_format::identity::encode_hint(2)], PutMode::Replace, false)
         .unwrap();
     assert_eq!(Container::open(store, Mode::Read).unwrap().snapshot().version(), c.snapshot().version());
 }
@@ -313,7 +313,7 @@ fn writers_readers_and_publishers_go_on_beside_collections() {
                     let c = Container::open(store.clone(), Mode::Read).unwrap();
                     let reading = c.reading("t", None).unwrap();
                     let shape = reading.shape();
-                    let selection = drystone::plan::selection::Selection::all(&shape);
+                    let selection = drystone_plan::selection::Selection::all(&shape);
                     match common::read(&c, "t", &selection) {
                         Ok(bytes) => {
                             // Every step is a ramp: never a mixture, never a hole.

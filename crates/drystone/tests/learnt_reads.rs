@@ -6,12 +6,12 @@ mod common;
 use std::path::Path;
 use std::sync::Arc;
 
-use drystone::format::{keys, reads};
-use drystone::plan::layout::PRIOR;
-use drystone::plan::listing::Listing;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{LocalStore, MemoryStore, PutMode, Store, StoreExt};
 use drystone::{Container, CreateOptions, Mode, PublishOptions, Wanted, WriterOptions};
+use drystone_format::{keys, reads};
+use drystone_plan::layout::PRIOR;
+use drystone_plan::listing::Listing;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{LocalStore, MemoryStore, PutMode, Store, StoreExt};
 
 use common::{create, dense, f4, ramp_f32, read};
 

@@ -10,13 +10,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone::format::frame::{self, Kind, Next};
-use drystone::format::log::FileHeader;
-use drystone::format::manifest::Manifest;
-use drystone::store::{
+use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
+use drystone_format::frame::{self, Kind, Next};
+use drystone_format::log::FileHeader;
+use drystone_format::manifest::Manifest;
+use drystone_store::{
     Features, ListEntry, LocalFiles, LocalStore, Pending, PutMode, Request, Result as Stored, Store,
 };
-use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
 
 use common::{dense, f4, ramp_f32, read_all};
 
@@ -223,7 +223,7 @@ impl Store for Unwatched {
     fn put(&self, key: &str, data: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
         self.0.put(key, data, mode, sync)
     }
-    fn upload(&self, key: &str) -> Stored<Box<dyn drystone::store::Upload>> {
+    fn upload(&self, key: &str) -> Stored<Box<dyn drystone_store::Upload>> {
         self.0.upload(key)
     }
     fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {

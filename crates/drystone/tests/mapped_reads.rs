@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drystone::array::Target;
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{CountingStore, LocalStore, MapPolicy};
 use drystone::{Container, CreateOptions, ErrorKind, Mode, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{CountingStore, LocalStore, MapPolicy};
 
 use common::{create, dense, read};
 

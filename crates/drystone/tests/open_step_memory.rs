@@ -11,9 +11,9 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use drystone::format::dtype::{DType, Scalar};
-use drystone::store::{LocalStore, MemoryStore, Store};
 use drystone::{Container, CreateOptions, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_store::{LocalStore, MemoryStore, Store};
 
 use common::{create, dense};
 

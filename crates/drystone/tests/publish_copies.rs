@@ -6,10 +6,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drystone::plan::read_plan::PUBLISHED;
-use drystone::plan::selection::Selection;
-use drystone::store::{CountingStore, MemoryStore, Store, StoreExt};
 use drystone::{Compressor, Container, CreateOptions, Format, PublishOptions, PublishedArray, WriterOptions};
+use drystone_plan::read_plan::PUBLISHED;
+use drystone_plan::selection::Selection;
+use drystone_store::{CountingStore, MemoryStore, Store, StoreExt};
 
 use common::{create, dense, f4, read_all};
 
@@ -204,7 +204,7 @@ fn a_damaged_block_is_not_copied() {
     let mut bytes = store.read_all(&key, 1 << 30).unwrap();
     let middle = bytes.len() / 2;
     bytes[middle] ^= 1;
-    store.put(&key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
+    store.put(&key, &[&bytes], drystone_store::PutMode::Replace, false).unwrap();
     let error = c.publish(&asking_for_chunks(), &mut |_, _| true).unwrap_err();
     assert_eq!(error.kind(), drystone::ErrorKind::Corrupt);
     assert!(error.to_string().contains(&key), "{error}");

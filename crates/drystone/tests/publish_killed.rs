@@ -7,9 +7,9 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use drystone::format::dtype::{DType, Scalar};
-use drystone::store::{Fault, FaultStore, MemoryStore, Script, Store, StoreExt};
 use drystone::{Container, CreateOptions, ErrorKind, Mode, PublishOptions, SchemaOp, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_store::{Fault, FaultStore, MemoryStore, Script, Store, StoreExt};
 use serde_json::Value as Json;
 
 use common::{create, dense, f4};
@@ -262,7 +262,7 @@ fn copy(store: &MemoryStore) -> MemoryStore {
     let copy = MemoryStore::new();
     for entry in store.list("").unwrap() {
         let bytes = store.read_all(&entry.key, u64::MAX).unwrap();
-        copy.put(&entry.key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
+        copy.put(&entry.key, &[&bytes], drystone_store::PutMode::Replace, false).unwrap();
     }
     copy
 }

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone::array::Target;
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::listing::{Leg, Listing};
-use drystone::plan::read_plan::PUBLISHED;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{LocalStore, MemoryStore, PutMode, Store, StoreExt};
 use drystone::{Container, CreateOptions, Mode, PublishOptions, Reading, SchemaOp, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::listing::{Leg, Listing};
+use drystone_plan::read_plan::PUBLISHED;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{LocalStore, MemoryStore, PutMode, Store, StoreExt};
 
 use common::{create, dense, f4, memory, read, read_all};
 
@@ -317,7 +317,7 @@ fn members_of_records_and_fixed_strings_are_read_from_their_arrays() {
 }
 
 fn common_record() -> DType {
-    use drystone::format::dtype::{Member, Record};
+    use drystone_format::dtype::{Member, Record};
     let m = |name: &str, dtype, shape: &[u32], offset| Member {
         name: name.into(),
         dtype,

@@ -5,10 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use drystone::format::identity::Durability;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{CountingStore, MemoryStore};
 use drystone::{Container, CreateOptions, ErrorKind, Mode, WriterOptions};
+use drystone_format::identity::Durability;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{CountingStore, MemoryStore};
 
 use common::{bytes, create, dense, f4};
 

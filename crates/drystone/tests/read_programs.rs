@@ -9,16 +9,16 @@ use std::time::Duration;
 
 use common::*;
 use drystone::array::Target;
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::listing::Listing;
-use drystone::plan::programs::Programs;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{
+use drystone::{BlockLayout, Container, CreateOptions, Mode, Precision, ReadReport, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::listing::Listing;
+use drystone_plan::programs::Programs;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
+use drystone_store::{
     Far, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
     Store, StoreError, Upload,
 };
-use drystone::{BlockLayout, Container, CreateOptions, Mode, Precision, ReadReport, WriterOptions};
-use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
 
 /// A memory store, far away, whose objects run read programs.
 #[derive(Debug)]

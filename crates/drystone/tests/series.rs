@@ -5,10 +5,10 @@ mod common;
 
 use std::sync::Arc;
 
-use drystone::format::identity::Durability;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{Counters, CountingStore, Fault, FaultStore, LocalStore, MemoryStore, Script, Store};
 use drystone::{Container, CreateOptions, ErrorKind, Mode, Writer, WriterOptions};
+use drystone_format::identity::Durability;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{Counters, CountingStore, Fault, FaultStore, LocalStore, MemoryStore, Script, Store};
 
 use common::{bytes, create, dense, f4, floats, read};
 

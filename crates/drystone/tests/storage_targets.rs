@@ -6,8 +6,8 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use drystone::plan::layout::{Placement, Spread};
 use drystone::{Adopt, Container, CreateOptions, GcOptions, Mode, PublishOptions, Targets, WriterOptions};
+use drystone_plan::layout::{Placement, Spread};
 
 use common::{create, dense, f4, ramp_f32, read_all};
 

@@ -11,9 +11,9 @@ mod sample;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use drystone::format::frame::{self, Next};
-use drystone::store::{MemoryStore, PutMode, Store};
 use drystone::{Adopt, Container, CreateOptions, Durability, Error, ErrorKind, Mode, WriterOptions};
+use drystone_format::frame::{self, Next};
+use drystone_store::{MemoryStore, PutMode, Store};
 
 use sample::{Content, Sample, content};
 

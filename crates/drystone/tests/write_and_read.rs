@@ -5,15 +5,15 @@ mod common;
 
 use common::*;
 use drystone::array::Target;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{FaultStore, MemoryStore, NoAppendStore, Script, StoreExt};
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, Mode, SchemaOp, WriterOptions};
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{FaultStore, MemoryStore, NoAppendStore, Script, StoreExt};
 use std::sync::Arc;
 
 #[test]
 fn a_block_comes_back_from_every_kind_of_store() {
     for durability in [Durability::Durable, Durability::Async, Durability::Memory] {
-        let stores: Vec<Arc<dyn drystone::store::Store>> =
+        let stores: Vec<Arc<dyn drystone_store::Store>> =
             vec![Arc::new(MemoryStore::new()), Arc::new(NoAppendStore::new(MemoryStore::new()))];
         for store in stores {
             let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
@@ -64,7 +64,7 @@ fn a_series_of_many_steps_is_read_by_the_requests_that_its_plan_tells() {
 /// from there and not from its own beginning: nothing found them.
 #[test]
 fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
-    use drystone::format::dtype::{DType, Scalar};
+    use drystone_format::dtype::{DType, Scalar};
     let u1 = DType::Scalar(Scalar::U8);
     let noise = |seed: u64, len: usize| -> Vec<u8> {
         let mut state = seed;
@@ -110,7 +110,7 @@ fn a_block_of_many_encoded_subchunks_comes_back_and_its_fronts_stand_together() 
             assert!(read_all(&c, "t") == data, "{transform}, {edge}");
             assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, [], "{transform}, {edge}");
             if transform == "aplod" {
-                let rough = drystone::transform::Precision::Relative(0.1);
+                let rough = drystone_transform::Precision::Relative(0.1);
                 let reading = c.reading("t", None).unwrap().with_precision(rough).unwrap();
                 let whole = Selection {
                     axes: shape.iter().map(|&count| Axis { start: 0, step: 1, count }).collect(),
@@ -385,7 +385,7 @@ fn shrinking_and_growing_back_reads_fill() {
 #[test]
 fn strings_of_any_length_come_back() {
     let c = memory();
-    c.apply(vec![create("s", drystone::format::dtype::DType::String, &[2, 3], |v| v.steps = true)]).unwrap();
+    c.apply(vec![create("s", drystone_format::dtype::DType::String, &[2, 3], |v| v.steps = true)]).unwrap();
     let long = "x".repeat(3 << 20);
     let values: Vec<&[u8]> = vec![b"a", b"", "grün".as_bytes(), long.as_bytes()];
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
@@ -393,7 +393,7 @@ fn strings_of_any_length_come_back() {
     w.put_strings("s", &[2, 2], &values, Some(&[0, 1])).unwrap();
     w.end_step().unwrap();
     let r = c.reading("s", None).unwrap();
-    let (got, _) = r.read_strings(&drystone::plan::selection::Selection::all(&r.shape())).unwrap();
+    let (got, _) = r.read_strings(&drystone_plan::selection::Selection::all(&r.shape())).unwrap();
     let got: Vec<&[u8]> = got.iter().map(Vec::as_slice).collect();
     assert_eq!(got, [b"".as_slice(), b"a", b"", b"", "grün".as_bytes(), long.as_bytes()]);
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
@@ -438,7 +438,7 @@ fn a_hint_that_lags_hides_no_commit_and_closing_brings_it_up_to_date() {
         let store = MemoryStore::new();
         let hinted = || {
             let bytes = store.read_all("manifest/hint", 64).unwrap();
-            drystone::format::identity::decode_hint(&bytes).unwrap()
+            drystone_format::identity::decode_hint(&bytes).unwrap()
         };
         let c = Container::create(Arc::new(store.clone()), CreateOptions { durability }).unwrap();
         let mut lagged = 0;

@@ -1,7 +1,7 @@
 //! Element types, as HDF5 writes them.
 
 use crate::number::Number;
-use crate::{Id, Place};
+use crate::{Id, ObjectOffsets};
 
 /// The type of an element.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,13 +64,13 @@ impl Datatype {
     }
 
     /// The message body; of a named type the reference to it, which its message must say it is.
-    pub(super) fn encode(&self, places: &[Place]) -> Vec<u8> {
+    pub(super) fn encode(&self, places: &[ObjectOffsets]) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(places, &mut out);
         out
     }
 
-    fn write(&self, places: &[Place], out: &mut Vec<u8>) {
+    fn write(&self, places: &[ObjectOffsets], out: &mut Vec<u8>) {
         match self {
             Datatype::Number(number) => write_number(*number, out),
             Datatype::Text(len) => head(1, TEXT, [UTF8 << 4, 0, 0], *len, out),

@@ -43,12 +43,12 @@ pub struct File {
 
 #[derive(Debug)]
 struct Object {
-    kind: Kind,
+    kind: ObjectKind,
     attributes: Vec<(String, Attribute)>,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum ObjectKind {
     Group(Vec<(String, Id)>),
     Type(Datatype),
     Dataset(Dataset),
@@ -147,7 +147,7 @@ pub struct Metadata {
 
 /// Where the parts of one object are; zero until known.
 #[derive(Debug, Clone, Copy, Default)]
-struct Place {
+struct ObjectOffsets {
     header: u64,
     /// Of the inline values, or of the chunk tree.
     data: u64,
@@ -157,7 +157,7 @@ impl File {
     /// A file with an empty root.
     pub fn new() -> Self {
         let mut file = File::default();
-        file.add(Kind::Group(Vec::new()));
+        file.add(ObjectKind::Group(Vec::new()));
         file
     }
 
@@ -166,34 +166,34 @@ impl File {
         Id(0)
     }
 
-    fn add(&mut self, kind: Kind) -> Id {
+    fn add(&mut self, kind: ObjectKind) -> Id {
         self.objects.push(Object { kind, attributes: Vec::new() });
         Id(self.objects.len() - 1)
     }
 
     fn link(&mut self, group: Id, name: &str, id: Id) {
-        if let Kind::Group(links) = &mut self.objects[group.0].kind {
+        if let ObjectKind::Group(links) = &mut self.objects[group.0].kind {
             links.push((name.to_owned(), id));
         }
     }
 
     /// A group in a group.
     pub fn group(&mut self, inside: Id, name: &str) -> Id {
-        let id = self.add(Kind::Group(Vec::new()));
+        let id = self.add(ObjectKind::Group(Vec::new()));
         self.link(inside, name, id);
         id
     }
 
     /// A datatype with a name, which datasets refer to by [`Datatype::Named`]: netCDF knows compounds only so.
     pub fn datatype(&mut self, inside: Id, name: &str, datatype: Datatype) -> Id {
-        let id = self.add(Kind::Type(datatype));
+        let id = self.add(ObjectKind::Type(datatype));
         self.link(inside, name, id);
         id
     }
 
     /// An array in a group.
     pub fn dataset(&mut self, inside: Id, name: &str, dataset: Dataset) -> Id {
-        let id = self.add(Kind::Dataset(dataset));
+        let id = self.add(ObjectKind::Dataset(dataset));
         self.link(inside, name, id);
         id
     }
@@ -212,14 +212,14 @@ impl File {
 
     /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is too large.
     pub fn metadata(&self, address: u64) -> Result<Metadata> {
-        let mut places = vec![Place::default(); self.objects.len()];
+        let mut places = vec![ObjectOffsets::default(); self.objects.len()];
         let mut heap = Heap::new();
         let mut at = address;
         for (number, object) in self.objects.iter().enumerate() {
             places[number].data = at;
             at += padded(self.data(object, at)?.len() as u64);
             places[number].header = at;
-            at += padded(self.header(object, Place::default(), &places, &mut heap)?.len() as u64);
+            at += padded(self.header(object, ObjectOffsets::default(), &places, &mut heap)?.len() as u64);
         }
         heap.begin(at);
         let mut bytes = Vec::with_capacity((at - address) as usize);
@@ -236,25 +236,31 @@ impl File {
     /// Inline values or the chunk tree, at an address.
     fn data(&self, object: &Object, address: u64) -> Result<Vec<u8>> {
         match &object.kind {
-            Kind::Dataset(Dataset { storage: Storage::Inline(bytes), .. }) => Ok(bytes.clone()),
-            Kind::Dataset(Dataset { storage: Storage::Chunked { chunk, chunks, .. }, .. }) => {
+            ObjectKind::Dataset(Dataset { storage: Storage::Inline(bytes), .. }) => Ok(bytes.clone()),
+            ObjectKind::Dataset(Dataset { storage: Storage::Chunked { chunk, chunks, .. }, .. }) => {
                 tree::encode(chunk, chunks, address)
             }
             _ => Ok(Vec::new()),
         }
     }
 
-    fn header(&self, object: &Object, own: Place, places: &[Place], heap: &mut Heap) -> Result<Vec<u8>> {
+    fn header(
+        &self,
+        object: &Object,
+        own: ObjectOffsets,
+        places: &[ObjectOffsets],
+        heap: &mut Heap,
+    ) -> Result<Vec<u8>> {
         let mut messages = Vec::new();
         match &object.kind {
-            Kind::Group(links) => {
+            ObjectKind::Group(links) => {
                 message::group(links.len(), &mut messages);
                 for (order, (name, id)) in links.iter().enumerate() {
                     messages.push(message::link(name, order as u64, places[id.0].header));
                 }
             }
-            Kind::Type(datatype) => messages.push(message::datatype(datatype, places)),
-            Kind::Dataset(dataset) => message::dataset(dataset, own.data, places, &mut messages),
+            ObjectKind::Type(datatype) => messages.push(message::datatype(datatype, places)),
+            ObjectKind::Dataset(dataset) => message::dataset(dataset, own.data, places, &mut messages),
         }
         message::attribute_info(object.attributes.len(), &mut messages);
         for (name, value) in &object.attributes {

@@ -3,7 +3,7 @@
 use crate::heap::Heap;
 use crate::number::Number;
 use crate::object::{ATTRIBUTE, Message};
-use crate::{Attribute, Dataset, Datatype, Filter, Member, Place, Storage, UNDEFINED};
+use crate::{Attribute, Dataset, Datatype, Filter, Member, ObjectOffsets, Storage, UNDEFINED};
 
 const DATASPACE: u8 = 0x01;
 const LINK_INFO: u8 = 0x02;
@@ -45,13 +45,13 @@ pub(super) fn link(name: &str, order: u64, address: u64) -> Message {
     message(LINK, 0, body)
 }
 
-pub(super) fn datatype(datatype: &Datatype, places: &[Place]) -> Message {
+pub(super) fn datatype(datatype: &Datatype, places: &[ObjectOffsets]) -> Message {
     let shared = if matches!(datatype, Datatype::Named(..)) { SHARED } else { 0 };
     message(DATATYPE, CONSTANT | shared, datatype.encode(places))
 }
 
 /// What a dataset is and where its values are.
-pub(super) fn dataset(dataset: &Dataset, data: u64, places: &[Place], out: &mut Vec<Message>) {
+pub(super) fn dataset(dataset: &Dataset, data: u64, places: &[ObjectOffsets], out: &mut Vec<Message>) {
     let chunked = match &dataset.storage {
         Storage::Chunked { chunk, .. } => Some(chunk),
         _ => None,
@@ -145,7 +145,7 @@ pub(super) fn attribute_info(many: usize, out: &mut Vec<Message>) {
     }
 }
 
-pub(super) fn attribute(name: &str, value: &Attribute, places: &[Place], heap: &mut Heap) -> Message {
+pub(super) fn attribute(name: &str, value: &Attribute, places: &[ObjectOffsets], heap: &mut Heap) -> Message {
     let address = |id: &super::Id| places[id.0].header.to_le_bytes();
     let (datatype, shape, bytes) = match value {
         Attribute::Values { datatype, shape, bytes } => (datatype.clone(), shape.clone(), bytes.clone()),

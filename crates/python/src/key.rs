@@ -1,6 +1,7 @@
 //! Indexing expressions and small numbers as Python gives them.
 
 use drystone::plan::selection::{self, Axis, Index, IndexError, Selection};
+use drystone::plan::selection_text::{self, Item};
 use pyo3::exceptions::PyOverflowError;
 use pyo3::prelude::*;
 use pyo3::types::{PyEllipsis, PySlice, PyString, PyTuple};
@@ -35,6 +36,26 @@ pub(crate) fn select(key: &Bound<'_, PyAny>, shape: &[u64]) -> Result<Selected> 
     })?;
     let scalar = scalar && shape.is_empty();
     Ok(Selected { selection, shape, scalar })
+}
+
+/// The items of the text of a selection, as NumPy's indexing takes them.
+#[pyfunction]
+pub(crate) fn parse_selection<'py>(py: Python<'py>, text: &str) -> Result<Bound<'py, PyTuple>> {
+    let items = selection_text::parse_items(text)
+        .map_err(|mistake| invalid(format!("{mistake} at character {}", mistake.column(text) + 1)))?;
+    let item = |(item, _)| -> PyResult<Bound<'py, PyAny>> {
+        Ok(match item {
+            Item::Index(Index::Int(cell)) => cell.into_pyobject(py)?.into_any(),
+            Item::Index(Index::Slice { start, stop, step }) => {
+                py.get_type::<PySlice>().call1((start, stop, step))?
+            }
+            Item::Index(Index::Ellipsis) => py.Ellipsis().into_bound(py),
+            Item::Index(Index::NewAxis) => py.None().into_bound(py),
+            Item::Cells(cells) => cells.into_pyobject(py)?.into_any(),
+        })
+    };
+    let items = items.into_iter().map(item).collect::<PyResult<Vec<_>>>()?;
+    Ok(PyTuple::new(py, items)?)
 }
 
 fn index(item: &Bound<'_, PyAny>) -> Result<Index> {

@@ -69,10 +69,15 @@ fn readable_transform(text: &str) -> String {
     drystone::transform::readable(text)
 }
 
-/// Runs the `drystone` command with `args` (the program's name first) and returns its exit code.
+/// Runs the `drystone` command with `args` (the program's name first).
+///
+/// Returns its exit code, or, for a command that runs in Python, its arguments as JSON.
 #[pyfunction]
-fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> i32 {
-    py.detach(|| drystone_cli::run(args))
+fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> (i32, Option<String>) {
+    match py.detach(|| drystone_cli::run(args)) {
+        drystone_cli::Done::Code(code) => (code, None),
+        drystone_cli::Done::InPython(handed) => (0, Some(handed)),
+    }
 }
 
 /// The commands of `cli_main` and their arguments, as JSON.
@@ -101,6 +106,8 @@ mod _core {
     use super::expression::ExpressionHandle;
     #[pymodule_export]
     use super::fragment::FragmentHandle;
+    #[pymodule_export]
+    use super::key::parse_selection;
     #[pymodule_export]
     use super::listing::{PlannedHandle, TilesHandle};
     #[pymodule_export]

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use drystone::{Batches, HitBox, Query, QueryReport, Summary};
-use numpy::PyArrayMethods;
+use numpy::{PyArray1, PyArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
 
 use crate::error::Result;
 use crate::{dtype, key};
@@ -21,8 +21,10 @@ type TermItem = (String, u64, u64, u64, u64, u64);
 /// Cells, those none, all and some; bytes, requests; terms; per term cells tried and kept; the whole as a text.
 type ReportItem = (u64, u64, u64, u64, u64, u64, Vec<TermItem>, Vec<(u64, u64)>, String);
 /// Rows, coordinates, values and masks of the variables.
-type BatchItem<'py> =
-    (usize, Bound<'py, PyBytes>, Vec<Bound<'py, PyBytes>>, Vec<Option<Bound<'py, PyBytes>>>);
+type BatchItem<'py> = (usize, Bound<'py, PyArray1<i64>>, Vec<Bytes<'py>>, Vec<Option<Bytes<'py>>>);
+type Bytes<'py> = Bound<'py, PyArray1<u8>>;
+/// Bytes, dtype, axes that the elements bring.
+type ColumnItem<'py> = (Bytes<'py>, Bound<'py, PyAny>, Vec<u64>);
 
 impl QueryHandle {
     pub(crate) fn new(query: Query) -> Self {
@@ -120,18 +122,42 @@ impl QueryHandle {
     }
 
     /// The coordinates of all hits, one after the other.
-    fn coords<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, numpy::PyArray1<i64>>, ReportItem)> {
-        let (coords, cost) = py.detach(|| self.query.coords())?;
-        Ok((numpy::PyArray1::from_vec(py, coords), report(&cost)))
+    fn coords<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyArray1<i64>>, ReportItem)> {
+        let found = py.detach(|| self.query.find())?;
+        // NumPy's own memory: of what is large it asks for large pages.
+        let array = PyArray1::<i64>::zeros(py, found.rows() * found.width(), false);
+        {
+            let mut out = array.try_readwrite().map_err(|e| crate::error::invalid(e.to_string()))?;
+            let out = out.as_slice_mut().map_err(|e| crate::error::invalid(e.to_string()))?;
+            py.detach(|| found.coords(out))?;
+        }
+        Ok((array, report(found.report())))
     }
 
     /// Into a writable array of bytes that are 0, of the shape of the selection.
     fn mask(&self, py: Python<'_>, out: &Bound<'_, pyo3::PyAny>) -> Result<ReportItem> {
-        let array = out.cast::<numpy::PyArray1<u8>>()?;
+        let array = out.cast::<PyArray1<u8>>()?;
         let mut out = array.try_readwrite().map_err(|e| crate::error::invalid(e.to_string()))?;
         let bytes = out.as_slice_mut().map_err(|e| crate::error::invalid(e.to_string()))?;
         let cost = py.detach(|| self.query.mask(bytes))?;
         Ok(report(&cost))
+    }
+
+    /// The elements of variables at all hits as bytes, with their NumPy dtypes and the axes that they bring; how many hits.
+    fn values<'py>(
+        &self,
+        py: Python<'py>,
+        names: Vec<String>,
+    ) -> Result<(usize, Vec<ColumnItem<'py>>, ReportItem)> {
+        let (found, dtypes, inner) = py.detach(|| {
+            let batches = self.query.batches(&names)?;
+            Ok::<_, drystone::Error>((self.query.values(&names)?, batches.dtypes(), batches.inner()))
+        })?;
+        let mut columns = Vec::with_capacity(names.len());
+        for ((values, dtype), inner) in found.values.into_iter().zip(&dtypes).zip(inner) {
+            columns.push((PyArray1::from_vec(py, values), dtype::to_numpy(py, dtype)?, inner));
+        }
+        Ok((found.rows, columns, report(&found.report)))
     }
 
     /// The hits, with values of these variables.
@@ -171,10 +197,9 @@ impl BatchesHandle {
     /// The next hits, at most so many; None behind the last.
     fn next<'py>(&self, py: Python<'py>, rows: usize) -> Result<Option<BatchItem<'py>>> {
         let Some(batch) = py.detach(|| self.lock().next(rows))? else { return Ok(None) };
-        let coords: Vec<u8> = batch.coords.iter().flat_map(|at| at.to_ne_bytes()).collect();
-        let bytes = |values: &Vec<u8>| PyBytes::new(py, values);
-        let values = batch.values.iter().map(bytes).collect();
-        let written = batch.written.iter().map(|mask| mask.as_ref().map(bytes)).collect();
-        Ok(Some((batch.rows, PyBytes::new(py, &coords), values, written)))
+        let bytes = |values: Vec<u8>| PyArray1::from_vec(py, values);
+        let values = batch.values.into_iter().map(bytes).collect();
+        let written = batch.written.into_iter().map(|mask| mask.map(bytes)).collect();
+        Ok(Some((batch.rows, PyArray1::from_vec(py, batch.coords), values, written)))
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use drystone::format::dtype::DType;
-use drystone::rules::{Axis, Block, Dtype, Fragment, IndexMap, Narrowing, Order, Rule, Step, View};
+use drystone::rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
@@ -78,7 +78,7 @@ impl Names {
         }
     }
 
-    fn fragment(&mut self, layout: &LayoutHandle) -> Result<Fragment> {
+    fn fragment(&mut self, layout: &LayoutHandle) -> Result<MemoryLayout> {
         let mut views = Vec::with_capacity(layout.parts.len());
         for part in &layout.parts {
             let axis =
@@ -89,7 +89,7 @@ impl Names {
             let block = element.array(part.shape.clone(), Order::Strides(part.strides.clone()));
             views.push(View { var: 0, offset: part.offset, path, block });
         }
-        Fragment::new(views, layout.len).map_err(refused)
+        MemoryLayout::new(views, layout.len).map_err(refused)
     }
 }
 

@@ -22,7 +22,7 @@ fn microseconds<T>(mut body: impl FnMut() -> T) -> f64 {
     times[times.len() / 2]
 }
 
-fn report(name: &str, make: impl Fn() -> (Fragment, Fragment)) {
+fn report(name: &str, make: impl Fn() -> (MemoryLayout, MemoryLayout)) {
     let (src, dst) = make();
     let rule = Rule::compile(&src, &dst, Narrowing::Refuse).unwrap();
     let bytes = rule.encode();
@@ -42,7 +42,7 @@ fn report(name: &str, make: impl Fn() -> (Fragment, Fragment)) {
 fn main() {
     println!("microseconds for                   2 frags   rule  split encode decode terms bytes");
     let boxed = |shape: &[u64], start: &[i64], counts: &[u64], order| {
-        Fragment::boxed(0, shape, start, counts, order, Block::opaque(8)).unwrap()
+        MemoryLayout::boxed(0, shape, start, counts, order, Block::opaque(8)).unwrap()
     };
     report("a 2-d tile of a row-major array", || {
         let shape = [80000, 80000];
@@ -59,13 +59,13 @@ fn main() {
         let view = |a: i64, b: i64, count: u64| {
             let axis = |k| Axis { extent: 1000, map: IndexMap::affine(k, a, b) };
             let path = vec![Step::Index((0..8).map(axis).collect())];
-            Fragment::single(0, path, Block::opaque(4).array([count; 8], Order::Row)).unwrap()
+            MemoryLayout::single(0, path, Block::opaque(4).array([count; 8], Order::Row)).unwrap()
         };
         (view(2, 1, 40), view(3, 4, 30))
     });
     report("3-d periodic halo", || {
         let axis = |k| Axis { extent: 256, map: IndexMap::affine(k, 1, -1).modulo(256) };
-        let halo = Fragment::single(
+        let halo = MemoryLayout::single(
             0,
             vec![Step::Index((0..3).map(axis).collect())],
             Block::opaque(8).array([66; 3], Order::Row),
@@ -86,7 +86,7 @@ fn main() {
             ],
             block: Block::opaque(width(k)).array([count], Order::Row),
         };
-        let aos = Fragment::boxed(0, &[count], &[0], &[count], Order::Row, record).unwrap();
-        (aos, Fragment::new((0..32).map(column).collect(), 8 * count * 32).unwrap())
+        let aos = MemoryLayout::boxed(0, &[count], &[0], &[count], Order::Row, record).unwrap();
+        (aos, MemoryLayout::new((0..32).map(column).collect(), 8 * count * 32).unwrap())
     });
 }

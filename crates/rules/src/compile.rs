@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 
 use crate::error::RuleError;
-use crate::fragment::{Fragment, Leaf, LeafAxis, Place};
+use crate::fragment::{Advance, Leaf, LeafAxis, MemoryLayout};
 use crate::optimise::optimise;
 use crate::progression::{Joined, join};
 use crate::rule::Rule;
@@ -32,7 +32,7 @@ impl Rule {
     /// The rule that fills, of `dst`, all that `src` holds. What `src` does not hold stays untouched; see
     /// [`coverage`](crate::coverage). Source and destination may have different layouts, element
     /// orders, and (within `narrowing`) number types.
-    pub fn compile(src: &Fragment, dst: &Fragment, narrowing: Narrowing) -> Result<Rule, RuleError> {
+    pub fn compile(src: &MemoryLayout, dst: &MemoryLayout, narrowing: Narrowing) -> Result<Rule, RuleError> {
         let mut terms = Vec::new();
         for_each_pair(src, dst, |from, to| {
             let emit = |loops: &[Loop]| copy_loops(from, to, loops, narrowing, &mut terms);
@@ -44,8 +44,8 @@ impl Rule {
 
 /// Calls `body` for every pair of leaves that hold the same data.
 pub(crate) fn for_each_pair(
-    src: &Fragment,
-    dst: &Fragment,
+    src: &MemoryLayout,
+    dst: &MemoryLayout,
     mut body: impl FnMut(&Leaf, &Leaf) -> Result<(), RuleError>,
 ) -> Result<(), RuleError> {
     if let ([from], [to]) = (&src.leaves[..], &dst.leaves[..]) {
@@ -153,8 +153,8 @@ fn copy_loops(
 fn stride(leaf: &Leaf, binder: Option<usize>) -> Option<i64> {
     match binder.map(|binder| leaf.binders[binder].place) {
         None => Some(0),
-        Some(Place::Stride(stride)) => Some(stride),
-        Some(Place::Curve) => None,
+        Some(Advance::Stride(stride)) => Some(stride),
+        Some(Advance::Curve) => None,
     }
 }
 
@@ -224,8 +224,8 @@ impl Cell<'_> {
 fn place(leaf: &Leaf, binder: Option<usize>, index: i64, indexes: &mut [i64]) -> i64 {
     match binder.map(|binder| (binder, leaf.binders[binder].place)) {
         None => 0,
-        Some((_, Place::Stride(stride))) => index * stride,
-        Some((binder, Place::Curve)) => {
+        Some((_, Advance::Stride(stride))) => index * stride,
+        Some((binder, Advance::Curve)) => {
             indexes[binder] = index;
             0
         }

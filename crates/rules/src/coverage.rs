@@ -7,7 +7,7 @@ use std::fmt;
 
 use crate::compile::{for_each_pair, for_each_product};
 use crate::error::RuleError;
-use crate::fragment::{Fragment, Leaf};
+use crate::fragment::{Leaf, MemoryLayout};
 use crate::progression::{Progression, join};
 
 /// Most pieces that the missing part of one member may fall into.
@@ -56,14 +56,14 @@ impl Coverage {
 }
 
 /// Finds out what of `dst` the sources hold together.
-pub fn coverage(sources: &[&Fragment], dst: &Fragment) -> Result<Coverage, RuleError> {
+pub fn coverage(sources: &[&MemoryLayout], dst: &MemoryLayout) -> Result<Coverage, RuleError> {
     let mut total = Coverage { wanted: 0, covered: 0, unmapped: 0, missing: Vec::new() };
     for leaf in &dst.leaves {
         let everything =
             leaf.binders.iter().fold(leaf.bytes, |size, binder| size.saturating_mul(binder.extent));
         let mut left = mapped(leaf)?;
         let wanted = bytes(&left, leaf);
-        let one = Fragment::with_leaf(dst, leaf);
+        let one = MemoryLayout::with_leaf(dst, leaf);
         for source in sources {
             for_each_pair(source, &one, |from, to| {
                 for_each_product(from, to, |loops| {

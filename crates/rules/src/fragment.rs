@@ -4,7 +4,7 @@
 //! tree says how the elements lie. The outermost array's dimensions are the view's *binders*, which the
 //! path's index maps turn into indexes of the dataset.
 //!
-//! Invariants of a [`Fragment`]
+//! Invariants of a [`MemoryLayout`]
 //! - every block ends inside `len`, which is below 2^63;
 //! - every dataset dimension on the path has exactly one index map, every binder is used at most once;
 //! - leaves (one per primitive member) are computed once, when the fragment is made.
@@ -91,7 +91,7 @@ pub struct View {
 
 /// A part of a dataset with a memory layout of its own.
 #[derive(Debug, Clone)]
-pub struct Fragment {
+pub struct MemoryLayout {
     len: u64,
     pub(crate) leaves: Vec<Leaf>,
 }
@@ -117,12 +117,12 @@ const INDEX: u32 = u32::MAX;
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Binder {
     pub(crate) extent: u64,
-    pub(crate) place: Place,
+    pub(crate) place: Advance,
 }
 
 /// How a binder moves through memory.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum Advance {
     Stride(i64),
     /// By rank, together with the other dimensions of its array.
     Curve,
@@ -144,7 +144,7 @@ pub(crate) struct LeafAxis {
     pub(crate) pieces: Vec<Progression>,
 }
 
-impl Fragment {
+impl MemoryLayout {
     /// A fragment of `len` bytes with these views. Checks that every view lies inside, and that its path
     /// and its block agree.
     pub fn new(views: Vec<View>, len: u64) -> Result<Self, RuleError> {
@@ -156,13 +156,13 @@ impl Fragment {
             }
             view.flatten(number, &mut leaves)?;
         }
-        Ok(Fragment { len, leaves })
+        Ok(MemoryLayout { len, leaves })
     }
 
     /// A fragment with one view that begins at 0 and fills it.
     pub fn single(var: u32, path: Vec<Step>, block: Block) -> Result<Self, RuleError> {
         let len = block.bytes()?;
-        Fragment::new(vec![View { var, offset: 0, path, block }], len)
+        MemoryLayout::new(vec![View { var, offset: 0, path, block }], len)
     }
 
     /// A box of an n-dimensional variable: `counts` elements from `start` on, of an array of `shape`.
@@ -179,12 +179,12 @@ impl Fragment {
         }
         let axis = |k: usize| Axis { extent: shape[k], map: IndexMap::affine(k, 1, start[k]) };
         let path = vec![Step::Index((0..shape.len()).map(axis).collect())];
-        Fragment::single(var, path, element.array(counts, order))
+        MemoryLayout::single(var, path, element.array(counts, order))
     }
 
     /// The same fragment with only one of its leaves.
-    pub(crate) fn with_leaf(&self, leaf: &Leaf) -> Fragment {
-        Fragment { len: self.len, leaves: vec![leaf.clone()] }
+    pub(crate) fn with_leaf(&self, leaf: &Leaf) -> MemoryLayout {
+        MemoryLayout { len: self.len, leaves: vec![leaf.clone()] }
     }
 
     /// Size in bytes, holes included.
@@ -272,11 +272,11 @@ impl Leaf {
         match array.places()? {
             Places::Strided { first, strides } => {
                 self.offset += first;
-                let binder = |(&extent, stride)| Binder { extent, place: Place::Stride(stride) };
+                let binder = |(&extent, stride)| Binder { extent, place: Advance::Stride(stride) };
                 self.binders.extend(array.counts.iter().zip(strides).map(binder));
             }
             Places::Ranked { ranks, elem } => {
-                let place = Place::Curve;
+                let place = Advance::Curve;
                 self.binders.extend(array.counts.iter().map(|&extent| Binder { extent, place }));
                 self.curves.push(CurveArray { binders: from..self.binders.len(), ranks, elem });
             }

@@ -1,6 +1,6 @@
 //! Conversion rules between memory layouts: compiled from two fragments, printed, encoded, run. No I/O.
 //!
-//! A [`Fragment`] is a part of a dataset with a memory layout of its own, built from block trees
+//! A [`MemoryLayout`] is a part of a dataset with a memory layout of its own, built from block trees
 //! ([`Block`]). [`Rule::compile`] turns two fragments into the rule that fills one from the other; the rule is
 //! data that can be printed, encoded, hashed, split into gather and scatter, and run. At its bottom is the
 //! canonical strided copy ([`StridedCopy`]) of the crate `drystone-copy`, which can also be used by itself.
@@ -24,12 +24,12 @@ mod wire;
 pub use block::{ABlock, Block, Member, Order, SBlock, TBlock};
 pub use coverage::{Coverage, Indexes, Missing, coverage};
 pub use drystone_copy::{
-    Abreast, ConvertCopy, CopyError, Dim, Dtype, Kind, LaneBytes, ListedCopy, Narrowing, Side, StridedCopy,
-    THREAD_THRESHOLD, extend_past_caches, fill,
+    Abreast, ConvertCopy, CopyError, Dim, Dtype, LaneBytes, ListedCopy, Narrowing, NumberKind, Side,
+    StridedCopy, THREAD_THRESHOLD, extend_past_caches, fill,
 };
 pub use drystone_curve as curve;
 pub use error::RuleError;
-pub use fragment::{Axis, Fragment, IndexMap, Step, View};
+pub use fragment::{Axis, IndexMap, MemoryLayout, Step, View};
 pub use rule::{Halves, Pack, Rule};
 pub use term::Term;
 pub use wire::WIRE_VERSION;

@@ -319,8 +319,8 @@ fn check(seed: u64) -> bool {
     no_hilbert(&mut src_views);
     no_hilbert(&mut dst_views);
     let views = |viewed: &[Viewed]| viewed.iter().map(|(view, _)| view.clone()).collect();
-    let src = Fragment::new(views(&src_views), src_len).unwrap();
-    let dst = Fragment::new(views(&dst_views), dst_len).unwrap();
+    let src = MemoryLayout::new(views(&src_views), src_len).unwrap();
+    let dst = MemoryLayout::new(views(&dst_views), dst_len).unwrap();
     let rule = Rule::compile(&src, &dst, Narrowing::Refuse).unwrap();
 
     let mut src_bytes = vec![0x55; src_len as usize];
@@ -406,7 +406,8 @@ fn random_pairs_of_fragments_agree_with_the_element_loop() {
 #[test]
 fn an_array_comes_back_from_the_hilbert_curve_as_it_went() {
     let counts = [13, 9];
-    let fragment = |order| Fragment::boxed(0, &[20, 20], &[3, 4], &counts, order, Block::opaque(4)).unwrap();
+    let fragment =
+        |order| MemoryLayout::boxed(0, &[20, 20], &[3, 4], &counts, order, Block::opaque(4)).unwrap();
     let (row, curve) = (fragment(Order::Row), fragment(Order::Hilbert));
     let there = Rule::compile(&row, &curve, Narrowing::Refuse).unwrap();
     let back = Rule::compile(&curve, &row, Narrowing::Refuse).unwrap();

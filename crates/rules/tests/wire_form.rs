@@ -12,7 +12,7 @@ fn copy(src: u64, dst: u64, elem: usize, dims: &[Dim]) -> Term {
 
 /// One rule of each kind of term, inside buffers of [`LEN`] bytes.
 fn samples() -> Vec<Rule> {
-    let types = (Dtype::big(Kind::F32), Dtype::little(Kind::I16));
+    let types = (Dtype::big(NumberKind::F32), Dtype::little(NumberKind::I16));
     let dims = vec![Dim::new(20, 8, 2), Dim::new(3, -4, 100)];
     let convert = ConvertCopy::new(40, 7, types, Narrowing::Saturate, dims).unwrap();
     let list = (0..9u64).map(|k| copy(k * k, 40 * k + k % 3, 4, &[Dim::new(3, 8, 12)])).collect();
@@ -37,7 +37,7 @@ fn every_kind_of_rule_comes_back_from_its_bytes() {
 #[test]
 fn the_documented_bytes_are_the_papers_example() {
     let boxed = |start: [i64; 2], counts: [u64; 2]| {
-        Fragment::boxed(0, &[80000, 80000], &start, &counts, Order::Row, Block::opaque(8)).unwrap()
+        MemoryLayout::boxed(0, &[80000, 80000], &start, &counts, Order::Row, Block::opaque(8)).unwrap()
     };
     let rule =
         Rule::compile(&boxed([500, 300], [5000, 6000]), &boxed([0, 0], [1000, 1000]), Narrowing::Refuse)

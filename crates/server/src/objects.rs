@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use drystone::format::keys;
+use drystone_format::keys;
 use drystone_store::{PutMode, Store, validate_key};
 use drystone_wire::{Status, encode_listing};
 use hyper::body::Incoming;

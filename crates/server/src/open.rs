@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use drystone::format::keys;
+use drystone_format::keys;
 use drystone_store::{LocalStore, MemoryStore, Store, StoreError};
 use drystone_wire::Status;
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use drystone::format::keys;
+use drystone_format::keys;
 
 use crate::Config;
 use crate::name::is_name;

@@ -18,6 +18,8 @@ pub struct Scratch {
     pub(crate) body: Vec<u8>,
     pub(crate) tried: Vec<u8>,
     pub(crate) block: Vec<u8>,
+    /// Numbers that a codec sorts by; taken out while it runs.
+    pub(crate) words: [Vec<u32>; 3],
     /// What the codec before says of the bytes that are encoded next, by [`Codec::alike`](crate::Codec::alike).
     pub(crate) alike: Option<usize>,
     pub(crate) compress: Option<(CCtx<'static>, i32)>,
@@ -34,6 +36,8 @@ impl Scratch {
     pub fn held(&self) -> usize {
         let cut = [&self.whole, &self.planes, &self.body, &self.tried, &self.block];
         let buffers: usize = self.stages.iter().chain(cut).map(Vec::capacity).sum();
+        let buffers =
+            buffers + self.words.iter().map(|words| size_of::<u32>() * words.capacity()).sum::<usize>();
         let compress = self.compress.as_ref().map_or(0, |(context, _)| context.sizeof());
         buffers + compress + self.decompress.as_ref().map_or(0, DCtx::sizeof)
     }

@@ -1,63 +1,44 @@
-"""Commands that need Python packages, as `import` and `plot`. The others are in Rust.
+"""Commands that run in Python, as `import` and `plot`. The others run in Rust, where all are parsed.
 
-A command gives a result, which is printed as a table or, with `--json`, as an object; errors are one line on standard error.
+Each command is a module with a function `run`, which takes the arguments as keywords, calls a function of the package
+and gives an `Outcome`. The outcome is printed as text or, with `--json`, as JSON; errors are one line on standard error.
 """
 
 from __future__ import annotations
 
-import argparse
+import importlib
 import json
 import os
-import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Any, NoReturn, TextIO
+from typing import Any, TextIO
 
 from drystone import errors
-from drystone.commands import (
-    cataloguing,
-    comparing,
-    completing,
-    copying,
-    doctor,
-    drawing,
-    exporting,
-    hdf5_environment,
-    importing,
-    interruption,
-    manual,
-    publishing_hdf5,
-    tagging,
-    usage,
-    viewing,
-    watching,
-)
+from drystone._core import cli_main
 from drystone.commands.outcome import Outcome
+from drystone.interchange import interruption
 
-COMMANDS = {
-    "import": (importing, "copy a file of another format into a container"),
-    "export": (exporting, "copy variables into a file of another format"),
-    "copy": (copying, "copy a container, or a part of it, to a new one of few files"),
-    "plot": (drawing, "draw a plane, a series, or where the blocks of a variable lie, as PNG"),
-    "diff": (comparing, "compare two containers, or two snapshots of one; exit code 1 if they differ"),
-    "du": (usage, "what variables take on disk"),
-    "top": (
-        watching,
-        "show a running simulation: its steps, rates, writers, and the ranks that a step waits for",
-    ),
-    "view": (viewing, "show a container in the browser"),
-    "tag": (tagging, "show and set the tags of a container or of what is in it"),
-    "catalog": (cataloguing, "find containers by tags, names and ranges of values, without opening them"),
-    "hdf5-env": (hdf5_environment, "print the variables by which HDF5 programs use Drystone, for eval"),
-    "doctor": (doctor, "say whether HDF5 programs use Drystone, and if not, why"),
-    "completion": (completing, "print the script by which a shell completes what is typed"),
-    "man": (manual, "print the manual page"),
+MODULES = {
+    "import": "importing",
+    "export": "exporting",
+    "copy": "copying",
+    "plot": "drawing",
+    "diff": "comparing",
+    "du": "usage",
+    "top": "watching",
+    "view": "viewing",
+    "tag": "tagging",
+    "catalog": "cataloguing",
+    "hdf5-env": "hdf5_environment",
+    "doctor": "doctor",
+    "publish-hdf5": "publishing_hdf5",
 }
+"""The module of each command, by the name under which `crates/cli/src/args/python.rs` hands it over."""
 
-# Known to the compiled command too, which cannot do it.
-PUBLISH_HDF5 = (publishing_hdf5, "make what an HDF5 program wrote a genuine HDF5 file")
+_INTERRUPTIBLE = ("import", "export", "copy")
+"""Commands that remove what they have made when Ctrl-C ends them."""
 
 _CODES: list[tuple[type[BaseException], int]] = [
     (errors.NotFoundError, 3),
@@ -72,55 +53,29 @@ _CODES: list[tuple[type[BaseException], int]] = [
 ]
 
 
-class _Parser(argparse.ArgumentParser):
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        # argparse takes -1 for a number, but -1e5 and the selection -1,: for options.
-        self._negative_number_matcher = re.compile(r"-\.?\d")
-
-    def error(self, message: str) -> NoReturn:
-        # argparse counts names that may be left out among those that are required.
-        free = [
-            action.dest
-            for action in self._actions
-            if not action.option_strings and action.nargs in ("*", "?")
-        ]
-        if message.startswith("the following arguments are required: "):
-            for name in free:
-                message = message.removesuffix(f", {name}")
-        raise errors.InvalidArgumentError(f"{message} (drystone {self.prog.split()[-1]} --help)")
-
-
-def parser(name: str) -> argparse.ArgumentParser:
-    """What reads the arguments of a command."""
-    module, what = PUBLISH_HDF5 if name == "publish" else COMMANDS[name]
-    made = _Parser(prog=f"drystone {name}", description=f"{what[0].upper()}{what[1:]}.")
-    made.add_argument("--json", action="store_true", help="print JSON, for programs")
-    module.arguments(made)
-    return made
-
-
-def _parsed(reader: argparse.ArgumentParser, rest: list[str]) -> argparse.Namespace:
-    """The arguments; options may stand between the others, as in compiled commands, where no `--` ends them."""
-    return reader.parse_args(rest) if "--" in rest else reader.parse_intermixed_args(rest)
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Run one of the commands with the arguments behind the program's name; gives its exit code."""
-    name = next(argument for argument in arguments if argument in COMMANDS or argument == "publish")
-    module, _ = PUBLISH_HDF5 if name == "publish" else COMMANDS[name]
-    rest = list(arguments)
-    rest.remove(name)
-    run: Callable[[argparse.Namespace], Outcome] = module.run
+    """Run a command with the arguments behind the program's name; gives its exit code."""
+    code, handed = cli_main(["drystone", *arguments])
+    return code if handed is None else _run(json.loads(handed, object_hook=_name))
+
+
+def _name(found: dict[str, Any]) -> Any:
+    """A file name that is not UTF-8, as Python spells it; other objects stay."""
+    return os.fsdecode(bytes(found["bytes"])) if found.keys() == {"bytes"} else found
+
+
+def _run(given: dict[str, Any]) -> int:
+    name, as_json = given.pop("command"), given["json"]
+    if name != "top":  # which prints many documents
+        del given["json"]
     try:
-        given = _parsed(parser(name), rest)
-        noted = interruption.noted() if module in (importing, exporting, copying) else nullcontext()
-        with noted, _warnings_as_lines():
-            outcome = run(given)
+        run: Callable[..., Outcome] = importlib.import_module(f"drystone.commands.{MODULES[name]}").run
+        with interruption.noted() if name in _INTERRUPTIBLE else nullcontext(), _warnings_as_lines():
+            outcome = run(**given)
         for note in outcome.notes:
             print(f"drystone: warning: {_plain(note)}", file=sys.stderr)
-        if given.json or outcome.text:
-            print(json.dumps(outcome.data, indent=2, default=_jsonable) if given.json else outcome.text)
+        if as_json or outcome.text:
+            print(json.dumps(outcome.data, indent=2, default=_jsonable) if as_json else outcome.text)
         sys.stdout.flush()
         return outcome.code
     except BrokenPipeError:

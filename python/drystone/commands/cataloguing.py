@@ -2,55 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 from drystone import catalogue
+from drystone.asked import where
 from drystone.commands.outcome import Outcome, table
 from drystone.counted import counted
 from drystone.errors import InvalidArgumentError
-from drystone.location import named
-
-ACTIONS = ("add", "find", "check", "forget", "rebuild")
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument("action", choices=ACTIONS, help="what to do")
-    parser.add_argument("catalog", type=named, help="the catalogue's folder or URL; add makes it")
-    parser.add_argument(
-        "what",
-        nargs="*",
-        help="containers, and folders of containers; for find the question: \"campaign == 'a*'\"",
-    )
-    parser.add_argument("--fresh", action="store_true", help="find: look first at what has changed")
-    parser.add_argument(
-        "--update", action="store_true", help="check: take up what has changed, forget what is gone"
-    )
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, action: str, catalog: str, what: list[str], fresh: bool, update: bool) -> Outcome:
     """One of the actions."""
-    for flag, action in (("fresh", "find"), ("update", "check")):
-        if getattr(given, flag) and given.action != action:
-            raise InvalidArgumentError(f"--{flag} is for drystone catalog {action}")
-    if given.action in ("add", "forget") and not given.what:
-        raise InvalidArgumentError(f"{given.action} which containers? (drystone catalog --help)")
-    if given.action == "find" and len(given.what) != 1:
+    for flag, is_set, one in (("fresh", fresh, "find"), ("update", update, "check")):
+        if is_set and action != one:
+            raise InvalidArgumentError(f"--{flag} is for drystone catalog {one}")
+    if action in ("add", "forget") and not what:
+        raise InvalidArgumentError(f"{action} which containers? (drystone catalog --help)")
+    if action == "find" and len(what) != 1:
         raise InvalidArgumentError("find takes one question, in quotes (drystone catalog --help)")
-    if given.action in ("check", "rebuild") and given.what:
-        raise InvalidArgumentError(
-            f"{given.action} takes no more than the catalogue (drystone catalog --help)"
-        )
-    known = catalogue.catalog(given.catalog, make=given.action == "add")
-    if given.action == "find":
-        return _found(known.find(given.what[0], fresh=given.fresh))
-    if given.action == "check":
-        return _checked(known.check(update=given.update))
-    if given.action == "forget":
-        number = known.forget(given.what)
+    if action in ("check", "rebuild") and what:
+        raise InvalidArgumentError(f"{action} takes no more than the catalogue (drystone catalog --help)")
+    known = catalogue.catalog(where(catalog), make=action == "add")
+    if action == "find":
+        return _found(known.find(what[0], fresh=fresh))
+    if action == "check":
+        return _checked(known.check(update=update))
+    if action == "forget":
+        number = known.forget(what)
         return Outcome(f"{counted(number, 'container')} forgotten", {"forgotten": number})
-    done = known.add(given.what) if given.action == "add" else known.rebuild()
+    done = known.add(what) if action == "add" else known.rebuild()
     data = {"added": done.added, "unchanged": done.unchanged, "failed": done.failed}
     same = f", {done.unchanged} known as they are" if done.unchanged else ""
     return Outcome(f"{counted(done.added, 'container')} added{same}", data)

@@ -7,7 +7,6 @@ HDF5 1.14 prints a message and goes on with its own format where a connector doe
 
 from __future__ import annotations
 
-import argparse
 import os
 import subprocess
 import sys
@@ -33,50 +32,26 @@ class Finding:
     remedy: str = ""
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument(
-        "store",
-        nargs="?",
-        metavar="STORE",
-        help="a URL, or a folder: try whether its store keeps what containers rely on; nothing is left there",
-    )
-    parser.add_argument(
-        "-o",
-        "--option",
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="an option of the store behind a URL, as aws_region=eu-1",
-    )
-    parser.add_argument(
-        "--library", type=Path, action="append", default=[], metavar="FILE", help="ask this libhdf5 too"
-    )
-    parser.add_argument(
-        "--program",
-        type=Path,
-        action="append",
-        default=[],
-        metavar="FILE",
-        help="ask the HDF5 of this program",
-    )
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, store: str | None, option: list[str], library: list[str], program: list[str]) -> Outcome:
     """Look at the plug-in, the environment and every library; exit code 1 if something is not as it should be."""
-    if given.store is not None:
-        return of_store(given.store, given.option)
-    if given.option:
+    if store is not None:
+        return of_store(store, option)
+    if option:
         raise InvalidArgumentError("options are of a store: name its URL")
-    asked = [library for program in given.program for library in library_of(program)]
+    return _of_programs([Path(one) for one in library], [Path(one) for one in program])
+
+
+def _of_programs(named: list[Path], programs: list[Path]) -> Outcome:
+    """Whether HDF5 programs use Drystone."""
+    asked = [library for program in programs for library in library_of(program)]
     findings = [*of_plugin(hdf5.plugin()), *of_environment(os.environ)]
-    for program in given.program:
+    for program in programs:
         if not library_of(program):
             remedy = (
                 "a program with HDF5 linked statically, or loaded later, cannot be seen: name it by --library"
             )
             findings.append(Finding(BAD, f"{program} is not linked with a libhdf5", remedy))
-    found = [*asked, *libraries(given.library)]
+    found = [*asked, *libraries(named)]
     for library in found:
         findings += of_library(library, os.environ)
     if not found:

@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-import argparse
 import shlex
 
 from drystone import errors, hdf5
 from drystone.commands.outcome import Outcome
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument(
-        "options", nargs="*", metavar="KEY=VALUE", help="for the connector, as publish=1: docs/guide/hdf5.md"
-    )
-    parser.add_argument("--off", action="store_true", help="the lines that end it")
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, options: list[str], off: bool) -> Outcome:
     """Say them; for a shell of the Bourne family."""
-    if given.off:
+    if off:
         lines = [f"unset {hdf5.CONNECTOR_VARIABLE}", f"unset {hdf5.PATH_VARIABLE}"]
         return Outcome("\n".join(lines), {})
-    for word in given.options:
+    for word in options:
         if not word.partition("=")[1] or word.startswith("="):
             raise errors.InvalidArgumentError(f"{word} is not KEY=VALUE, as publish=1")
     if not hdf5.plugin().exists():
@@ -30,6 +21,6 @@ def run(given: argparse.Namespace) -> Outcome:
             f"the plug-in for HDF5 is not at {hdf5.plugin()}: this package was built without it "
             "(in a checkout: make setup; otherwise install a wheel)"
         )
-    variables = hdf5.environment(";".join(given.options))
+    variables = hdf5.environment(";".join(options))
     lines = [f"export {name}={shlex.quote(value)}" for name, value in variables.items()]
     return Outcome("\n".join(lines), variables)

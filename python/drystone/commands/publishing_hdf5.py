@@ -6,28 +6,24 @@ that is configured so. Killed at any moment, FILE is either what it was, or the 
 
 from __future__ import annotations
 
-import argparse
 import os
 from pathlib import Path
 
 from drystone import errors, hdf5
 from drystone.commands.doctor import last
-from drystone.commands.outcome import Outcome, size
+from drystone.commands.outcome import Outcome
+from drystone.counted import size
 from drystone.hdf5.libraries import ask, libraries
 
 SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument("--hdf5", action="store_true", required=True, help="FILE is an HDF5 program's")
-    parser.add_argument("path", type=Path, metavar="FILE", help="what the HDF5 program named")
-    parser.add_argument("--library", type=Path, metavar="LIBHDF5", help="copy with this HDF5")
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, path: str, library: str | None) -> Outcome:
     """Replace the stub by the copy."""
-    path: Path = given.path
+    return _published(Path(path), [Path(library)] if library else None)
+
+
+def _published(path: Path, candidates: list[Path] | None) -> Outcome:
     if not path.exists():
         raise errors.NotFoundError(f"there is nothing at {path}")
     if path.is_dir():
@@ -36,7 +32,7 @@ def run(given: argparse.Namespace) -> Outcome:
         if begins(path).startswith(SIGNATURE):
             return Outcome(f"{path} is a genuine HDF5 file already", {"published": False, "path": str(path)})
         raise errors.InvalidArgumentError(f"{path} was not written through the HDF5 connector")
-    candidates = [given.library] if given.library else [library.path for library in libraries([])]
+    candidates = candidates or [library.path for library in libraries([])]
     environment = {**os.environ, **hdf5.environment("publish=1")}
     tried = []
     for library in candidates:

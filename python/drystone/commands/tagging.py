@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 from typing import Any
 
-from drystone import container
+from drystone.asked import where
 from drystone.commands.outcome import Outcome, table
+from drystone.container import open as dry_open
 from drystone.errors import InvalidArgumentError
-from drystone.location import named
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    parser.add_argument("container", type=named, help="the container's directory")
-    parser.add_argument(
-        "tag",
-        nargs="*",
-        help="KEY=VALUE sets a tag, KEY= removes it; a value is a number, true, false, or a text",
-    )
-    parser.add_argument("--of", metavar="PATH", default="", help="tags of a variable or group in it")
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, container: str, tags: list[str], of: str) -> Outcome:
     """All tags are set as one commit; without any they are shown."""
-    tags = dict(_tag(text) for text in given.tag)
-    with container.open(given.container, "r+" if tags else "r") as c:
-        tagged = c[given.of] if given.of else c
-        if tags:
-            tagged.tag(tags)
+    values = dict(_tag(text) for text in tags)
+    with dry_open(where(container), "r+" if values else "r") as c:
+        tagged = c[of] if of else c
+        if values:
+            tagged.tag(values)
         found = dict(tagged.attrs)
     rows = [("tag", "value"), *((name, repr(value)) for name, value in sorted(found.items()))]
     return Outcome(table(rows) if found else "no tags", {"tags": found})

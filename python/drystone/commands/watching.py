@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
-import json
+import json as js
 import sys
 import time
 from dataclasses import dataclass, field
 
-from drystone.commands.outcome import Outcome, shown, size
-from drystone.commands.selected import place, whole
+from drystone.asked import opened
+from drystone.commands.outcome import Outcome, shown
 from drystone.container import Container
-from drystone.counted import counted
+from drystone.counted import counted, size
 from drystone.errors import InvalidArgumentError
 
 _MOST = 10
@@ -116,37 +115,25 @@ def _grown(now: Frame, before: Frame | None) -> list[tuple[int, float]]:
     )
 
 
-def arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments of the command."""
-    place(parser)
-    parser.add_argument(
-        "--interval", type=float, default=1.0, metavar="N", help="seconds between two looks; 1"
-    )
-    parser.add_argument(
-        "--once", action="store_true", help="print one frame and end, as where the output is no terminal"
-    )
-
-
-def run(given: argparse.Namespace) -> Outcome:
+def run(*, container: str, at: int | None, damaged: bool, interval: float, once: bool, json: bool) -> Outcome:
     """Look, wait, look again; on a terminal until Ctrl-C."""
-    if not 0.01 <= given.interval <= 86_400:
-        raise InvalidArgumentError(f"--interval is 0.01 to 86400 seconds, not {given.interval:g}")
-    if given.at is not None:
+    if not 0.01 <= interval <= 86_400:
+        raise InvalidArgumentError(f"--interval is 0.01 to 86400 seconds, not {interval:g}")
+    if at is not None:
         raise InvalidArgumentError("--at is a snapshot, which does not change; drystone info shows it")
-    name = str(given.container)
-    with whole(given.container, None, given.damaged) as c:
+    with opened(container, None, damaged) as c:
         before = Frame.of(c, time.monotonic())
-        live = not given.once and sys.stdout.isatty()
-        if live and not given.json:
+        live = not once and sys.stdout.isatty()
+        if live and not json:
             print(_CLEAR, end="")
         while True:
-            time.sleep(given.interval)
+            time.sleep(interval)
             now = Frame.of(c, time.monotonic())
             if not live:
-                return Outcome(text(name, now, before), data(now, before))
-            if given.json:
-                print(json.dumps(data(now, before)), flush=True)
+                return Outcome(text(container, now, before), data(now, before))
+            if json:
+                print(js.dumps(data(now, before)), flush=True)
             else:
-                lines = text(name, now, before).replace("\n", "\x1b[K\n")
+                lines = text(container, now, before).replace("\n", "\x1b[K\n")
                 print(f"{_BACK}{lines}\x1b[K\x1b[J", flush=True)
             before = now

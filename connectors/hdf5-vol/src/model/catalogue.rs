@@ -17,7 +17,7 @@ const MAGIC: &[u8; 8] = b"DRYHDF5C";
 /// Bytes before the payload.
 pub const HEADER: usize = 24;
 /// Most dimensions of an HDF5 dataspace.
-pub const MAX_RANK: usize = 32;
+pub const MAX_NDIM: usize = 32;
 
 /// What a catalogue says: the tree and how much of the heap belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -393,7 +393,7 @@ impl<'a> Reader<'a> {
                 let fits = dims.iter().zip(&max).all(|(n, m)| n <= m);
                 let space = Space::Simple(dims.clone(), max.clone());
                 let points = space.points().filter(|n| *n < 1 << 62);
-                if !fits || dims.len() != max.len() || dims.len() > MAX_RANK || points.is_none() {
+                if !fits || dims.len() != max.len() || dims.len() > MAX_NDIM || points.is_none() {
                     return Err(self.corrupt("extent"));
                 }
                 Ok(space)

@@ -6,7 +6,7 @@ use drystone::{Description, Pending};
 
 use super::ls::MOST_ENTRIES;
 use super::{look, lost};
-use crate::args::Place;
+use crate::args::ContainerAt;
 use crate::attributes;
 use crate::failure::{OK, Result};
 use crate::json::{Json, list};
@@ -15,11 +15,12 @@ use crate::plain::plain;
 use crate::quantity::{bytes, counted, ranges, time};
 use crate::table::pairs;
 
-pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32> {
+pub(super) fn run(place: &ContainerAt, json: bool, output: &mut Output) -> Result<i32> {
     let container = look(place)?;
     let lost = lost(&container, place)?;
     let found = container.describe()?;
     let snapshots = container.snapshots()?;
+    let kept = container.files_usage()?;
     let warnings = container.take_warnings();
     let snapshot = container.snapshot();
     let identity = container.identity();
@@ -50,6 +51,7 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             ("writers", writers_json(&found)),
             ("bytes", on_disk.into()),
             ("files", files_json(&found)),
+            ("byte_files", byte_files_json(kept.as_ref())),
             ("configuration", container.config().map(|c| c.path().display().to_string()).into()),
             ("transforms", applied_json(&applied)),
             ("access", expected_json(schema)),
@@ -96,6 +98,10 @@ pub(super) fn run(place: &Place, json: bool, output: &mut Output) -> Result<i32>
             },
         ),
     ];
+    if let Some(kept) = &kept {
+        let (files, folders) = (counted(kept.files, "file"), counted(kept.folders, "folder"));
+        rows.push(("byte files", format!("{files} in {folders}, {}", bytes(kept.bytes))));
+    }
     if found.run > 0 {
         rows.push(("run", found.run.to_string()));
     }
@@ -232,6 +238,18 @@ fn files_json(found: &Description) -> Json {
             })
             .collect(),
     )
+}
+
+/// What programs have written below `files` of a mount.
+fn byte_files_json(kept: Option<&drystone::file_store::Usage>) -> Json {
+    kept.map_or(Json::Null, |kept| {
+        Json::Object(vec![
+            ("files", kept.files.into()),
+            ("folders", kept.folders.into()),
+            ("bytes", kept.bytes.into()),
+            ("stored", kept.stored.into()),
+        ])
+    })
 }
 
 /// What waits for a commit, as rows of `info` and of `recover`.

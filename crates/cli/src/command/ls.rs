@@ -12,6 +12,7 @@ use crate::attributes;
 use crate::failure::{Failure, NOT_FOUND, OK, Result};
 use crate::json::{Json, list};
 use crate::output::Output;
+use crate::plain::plain;
 use crate::quantity;
 use crate::table::{Column, table};
 
@@ -38,6 +39,7 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     warn(&container);
     let snapshot = container.snapshot();
     let schema = snapshot.schema.as_ref();
+    let files = files(&container, &ls.group, ls.recursive)?;
     let items = items(&container, schema, &ls.group, ls.recursive)?;
     // What blocks are like is in the index, which may be long.
     let usage = match ls.long {
@@ -46,12 +48,11 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
         false => None,
     };
     if json {
-        let items =
-            items.iter().filter_map(|item| item_json(schema, item, (usage.as_ref(), ls.long))).collect();
-        output.json(&Json::List(items));
+        let found = items.iter().filter_map(|item| item_json(schema, item, (usage.as_ref(), ls.long)));
+        output.json(&Json::List(found.chain(files.iter().map(file_json)).collect()));
         return Ok(OK);
     }
-    if items.is_empty() {
+    if items.is_empty() && files.is_empty() {
         return Ok(OK);
     }
     let mut columns: Vec<Column> = vec![
@@ -66,12 +67,33 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     if ls.long {
         columns.extend([("blocks", true), ("stored", true), ("ratio", true)]);
     }
-    let rows: Vec<Vec<String>> = items
+    let mut rows: Vec<Vec<String>> = items
         .iter()
         .filter_map(|item| item_row(schema, item, (usage.as_ref(), ls.long), columns.len()))
         .collect();
+    rows.extend(files.iter().map(|(path, len)| {
+        let mut row = vec![plain(path), "file".to_owned(), quantity::bytes(*len)];
+        row.resize(columns.len(), String::new());
+        row
+    }));
     output.text(&table(&columns, &rows));
     Ok(OK)
+}
+
+/// Byte files, as a mount shows them: all of them, or what lies in the root.
+fn files(container: &Container, group: &str, deep: bool) -> Result<Vec<(String, u64)>> {
+    let files = match container.files() {
+        Ok(Some(files)) if Container::normal_path(group).is_empty() => files,
+        Ok(_) => return Ok(Vec::new()),
+        Err(error) => return Err(error.into()),
+    };
+    let all = files.list().map_err(drystone::Error::from)?;
+    let here = all.into_iter().filter(|(path, _)| deep || !path.contains('/'));
+    Ok(here.map(|(path, len)| (format!("/files/{path}"), len)).collect())
+}
+
+fn file_json((path, len): &(String, u64)) -> Json {
+    Json::Object(vec![("path", path.as_str().into()), ("kind", "file".into()), ("bytes", (*len).into())])
 }
 
 /// What stands in a group, by path; or one variable.

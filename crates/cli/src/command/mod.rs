@@ -22,14 +22,15 @@ use std::path::Path;
 
 use drystone::format::schema::Variable;
 use drystone::plan::selection::{Index, Selection, index};
+use drystone::plan::selection_text;
 use drystone::{Container, Mode, Reading};
 
-use crate::args::{Arguments, Command, Far, Part, Place};
+use crate::args::{Arguments, Command, ContainerAt, Far, VariablePart};
 use crate::cells::kept_axes;
-use crate::failure::{CORRUPT, Failure, NOT_FOUND, Result};
+use crate::failure::{CORRUPT, Failure, NOT_FOUND, OK, Result};
 use crate::output::Output;
 use crate::plain::plain;
-use crate::{quantity, selection_text};
+use crate::{completion, manual, quantity};
 
 /// Runs the command; the exit code.
 pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
@@ -52,13 +53,22 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),
+        Command::Completion(asked) => {
+            output.text(&completion::script(asked.shell)?);
+            Ok(OK)
+        }
+        Command::Man => {
+            output.text(&manual::page()?);
+            Ok(OK)
+        }
+        Command::Python(_) => Err(Failure::usage("this command runs in Python")),
     }
 }
 
 /// Opens a container to read, at the snapshot asked for. Warnings go to standard error unless the caller takes them first.
 ///
 /// Where files are lost it is an error, unless the command line says `--damaged`.
-fn open(place: &Place) -> Result<Container> {
+fn open(place: &ContainerAt) -> Result<Container> {
     let container = look(place)?;
     match lost(&container, place)? {
         Some(failure) => Err(failure),
@@ -67,7 +77,7 @@ fn open(place: &Place) -> Result<Container> {
 }
 
 /// [`open`] for commands that say themselves what is lost.
-fn look(place: &Place) -> Result<Container> {
+fn look(place: &ContainerAt) -> Result<Container> {
     let container = match place.damaged {
         true if place.path.to_str().is_some_and(drystone::is_url) => {
             return Err(Failure::usage(
@@ -87,7 +97,7 @@ fn look(place: &Place) -> Result<Container> {
 }
 
 /// Files that the snapshot needs and that are lost, as a failure; `None` where there are none, or the command line says `--damaged`.
-fn lost(container: &Container, place: &Place) -> Result<Option<Failure>> {
+fn lost(container: &Container, place: &ContainerAt) -> Result<Option<Failure>> {
     if place.damaged {
         return Ok(None);
     }
@@ -147,7 +157,7 @@ struct Wanted {
 }
 
 /// Looks up a variable and makes a selection of what was typed.
-fn wanted(container: &Container, path: &str, part: &Part, typed: Option<&str>) -> Result<Wanted> {
+fn wanted(container: &Container, path: &str, part: &VariablePart, typed: Option<&str>) -> Result<Wanted> {
     let reading = container.reading(path, part.field.as_deref())?;
     if reading.variable().local {
         return Err(Failure::usage(format!(
@@ -155,7 +165,7 @@ fn wanted(container: &Container, path: &str, part: &Part, typed: Option<&str>) -
         )));
     }
     let text = typed.unwrap_or("");
-    let mut indices = selection_text::parse(text).map_err(|bad| bad.failure(text))?;
+    let mut indices = selection_text::parse(text).map_err(|mistake| Failure::selection(text, &mistake))?;
     if let Some(step) = part.step {
         let step = step_number(container, &reading, path, step)?;
         let first = i64::try_from(step).map_err(|_| Failure::usage("the step is too large"))?;

@@ -9,7 +9,8 @@ use crate::output::Output;
 pub(super) fn run(asked: &Mount, output: &mut Output) -> Result<i32> {
     use crate::failure::{IO, NOT_FOUND, OK};
 
-    let container = open_as(&asked.path, &asked.far, drystone::Mode::Read)?;
+    let mode = if asked.write { drystone::Mode::ReadWrite } else { drystone::Mode::Read };
+    let container = open_as(&asked.path, &asked.far, mode)?;
     warn(&container);
     if !asked
         .at
@@ -26,7 +27,7 @@ pub(super) fn run(asked: &Mount, output: &mut Output) -> Result<i32> {
         output.text(&format!("mounted {run} at {at}\n"));
         output.hand_on();
     };
-    let served = drystone_mount::serve(container, &asked.at, ready);
+    let served = drystone_mount::serve(container, &asked.at, asked.write, ready);
     served.map_err(|error| Failure::new(IO, format!("mounting {run} at {at}: {error}{}", advice(&error))))?;
     Ok(OK)
 }

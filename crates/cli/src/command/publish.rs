@@ -15,10 +15,6 @@ use crate::quantity::{bytes, counted};
 use crate::table::table;
 
 pub(super) fn run(publish: &Publish, json: bool, output: &mut Output) -> Result<i32> {
-    if publish.hdf5 {
-        let message = "--hdf5 needs an HDF5 library, which the command that pip installs finds: python -m drystone publish --hdf5";
-        return Err(Error::new(ErrorKind::Unsupported, message).into());
-    }
     let options = PublishOptions {
         variables: (!publish.variables.is_empty()).then(|| publish.variables.clone()),
         memory: publish.memory.saturating_mul(1 << 20),

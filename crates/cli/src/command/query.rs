@@ -4,6 +4,7 @@
 
 use drystone::format::dtype::DType;
 use drystone::plan::selection::index;
+use drystone::plan::selection_text;
 use drystone::{Query, QueryPlan, QueryReport, Summary};
 
 use super::{open, shape_text, warn};
@@ -13,7 +14,7 @@ use crate::failure::{Failure, OK, Result};
 use crate::json::{Json, list};
 use crate::output::Output;
 use crate::plain::plain;
-use crate::{quantity, selection_text};
+use crate::quantity;
 
 /// Hits that are printed together.
 const ROWS: usize = 4096;
@@ -50,7 +51,7 @@ pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32>
 /// The query on the cells that were typed.
 fn within(query: &Query, typed: Option<&str>) -> Result<Query> {
     let text = typed.unwrap_or("");
-    let indices = selection_text::parse(text).map_err(|bad| bad.failure(text))?;
+    let indices = selection_text::parse(text).map_err(|mistake| Failure::selection(text, &mistake))?;
     let shape = query.shape();
     let (selection, _) = index(&shape, &indices)
         .map_err(|e| Failure::usage(format!("the cells have shape {}: {e}", shape_text(&shape, &[]))))?;

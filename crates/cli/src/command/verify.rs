@@ -6,7 +6,7 @@ use drystone::Damage;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::{look, warn};
-use crate::args::{Place, Verify};
+use crate::args::{ContainerAt, Verify};
 use crate::failure::{DAMAGE, OK, Result};
 use crate::json::Json;
 use crate::output::Output;
@@ -15,9 +15,9 @@ use crate::table::table;
 
 pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i32> {
     // What is lost is what it is to find.
-    let Place { path, far, at, .. } = &verify.place;
+    let ContainerAt { path, far, at, .. } = &verify.place;
     let damaged = !path.to_str().is_some_and(drystone::is_url);
-    let place = Place { path: path.clone(), far: far.clone(), at: *at, damaged };
+    let place = ContainerAt { path: path.clone(), far: far.clone(), at: *at, damaged };
     let container = look(&place)?;
     warn(&container);
     let bar = bar(container.snapshot().entry_count());

@@ -46,7 +46,7 @@ fn a_damaged_identity_is_corrupt_and_a_newer_one_is_refused() {
     for (name, rest) in COMMANDS {
         one_line(&s.run(name, rest), 4, &["drystone.json"]);
     }
-    let mut newer = drystone::format::identity::Identity::decode(good.as_bytes()).unwrap();
+    let mut newer = drystone_format::identity::Identity::decode(good.as_bytes()).unwrap();
     newer.version = 2;
     std::fs::write(&identity, newer.encode()).unwrap();
     for (name, rest) in COMMANDS {
@@ -91,7 +91,7 @@ fn a_wrong_command_line_is_one_line_with_the_way_to_help() {
     let path = path.to_str().unwrap();
     one_line(&run(&[]), 2, &["a command is missing", "drystone --help"]);
     one_line(&run(&["inof", path]), 2, &["'inof'", "info", "--help"]);
-    one_line(&run(&["info"]), 2, &["<PATH>"]);
+    one_line(&run(&["info"]), 2, &["<CONTAINER>"]);
     one_line(&run(&["info", path, "--jsn"]), 2, &["--jsn", "--json"]);
     one_line(&run(&["dump", path]), 2, &["VARIABLE"]);
     one_line(&run(&["explain", path]), 2, &["<VARIABLE>"]);

@@ -5,7 +5,7 @@
 
 use super::element::Lines;
 use super::foretold;
-use super::plane::{Asked, Kernel};
+use super::plane::{Kernel, LinePrefetch};
 use super::processor::{Processor, Sharing};
 use super::stream::{self, LINE};
 use super::strided::{self, LONGEST_ASKED};
@@ -81,7 +81,7 @@ pub(super) enum Choice {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Windows(wide::Windowed),
     /// Rows of some lines by such registers.
-    Rows(Asked),
+    Rows(LinePrefetch),
     /// The same where they follow each other, past the caches, two abreast.
     RowsPast,
     /// One element after the other.
@@ -183,10 +183,10 @@ impl Shape {
     /// Rows by registers, or by `memcpy` if they are long.
     fn rows(&self) -> Choice {
         match self.target.is_far() {
-            true => Choice::Rows(Asked::IntoMemory),
+            true => Choice::Rows(LinePrefetch::IntoMemory),
             false if self.elem > Lines::LONGEST => Choice::Plain,
-            false if self.near => Choice::Rows(Asked::Not),
-            false => Choice::Rows(Asked::IntoCache),
+            false if self.near => Choice::Rows(LinePrefetch::Not),
+            false => Choice::Rows(LinePrefetch::IntoCache),
         }
     }
 

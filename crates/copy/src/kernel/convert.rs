@@ -5,7 +5,7 @@
 
 use super::each;
 use crate::dim::Dim;
-use crate::dtype::{Dtype, Kind, Narrowing};
+use crate::dtype::{Dtype, Narrowing, NumberKind};
 use crate::number::{Bf16, Complex, F16, traced};
 
 /// Numbers per block.
@@ -166,22 +166,22 @@ pub(crate) unsafe fn convert(
     each(outer, src, dst, &mut |src, dst| unsafe { convert(row, src, dst) });
 }
 
-fn convert_from(from: Kind, to: Kind, wrap: bool) -> Convert {
+fn convert_from(from: NumberKind, to: NumberKind, wrap: bool) -> Convert {
     match from {
-        Kind::U8 => convert_to::<u8>(to, wrap),
-        Kind::U16 => convert_to::<u16>(to, wrap),
-        Kind::U32 => convert_to::<u32>(to, wrap),
-        Kind::U64 => convert_to::<u64>(to, wrap),
-        Kind::I8 => convert_to::<i8>(to, wrap),
-        Kind::I16 => convert_to::<i16>(to, wrap),
-        Kind::I32 => convert_to::<i32>(to, wrap),
-        Kind::I64 => convert_to::<i64>(to, wrap),
-        Kind::F32 => convert_to::<f32>(to, wrap),
-        Kind::F64 => convert_to::<f64>(to, wrap),
-        Kind::F16 => convert_to::<F16>(to, wrap),
-        Kind::BF16 => convert_to::<Bf16>(to, wrap),
-        Kind::C64 => convert_to::<Complex<f32>>(to, wrap),
-        Kind::C128 => convert_to::<Complex<f64>>(to, wrap),
+        NumberKind::U8 => convert_to::<u8>(to, wrap),
+        NumberKind::U16 => convert_to::<u16>(to, wrap),
+        NumberKind::U32 => convert_to::<u32>(to, wrap),
+        NumberKind::U64 => convert_to::<u64>(to, wrap),
+        NumberKind::I8 => convert_to::<i8>(to, wrap),
+        NumberKind::I16 => convert_to::<i16>(to, wrap),
+        NumberKind::I32 => convert_to::<i32>(to, wrap),
+        NumberKind::I64 => convert_to::<i64>(to, wrap),
+        NumberKind::F32 => convert_to::<f32>(to, wrap),
+        NumberKind::F64 => convert_to::<f64>(to, wrap),
+        NumberKind::F16 => convert_to::<F16>(to, wrap),
+        NumberKind::BF16 => convert_to::<Bf16>(to, wrap),
+        NumberKind::C64 => convert_to::<Complex<f32>>(to, wrap),
+        NumberKind::C128 => convert_to::<Complex<f64>>(to, wrap),
     }
 }
 
@@ -223,25 +223,25 @@ impl<S> CastAll for S where
 {
 }
 
-fn convert_to<S: CastAll>(to: Kind, wrap: bool) -> Convert {
+fn convert_to<S: CastAll>(to: NumberKind, wrap: bool) -> Convert {
     fn pick<S: Number + Cast<D>, D: Number>(wrap: bool) -> Convert {
         if wrap { row::<S, D, true> } else { row::<S, D, false> }
     }
     match to {
-        Kind::U8 => pick::<S, u8>(wrap),
-        Kind::U16 => pick::<S, u16>(wrap),
-        Kind::U32 => pick::<S, u32>(wrap),
-        Kind::U64 => pick::<S, u64>(wrap),
-        Kind::I8 => pick::<S, i8>(wrap),
-        Kind::I16 => pick::<S, i16>(wrap),
-        Kind::I32 => pick::<S, i32>(wrap),
-        Kind::I64 => pick::<S, i64>(wrap),
-        Kind::F32 => pick::<S, f32>(wrap),
-        Kind::F64 => pick::<S, f64>(wrap),
-        Kind::F16 => pick::<S, F16>(wrap),
-        Kind::BF16 => pick::<S, Bf16>(wrap),
-        Kind::C64 => pick::<S, Complex<f32>>(wrap),
-        Kind::C128 => pick::<S, Complex<f64>>(wrap),
+        NumberKind::U8 => pick::<S, u8>(wrap),
+        NumberKind::U16 => pick::<S, u16>(wrap),
+        NumberKind::U32 => pick::<S, u32>(wrap),
+        NumberKind::U64 => pick::<S, u64>(wrap),
+        NumberKind::I8 => pick::<S, i8>(wrap),
+        NumberKind::I16 => pick::<S, i16>(wrap),
+        NumberKind::I32 => pick::<S, i32>(wrap),
+        NumberKind::I64 => pick::<S, i64>(wrap),
+        NumberKind::F32 => pick::<S, f32>(wrap),
+        NumberKind::F64 => pick::<S, f64>(wrap),
+        NumberKind::F16 => pick::<S, F16>(wrap),
+        NumberKind::BF16 => pick::<S, Bf16>(wrap),
+        NumberKind::C64 => pick::<S, Complex<f32>>(wrap),
+        NumberKind::C128 => pick::<S, Complex<f64>>(wrap),
     }
 }
 

@@ -32,7 +32,7 @@ impl Plane {
 
 /// Whether rows by registers of 64 bytes are asked for before their turn, and on the way to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Asked {
+pub(super) enum LinePrefetch {
     Not,
     IntoCache,
     IntoMemory,

@@ -9,7 +9,7 @@
 
 use std::arch::x86_64::*;
 
-use super::plane::{Asked, Kernel, Loop, Plane};
+use super::plane::{Kernel, LinePrefetch, Loop, Plane};
 use super::stream::{self, LINE};
 use super::strided::{ASKED_AHEAD, runs_ahead};
 
@@ -19,11 +19,11 @@ const AHEAD: usize = 16;
 const AHEAD_FAR: usize = 8;
 
 /// The kernel for rows of a line and more, on a processor that has these registers.
-pub(super) fn kernel(asked: Asked) -> Kernel {
+pub(super) fn kernel(asked: LinePrefetch) -> Kernel {
     match asked {
-        Asked::Not => run::<0>,
-        Asked::IntoCache => run::<AHEAD>,
-        Asked::IntoMemory => run::<AHEAD_FAR>,
+        LinePrefetch::Not => run::<0>,
+        LinePrefetch::IntoCache => run::<AHEAD>,
+        LinePrefetch::IntoMemory => run::<AHEAD_FAR>,
     }
 }
 

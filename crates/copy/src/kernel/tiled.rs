@@ -48,13 +48,13 @@ fn square(_elem: usize) -> Option<(usize, Square)> {
 /// A plane of two loops and how it is copied, chosen once for all planes of a copy.
 pub(super) struct Tiled {
     tile: Tile,
-    way: Way,
+    way: TileStage,
     near: Dim,
     inner: Dim,
 }
 
 /// Where tiles are built.
-enum Way {
+enum TileStage {
     InPlace,
     /// Rows of the destination, cut.
     RowsInStage,
@@ -82,9 +82,9 @@ impl Tiled {
         let whole_records = tile.records.is_some_and(Records::joins);
         let long = inner.dst_stride == elem as i64 && inner.count as usize * elem >= 2 * stream::LINE;
         let way = match () {
-            () if far && long && bytes >= STAGED_FROM && !whole_records => Way::RowsInStage,
-            () if joins => Way::RecordsInStage,
-            () => Way::InPlace,
+            () if far && long && bytes >= STAGED_FROM && !whole_records => TileStage::RowsInStage,
+            () if joins => TileStage::RecordsInStage,
+            () => TileStage::InPlace,
         };
         Tiled { tile, way, near, inner }
     }
@@ -98,9 +98,9 @@ impl Tiled {
         // SAFETY: by the caller.
         unsafe {
             match way {
-                Way::InPlace => tile.in_place(*near, *inner, src, dst),
-                Way::RowsInStage => tile.rows_in_stage(*near, *inner, src, dst),
-                Way::RecordsInStage => tile.records_in_stage(*near, *inner, src, dst),
+                TileStage::InPlace => tile.in_place(*near, *inner, src, dst),
+                TileStage::RowsInStage => tile.rows_in_stage(*near, *inner, src, dst),
+                TileStage::RecordsInStage => tile.records_in_stage(*near, *inner, src, dst),
             }
         }
     }

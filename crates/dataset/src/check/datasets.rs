@@ -40,7 +40,7 @@ impl Checker<'_> {
             }
         }
         self.rank(var.extents.len(), var.name.span);
-        if var.extents.len() > crate::MAX_RANK {
+        if var.extents.len() > crate::MAX_NDIM {
             return;
         }
         self.order(var.order.as_ref(), var.extents.len());

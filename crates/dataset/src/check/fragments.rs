@@ -125,7 +125,7 @@ impl<'s> Checker<'s> {
         }
         let scope = Scope { counter, binders: &var.binders, ..outer };
         self.rank(var.binders.len(), var.name.span);
-        if var.binders.len() > crate::MAX_RANK {
+        if var.binders.len() > crate::MAX_NDIM {
             return None;
         }
         for (n, binder) in var.binders.iter().enumerate() {

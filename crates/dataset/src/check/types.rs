@@ -175,8 +175,8 @@ impl<'s> Checker<'s> {
     }
 
     pub(super) fn rank(&mut self, rank: usize, span: Span) {
-        if rank > crate::MAX_RANK {
-            let label = format!("{rank} dimensions; at most {} are allowed", crate::MAX_RANK);
+        if rank > crate::MAX_NDIM {
+            let label = format!("{rank} dimensions; at most {} are allowed", crate::MAX_NDIM);
             self.report(Diagnostic::new(span, "too many dimensions").label(label));
         }
     }

@@ -19,12 +19,12 @@ use crate::variable::Variable;
 const VAR_COST: u64 = 64;
 
 /// Where the next variable of a fragment goes.
-struct Place {
+struct NextOffset {
     end: u64,
     align: u64,
 }
 
-impl Place {
+impl NextOffset {
     fn align_to(&mut self, align: u64, span: Span) -> Eval<u64> {
         self.align = self.align.max(align);
         self.end = aligned(self.end, align).ok_or_else(|| too_large(span, "the fragment"))?;
@@ -84,7 +84,7 @@ impl<'s> Evaluator<'s> {
                 }
             },
         };
-        let mut place = Place { end: 0, align: 1 };
+        let mut place = NextOffset { end: 0, align: 1 };
         let mut vars = Vec::new();
         for item in &decl.items {
             match item {
@@ -106,7 +106,7 @@ impl<'s> Evaluator<'s> {
     fn repeated(
         &mut self,
         decl: &'s FragmentVarDecl,
-        place: &mut Place,
+        place: &mut NextOffset,
         vars: &mut Vec<FragmentVar>,
     ) -> Eval<()> {
         let Some(repeat) = &decl.repeat else {
@@ -139,7 +139,7 @@ impl<'s> Evaluator<'s> {
         &mut self,
         decl: &FragmentVarDecl,
         iteration: Option<i64>,
-        place: &mut Place,
+        place: &mut NextOffset,
     ) -> Eval<FragmentVar> {
         self.charge(VAR_COST)?;
         let mut extents = Vec::new();

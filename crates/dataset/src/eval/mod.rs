@@ -40,7 +40,7 @@ pub(crate) type Eval<T> = Result<T, Stop>;
 
 /// What parameters are taken to be.
 #[derive(Clone, Copy)]
-pub(crate) enum Given<'v> {
+pub(crate) enum ParamValues<'v> {
     /// None has a value, not even a default: what can be computed holds for all values.
     Nothing,
     /// The named ones have these values, others their default.
@@ -66,7 +66,7 @@ pub(crate) struct Evaluator<'s> {
 }
 
 impl<'s> Evaluator<'s> {
-    pub(crate) fn new(symbols: &'s Symbols, given: Given<'_>, work: u64) -> Self {
+    pub(crate) fn new(symbols: &'s Symbols, given: ParamValues<'_>, work: u64) -> Self {
         let unknown = || Err(Stop::Missing("".into(), Span::default()));
         let mut evaluator = Self {
             symbols,
@@ -74,12 +74,12 @@ impl<'s> Evaluator<'s> {
             locals: Vec::new(),
             types: vec![None; symbols.types.len()],
             variables: HashMap::new(),
-            fixed: matches!(given, Given::Nothing),
+            fixed: matches!(given, ParamValues::Nothing),
             work,
         };
         let values: HashMap<&str, i64> = match given {
-            Given::Nothing => HashMap::new(),
-            Given::Values(values) => values.iter().copied().collect(),
+            ParamValues::Nothing => HashMap::new(),
+            ParamValues::Values(values) => values.iter().copied().collect(),
         };
         for &n in &symbols.global_order {
             let Some(global) = symbols.globals.get(n) else { continue };

@@ -3,7 +3,7 @@
 use super::{Abandoned, Parse, Parser};
 use crate::ast::{ConstDecl, DatasetDecl, Extent, FillExpr, FillKind, ParamDecl, Text, TypeDecl, VarDecl};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Kind, integer};
+use crate::lexer::{TokenKind, integer};
 use crate::span::Span;
 use drystone_suggest::did_you_mean;
 
@@ -15,7 +15,7 @@ impl Parser<'_> {
     pub(super) fn constant(&mut self) -> Parse<ConstDecl> {
         self.bump();
         let name = self.name("a constant")?;
-        self.expect(Kind::Eq, "`=` and the value of the constant")?;
+        self.expect(TokenKind::Eq, "`=` and the value of the constant")?;
         let value = self.expression()?;
         Ok(ConstDecl { name, value })
     }
@@ -23,14 +23,14 @@ impl Parser<'_> {
     pub(super) fn parameter(&mut self) -> Parse<ParamDecl> {
         self.bump();
         let names = self.names("a parameter")?;
-        let default = if self.eat(Kind::Eq) { Some(self.expression()?) } else { None };
+        let default = if self.eat(TokenKind::Eq) { Some(self.expression()?) } else { None };
         Ok(ParamDecl { names, default })
     }
 
     pub(super) fn type_declaration(&mut self) -> Parse<TypeDecl> {
         self.bump();
         let name = self.name("a type")?;
-        if self.peek() == Kind::Eq {
+        if self.peek() == TokenKind::Eq {
             let help = format!("write `type {} …`, without `=`", name.text);
             return Err(self.unexpected_with("a type", Some(help)));
         }
@@ -40,7 +40,7 @@ impl Parser<'_> {
 
     pub(super) fn dataset(&mut self) -> Parse<DatasetDecl> {
         let start = self.bump();
-        let name = if self.peek() == Kind::Name { Some(self.name("a dataset")?) } else { None };
+        let name = if self.peek() == TokenKind::Name { Some(self.name("a dataset")?) } else { None };
         let span = start.to(self.last_span());
         let open = self.open_block("the variables of the dataset")?;
         let mut vars = Vec::new();
@@ -52,14 +52,14 @@ impl Parser<'_> {
     }
 
     fn variable(&mut self) -> Parse<VarDecl> {
-        if !self.eat(Kind::Var) {
+        if !self.eat(TokenKind::Var) {
             let help = did_you_mean(self.span().of(self.text), ["var"])
                 .or_else(|| Some("write `var NAME[extents] type`".into()));
             return Err(self.unexpected_with("`var`", help));
         }
         let name = self.name("a variable")?;
         let extents = self.extents()?;
-        if self.peek() == Kind::Eq {
+        if self.peek() == TokenKind::Eq {
             let help = "a dataset declares types; `= path` belongs in a fragment";
             return Err(self.unexpected_with("the type of the variable", Some(help.into())));
         }
@@ -76,7 +76,7 @@ impl Parser<'_> {
             transform: None,
             access: None,
         };
-        while self.peek() == Kind::Name {
+        while self.peek() == TokenKind::Name {
             self.attribute(&mut var)?;
         }
         Ok(var)
@@ -85,25 +85,25 @@ impl Parser<'_> {
     /// `[n, *]`, if written.
     fn extents(&mut self) -> Parse<Vec<Extent>> {
         let mut extents = Vec::new();
-        if self.peek() != Kind::LBracket {
+        if self.peek() != TokenKind::LBracket {
             return Ok(extents);
         }
         let open = self.bump();
         loop {
-            if self.peek() == Kind::Star {
+            if self.peek() == TokenKind::Star {
                 extents.push(Extent::Growable(self.bump()));
-            } else if self.peek() == Kind::Name && self.nth(1).kind == Kind::Colon {
+            } else if self.peek() == TokenKind::Name && self.nth(1).kind == TokenKind::Colon {
                 self.bump();
                 let help = "name the dimensions with `dims (…)`; indices such as `i:10` belong in a fragment";
                 return Err(self.unexpected_with("`,` or `]`", Some(help.into())));
             } else {
                 extents.push(Extent::Fixed(self.expression()?));
             }
-            if !self.eat(Kind::Comma) || self.peek() == Kind::RBracket {
+            if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RBracket {
                 break;
             }
         }
-        self.close(Kind::RBracket, open)?;
+        self.close(TokenKind::RBracket, open)?;
         Ok(extents)
     }
 
@@ -145,9 +145,9 @@ impl Parser<'_> {
         match text {
             "steps" => var.steps = Some(word),
             "dims" => {
-                let open = self.expect(Kind::LParen, "`(` and the names of the dimensions")?;
+                let open = self.expect(TokenKind::LParen, "`(` and the names of the dimensions")?;
                 let names = self.names("a dimension")?;
-                let end = self.close(Kind::RParen, open)?;
+                let end = self.close(TokenKind::RParen, open)?;
                 var.dims = Some((names, word.to(end)));
             }
             "fill" => var.fill = Some(self.fill()?),
@@ -158,7 +158,7 @@ impl Parser<'_> {
     }
 
     fn quoted(&mut self, after: &str, example: &str) -> Parse<Text> {
-        if self.peek() != Kind::Text {
+        if self.peek() != TokenKind::Text {
             let help = format!("for example `{after} \"{example}\"`");
             return Err(self.unexpected_with("a text in double quotes", Some(help)));
         }
@@ -173,27 +173,29 @@ impl Parser<'_> {
 
     fn fill(&mut self) -> Parse<FillExpr> {
         let start = self.span();
-        let negative = self.eat(Kind::Minus);
+        let negative = self.eat(TokenKind::Minus);
         if !negative {
-            self.eat(Kind::Plus);
+            self.eat(TokenKind::Plus);
         }
         let signed = self.span() != start;
         let text = self.span().of(self.text);
         let value = match self.peek() {
-            Kind::Int => {
+            TokenKind::Int => {
                 let value = i128::from(integer(text).ok_or(Abandoned)?);
                 FillKind::Int(if negative { -value } else { value })
             }
-            Kind::Float => {
+            TokenKind::Float => {
                 let value: f64 = text.replace('_', "").parse().map_err(|_| Abandoned)?;
                 FillKind::Float(if negative { -value } else { value })
             }
-            Kind::Name if text == "inf" => {
+            TokenKind::Name if text == "inf" => {
                 FillKind::Float(if negative { f64::NEG_INFINITY } else { f64::INFINITY })
             }
-            Kind::Name if text == "nan" && !signed => FillKind::Float(f64::NAN),
-            Kind::Name if (text == "true" || text == "false") && !signed => FillKind::Bool(text == "true"),
-            Kind::Text if !signed => FillKind::Text(inside_quotes(self.span(), self.text).into()),
+            TokenKind::Name if text == "nan" && !signed => FillKind::Float(f64::NAN),
+            TokenKind::Name if (text == "true" || text == "false") && !signed => {
+                FillKind::Bool(text == "true")
+            }
+            TokenKind::Text if !signed => FillKind::Text(inside_quotes(self.span(), self.text).into()),
             _ => {
                 let expected = "a fill value: a number, `nan`, `inf`, `true`, `false` or a text";
                 let help = did_you_mean(text, ["nan", "inf", "true", "false"]);

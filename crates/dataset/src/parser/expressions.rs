@@ -3,16 +3,16 @@
 use super::{Abandoned, Parse, Parser};
 use crate::ast::{Expr, ExprKind, IndexExpr, Op};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::{Kind, integer};
+use crate::lexer::{TokenKind, integer};
 
 /// How tightly an operator binds, and which it is.
-fn operator(kind: Kind) -> Option<(u8, Op)> {
+fn operator(kind: TokenKind) -> Option<(u8, Op)> {
     Some(match kind {
-        Kind::Plus => (1, Op::Add),
-        Kind::Minus => (1, Op::Sub),
-        Kind::Star => (2, Op::Mul),
-        Kind::Slash => (2, Op::Div),
-        Kind::Percent => (2, Op::Rem),
+        TokenKind::Plus => (1, Op::Add),
+        TokenKind::Minus => (1, Op::Sub),
+        TokenKind::Star => (2, Op::Mul),
+        TokenKind::Slash => (2, Op::Div),
+        TokenKind::Percent => (2, Op::Rem),
         _ => return None,
     })
 }
@@ -53,28 +53,28 @@ impl Parser<'_> {
     fn unary(&mut self) -> Parse<Expr> {
         let start = self.span();
         match self.peek() {
-            Kind::Minus | Kind::Plus => {
-                let negative = self.peek() == Kind::Minus;
+            TokenKind::Minus | TokenKind::Plus => {
+                let negative = self.peek() == TokenKind::Minus;
                 self.bump();
                 let inner = Box::new(self.nested(Self::unary)?);
                 let span = start.to(inner.span);
                 let kind = if negative { ExprKind::Neg(inner) } else { ExprKind::Group(inner) };
                 Ok(Expr { kind, span })
             }
-            Kind::LParen => {
+            TokenKind::LParen => {
                 self.bump();
                 let inner = self.nested(Self::inner_expression)?;
-                if self.peek() == Kind::Mod {
+                if self.peek() == TokenKind::Mod {
                     return Err(self.fail(
                         Diagnostic::new(self.span(), "`mod` stands inside parentheses")
                             .label("expected `)`")
                             .help("`mod` ends a whole index: `u[(i + 1) mod n]`; for numbers there is `%`"),
                     ));
                 }
-                let end = self.close(Kind::RParen, start)?;
+                let end = self.close(TokenKind::RParen, start)?;
                 Ok(Expr { kind: ExprKind::Group(Box::new(inner)), span: start.to(end) })
             }
-            Kind::Int => {
+            TokenKind::Int => {
                 let span = self.bump();
                 let value = integer(span.of(self.text)).and_then(|v| i64::try_from(v).ok());
                 let Some(value) = value else {
@@ -84,8 +84,8 @@ impl Parser<'_> {
                 };
                 Ok(Expr { kind: ExprKind::Int(value), span })
             }
-            Kind::Name => self.name_or_call(),
-            Kind::Float => {
+            TokenKind::Name => self.name_or_call(),
+            TokenKind::Float => {
                 let message = format!("{} is not an integer", self.shown());
                 Err(self.fail(
                     Diagnostic::new(self.span(), message)
@@ -93,7 +93,7 @@ impl Parser<'_> {
                         .help("extents, indices, constants and parameters are integers"),
                 ))
             }
-            Kind::Star => {
+            TokenKind::Star => {
                 let help = "`*` alone is only an extent of a dataset variable: `var T[*, 100] float32`";
                 Err(self.unexpected_with("a number or a name", Some(help.into())))
             }
@@ -114,7 +114,7 @@ impl Parser<'_> {
     fn name_or_call(&mut self) -> Parse<Expr> {
         let start = self.bump();
         let word = start.of(self.text);
-        if self.peek() != Kind::LParen {
+        if self.peek() != TokenKind::LParen {
             return Ok(Expr { kind: ExprKind::Name(word.into()), span: start });
         }
         let make = match word {
@@ -129,26 +129,26 @@ impl Parser<'_> {
         };
         let open = self.bump();
         let mut arguments = vec![self.nested(Self::inner_expression)?];
-        while self.eat(Kind::Comma) {
+        while self.eat(TokenKind::Comma) {
             self.count_operator()?;
             arguments.push(self.nested(Self::inner_expression)?);
         }
-        let end = self.close(Kind::RParen, open)?;
+        let end = self.close(TokenKind::RParen, open)?;
         Ok(Expr { kind: make(arguments), span: start.to(end) })
     }
 
     /// The bracket that closes the one at `open`.
-    pub(super) fn close(&mut self, kind: Kind, open: crate::Span) -> Parse<crate::Span> {
+    pub(super) fn close(&mut self, kind: TokenKind, open: crate::Span) -> Parse<crate::Span> {
         if self.peek() == kind {
             return Ok(self.bump());
         }
         if self.is_reported() {
             return Err(Abandoned);
         }
-        let bracket = if kind == Kind::RParen { ")" } else { "]" };
+        let bracket = if kind == TokenKind::RParen { ")" } else { "]" };
         let mut diagnostic =
             Diagnostic::new(self.span(), self.misplaced()).label(format!("expected `,` or `{bracket}`"));
-        if kind == Kind::RParen {
+        if kind == TokenKind::RParen {
             diagnostic = diagnostic.label("expected an operator or `)`");
         }
         Err(self.fail(diagnostic.note(open, "to close this bracket")))
@@ -156,34 +156,36 @@ impl Parser<'_> {
 
     /// `( expression )`, as after `align`, `bytes` and `replica`.
     pub(super) fn in_parentheses(&mut self, after: &str) -> Parse<Expr> {
-        let open = self.expect(Kind::LParen, &format!("`(` after `{after}`"))?;
+        let open = self.expect(TokenKind::LParen, &format!("`(` after `{after}`"))?;
         let value = self.expression()?;
-        self.close(Kind::RParen, open)?;
+        self.close(TokenKind::RParen, open)?;
         Ok(value)
     }
 
     /// `[ index, … ]`, if there is one.
     pub(super) fn index_list(&mut self) -> Parse<Vec<IndexExpr>> {
         let mut list = Vec::new();
-        if self.peek() != Kind::LBracket {
+        if self.peek() != TokenKind::LBracket {
             return Ok(list);
         }
         let open = self.bump();
         loop {
-            if self.peek() == Kind::Colon || (self.peek() == Kind::Name && self.nth(1).kind == Kind::Colon) {
+            if self.peek() == TokenKind::Colon
+                || (self.peek() == TokenKind::Name && self.nth(1).kind == TokenKind::Colon)
+            {
                 let help = "an index gets its extent on the left of `=`: `var t[i:10] = data[i]`";
-                self.at += usize::from(self.peek() == Kind::Name);
+                self.at += usize::from(self.peek() == TokenKind::Name);
                 return Err(self.unexpected_with("an index without an extent", Some(help.into())));
             }
             let value = self.expression()?;
-            let modulus = if self.eat(Kind::Mod) { Some(self.expression()?) } else { None };
+            let modulus = if self.eat(TokenKind::Mod) { Some(self.expression()?) } else { None };
             let span = modulus.as_ref().map_or(value.span, |m| value.span.to(m.span));
             list.push(IndexExpr { value, modulus, span });
-            if !self.eat(Kind::Comma) || self.peek() == Kind::RBracket {
+            if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RBracket {
                 break;
             }
         }
-        self.close(Kind::RBracket, open)?;
+        self.close(TokenKind::RBracket, open)?;
         Ok(list)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Parse, Parser};
 use crate::ast::{Binder, FragmentDecl, FragmentItem, FragmentVarDecl, Name, Path, Repeat, RoleExpr, Step};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 use drystone_suggest::did_you_mean;
 
 impl Parser<'_> {
@@ -11,15 +11,15 @@ impl Parser<'_> {
         self.bump();
         let name = self.name("a fragment")?;
         let mut params = Vec::new();
-        if self.peek() == Kind::LParen {
+        if self.peek() == TokenKind::LParen {
             let open = self.bump();
-            if self.peek() != Kind::RParen {
+            if self.peek() != TokenKind::RParen {
                 params = self.names("a parameter")?;
             }
-            self.close(Kind::RParen, open)?;
+            self.close(TokenKind::RParen, open)?;
         }
         let mut roles = Vec::new();
-        while self.peek() == Kind::Name {
+        while self.peek() == TokenKind::Name {
             roles.push(self.role()?);
         }
         let open = self.open_block("the variables of the fragment")?;
@@ -46,27 +46,27 @@ impl Parser<'_> {
 
     fn fragment_item(&mut self) -> Parse<FragmentItem> {
         match self.peek() {
-            Kind::Pad => {
+            TokenKind::Pad => {
                 self.bump();
                 self.expression().map(FragmentItem::Pad)
             }
-            Kind::Align => {
+            TokenKind::Align => {
                 self.bump();
                 self.expression().map(FragmentItem::Align)
             }
-            Kind::For => {
+            TokenKind::For => {
                 self.bump();
                 let repeat = self.repeat()?;
-                if self.peek() == Kind::Newline && self.nth(1).kind == Kind::Var {
+                if self.peek() == TokenKind::Newline && self.nth(1).kind == TokenKind::Var {
                     self.bump();
                 }
-                if self.peek() != Kind::Var {
+                if self.peek() != TokenKind::Var {
                     let help = "`for` repeats one variable: `for k in 0..3 var v[i:n] = cell[i].vel[k]`";
                     return Err(self.unexpected_with("`var` after the range", Some(help.into())));
                 }
                 self.fragment_var(Some(repeat)).map(|var| FragmentItem::Var(Box::new(var)))
             }
-            Kind::Var => self.fragment_var(None).map(|var| FragmentItem::Var(Box::new(var))),
+            TokenKind::Var => self.fragment_var(None).map(|var| FragmentItem::Var(Box::new(var))),
             _ => {
                 let help = did_you_mean(self.span().of(self.text), ["var", "for", "pad", "align"]);
                 Err(self.unexpected_with("`var`, `for`, `pad` or `align`", help))
@@ -76,9 +76,9 @@ impl Parser<'_> {
 
     fn repeat(&mut self) -> Parse<Repeat> {
         let name = self.name("the counter")?;
-        self.expect(Kind::In, "`in` and a range such as `0..3`")?;
+        self.expect(TokenKind::In, "`in` and a range such as `0..3`")?;
         let from = self.expression()?;
-        self.expect(Kind::DotDot, "`..` and the end of the range")?;
+        self.expect(TokenKind::DotDot, "`..` and the end of the range")?;
         let to = self.expression()?;
         Ok(Repeat { name, from, to })
     }
@@ -87,21 +87,21 @@ impl Parser<'_> {
         self.bump();
         let name = self.name("a variable")?;
         let mut binders = Vec::new();
-        if self.peek() == Kind::LBracket {
+        if self.peek() == TokenKind::LBracket {
             let open = self.bump();
             loop {
                 binders.push(self.binder()?);
-                if !self.eat(Kind::Comma) || self.peek() == Kind::RBracket {
+                if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RBracket {
                     break;
                 }
             }
-            self.close(Kind::RBracket, open)?;
+            self.close(TokenKind::RBracket, open)?;
         }
         let order = self.order()?;
         let align = self.alignment()?;
-        if self.peek() != Kind::Eq {
+        if self.peek() != TokenKind::Eq {
             let help = match self.peek() {
-                Kind::Name | Kind::Struct => {
+                TokenKind::Name | TokenKind::Struct => {
                     let words = ["row", "col", "perm", "hilbert", "morton"];
                     did_you_mean(self.span().of(self.text), words).or_else(|| {
                         Some("a fragment's variable takes its type from the dataset: write `= path`".into())
@@ -117,12 +117,12 @@ impl Parser<'_> {
     }
 
     fn binder(&mut self) -> Parse<Binder> {
-        if self.peek() == Kind::Int {
+        if self.peek() == TokenKind::Int {
             let help = format!("give the index a name: `i:{}`", self.span().of(self.text));
             return Err(self.unexpected_with("an index and its extent", Some(help)));
         }
         let name = self.name("an index")?;
-        if self.peek() != Kind::Colon {
+        if self.peek() != TokenKind::Colon {
             let help = format!("write `{}:EXTENT`; the index runs from 0 to EXTENT - 1", name.text);
             return Err(self.unexpected_with("`:` and the extent of the index", Some(help)));
         }
@@ -135,8 +135,8 @@ impl Parser<'_> {
         let start = self.span();
         let mut steps = vec![self.step("a dataset variable")?];
         let mut select = None;
-        while self.eat(Kind::Dot) {
-            if self.peek() == Kind::LBrace {
+        while self.eat(TokenKind::Dot) {
+            if self.peek() == TokenKind::LBrace {
                 let names = self.selection();
                 if names.is_err() {
                     self.skip_selection();
@@ -155,12 +155,12 @@ impl Parser<'_> {
         self.skip_newline();
         let mut names = vec![self.name("a field")?];
         self.skip_newline();
-        while self.eat(Kind::Comma) {
+        while self.eat(TokenKind::Comma) {
             self.skip_newline();
             names.push(self.name("a field")?);
             self.skip_newline();
         }
-        if self.peek() != Kind::RBrace {
+        if self.peek() != TokenKind::RBrace {
             return Err(self.fail(
                 Diagnostic::new(self.span(), self.misplaced())
                     .label("expected `,` or `}`")
@@ -173,20 +173,23 @@ impl Parser<'_> {
 
     /// After a mistake in a selection: past its `}`, which would else be taken for the end of the block.
     fn skip_selection(&mut self) {
-        while !matches!(self.peek(), Kind::RBrace | Kind::Semi | Kind::Newline | Kind::LBrace | Kind::End) {
+        while !matches!(
+            self.peek(),
+            TokenKind::RBrace | TokenKind::Semi | TokenKind::Newline | TokenKind::LBrace | TokenKind::End
+        ) {
             self.bump();
         }
-        self.eat(Kind::RBrace);
+        self.eat(TokenKind::RBrace);
     }
 
     fn skip_newline(&mut self) {
-        self.eat(Kind::Newline);
+        self.eat(TokenKind::Newline);
     }
 
     fn step(&mut self, what: &str) -> Parse<Step> {
         let name = self.name(what)?;
         let index = self.index_list()?;
-        if self.peek() == Kind::LBracket {
+        if self.peek() == TokenKind::LBracket {
             return Err(self.fail(
                 Diagnostic::new(self.span(), "a second pair of brackets")
                     .label("expected `.` or the end of the statement")

@@ -11,7 +11,7 @@ mod types;
 
 use crate::ast::{File, Item, Name};
 use crate::diagnostic::{Diagnostic, Diagnostics};
-use crate::lexer::{Kind, Lexed, Token};
+use crate::lexer::{Lexed, Token, TokenKind};
 use crate::span::Span;
 use drystone_suggest::did_you_mean;
 
@@ -52,11 +52,11 @@ impl Parser<'_> {
         let mut file = File::default();
         loop {
             self.skip_separators();
-            if self.peek() == Kind::End || self.diagnostics.full() {
+            if self.peek() == TokenKind::End || self.diagnostics.full() {
                 return file;
             }
             let before = self.at;
-            match self.item().and_then(|item| self.end_of_statement(Kind::End).map(|()| item)) {
+            match self.item().and_then(|item| self.end_of_statement(TokenKind::End).map(|()| item)) {
                 Ok(item) => file.items.push(item),
                 Err(Abandoned) => {
                     if self.at == before {
@@ -70,17 +70,17 @@ impl Parser<'_> {
 
     fn item(&mut self) -> Parse<Item> {
         match self.peek() {
-            Kind::Const => self.constant().map(Item::Const),
-            Kind::Param => self.parameter().map(Item::Param),
-            Kind::Type => self.type_declaration().map(Item::Type),
-            Kind::Dataset => self.dataset().map(Item::Dataset),
-            Kind::Fragment => self.fragment().map(Item::Fragment),
-            Kind::Var | Kind::For => Err(self.fail(
+            TokenKind::Const => self.constant().map(Item::Const),
+            TokenKind::Param => self.parameter().map(Item::Param),
+            TokenKind::Type => self.type_declaration().map(Item::Type),
+            TokenKind::Dataset => self.dataset().map(Item::Dataset),
+            TokenKind::Fragment => self.fragment().map(Item::Fragment),
+            TokenKind::Var | TokenKind::For => Err(self.fail(
                 Diagnostic::new(self.span(), format!("{} stands outside of a block", self.shown()))
                     .label("expected a declaration")
                     .help("variables stand inside `dataset { … }` or `fragment NAME { … }`"),
             )),
-            Kind::RBrace => Err(self.fail(
+            TokenKind::RBrace => Err(self.fail(
                 Diagnostic::new(self.span(), "`}` without a `{` before it")
                     .label("expected a declaration or the end of the text"),
             )),
@@ -107,10 +107,10 @@ impl Parser<'_> {
         self.tokens
             .get((self.at + ahead).min(last))
             .copied()
-            .unwrap_or(Token { kind: Kind::End, span: Span::default() })
+            .unwrap_or(Token { kind: TokenKind::End, span: Span::default() })
     }
 
-    fn peek(&self) -> Kind {
+    fn peek(&self) -> TokenKind {
         self.token().kind
     }
 
@@ -125,13 +125,13 @@ impl Parser<'_> {
 
     fn bump(&mut self) -> Span {
         let span = self.span();
-        if self.peek() != Kind::End {
+        if self.peek() != TokenKind::End {
             self.at += 1;
         }
         span
     }
 
-    fn eat(&mut self, kind: Kind) -> bool {
+    fn eat(&mut self, kind: TokenKind) -> bool {
         let found = self.peek() == kind;
         if found {
             self.bump();
@@ -141,7 +141,7 @@ impl Parser<'_> {
 
     /// True if the next token is the name `word`, which is a keyword only where it is looked for.
     fn at_word(&self, word: &str) -> bool {
-        self.peek() == Kind::Name && self.span().of(self.text) == word
+        self.peek() == TokenKind::Name && self.span().of(self.text) == word
     }
 
     fn eat_word(&mut self, word: &str) -> bool {
@@ -163,8 +163,8 @@ impl Parser<'_> {
     /// That the next token is not what belongs here.
     fn misplaced(&self) -> String {
         match self.peek() {
-            Kind::End => "the text ends too early".into(),
-            Kind::Newline => "the line ends too early".into(),
+            TokenKind::End => "the text ends too early".into(),
+            TokenKind::Newline => "the line ends too early".into(),
             _ => format!("{} does not belong here", self.shown()),
         }
     }
@@ -193,19 +193,19 @@ impl Parser<'_> {
 
     /// True if the lexer has already said what is wrong with the next token.
     fn is_reported(&self) -> bool {
-        self.peek() == Kind::Bad || (self.peek() == Kind::End && self.swallowed)
+        self.peek() == TokenKind::Bad || (self.peek() == TokenKind::End && self.swallowed)
     }
 
-    fn expect(&mut self, kind: Kind, expected: &str) -> Parse<Span> {
+    fn expect(&mut self, kind: TokenKind, expected: &str) -> Parse<Span> {
         if self.peek() == kind { Ok(self.bump()) } else { Err(self.unexpected(expected)) }
     }
 
     /// A `{` on this line or at the beginning of the next.
     fn open_block(&mut self, what: &str) -> Parse<Span> {
-        if self.peek() == Kind::Newline && self.nth(1).kind == Kind::LBrace {
+        if self.peek() == TokenKind::Newline && self.nth(1).kind == TokenKind::LBrace {
             self.bump();
         }
-        self.expect(Kind::LBrace, &format!("`{{` to begin {what}"))
+        self.expect(TokenKind::LBrace, &format!("`{{` to begin {what}"))
     }
 
     /// Reads a block's statements up to its `}`. A statement that fails is skipped.
@@ -213,9 +213,9 @@ impl Parser<'_> {
         loop {
             self.skip_separators();
             match self.peek() {
-                Kind::RBrace => return Ok(self.bump()),
-                Kind::End if self.swallowed => return Err(Abandoned),
-                Kind::End => {
+                TokenKind::RBrace => return Ok(self.bump()),
+                TokenKind::End if self.swallowed => return Err(Abandoned),
+                TokenKind::End => {
                     let message = "the text ends inside a block";
                     return Err(self.fail(
                         Diagnostic::new(self.span(), message)
@@ -235,7 +235,7 @@ impl Parser<'_> {
                 _ => {}
             }
             let before = self.at;
-            let read = statement(self).and_then(|()| self.end_of_statement(Kind::RBrace));
+            let read = statement(self).and_then(|()| self.end_of_statement(TokenKind::RBrace));
             if read.is_err() {
                 if self.at == before {
                     self.bump();
@@ -245,20 +245,20 @@ impl Parser<'_> {
         }
     }
 
-    fn end_of_statement(&mut self, closing: Kind) -> Parse<()> {
+    fn end_of_statement(&mut self, closing: TokenKind) -> Parse<()> {
         match self.peek() {
-            Kind::Semi | Kind::Newline => {
+            TokenKind::Semi | TokenKind::Newline => {
                 self.bump();
                 Ok(())
             }
-            Kind::End => Ok(()),
+            TokenKind::End => Ok(()),
             kind if kind == closing => Ok(()),
             _ => Err(self.unexpected_with("the end of the statement: `;` or a new line", None)),
         }
     }
 
     fn skip_separators(&mut self) {
-        while matches!(self.peek(), Kind::Semi | Kind::Newline) {
+        while matches!(self.peek(), TokenKind::Semi | TokenKind::Newline) {
             self.bump();
         }
     }
@@ -268,13 +268,13 @@ impl Parser<'_> {
         let mut open = 0_usize;
         loop {
             match self.peek() {
-                Kind::End => return,
-                Kind::RBrace if open == 0 => return,
-                Kind::RBrace => open -= 1,
-                Kind::LBrace => open += 1,
-                Kind::Semi | Kind::Newline if open == 0 => return,
+                TokenKind::End => return,
+                TokenKind::RBrace if open == 0 => return,
+                TokenKind::RBrace => open -= 1,
+                TokenKind::LBrace => open += 1,
+                TokenKind::Semi | TokenKind::Newline if open == 0 => return,
                 kind if kind.begins_declaration() && self.begins_line() => return,
-                Kind::Var | Kind::For if open == 0 && self.begins_line() => return,
+                TokenKind::Var | TokenKind::For if open == 0 && self.begins_line() => return,
                 _ => {}
             }
             self.bump();
@@ -283,7 +283,7 @@ impl Parser<'_> {
 
     /// After a mistake outside of blocks: to the next declaration that begins a line.
     fn skip_to_declaration(&mut self) {
-        while self.peek() != Kind::End && !(self.peek().begins_declaration() && self.begins_line()) {
+        while self.peek() != TokenKind::End && !(self.peek().begins_declaration() && self.begins_line()) {
             self.bump();
         }
     }
@@ -299,7 +299,7 @@ impl Parser<'_> {
 
     fn name(&mut self, what: &str) -> Parse<Name> {
         match self.peek() {
-            Kind::Name => {
+            TokenKind::Name => {
                 let span = self.bump();
                 Ok(Name { text: span.of(self.text).into(), span })
             }
@@ -315,7 +315,7 @@ impl Parser<'_> {
     /// At least one name, with commas between them.
     fn names(&mut self, what: &str) -> Parse<Vec<Name>> {
         let mut names = vec![self.name(what)?];
-        while self.eat(Kind::Comma) {
+        while self.eat(TokenKind::Comma) {
             names.push(self.name(what)?);
         }
         Ok(names)

@@ -3,27 +3,29 @@
 use super::{Abandoned, Parse, Parser};
 use crate::ast::{ExprKind, Member, OrderExpr, OrderKind, StructExpr, TypeExpr, TypeKind};
 use crate::diagnostic::Diagnostic;
-use crate::lexer::Kind;
+use crate::lexer::TokenKind;
 
 impl Parser<'_> {
     pub(super) fn type_expression(&mut self) -> Parse<TypeExpr> {
         let start = self.span();
         let kind = match self.peek() {
-            Kind::Name if self.at_word("bytes") => {
+            TokenKind::Name if self.at_word("bytes") => {
                 self.bump();
-                if self.peek() != Kind::LParen {
+                if self.peek() != TokenKind::LParen {
                     let help = "say how many: `bytes(16)` holds a text or a blob of 16 bytes";
                     return Err(self.unexpected_with("`(` after `bytes`", Some(help.into())));
                 }
                 let length = self.in_parentheses("bytes")?;
                 TypeKind::Bytes(Box::new(length))
             }
-            Kind::Name => TypeKind::Named(self.name("a type")?),
-            Kind::LBracket => {
+            TokenKind::Name => TypeKind::Named(self.name("a type")?),
+            TokenKind::LBracket => {
                 let open = self.bump();
                 let mut extents = Vec::new();
                 loop {
-                    if self.peek() == Kind::Star && matches!(self.nth(1).kind, Kind::Comma | Kind::RBracket) {
+                    if self.peek() == TokenKind::Star
+                        && matches!(self.nth(1).kind, TokenKind::Comma | TokenKind::RBracket)
+                    {
                         return Err(self.fail(
                             Diagnostic::new(self.span(), "an array inside an element cannot grow")
                                 .label("expected a number")
@@ -31,16 +33,16 @@ impl Parser<'_> {
                         ));
                     }
                     extents.push(self.expression()?);
-                    if !self.eat(Kind::Comma) || self.peek() == Kind::RBracket {
+                    if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RBracket {
                         break;
                     }
                 }
-                self.close(Kind::RBracket, open)?;
+                self.close(TokenKind::RBracket, open)?;
                 let element = Box::new(self.nested(Self::type_expression)?);
                 let order = self.order()?;
                 TypeKind::Array { extents, element, order }
             }
-            Kind::Struct => {
+            TokenKind::Struct => {
                 self.bump();
                 TypeKind::Struct(self.nested(Self::structure)?)
             }
@@ -63,17 +65,17 @@ impl Parser<'_> {
     }
 
     fn member(&mut self) -> Parse<Member> {
-        if self.eat(Kind::Pad) {
+        if self.eat(TokenKind::Pad) {
             return Ok(Member::Pad(self.expression()?));
         }
-        if self.peek() == Kind::Align {
+        if self.peek() == TokenKind::Align {
             return Err(self.fail(
                 Diagnostic::new(self.span(), "`align` stands alone in a struct")
                     .label("expected a field or `pad`")
                     .help("write the alignment after the type of a field: `x float64 align(16)`"),
             ));
         }
-        if self.peek() == Kind::Var {
+        if self.peek() == TokenKind::Var {
             return Err(self.fail(
                 Diagnostic::new(self.span(), "a field is written without `var`")
                     .label("expected the name of a field")
@@ -81,7 +83,7 @@ impl Parser<'_> {
             ));
         }
         let names = self.names("a field")?;
-        if self.peek() == Kind::Colon {
+        if self.peek() == TokenKind::Colon {
             return Err(
                 self.unexpected_with("the type of the field", Some("write `x float64`, without `:`".into()))
             );
@@ -93,12 +95,12 @@ impl Parser<'_> {
 
     /// `align(n)`, if written.
     pub(super) fn alignment(&mut self) -> Parse<Option<crate::ast::Expr>> {
-        if self.eat(Kind::Align) { self.in_parentheses("align").map(Some) } else { Ok(None) }
+        if self.eat(TokenKind::Align) { self.in_parentheses("align").map(Some) } else { Ok(None) }
     }
 
     /// An element order, if written.
     pub(super) fn order(&mut self) -> Parse<Option<OrderExpr>> {
-        if self.peek() != Kind::Name {
+        if self.peek() != TokenKind::Name {
             return Ok(None);
         }
         let start = self.span();
@@ -119,7 +121,7 @@ impl Parser<'_> {
     }
 
     fn permutation(&mut self) -> Parse<Vec<i64>> {
-        let open = self.expect(Kind::LParen, "`(` after `perm`")?;
+        let open = self.expect(TokenKind::LParen, "`(` after `perm`")?;
         let mut axes = Vec::new();
         loop {
             let axis = self.expression()?;
@@ -131,11 +133,11 @@ impl Parser<'_> {
                 return Err(Abandoned);
             };
             axes.push(value);
-            if !self.eat(Kind::Comma) || self.peek() == Kind::RParen {
+            if !self.eat(TokenKind::Comma) || self.peek() == TokenKind::RParen {
                 break;
             }
         }
-        self.close(Kind::RParen, open)?;
+        self.close(TokenKind::RParen, open)?;
         Ok(axes)
     }
 }

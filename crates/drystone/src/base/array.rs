@@ -127,6 +127,10 @@ impl<'a> Target<'a> {
         Ok(Target(view, PhantomData))
     }
     common!();
+    /// Whether elements follow one another in row-major order, without holes.
+    pub(crate) fn is_dense(&self) -> bool {
+        dense_strides(self.shape(), self.item() as u64).is_ok_and(|dense| dense == self.strides())
+    }
     /// Pointer to and number of the touched bytes; writers through it must write disjoint cells of the array only.
     pub(crate) fn raw(&self) -> (*mut u8, usize) {
         (self.0.base, self.0.len)

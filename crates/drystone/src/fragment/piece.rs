@@ -304,7 +304,7 @@ fn curve(fragment: &Fragment, leaf: &Leaf, shown: &Shown, axes: &[Axis]) -> Resu
         vec![View { var: 0, offset: 0, path: vec![Step::Index(path)], block }]
     };
     let dense_len = counts.iter().fold(size, |bytes, n| bytes.saturating_mul(*n));
-    let dense = rules::Fragment::new(
+    let dense = rules::MemoryLayout::new(
         views(
             axes.iter().enumerate().map(box_axis).collect(),
             record(size, 0).array(counts, rules::Order::Row),
@@ -312,7 +312,7 @@ fn curve(fragment: &Fragment, leaf: &Leaf, shown: &Shown, axes: &[Axis]) -> Resu
         dense_len,
     );
     let field_offset = leaf.offset.saturating_sub(var.offset);
-    let place = rules::Fragment::new(
+    let place = rules::MemoryLayout::new(
         views(
             leaf.dims.iter().enumerate().map(axis).collect(),
             record(level.unit, field_offset).array(level.extents.clone(), order),

@@ -1,11 +1,13 @@
-//! The executor: fetch, verify, decode, scatter. Dull on purpose: everything was decided in the plan. Here threads carry out one request
-//! each, as files are read best; [`stream`] has a window of requests under way, as the plan of a far store says.
+//! The executor: fetch, verify, decode, scatter. Dull on purpose: the plan says which bytes, and
+//! [`local_read`](mod@drystone_plan::local_read) how many threads, which requests together, and which mode. Here threads carry
+//! out one request each, as files are read best; [`stream`] has a window of requests under way, as the plan of a far store says.
 //!
 //! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
 //! because visible boxes are.
 
 mod apart;
 mod coded;
+mod io_modes;
 mod listed;
 mod mapped;
 mod sources;
@@ -13,9 +15,7 @@ mod stream;
 mod there;
 pub(crate) mod trailers;
 mod verified;
-mod ways;
 
-use std::borrow::Borrow;
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -29,9 +29,9 @@ use drystone_format::piece::Trailer;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
-use drystone_plan::layout;
+use drystone_plan::local_read::{self, Processors};
 use drystone_plan::parts::Part;
-use drystone_plan::read_plan::{ReadPlan, Work};
+use drystone_plan::read_plan::{IoMode, LocalRead, ReadPlan, Work};
 use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
@@ -51,16 +51,6 @@ use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
 use coded::Waiting;
 
-/// Memory all threads of one read may use for buffers.
-const BUFFERS: u64 = 28 << 20;
-/// Requests of at least this many bytes are carried out one by one.
-const LARGE: u64 = 64 << 10;
-/// Smaller ones to one object that a store is given together, and their bytes.
-const GROUP: usize = 64;
-const GROUP_BYTES: u64 = 1 << 20;
-/// Of so many raw bytes on several threads gain where a few cells are wanted: 4.2 MB for a plane in 0.8 to 0.9 of the time, 8.4 MB in 0.8 to
-/// 1.05; of 2 MB in up to 1.5 times.
-const READ_FOR_FEW: u64 = 4 << 20;
 /// Check units up to this size fill the parts in which a store shows what it read.
 const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 
@@ -173,29 +163,38 @@ fn attempt(
     let waiting = Waiting::default();
     let job = Job { reading, prepared, first_step, out, sources, trailers, waiting };
     job.fill()?;
-    let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
-    let largest =
-        plan.fetches.iter().map(Fetch::len).max().unwrap_or(0).saturating_add(decoded.saturating_mul(2));
-    let most = (BUFFERS / largest.max(1)).clamp(1, 64) as usize;
-    let raw = plan.works.iter().all(|work| job.entry(work).encoding.chain.is_empty());
-    // What is read for a few cells waits in a processor's cache; a second thread gains nothing by little.
-    let few = (out.raw().1 as u64) < layout::PARALLEL;
-    let threads = match layout::read_or_decoded(plan, &prepared.slots) {
-        ..layout::PARALLEL => 1,
-        ..READ_FOR_FEW if raw && few => 1,
-        ..layout::CONTENDED_RAW if raw => threads().min(most).min(1 + idle()),
-        _ => threads().min(most),
-    };
+    let trial = mapped::begin(reading, prepared, out.is_dense());
+    let mode = trial.as_ref().map_or(IoMode::Requests, |trial| trial.mode);
+    let LocalRead { threads, groups, .. } = local_read(prepared, mode);
     let began = Instant::now();
-    let (open, turn) = job.take_mapped(plan, threads)?;
-    let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
-    let fetches: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
-    let groups = groups(&fetches);
-    each_on(threads, groups.len(), &|n, buffers| job.fetch(groups[n], buffers))?;
-    if let Some(turn) = turn {
-        turn.took(began.elapsed());
+    let (open, trial) = job.take_mapped(plan, threads, trial)?;
+    if open.iter().all(|open| *open) {
+        let all: Vec<&Asked> = plan.fetches.iter().collect();
+        each_on(threads, groups.len(), &|n, buffers| job.fetch(&all[groups[n].clone()], buffers))?;
+    } else {
+        // Mappings brought some of it.
+        let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
+        let left: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
+        let groups = local_read::groups(&left);
+        each_on(threads, groups.len(), &|n, buffers| job.fetch(&left[groups[n].clone()], buffers))?;
+    }
+    if let Some(trial) = trial {
+        trial.took(began.elapsed());
     }
     job.complete()
+}
+
+/// How threads carry out a plan that has a mode: decided by the plan and by what is measured now.
+fn local_read(prepared: &Prepared, mode: IoMode) -> LocalRead {
+    let idle = if local_read::asks_for_idle(&prepared.plan, &prepared.slots) { idle() } else { 0 };
+    let processors = Processors { allowed: threads(), idle };
+    local_read::local_read(&prepared.plan, &prepared.slots, processors, mode)
+}
+
+/// How the plan would be carried out now into dense memory; `None` on a far store.
+pub(super) fn explained(reading: &Reading, prepared: &Prepared) -> Option<LocalRead> {
+    let near = reading.inner.window().is_none();
+    near.then(|| local_read(prepared, mapped::next_mode(reading, prepared)))
 }
 
 /// Does `count` things on so many threads.
@@ -260,26 +259,6 @@ fn prefetch_one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sourc
     !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
 }
 
-/// Requests in the groups in which the store gets them: small ones to one object together.
-pub(super) fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<&[F]> {
-    let mut groups = Vec::with_capacity(fetches.len());
-    let (mut from, mut bytes) = (0, 0);
-    for (n, fetch) in fetches.iter().map(F::borrow).enumerate() {
-        let joins = fetches.get(from).is_some_and(|first| first.borrow().source == fetch.source)
-            && fetch.len() < LARGE
-            && bytes + fetch.len() <= GROUP_BYTES
-            && n - from < GROUP;
-        if n > from && !joins {
-            groups.push(&fetches[from..n]);
-            (from, bytes) = (n, 0);
-        }
-        // Nothing joins a large one.
-        bytes += if fetch.len() < LARGE { fetch.len() } else { GROUP_BYTES };
-    }
-    groups.extend((from < fetches.len()).then(|| &fetches[from..]));
-    groups
-}
-
 impl Job<'_> {
     /// Refuses a read that left a subchunk waiting for a part of it.
     fn complete(&self) -> Result<()> {
@@ -299,10 +278,6 @@ impl Job<'_> {
 
     fn column(&self, slot: usize) -> &Column {
         &self.prepared.columns[slot % self.prepared.columns.len()]
-    }
-
-    fn decoded_len(&self, work: &Work) -> u64 {
-        if self.entry(work).encoding.chain.is_empty() { 0 } else { self.chunk_bytes(work) }
     }
 
     pub(super) fn chunk_bytes(&self, work: &Work) -> u64 {

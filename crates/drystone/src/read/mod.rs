@@ -452,7 +452,8 @@ impl Reading {
             every_bit = Some((exact.plan.read_bytes, time(&exact)));
         }
         let decisions = execute::decisions(self, &prepared)?;
-        Ok(ReadPlan { predicted, every_bit, decisions, window: self.inner.window(), ..prepared.plan })
+        let local = execute::explained(self, &prepared);
+        Ok(ReadPlan { predicted, every_bit, decisions, local, window: self.inner.window(), ..prepared.plan })
     }
 
     /// How requests are merged on this store.

@@ -1,7 +1,7 @@
 //! Element types as codecs and statistics see them.
 
 use drystone_format::dtype::{DType, Leaf, Scalar};
-use drystone_rules::Kind;
+use drystone_rules::NumberKind;
 use drystone_transform::Logical;
 use drystone_transform::stats::ScalarKind;
 
@@ -32,22 +32,22 @@ pub(crate) fn kind_of(dtype: &DType) -> ScalarKind {
 }
 
 /// The number that rules convert a scalar as; `None` for `bool`, which they only copy.
-pub fn rule_kind(scalar: Scalar) -> Option<Kind> {
+pub fn rule_kind(scalar: Scalar) -> Option<NumberKind> {
     Some(match scalar {
-        Scalar::I8 => Kind::I8,
-        Scalar::I16 => Kind::I16,
-        Scalar::I32 => Kind::I32,
-        Scalar::I64 => Kind::I64,
-        Scalar::U8 => Kind::U8,
-        Scalar::U16 => Kind::U16,
-        Scalar::U32 => Kind::U32,
-        Scalar::U64 => Kind::U64,
-        Scalar::F16 => Kind::F16,
-        Scalar::BF16 => Kind::BF16,
-        Scalar::F32 => Kind::F32,
-        Scalar::F64 => Kind::F64,
-        Scalar::C64 => Kind::C64,
-        Scalar::C128 => Kind::C128,
+        Scalar::I8 => NumberKind::I8,
+        Scalar::I16 => NumberKind::I16,
+        Scalar::I32 => NumberKind::I32,
+        Scalar::I64 => NumberKind::I64,
+        Scalar::U8 => NumberKind::U8,
+        Scalar::U16 => NumberKind::U16,
+        Scalar::U32 => NumberKind::U32,
+        Scalar::U64 => NumberKind::U64,
+        Scalar::F16 => NumberKind::F16,
+        Scalar::BF16 => NumberKind::BF16,
+        Scalar::F32 => NumberKind::F32,
+        Scalar::F64 => NumberKind::F64,
+        Scalar::C64 => NumberKind::C64,
+        Scalar::C128 => NumberKind::C128,
         Scalar::Bool => return None,
     })
 }

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 
 use drystone::array::{Source, Target};
-use drystone::format::dtype::{DType, Scalar};
-use drystone::plan::selection::Selection;
-use drystone::store::MemoryStore;
 use drystone::{Container, CreateOptions, NewVariable, SchemaOp};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::selection::Selection;
+use drystone_store::MemoryStore;
 
 pub fn f4() -> DType {
     DType::Scalar(Scalar::F32)

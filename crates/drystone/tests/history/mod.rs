@@ -10,9 +10,9 @@ pub mod model;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drystone::format::value::Value;
-use drystone::store::Store;
 use drystone::{Container, CreateOptions, Durability, Error, Mode, Result, SchemaOp, Writer, WriterOptions};
+use drystone_format::value::Value;
+use drystone_store::Store;
 
 use crate::common::dense;
 use model::{Block, Group, Kind, State, Var};

@@ -5,9 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone::format::dtype::{DType, Member, Record, Scalar};
-use drystone::plan::selection::Selection;
 use drystone::{Container, ErrorKind, NewVariable, Result, SchemaOp};
+use drystone_format::dtype::{DType, Member, Record, Scalar};
+use drystone_plan::selection::Selection;
 
 use crate::common::{create, f4};
 
@@ -219,7 +219,7 @@ pub fn expect(c: &Container, state: &State, torn: bool, what: &dyn Fn() -> Strin
         differs(format!("variables are {names:?}, not {:?}", state.vars.keys()));
     }
     let attr = match schema.groups[""].get("a") {
-        Some(drystone::format::value::Value::Int(n)) => i64::try_from(*n).unwrap(),
+        Some(drystone_format::value::Value::Int(n)) => i64::try_from(*n).unwrap(),
         None => 0,
         other => panic!("attribute {other:?}"),
     };

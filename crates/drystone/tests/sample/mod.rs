@@ -6,11 +6,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone::array::Target;
-use drystone::format::dtype::{DType, Member, Record, Scalar};
-use drystone::format::value::Value;
-use drystone::plan::selection::{Axis, Selection};
-use drystone::store::{MemoryStore, Store};
 use drystone::{Container, CreateOptions, Durability, Mode, Result, SchemaOp, Writer, WriterOptions};
+use drystone_format::dtype::{DType, Member, Record, Scalar};
+use drystone_format::value::Value;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_store::{MemoryStore, Store};
 
 use crate::common::{create, dense, f4, ramp_f32};
 
@@ -141,13 +141,13 @@ impl Sample {
     pub fn copy(&self) -> Arc<MemoryStore> {
         let out = MemoryStore::new();
         for (key, bytes) in self.objects() {
-            out.put(&key, &[&bytes], drystone::store::PutMode::Replace, false).unwrap();
+            out.put(&key, &[&bytes], drystone_store::PutMode::Replace, false).unwrap();
         }
         Arc::new(out)
     }
 
     pub fn objects(&self) -> Vec<(String, Vec<u8>)> {
-        use drystone::store::StoreExt;
+        use drystone_store::StoreExt;
         let items = self.store.list("").unwrap();
         items.into_iter().map(|i| (i.key.clone(), self.store.read_all(&i.key, u64::MAX).unwrap())).collect()
     }

@@ -15,6 +15,7 @@ mod cells;
 mod coded;
 mod decision;
 mod listing;
+mod local;
 mod piece;
 mod replica;
 mod show;
@@ -44,6 +45,7 @@ pub(crate) use replica::{decoded_bytes, decoding};
 pub use cells::{Cells, Picks};
 pub use decision::Decision;
 pub use listing::{Found, find, plan_listings};
+pub use local::{IoMode, LocalRead};
 
 /// One target: the cells of one member of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -183,6 +185,8 @@ pub struct ReadPlan {
     pub choices: Vec<Choice>,
     /// What of it is under way at once, on a far store; `None` where threads carry out one request each.
     pub window: Option<Window>,
+    /// How threads carry it out on local files; `None` on a far store, and until the engine sets it.
+    pub local: Option<LocalRead>,
     /// Object by object, where the store runs read programs: whether it is read there or by ranges, and what either costs.
     pub decisions: Vec<Decision>,
     /// Seconds that it is expected to take on the store, if the engine said what that costs.

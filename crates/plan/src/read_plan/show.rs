@@ -28,6 +28,9 @@ impl Display for ReadPlan {
         if let Some(window) = &self.window {
             write!(f, "\n{window}")?;
         }
+        if let Some(local) = &self.local {
+            write!(f, "\n{local}")?;
+        }
         if let Some(seconds) = self.predicted {
             write!(f, "\npredicted: {:.3} ms", seconds * 1e3)?;
         }

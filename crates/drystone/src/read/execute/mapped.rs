@@ -10,17 +10,19 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_copy::{Abreast, LaneBytes};
-use drystone_plan::read_plan::{ReadPlan, Work};
+use drystone_plan::local_read;
+use drystone_plan::read_plan::{IoMode, ReadPlan, Work};
 use drystone_store::{LocalFiles, Mapped};
 use drystone_transform::checks::crc32c;
 
-use super::ways::{Turn, Way, Ways};
+use super::io_modes::{IoModes, Trial};
 use super::{Job, each_on, trailers};
 use crate::Result;
 use crate::base::error::rule_error;
+use crate::read::{Prepared, Reading};
 
-/// What was seen of reads that could be mapped, in this process.
-static WAYS: Ways = Ways::new();
+/// What was observed of reads that could be mapped, in this process.
+static MODES: IoModes = IoModes::new();
 /// Bytes that are mapped together, about: at most, and where several threads share a read.
 const WINDOWS: (u64, u64) = (4 << 20, 1 << 20);
 /// Ranges of a file that lie no farther apart are mapped as one.
@@ -65,19 +67,50 @@ struct Lane<'a> {
     verified: usize,
 }
 
+/// Bytes of a plan whose mode is chosen by what was observed; `None` where the store maps none of them. The second value
+/// says that it always maps them.
+fn mappable(reading: &Reading, plan: &ReadPlan) -> Option<(u64, bool)> {
+    let least = reading.inner.store.local().and_then(LocalFiles::maps_from)?;
+    let bytes = plan.payload_bytes();
+    // A destination that stays in the caches is filled as fast by reading to it.
+    (bytes.min(plan.wanted_bytes) >= least).then_some((bytes, least == 0))
+}
+
+/// Begins a read of a plan: its mode, and what its time will say; `None` where the store maps none of it.
+pub(super) fn begin(reading: &Reading, prepared: &Prepared, dense: bool) -> Option<Trial<'static>> {
+    let (bytes, always) = mappable(reading, &prepared.plan)?;
+    Some(if always { Trial::mapped() } else { MODES.begin(bytes, is_straight(reading, prepared, dense)) })
+}
+
+/// The mode that a read of a plan would have now.
+pub(super) fn next_mode(reading: &Reading, prepared: &Prepared) -> IoMode {
+    match mappable(reading, &prepared.plan) {
+        None => IoMode::Requests,
+        Some((_, true)) => IoMode::Mapped,
+        Some((bytes, false)) => MODES.next(bytes, is_straight(reading, prepared, true)),
+    }
+}
+
+fn is_straight(reading: &Reading, prepared: &Prepared, dense: bool) -> bool {
+    dense
+        && prepared.listings.is_empty()
+        && local_read::is_straight(&prepared.plan, &prepared.slots, reading.item.into())
+}
+
 impl Job<'_> {
-    /// Takes what the store maps: which works are still to be done, and the turn of this read if its time says which way is faster.
+    /// Takes what the store maps: which works are still to be done, and the trial if its time says which mode is faster.
     pub(super) fn take_mapped(
         &self,
         plan: &ReadPlan,
         threads: usize,
-    ) -> Result<(Vec<bool>, Option<Turn<'static>>)> {
+        trial: Option<Trial<'static>>,
+    ) -> Result<(Vec<bool>, Option<Trial<'static>>)> {
         let mut open = vec![true; plan.works.len()];
-        let Some(turn) = self.turn(plan)? else { return Ok((open, None)) };
-        if turn.way == Way::Requested {
-            // Only bytes in memory say which way is faster; beside a time that is known a longer one says nothing.
-            let says = !turn.first || self.seem_in_memory(plan);
-            return Ok((open, says.then_some(turn)));
+        let Some(trial) = trial else { return Ok((open, None)) };
+        if trial.mode == IoMode::Requests {
+            // Only bytes in memory say which mode is faster; beside a time that is known a longer one says nothing.
+            let says = !trial.first || self.seem_in_memory(plan);
+            return Ok((open, says.then_some(trial)));
         }
         let shares = self.shares(plan, threads)?;
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
@@ -98,7 +131,7 @@ impl Job<'_> {
             }
         }
         let all = !shares.is_empty() && all_mapped.load(Ordering::Relaxed);
-        Ok((open, all.then_some(turn)))
+        Ok((open, all.then_some(trial)))
     }
 
     /// Whether the store would map the beginnings of the first and of the last request.
@@ -109,32 +142,6 @@ impl Job<'_> {
             let mapped = self.sources.key(fetch.source).map(|key| files.and_then(|f| f.map(&key, &[begin])));
             matches!(mapped, Ok(Some(_)))
         })
-    }
-
-    /// How the raw cells of a plan are fetched; `None` where the store maps none of them.
-    fn turn(&self, plan: &ReadPlan) -> Result<Option<Turn<'static>>> {
-        let bytes = plan.payload_bytes();
-        let Some(least) = self.reading.inner.store.local().and_then(LocalFiles::maps_from) else {
-            return Ok(None);
-        };
-        // A destination that stays in the caches is filled as fast by reading to it.
-        if bytes.min(self.out.raw().1 as u64) < least {
-            return Ok(None);
-        }
-        Ok(Some(if least == 0 { Turn::mapped() } else { WAYS.turn(bytes, self.is_straight(plan)?) }))
-    }
-
-    /// Whether requests bring cells straight to their places, as far as some of them tell.
-    fn is_straight(&self, plan: &ReadPlan) -> Result<bool> {
-        let (first, middle) = (plan.fetches.first(), plan.fetches.get(plan.fetches.len() / 2));
-        for fetch in [first, middle, plan.fetches.last()].into_iter().flatten() {
-            for (_, (number, payload)) in fetch.items.first().into_iter().chain(fetch.items.last()) {
-                if self.contiguous_place(&self.prepared.plan.works[*number], payload)?.is_none() {
-                    return Ok(false);
-                }
-            }
-        }
-        Ok(true)
     }
 
     /// Shares of the plan that can be taken so, by so many threads.

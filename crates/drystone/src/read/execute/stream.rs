@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::layout;
+use drystone_plan::local_read::largest_decoded;
 use drystone_plan::window::Window;
 use drystone_store::{Arrivals, Reply, Request, Store};
 
@@ -154,7 +155,7 @@ pub(super) fn attempt(
         trailers: Vec::new(),
         waiting: Waiting::default(),
     };
-    let decoded = plan.works.iter().map(|w| job.decoded_len(w)).max().unwrap_or(0);
+    let decoded = largest_decoded(plan, &prepared.slots);
     let largest = requests.iter().map(|(_, range)| range.end.saturating_sub(range.start)).max().unwrap_or(0);
     let threads = match layout::read_or_decoded(plan, &prepared.slots) {
         ..layout::PARALLEL => 1,

@@ -10,10 +10,11 @@ use std::sync::Arc;
 use drystone_format::entry::Piece;
 use drystone_format::piece::Trailer;
 use drystone_plan::coalesce::{Fetch, coalesce};
+use drystone_plan::local_read::groups;
 use drystone_plan::read_plan::Work;
 use drystone_store::StoreExt;
 
-use super::{Sources, Stream, groups};
+use super::{Sources, Stream};
 use crate::base::error::must_exist;
 use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
@@ -200,6 +201,7 @@ impl<'p> Needed<'p> {
             self.missing.iter().filter_map(|&request| prepared.plan.trailers.get(request)).collect();
         let mut buffer = Vec::new();
         for group in groups(&missing) {
+            let group = &missing[group];
             reading.read_group(sources, group, &mut buffer)?;
             let mut bytes = &buffer[..];
             for fetch in group {
@@ -327,7 +329,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Carries out the requests of one of the [`groups`]: what they bring stands one behind the other in `out`.
+    /// Carries out the requests of one of the [`groups`](drystone_plan::local_read::groups): what they bring stands one behind the other in `out`.
     pub(in crate::read) fn read_group<T, F: Borrow<Fetch<T>>>(
         &self,
         sources: &Sources<'_>,

@@ -1,0 +1,53 @@
+//! Which container, and which part of it: arguments that many commands share.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+
+/// How a container is reached that is named by a URL.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct Far {
+    /// An option of the store behind a URL, as aws_region=eu-1; the environment (AWS_ENDPOINT_URL, ...) is read as well
+    #[arg(short = 'o', long = "option", value_name = "NAME=VALUE", value_parser = store_option)]
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// Which container, and which of its snapshots.
+#[derive(Debug, Args)]
+pub(crate) struct ContainerAt {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// An earlier snapshot, by its number
+    #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) at: Option<u64>,
+    /// Go on with what is left where files are lost; else that is an error (exit code 4)
+    #[arg(long)]
+    pub(crate) damaged: bool,
+}
+
+/// Which part of which variable.
+#[derive(Debug, Args)]
+pub(crate) struct VariablePart {
+    /// One member of a record, as in "velocity.x"
+    #[arg(long, value_name = "MEMBER")]
+    pub(crate) field: Option<String>,
+    /// One step; the selection then has no step axis
+    #[arg(long, value_name = "STEP", allow_negative_numbers = true)]
+    pub(crate) step: Option<i64>,
+}
+
+fn store_option(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        // The text may hold a secret.
+        _ => Err("an option of a store is written NAME=VALUE".into()),
+    }
+}
+
+/// A whole number, or what it should have been.
+pub(super) fn number<T: std::str::FromStr>(typed: &str) -> Result<T, &'static str> {
+    typed.parse().map_err(|_| "a whole number is expected, not below zero")
+}

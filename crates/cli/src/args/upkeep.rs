@@ -1,0 +1,119 @@
+//! Arguments of the commands by which a container is kept in order.
+
+use std::path::PathBuf;
+
+use clap::{Args, ValueHint};
+use clap_complete::ArgValueCompleter;
+
+use super::container::{ContainerAt, Far, number};
+use crate::candidates::variables;
+
+#[derive(Debug, Args)]
+pub(crate) struct Gc {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// So many of the newest snapshots stay, the collection's own commit among them
+    #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) keep: Option<u64>,
+    /// Snapshots that are younger stay: 90s, 15m, 12h, 7d
+    #[arg(long, value_name = "TIME")]
+    pub(crate) older_than: Option<String>,
+    /// Only show what would be removed
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Verify {
+    #[command(flatten)]
+    pub(crate) place: ContainerAt,
+    /// Also compare what was published with the log, value by value
+    #[arg(long)]
+    pub(crate) values: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Publish {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// Only these variables; all that have a form in Zarr if none is given
+    #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
+    pub(crate) variables: Vec<String>,
+    /// Memory to use, in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) memory: u64,
+    /// How chunks are compressed: auto (as the variable), none, zstd:LEVEL, or zlib:LEVEL
+    #[arg(long, value_name = "HOW", default_value = "auto")]
+    pub(crate) compressor: String,
+    /// What is made: zarr; zarr+hdf5, whose shards are HDF5 files too; or netcdf, one file. If not given, what it was before
+    #[arg(long)]
+    pub(crate) format: Option<String>,
+    /// The netCDF file, if it shall not go into the container's directory
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// Print why the arrays are cut as they are
+    #[arg(long)]
+    pub(crate) why: bool,
+    /// The path is a file that an HDF5 program wrote through the connector: replace it by a genuine HDF5 file
+    #[arg(long)]
+    pub(crate) hdf5: bool,
+    /// With --hdf5: write with this libhdf5
+    #[arg(long, value_name = "LIBHDF5", requires = "hdf5", value_hint = ValueHint::FilePath)]
+    pub(crate) library: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Calibrate {
+    /// A container's directory, any folder on the device, or a URL: of a container, or of any folder of an object store
+    #[arg(value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// About so long it takes
+    #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
+    pub(crate) seconds: f64,
+    /// So much is written at most (and removed again), in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) most: u64,
+    /// Only say what is known, measure nothing
+    #[arg(long, conflicts_with_all = ["seconds", "most"])]
+    pub(crate) show: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Recover {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    #[command(flatten)]
+    pub(crate) choice: Choice,
+    /// Do not ask
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+/// What to do with complete steps that are not committed: one of these.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub(crate) struct Choice {
+    /// Commit all complete steps
+    #[arg(long)]
+    pub(crate) adopt: bool,
+    /// Drop all uncommitted steps
+    #[arg(long)]
+    pub(crate) discard: bool,
+    /// Commit these steps, drop the others
+    #[arg(long, value_delimiter = ',', value_name = "STEP,…", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) steps: Vec<u64>,
+    /// Only say what waits
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}

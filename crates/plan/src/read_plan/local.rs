@@ -1,0 +1,38 @@
+//! How threads carry out a plan on local files; [`local_read`](mod@crate::local_read) decides.
+
+use std::fmt::{self, Display, Formatter};
+use std::ops::Range;
+
+use crate::counted::counted;
+
+/// How the raw cells of a read get into memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum IoMode {
+    /// From mappings of the files, where the system has the bytes in memory.
+    Mapped,
+    /// By requests.
+    Requests,
+}
+
+/// How a plan is carried out on local files.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LocalRead {
+    /// Threads, the caller's among them.
+    pub threads: usize,
+    /// Which requests of the plan the store gets together.
+    pub groups: Vec<Range<usize>>,
+    /// How raw cells get into memory.
+    pub mode: IoMode,
+}
+
+impl Display for LocalRead {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let threads = counted(self.threads as u64, "thread");
+        let groups = counted(self.groups.len() as u64, "group");
+        let mode = match self.mode {
+            IoMode::Mapped => "from mappings",
+            IoMode::Requests => "by requests",
+        };
+        write!(f, "{threads}, {groups} of requests, raw cells {mode}")
+    }
+}

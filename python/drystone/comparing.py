@@ -1,0 +1,221 @@
+"""What two containers, or two snapshots of one, hold differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.asked import Asked, opened
+from drystone.container import Container
+from drystone.errors import InvalidArgumentError
+from drystone.progress import Progress, Report
+from drystone.variable import Variable
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that two containers hold differently."""
+
+    name: str
+    """Of the variable or group; empty for the root."""
+    what: str
+    steps: list[int] | None = None
+    """Steps that only one has."""
+    cells: int | None = None
+    """How many values differ."""
+    largest: float | None = None
+    """By how much at most."""
+    first: tuple[int, ...] | None = None
+    """The place of the first."""
+
+    def __str__(self) -> str:
+        return f"{self.name or '/'}: {self.what}"
+
+
+@dataclass(frozen=True)
+class _Tolerance:
+    atol: float
+    rtol: float
+
+
+def diff(
+    first: Asked,
+    second: Asked,
+    *,
+    at: tuple[int, int] | None = None,
+    atol: float = 0.0,
+    rtol: float = 0.0,
+    attrs: bool = True,
+    damaged: bool = False,
+    progress: Report | bool = False,
+) -> list[Difference]:
+    """Compare the names, types, shapes, attributes, steps and values of two containers.
+
+    Args:
+        first: A path or URL, or a container that is open.
+        second: The other.
+        at: Snapshots of the two, by their numbers.
+        atol: Values that differ by no more than this are alike.
+        rtol: So are values that differ by no more than this part of the second value.
+        attrs: Whether attributes are compared.
+        damaged: Compare what is left of containers that have lost files; else that is a `CorruptError`.
+        progress: As of `import_file`.
+
+    """
+    for name, value in (("atol", atol), ("rtol", rtol)):
+        if not value >= 0:
+            raise InvalidArgumentError(f"{name} is a tolerance, a number of at least 0, not {value}")
+    one, two = at or (None, None)
+    with opened(first, one, damaged) as a, opened(second, two, damaged) as b, Progress(progress) as bar:
+        return _compared(a, b, _Tolerance(atol, rtol), attrs, bar)
+
+
+def _compared(
+    a: Container, b: Container, tolerance: _Tolerance, attrs: bool, progress: Progress
+) -> list[Difference]:
+    found: list[Difference] = []
+
+    def differ(name: str, what: str, **more: Any) -> None:
+        found.append(Difference(name, what, **more))
+
+    for kind in ("groups", "variables"):
+        ours, theirs = set(getattr(a, kind)), set(getattr(b, kind))
+        for name in sorted(ours ^ theirs):
+            differ(name, f"only in the {'first' if name in ours else 'second'}")
+    if a.steps != b.steps:
+        only = sorted(set(a.steps) ^ set(b.steps))
+        differ(
+            "", f"other steps: {', '.join(map(str, only[:10]))}{' ...' if len(only) > 10 else ''}", steps=only
+        )
+    if attrs:
+        for path in ["", *sorted(set(a.groups) & set(b.groups))]:
+            _attrs(
+                path,
+                a.groups[path].attrs if path else a.attrs,
+                b.groups[path].attrs if path else b.attrs,
+                differ,
+            )
+    both = sorted(set(a.variables) & set(b.variables))
+    progress.expect(sum(a.variables[name].nbytes for name in both))
+    for name in both:
+        v, w = a.variables[name], b.variables[name]
+        if attrs:
+            _attrs(name, v.attrs, w.attrs, differ)
+        if v.local or w.local:
+            continue
+        for what in ("dtype", "dims", "has_steps"):
+            one, two = getattr(v, what), getattr(w, what)
+            if one != two:
+                differ(name, f"{what.replace('_', ' ')}: {one} and {two}")
+        alike = v.dtype == w.dtype or _sort(v.dtype) == _sort(w.dtype) != "records"
+        if alike and not _same(v.fill_value, w.fill_value):
+            differ(name, f"fill value: {v.fill_value} and {w.fill_value}")
+        if v.shape != w.shape:
+            differ(name, f"shape: {v.shape} and {w.shape}")
+        elif alike:
+            _values(name, v, w, tolerance, differ, progress)
+    return found
+
+
+def _attrs(name: str, ours: Any, theirs: Any, differ: Any) -> None:
+    one, two = dict(ours), dict(theirs)
+    for key in sorted(one.keys() | two.keys()):
+        if key not in one or key not in two:
+            differ(name, f"attribute {key}: only in the {'first' if key in one else 'second'}")
+        elif not _same(one[key], two[key]):
+            differ(name, f"attribute {key}: {one[key]!r} and {two[key]!r}")
+
+
+def _same(one: Any, two: Any) -> bool:
+    """Whether two attributes are: numbers by their values, lists and arrays item by item; NaN is NaN."""
+    one, two = (
+        value.tolist() if isinstance(value, np.ndarray | np.generic) else value for value in (one, two)
+    )
+    if isinstance(one, dict) and isinstance(two, dict):
+        return one.keys() == two.keys() and all(_same(one[key], two[key]) for key in one)
+    if isinstance(one, list | tuple) and isinstance(two, list | tuple):
+        return len(one) == len(two) and all(map(_same, one, two))
+    return bool(one == two or (one != one and two != two))
+
+
+def _values(
+    name: str, v: Variable, w: Variable, tolerance: _Tolerance, differ: Any, progress: Progress
+) -> None:
+    cells, largest, place = 0, 0.0, None
+    for box, ours in v.pieces():
+        theirs = np.asarray(w[box] if box else w[...], w.dtype)
+        different = _different(ours, theirs, tolerance)
+        if different.any():
+            cells += int(different.sum())
+            if place is None:
+                first = np.argwhere(different)[0]
+                place = tuple(int(part.start + i) for part, i in zip(box, first, strict=True))
+            if _sort(v.dtype) == "numbers":
+                largest = max(largest, _gap(ours[different], theirs[different]))
+        progress.add(ours.nbytes)
+    if cells:
+        by = f", by up to {largest:g}" if _sort(v.dtype) == "numbers" else ""
+        differ(
+            name,
+            f"{cells} of {v.size} values{by}, the first at {place}",
+            cells=cells,
+            largest=largest,
+            first=place,
+        )
+
+
+def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.bool_]:
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    if ours.dtype.names:
+        out = np.zeros(ours.shape, bool)
+        for member in ours.dtype.names:
+            part = _different(ours[member], theirs[member], tolerance)
+            out |= part.reshape(*ours.shape, -1).any(axis=-1)
+        return out
+    if _sort(ours.dtype) != "numbers":
+        return np.asarray(ours != theirs)
+    ours, theirs = _numbers(ours), _numbers(theirs)
+    tolerant = (tolerance.atol or tolerance.rtol) and ours.dtype.kind != "b"
+    if tolerant and _are_whole(ours, theirs):
+        close = _apart(ours, theirs) <= tolerance.atol + tolerance.rtol * np.abs(theirs.astype("f8"))
+        return np.asarray(~close)
+    if tolerant:
+        return np.asarray(~np.isclose(ours, theirs, rtol=tolerance.rtol, atol=tolerance.atol, equal_nan=True))
+    unlike = np.asarray(ours != theirs)
+    if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc":
+        unlike &= ~(np.isnan(ours) & np.isnan(theirs))
+    return unlike
+
+
+def _sort(dtype: np.dtype[Any]) -> str:
+    """Values of one sort can be compared, whatever their types."""
+    if dtype.names:
+        return "records"
+    return {"O": "texts", "U": "texts", "S": "bytes"}.get(dtype.kind, "numbers")
+
+
+def _numbers(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """With bfloat16, which NumPy does not know, as float32, which holds it."""
+    return values.astype("f4") if values.dtype.kind == "V" else values
+
+
+def _are_whole(*arrays: npt.NDArray[Any]) -> bool:
+    return all(array.dtype.kind in "biu" for array in arrays)
+
+
+def _apart(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """How far integers are apart, exactly."""
+    there: npt.NDArray[np.uint64] = ours.astype("u8") - theirs.astype("u8")
+    return np.asarray(np.where(ours > theirs, there, -there), np.uint64)
+
+
+def _gap(ours: npt.NDArray[Any], theirs: npt.NDArray[Any]) -> float:
+    """How far numbers are apart at most."""
+    ours, theirs = _numbers(ours), _numbers(theirs)
+    if _are_whole(ours, theirs):
+        return float(_apart(ours, theirs).max())
+    with np.errstate(all="ignore"):
+        return float(np.nanmax(np.abs(ours.astype("c16") - theirs.astype("c16")), initial=0.0))

@@ -1,0 +1,274 @@
+"""A plane or a series of a variable as a picture, or the map of its blocks."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import asked
+from drystone.absent_steps import absent_steps, listed
+from drystone.coordinates import axis_names, coordinate, selected_axes
+from drystone.counted import counted, size
+from drystone.errors import InvalidArgumentError, warn
+from drystone.selection import select
+from drystone.variable import Variable
+from drystone.view.pictures import missing
+from drystone.whole_file import appearing
+
+_MOST_CELLS = 50_000_000
+
+
+@dataclass(frozen=True)
+class Plotted:
+    """A picture that was drawn."""
+
+    file: str
+    shows: str
+    missing_steps: list[int]
+    """Steps that were never written, whose cells are the fill value."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is drawn, and how."""
+
+    variable: str
+    key: Any
+    said: str
+    """The selection as the title has it."""
+    step: int | None
+    axes: tuple[int, int] | None
+    colours: str
+    range: tuple[float, float] | None
+
+
+def plot(
+    container: asked.Asked,
+    variable: str,
+    selection: Any = None,
+    output: str | os.PathLike[str] | None = None,
+    *,
+    layout: bool = False,
+    step: int | None = None,
+    axes: tuple[int, int] | None = None,
+    colours: str = "viridis",
+    range: tuple[float, float] | None = None,
+    at: int | None = None,
+    damaged: bool = False,
+) -> Plotted:
+    """Draw a plane or a series of a variable, or where its blocks lie. Needs matplotlib.
+
+    A warning names steps that were never written.
+
+    Args:
+        container: A path or URL, or a container that is open.
+        variable: The name of a variable, or of a member as `name.member`.
+        selection: One or two axes of it, as an index of NumPy or a text such as `[-1, :, :, 32]`.
+        output: The picture; its suffix says the format. By default the variable's name and .png.
+        layout: Draw where the blocks lie, which writers wrote them, and their bytes.
+        step: With `layout`: of which step; by default the last.
+        axes: With `layout`: the axes that go down and across.
+        colours: A colour map of matplotlib.
+        range: Values of the ends of the colours, the lower first.
+        at: An earlier snapshot, by its number.
+        damaged: Draw what is left of a container that has lost files; else that is a `CorruptError`.
+
+    """
+    import matplotlib as mpl
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    if colours not in mpl.colormaps:
+        raise InvalidArgumentError(
+            f"matplotlib has no colour map {colours!r}; viridis, plasma, gray are some"
+        )
+    if range is not None and not -math.inf < range[0] < range[1] < math.inf:
+        raise InvalidArgumentError(
+            f"range is two numbers, the lower one first and both finite, not {range[0]:g} {range[1]:g}"
+        )
+    out = Path(output or f"{variable.replace('/', '_')}.png")
+    figure = Figure(figsize=(8, 6), layout="constrained")
+    kinds = sorted(FigureCanvasAgg(figure).get_supported_filetypes())
+    if (kind := out.suffix.lower().removeprefix(".") or "png") not in kinds:
+        raise InvalidArgumentError(f"{out}: no picture is of that format; there are {', '.join(kinds)}")
+    drawn = figure.add_subplot()
+    said = selection if isinstance(selection, str) else "" if selection is None else f"[{selection}]"
+    wanted = _Wanted(variable, asked.selection(selection), said, step, axes, colours, range)
+    with asked.opened(container, at, damaged) as c:
+        v = asked.variable(c, variable)
+        absent = [] if layout else absent_steps(v, wanted.key)
+        shows = _layout(v, wanted, figure, drawn) if layout else _values(v, wanted, figure, drawn)
+    with appearing(out) as file:
+        figure.savefig(file, dpi=120, format=kind)
+    if absent:
+        warn(f"steps never written, whose cells are the fill value: {listed(absent)}")
+    return Plotted(str(out), shows, absent)
+
+
+def _values(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
+    if v.dtype.kind not in "biuf":
+        holds = "texts" if v.dtype.hasobject else v.dtype
+        remedy = "; name a member: NAME.MEMBER" if v.dtype.names else ""
+        raise InvalidArgumentError(f'"{wanted.variable}" holds {holds}, which is not drawn{remedy}')
+    view = v.lazy[wanted.key]
+    if view.ndim not in (1, 2):
+        example = f"[{', '.join(['0'] * max(0, v.ndim - 2) + [':'] * min(2, v.ndim))}]"
+        raise InvalidArgumentError(
+            f'a picture has one or two axes, the selection of "{wanted.variable}" {view.ndim}: '
+            f"of shape {v.shape}, {example} is one"
+        )
+    if not view.size:
+        raise InvalidArgumentError(
+            f'there are no cells to draw: the selection of "{wanted.variable}" is of shape {view.shape}'
+        )
+    if view.size > _MOST_CELLS:
+        raise InvalidArgumentError(
+            f"{view.size} cells are too many for a picture: take every n-th, as in '[::8, ::8]'"
+        )
+    stored = np.asarray(view.read())
+    values = stored.astype("f8")
+    values[missing(stored, v)] = np.nan
+    units = v.attrs.get("units")
+    label = f"{wanted.variable} [{units}]" if units else wanted.variable
+    selected = selected_axes(select(wanted.key, v.shape))
+    along = [_Axis.of(v, one, length) for one, length in zip(selected, view.shape, strict=True)]
+    if view.ndim == 1:
+        axes.plot(along[0].values, values)
+        along[0].mark(axes.xaxis)
+        axes.set_ylabel(label)
+        if wanted.range:
+            axes.set_ylim(*wanted.range)
+    else:
+        low, high = wanted.range or (None, None)
+        down, across = along
+        colours = {"cmap": wanted.colours, "vmin": low, "vmax": high}
+        if across.edges is not None and down.edges is not None:
+            extent = (*across.edges, *reversed(down.edges))
+            image = axes.imshow(values, **colours, aspect="auto", interpolation="nearest", extent=extent)
+        else:
+            image = axes.pcolormesh(across.values, down.values, values, **colours, shading="nearest")
+            axes.set_ylim(*reversed(axes.get_ylim()))
+        if down.is_northward:
+            axes.set_ylim(*sorted(axes.get_ylim()))
+        across.mark(axes.xaxis)
+        down.mark(axes.yaxis)
+        figure.colorbar(image, label=label)
+    axes.set_title(f"{wanted.variable} {wanted.said}".strip())
+    with np.errstate(all="ignore"):
+        finite = values[np.isfinite(values)]
+    span = f"from {finite.min():g} to {finite.max():g}" if finite.size else "nothing but missing values"
+    return f"{' x '.join(map(str, view.shape))} values, {span}"
+
+
+def _runs_north(v: Variable, axis: str) -> bool:
+    found = coordinate(v.container, v.name, axis, _MOST_CELLS)
+    return found is not None and found.is_northward and bool(found.values[-1] > found.values[0])
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One axis of a picture: the place of each cell along it, and how it is labelled."""
+
+    values: npt.NDArray[Any]
+    label: str
+    is_northward: bool = False
+    moments: tuple[str, ...] = ()
+    """Labels of the cells, where the values are cell numbers and the coordinate is of times."""
+
+    @classmethod
+    def of(cls, v: Variable, selected: tuple[int, npt.NDArray[np.int64]] | None, length: int) -> _Axis:
+        """By the coordinate, if it has a finite value for each cell and they go one way; else by cell numbers."""
+        names = axis_names(v)
+        if selected is None or selected[0] >= len(names):
+            return cls(np.arange(length), "cell")
+        axis, cells = selected
+        found = coordinate(v.container, v.name, names[axis], _MOST_CELLS)
+        if found is None or cells.size == 0 or cells.max() >= found.values.size:
+            steps = axis == 0 and v.has_steps
+            return cls(cells, names[axis] if steps else f"{names[axis]} (cell)")
+        if (moments := found.moments) is not None:
+            return cls(np.arange(length), names[axis], moments=tuple(moments[cell] for cell in cells))
+        values = found.values[cells].astype("f8")
+        away = np.diff(values)
+        if not np.isfinite(values).all() or not ((away > 0).all() or (away < 0).all()):
+            return cls(cells, f"{names[axis]} (cell)")
+        return cls(values, found.label, found.is_northward)
+
+    @property
+    def edges(self) -> tuple[float, float] | None:
+        """Where the first cell begins and the last one ends, if cells lie at even distances."""
+        values = self.values.astype("f8")
+        if len(values) == 1:
+            return float(values[0]) - 0.5, float(values[0]) + 0.5
+        away = (values[-1] - values[0]) / (len(values) - 1)
+        even = away != 0 and np.abs(np.diff(values) - away).max() <= 1e-3 * abs(away)
+        return (float(values[0] - away / 2), float(values[-1] + away / 2)) if even else None
+
+    def mark(self, axis: Any) -> None:
+        """Label an axis of matplotlib's."""
+        axis.set_label_text(self.label)
+        if self.moments:
+            times = [moment.removesuffix(" 00:00:00") for moment in self.moments]
+            from matplotlib.ticker import MaxNLocator
+
+            axis.set_major_locator(MaxNLocator(6, integer=True))
+            axis.set_major_formatter(lambda at, _: times[int(at)] if 0 <= at < len(times) else "")
+
+
+def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
+    from matplotlib.collections import PatchCollection
+    from matplotlib.patches import Rectangle
+
+    step = wanted.step
+    if v.has_steps and step is None:
+        steps = v.steps
+        if not steps:
+            raise InvalidArgumentError(f'"{wanted.variable}" has no steps yet')
+        step = steps[-1]
+    blocks = v.blocks(step)
+    shape = v.shape[v.has_steps :]
+    if v.local or not shape:
+        raise InvalidArgumentError(f'"{wanted.variable}" has no cells to lay out')
+    down, across = wanted.axes or ((len(shape) - 2, len(shape) - 1) if len(shape) > 1 else (0, 0))
+    if not (0 <= down < len(shape) and 0 <= across < len(shape)):
+        raise InvalidArgumentError(f"--axes are two of 0 to {len(shape) - 1}")
+    flat = len(shape) == 1
+    boxes = [
+        Rectangle(
+            (b.offset[across], 0 if flat else b.offset[down]), b.shape[across], 1 if flat else b.shape[down]
+        )
+        for b in blocks
+    ]
+    writers = sorted({b.writer for b in blocks})
+    drawn = PatchCollection(boxes, cmap=wanted.colours, edgecolor="black", linewidth=0.6, alpha=0.75)
+    drawn.set_array(np.array([writers.index(b.writer) for b in blocks], float))
+    axes.add_collection(drawn)
+    if len(blocks) <= 60:
+        for block, box in zip(blocks, boxes, strict=True):
+            x, y = box.get_x() + box.get_width() / 2, box.get_y() + box.get_height() / 2
+            axes.text(x, y, size(block.nbytes), ha="center", va="center", fontsize=7)
+    axes.set_xlim(0, max(1, shape[across]))
+    axes.set_ylim(1 if flat else max(1, shape[down]), 0)
+    names = axis_names(v)[v.has_steps :]
+    axes.set_xlabel(f"{names[across]} (cell)")
+    axes.set_ylabel("" if flat else f"{names[down]} (cell)")
+    if not flat and _runs_north(v, names[down]):
+        axes.set_ylim(0, max(1, shape[down]))
+    if writers:
+        bar = figure.colorbar(drawn, ticks=range(len(writers)) if len(writers) <= 12 else None)
+        bar.set_label("writer (rank or number)")
+        if len(writers) <= 12:
+            bar.ax.set_yticklabels([str(w) if w < 1 << 20 else f"{w:x}"[:6] for w in writers])
+    stored = sum(b.nbytes for b in blocks)
+    axes.set_title(f"{wanted.variable}{f', step {step}' if v.has_steps else ''}: blocks")
+    cells = sum(math.prod(b.shape) for b in blocks)
+    return (
+        f"{counted(len(blocks), 'block')} by {counted(len(writers), 'writer')}, {size(stored)} stored, "
+        f"{counted(cells, 'cell')}"
+    )

@@ -1,0 +1,1 @@
+"""Files of other formats: copied into containers, and written from them."""

@@ -1,0 +1,278 @@
+"""Variables into HDF5, by h5py."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import _core
+from drystone.container import Container
+from drystone.interchange import formats
+from drystone.interchange.exports import cells, placed
+from drystone.interchange.exports.stored import Stored
+from drystone.interchange.formats import bfloat16
+from drystone.progress import Progress
+from drystone.variable import Variable
+
+
+def write(
+    c: Container,
+    variables: list[Variable],
+    path: Path,
+    lost: list[str],
+    stored: Stored,
+    progress: Progress,
+) -> list[cells.Row]:
+    """Write variables, their groups and attributes; what is lost is named."""
+    import h5py
+
+    rows: list[cells.Row] = []
+    total = cells.total(c, variables)
+    progress.expect(total)
+    with _written(path) as file:
+        _core.find_room(path, total)
+        room, plain = cells.Room(path, total), _Plain(file)
+        cells.set_attrs(file.attrs, dict(c.attrs), "", lost)
+        for name, group in c.groups.items():
+            cells.set_attrs(file.require_group(name).attrs, dict(group.attrs), name, lost)
+        for v in variables:
+            if v.local:
+                lost.append(f"{v.name} (a local variable has no one array)")
+                continue
+            name, shape = v.name if v.member is None else f"{v.name}.{v.member}", cells.shape_of(c, v)
+            kind = _of_h5py(v.dtype)
+            if v.dtype.names is not None and (widened := _widened(v.dtype)):
+                lost.append(
+                    f"{name}: the type bfloat16 of {', '.join(widened)} (the values are kept as float32)"
+                )
+            texts = kind.hasobject
+            cut = stored.cut(v)
+            packs = stored.level is not None and not texts and 0 not in shape and bool(shape)
+            grows = cells.grows(v, steps=False)
+            chunks: Any = None
+            if cut and 0 not in shape and 0 not in cut:
+                chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
+            elif any(grows) or packs:
+                chunks = True
+            fill = None if texts or v.dtype.names else v.fill_value
+            is_bfloat16 = bfloat16.is_bfloat16(kind)
+            if is_bfloat16:
+                fill = np.float32(fill)
+            is_plain = chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape
+            if is_plain:
+                target = plain.create(name, shape, kind, fill)
+            else:
+                target = file.create_dataset(
+                    name,
+                    shape,
+                    h5py.Datatype(bfloat16.in_hdf5()) if is_bfloat16 else kind,
+                    chunks=chunks,
+                    maxshape=tuple(None if g else n for g, n in zip(grows, shape, strict=True))
+                    if any(grows)
+                    else None,
+                    fillvalue=fill,
+                    **({"compression": stored.level, "shuffle": True} if packs else {}),
+                    dcpl=_unfilled() if _all_written(shape, chunks) and not texts else None,
+                )
+            if v.dims or v.has_steps:
+                for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
+                    dim.label = label
+            cells.set_attrs(target.attrs, cells.attrs_of(v), name, lost)
+            differs = v.dtype.names and kind != v.dtype
+            if differs:
+                into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
+            elif texts:
+                into = cells.Converted(target, room.taken)
+            elif is_bfloat16:
+                into = _OfBfloat16(target)
+            else:
+                into = target if v.dtype.names else _Whole(target, shape)
+            begin = begin_of(target, v.dtype) if is_plain else None
+            with cells.named(name):
+                if begin is not None:
+                    with placed.Rows(path, begin, shape) as lines:
+                        cells.copy(c, v, lines, progress, at_once=True)
+                else:
+                    cells.copy(c, v, into, progress, along_chunks=target.chunks is not None)
+            target.flush()  # which can fail, where forgetting the dataset would not be heard of
+            rows.append((name, shape, math.prod(shape) * kind.itemsize))
+        if (
+            c.steps
+            and any(v.has_steps for v in variables)
+            and "step" not in file
+            and c.steps != list(range(len(c.steps)))
+        ):
+            file["step"] = np.array(c.steps, np.int64)
+    return rows
+
+
+def begin_of(dataset: Any, dtype: np.dtype[Any]) -> int | None:
+    """Where HDF5 has made room for a dataset that is one run of bytes, if values of a type lie there as they do in memory."""
+    is_same = dataset.dtype == dtype and dtype.isnative
+    if (
+        not is_same
+        or dataset.nbytes <= formats.SMALL
+        or dataset.chunks is not None
+        or dataset.file.userblock_size
+    ):
+        return None
+    begin: int | None = dataset.id.get_offset()
+    return begin
+
+
+@contextmanager
+def _written(path: Path) -> Iterator[Any]:
+    """A new file, without the buffer of 64 KiB through which HDF5 puts shorter runs of a box, reading around them.
+
+    What HDF5 still holds it writes when the file is closed; if that fails, as on a full disk, the process crashes at its end.
+    What failed before is therefore closed into memory: the file will be removed.
+    """
+    import h5py
+
+    access = h5py.h5p.create(h5py.h5p.FILE_ACCESS)
+    access.set_fclose_degree(h5py.h5f.CLOSE_STRONG)
+    access.set_sieve_buf_size(0)
+    file = h5py.File(h5py.h5f.create(bytes(path), h5py.h5f.ACC_TRUNC, fapl=access))
+    try:
+        yield file
+        file.flush()
+    except BaseException:
+        with suppress(OSError, RuntimeError):
+            aside = os.memfd_create("drystone-export")
+            os.dup2(aside, file.id.get_vfd_handle())
+            os.close(aside)
+        with suppress(OSError, RuntimeError):
+            file.close()
+        raise
+    file.close()
+
+
+def _all_written(shape: tuple[int, ...], chunks: Any) -> bool:
+    """Whether the cells of a dataset are all that is stored: chunks may have more, beyond its edge."""
+    return chunks is None or (
+        chunks is not True and all(n % edge == 0 for n, edge in zip(shape, chunks, strict=True))
+    )
+
+
+def _unfilled() -> Any:
+    """How a dataset is created of which every cell is written: HDF5 would write them all once before."""
+    import h5py
+
+    creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
+    creation.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
+    return creation
+
+
+class _Plain:
+    """Makes datasets of numbers that are not cut, of which every cell is written: h5py itself does more for each than HDF5."""
+
+    def __init__(self, file: Any) -> None:
+        import h5py
+
+        self._file = file
+        self._links = h5py.h5p.create(h5py.h5p.LINK_CREATE)
+        self._links.set_create_intermediate_group(True)
+        self._links.set_char_encoding(h5py.h5t.CSET_UTF8)
+        self._creation = _unfilled()
+        self._creation.set_obj_track_times(False)
+
+    def create(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any], fill: Any) -> Any:
+        import h5py
+
+        creation = self._creation
+        if math.prod(shape) * dtype.itemsize > formats.SMALL:  # it is filled past HDF5, see `_begin`
+            creation = creation.copy()
+            creation.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
+        if np.asarray(fill).tobytes().strip(b"\0"):
+            creation = creation.copy()
+            creation.set_fill_value(np.asarray(fill, dtype))
+        space = h5py.h5s.create_simple(shape) if shape else h5py.h5s.create(h5py.h5s.SCALAR)
+        made = h5py.h5d.create(
+            self._file.id,
+            name.encode(),
+            h5py.h5t.py_create(dtype, logical=True),
+            space,
+            creation,
+            self._links,
+        )
+        return h5py.Dataset(made)
+
+
+def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """U of NumPy is unknown to HDF5; texts of UTF-8 are not: of any length, in records of one."""
+    import h5py
+
+    if dtype.kind in "OU":
+        text: np.dtype[Any] = h5py.string_dtype()
+        return text
+    return dtype if bfloat16.is_bfloat16(dtype) else _of_h5py_member(dtype)
+
+
+def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    import h5py
+
+    if dtype.subdtype is not None:
+        element, shape = dtype.subdtype
+        return np.dtype((_of_h5py_member(element), shape))
+    if dtype.names is not None:
+        members = [(name, _of_h5py_member(dtype[name])) for name in dtype.names]
+        return dtype if all(dtype[name] == kind for name, kind in members) else np.dtype(members)
+    if dtype.kind == "U":
+        text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # four bytes a character are enough
+        return text
+    # h5py cannot read records with members that it shows as longer than they are.
+    return np.dtype(np.float32) if bfloat16.is_bfloat16(dtype) else dtype
+
+
+def _widened(dtype: np.dtype[Any]) -> list[str]:
+    """The members of bfloat16."""
+    out = []
+    for name in dtype.names or ():
+        member = dtype[name].base
+        out += [f"{name}.{inner}" for inner in _widened(member)]
+        out += [name] if bfloat16.is_bfloat16(member) else []
+    return out
+
+
+def _as_hdf5_takes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8, bfloat16 as float32."""
+    if values.dtype.names is None:
+        return np.strings.encode(values, "utf-8").astype(dtype) if values.dtype.kind == "U" else values
+    out = np.empty(values.shape, dtype)
+    for name in values.dtype.names:
+        out[name] = _as_hdf5_takes(values[name], dtype[name].base)
+    return out
+
+
+class _Whole:
+    """A dataset of h5py, which takes longer to learn what part of it is meant than HDF5 to write little: if it is all, it need not."""
+
+    def __init__(self, target: Any, shape: tuple[int, ...]) -> None:
+        self._target = target
+        self._shape = shape
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        import h5py
+
+        if np.shape(piece) == self._shape and self._shape and piece.flags.c_contiguous:
+            self._target.id.write(h5py.h5s.ALL, h5py.h5s.ALL, piece)
+        else:
+            self._target[box] = piece
+
+
+class _OfBfloat16:
+    """A dataset of bfloat16, which h5py would make of float32."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        bfloat16.write(self._target, () if box is ... else box, np.asarray(piece))

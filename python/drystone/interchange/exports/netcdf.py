@@ -1,0 +1,248 @@
+"""Variables into netCDF-4, by netCDF4."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone import _core
+from drystone.container import Container
+from drystone.errors import InvalidArgumentError
+from drystone.interchange import formats
+from drystone.interchange.dimensions import Axis, Dimensions
+from drystone.interchange.exports import cells, hdf5, placed
+from drystone.interchange.exports.stored import Stored
+from drystone.progress import Progress
+from drystone.values import as_elements
+from drystone.variable import Variable
+
+_IN_NETCDF = re.compile(r"[A-Za-z0-9_\x80-\U0010ffff]([ -~\x80-\U0010ffff]*[!-~\x80-\U0010ffff])?")
+
+
+def write(
+    c: Container,
+    variables: list[Variable],
+    path: Path,
+    lost: list[str],
+    stored: Stored,
+    progress: Progress,
+) -> list[cells.Row]:
+    """Write variables, their groups and attributes; what is lost is named."""
+    progress.expect(cells.total(c, variables))
+    rows, later = _by_netcdf(c, variables, path, lost, progress, stored)
+    _past_netcdf(c, later, path, progress)
+    return rows
+
+
+def _past_netcdf(c: Container, variables: dict[str, Variable], path: Path, progress: Progress) -> None:
+    """Fill, by name in the file, variables that are one run of bytes there."""
+    if not variables:
+        return
+    import h5py
+    import netCDF4
+
+    with h5py.File(path, "r") as file:
+        begins = {name: hdf5.begin_of(file[name], v.dtype) for name, v in variables.items() if name in file}
+    for name, v in variables.items():
+        begin = begins.get(name)
+        if begin is not None:
+            with placed.Rows(path, begin, v.shape) as rows:
+                cells.copy(c, v, rows, progress, at_once=True)
+        else:  # netCDF keeps it under another name or in another form
+            with netCDF4.Dataset(path, "a") as file:
+                cells.copy(c, v, _untouched(file[name]), progress)
+
+
+def _untouched(target: Any) -> Any:
+    """A variable of netCDF that takes values as they are."""
+    target.set_auto_maskandscale(False)
+    target.set_auto_chartostring(False)
+    return target
+
+
+def _is_one_run(target: Any, v: Variable) -> bool:
+    """Whether HDF5 keeps a variable of netCDF as it is in memory, and h5py is there to say where."""
+    if (
+        v.has_steps
+        or v.nbytes <= formats.SMALL
+        or target.dtype != v.dtype
+        or target.chunking() != "contiguous"
+    ):
+        return False
+    return importlib.util.find_spec("h5py") is not None
+
+
+def _by_netcdf(
+    c: Container,
+    variables: list[Variable],
+    path: Path,
+    lost: list[str],
+    progress: Progress,
+    stored: Stored,
+) -> tuple[list[cells.Row], dict[str, Variable]]:
+    """All but the values of variables whose bytes are better written past the library; these have their room."""
+    import netCDF4
+
+    rows: list[cells.Row] = []
+    later: dict[str, Variable] = {}
+    flat: list[tuple[str, Variable]] = []
+    for v in variables:
+        flat.extend(_members(v.name if v.member is None else f"{v.name}.{v.member}", v))
+    total = cells.total(c, variables)
+    with netCDF4.Dataset(path, "w", format="NETCDF4") as file:
+        _core.find_room(path, total)
+        room = cells.Room(path, total)
+        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost)
+        for name, group in c.groups.items():
+            if _is_netcdf_name(name):
+                cells.set_attrs(_Attributes(file.createGroup(name)), dict(group.attrs), name, lost)
+            else:
+                lost.append(f"{name} (no name in netCDF)")
+        kinds = [(name, v, _of_netcdf(v, name, lost)) for name, v in flat]
+        dimensions = Dimensions()
+        planned = [
+            (name, v, kind, dimensions.of(name.rpartition("/")[0], _axes(c, v, name, lost)))
+            for name, v, kind in kinds
+            if kind is not None
+        ]
+        dimensions.create(file)
+        for name, v, kind, dims in planned:
+            below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
+            shape = cells.shape_of(c, v)
+            attrs = cells.attrs_of(v)
+            fill = _netcdf_fill(v, kind, attrs.pop("_FillValue", None), name, lost)
+            # As for HDF5: every cell is written, and of what is not cut nothing else is stored.
+            fills = v.has_steps or kind is str
+            if not fills:
+                file.set_fill_off()
+            kept = {} if kind is str or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
+            target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill, **kept)
+            file.set_fill_on()
+            _untouched(target)
+            if v.dtype.kind == "b":
+                attrs["dtype"] = "bool"
+            cells.set_attrs(_Attributes(target), attrs, name, lost)
+            if _is_one_run(target, v):
+                target[(0,) * v.ndim] = 0  # which makes room for all of it
+                later[name] = v
+            else:
+                into = cells.Converted(target, partial(_as_netcdf, kind=kind, room=room))
+                with cells.named(name):
+                    cells.copy(c, v, into, progress)
+            rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
+        if c.steps and "step" in file.dimensions and "step" not in file.variables:
+            file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
+    return rows, later
+
+
+def _kept(v: Variable, shape: tuple[int, ...], axes: int, stored: Stored) -> dict[str, Any]:
+    """How netCDF is to store a variable. A text of one length, or an array in a member, has more axes than the variable."""
+    kept: dict[str, Any] = {}
+    if stored.level is not None:
+        kept |= {"compression": "zlib", "complevel": stored.level, "shuffle": True}
+    asked = stored.chunks is not ...
+    if (asked or stored.level is not None) and (cut := stored.cut(v)) and len(cut) == axes:
+        kept["chunksizes"] = tuple(min(edge, max(1, n)) for edge, n in zip(cut, shape, strict=True))
+    return kept
+
+
+def _is_netcdf_name(path: str) -> bool:
+    """Whether netCDF takes each name of a path: no sign in front, no space at the end, nothing that is not shown, 256 bytes."""
+    return all(_IN_NETCDF.fullmatch(name) and len(name.encode()) <= 256 for name in path.split("/"))
+
+
+def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str]) -> Any:
+    """What netCDF calls `_FillValue`: the attribute, which there is of the variable's type, or else the fill value."""
+    if given is not None and kind is not str and np.size(given) == 1:
+        with suppress(InvalidArgumentError):
+            return as_elements(np.ravel(given)[0], np.dtype(kind), "_FillValue")[()]
+    if given is not None:
+        lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
+    has_own = v._reading().fill is not None and kind is not str and kind != "S1"
+    return np.asarray(v.fill_value).astype(kind)[()] if has_own else None
+
+
+def _axes(c: Container, v: Variable, variable: str, lost: list[str]) -> list[Axis]:
+    """The axes of a variable in netCDF; a text of one length is a row of characters."""
+    axes = []
+    for d, (name, n, grows) in enumerate(
+        zip(cells.dims_of(v), cells.shape_of(c, v), cells.grows(v, steps=True), strict=True)
+    ):
+        usable = "/" not in name and _is_netcdf_name(name)
+        if not usable:
+            lost.append(f"{variable}: that a dimension is called {name} (no name in netCDF)")
+        axes.append(Axis(name if usable else f"n{n}", n, grows, shares=v.has_steps and d == 0))
+    if v.dtype.kind == "S" and v.dtype.itemsize > 1:
+        axes.append(Axis(f"string{v.dtype.itemsize}", v.dtype.itemsize))
+    return axes
+
+
+def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: cells.Room) -> Any:
+    """Values as netCDF takes them, where theirs is another type: a text of one length is a row of characters."""
+    if kind is str:
+        texts = np.ravel(room.taken(values)).tolist()
+        cut = next((text for text in texts if "\0" in text), None)
+        if cut is not None:
+            raise ValueError(f"{cut[:80]!r}, of which netCDF takes what is before the NUL")
+        return values if np.ndim(values) else np.asarray(values).item()
+    if kind == "S1" and values.dtype.itemsize > 1:
+        return np.ascontiguousarray(values)[..., None].view("S1")
+    return values.astype(kind, copy=False)
+
+
+class _Attributes:
+    """Attributes of netCDF4, set by item."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(value, dict):
+            raise TypeError("a dictionary")
+        texts = [isinstance(item, str) for item in value] if isinstance(value, list) else []
+        if any(texts) and not all(texts):
+            raise TypeError("texts and others in one list")
+        if any("\0" in text for text in (value if any(texts) else [value]) if isinstance(text, str)):
+            raise ValueError("a text with a NUL")
+        self._target.setncattr(name, value)
+
+
+def _members(name: str, v: Variable) -> Iterator[tuple[str, Variable]]:
+    if v.dtype.names is None:
+        yield name, v
+        return
+    for member in v.dtype.names:
+        yield from _members(f"{name}.{member}", v[member])
+
+
+def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
+    """The type there; None if there is none."""
+    if v.local:
+        lost.append(f"{name} (a local variable has no one array)")
+        return None
+    if not _is_netcdf_name(name):
+        lost.append(f"{name} (no name in netCDF)")
+        return None
+    kind, itemsize = v.dtype.kind, v.dtype.itemsize
+    if kind in "OU":
+        return str
+    if kind == "b":
+        return "i1"
+    if kind == "S":
+        return "S1"
+    if (kind in "iu" and itemsize <= 8) or (kind == "f" and itemsize in (4, 8)):
+        return v.dtype
+    if v.dtype.name in ("float16", "bfloat16"):
+        lost.append(f"{name}: its type {v.dtype} (the values are kept as float32)")
+        return "f4"
+    lost.append(f"{name} (netCDF-4 has no {v.dtype})")
+    return None

@@ -1,0 +1,184 @@
+"""Other formats, each through its own Python package: what a file holds, as arrays that can be read box by box."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.errors import InvalidArgumentError, NotFoundError
+
+Box = tuple[slice, ...]
+SMALL = 256 << 10
+"""Bytes of an array up to which nothing is faster than to let the package of its format read it, at once."""
+
+
+@dataclass
+class Array:
+    """An array of a file."""
+
+    path: str
+    dtype: np.dtype[Any]
+    """Of what `read` gives; object for texts."""
+    shape: tuple[int, ...]
+    read: Callable[[Box], npt.NDArray[Any]]
+    dims: tuple[str, ...] | None = None
+    attrs: dict[str, Any] = field(default_factory=dict)
+    fill: Any = None
+    chunks: tuple[int, ...] | None = None
+    grows: tuple[bool, ...] = ()
+    present: frozenset[int] | None = None
+    """The steps that have it, if not all."""
+    ask: Callable[[Box], None] | None = None
+    """Has a box read by others meanwhile, if it is the next of the file that is read."""
+    lies: bool = False
+    """Whether a box that is whole rows is given where it lies in the file, which takes no memory of the process."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory; of texts, a guess."""
+        return math.prod(self.shape) * (self.dtype.itemsize or 1)
+
+
+@dataclass
+class Contents:
+    """What a file holds, and what of it cannot be taken over."""
+
+    groups: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Attributes by path; the root is the empty path."""
+    arrays: list[Array] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    step_dim: str | None = None
+    """The dimension that is the file's own steps."""
+
+
+class Reader(Protocol):
+    """A module of this package."""
+
+    def opened(self, path: Path) -> AbstractContextManager[Contents]:
+        """The contents, while the file is open."""
+
+
+READERS = {
+    "hdf5": (".h5", ".hdf5", ".hdf", ".he5"),
+    "netcdf": (".nc", ".nc4", ".cdf", ".netcdf"),
+    "zarr": (".zarr",),
+    "npy": (".npy",),
+    "adios": (".bp", ".bp3", ".bp4", ".bp5"),
+}
+
+
+def format_of(path: Path) -> str:
+    """Which format a file is of, by what it begins with, else by its name."""
+    if not path.exists():
+        raise NotFoundError(f"there is nothing at {path}")
+    if path.is_dir():
+        if any((path / name).exists() for name in ("zarr.json", ".zgroup", ".zarray", ".zmetadata")):
+            return "zarr"
+        if (path / "md.0").exists():
+            return "adios"
+        if (path / "drystone.json").exists():
+            raise InvalidArgumentError(f"{path} is a container already: import takes files of other formats")
+    else:
+        with path.open("rb") as file:
+            head = file.read(8)
+        if head.startswith(b"\x93NUMPY"):
+            return "npy"
+        if head.startswith(b"CDF"):
+            return "netcdf"
+        if head == b"\x89HDF\r\n\x1a\n":
+            return "netcdf" if path.suffix.lower() in READERS["netcdf"] else "hdf5"
+    for name, suffixes in READERS.items():
+        if path.suffix.lower() in suffixes:
+            return name
+    raise InvalidArgumentError(
+        f"{path} is of no format that is known; --format is one of {', '.join(READERS)}"
+    )
+
+
+def reader(name: str) -> Reader:
+    """The module that reads a format."""
+    module: Reader = importlib.import_module(f"drystone.interchange.formats.{name}")
+    return module
+
+
+def boxes(shape: tuple[int, ...], chunks: tuple[int, ...] | None, itemsize: int, most: int) -> Iterator[Box]:
+    """Boxes that cover a shape, row by row, of at most about `most` bytes, along the lines of chunks."""
+    if 0 in shape:
+        return
+    edge = [min(n, c) for n, c in zip(shape, chunks or (1,) * len(shape), strict=True)]
+    cells = max(1, most // max(1, itemsize))
+    for axis in reversed(range(len(shape))):
+        now = math.prod(edge)
+        edge[axis] = min(shape[axis], edge[axis] * max(1, cells // max(1, now)))
+    for axis in range(len(shape)):  # chunks that are too large themselves
+        now = math.prod(edge)
+        if now > cells:
+            edge[axis] = max(1, edge[axis] // -(-now // cells))
+    starts = [range(0, n, e) for n, e in zip(shape, edge, strict=True)]
+    for place in np.ndindex(*(len(s) for s in starts)):
+        yield tuple(
+            slice(s[i], min(s[i] + e, n)) for s, i, e, n in zip(starts, place, edge, shape, strict=True)
+        )
+
+
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same in the byte order of this machine."""
+    return dtype.newbyteorder("=")
+
+
+class NotTakenError(ValueError):
+    """Containers do not take such an attribute."""
+
+
+def attribute(value: Any) -> Any:
+    """An attribute as containers take it."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "S":
+            value = np.char.decode(value, "utf-8", "replace")
+        if value.dtype.kind in "OUT":
+            texts = [attribute(text) for text in value.ravel().tolist()]
+            if any(not isinstance(text, str) for text in texts):
+                raise NotTakenError
+            return texts[0] if value.ndim == 0 else texts
+        if value.dtype.kind not in "biufc":
+            raise NotTakenError
+        value = value.astype(native(value.dtype))
+        return value[()] if value.ndim == 0 else value
+    if isinstance(value, np.generic) and value.dtype.kind != "V":
+        return attribute(np.asarray(value))
+    if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
+        raise NotTakenError
+    if value is None or isinstance(value, str | bool | int | float | complex):
+        return value
+    if isinstance(value, list | tuple):
+        return [attribute(item) for item in value]
+    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
+        return {key: attribute(item) for key, item in value.items()}
+    raise NotTakenError
+
+
+def attributes(pairs: Any, where: str, contents: Contents) -> dict[str, Any]:
+    """Attributes as containers take them; the others are named as lost."""
+    out = {}
+    for name, value in pairs:
+        if name == "":
+            contents.lost.append(f"an attribute of {where or '/'} without a name")
+            continue
+        if "\0" in str(name):
+            contents.lost.append(f"attribute {name!r} of {where or '/'} (NUL in its name)")
+            continue
+        try:
+            out[str(name)] = attribute(value)
+        except NotTakenError:
+            contents.lost.append(f"attribute {name} of {where or '/'} ({type(value).__name__})")
+    return out

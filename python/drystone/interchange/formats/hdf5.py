@@ -1,0 +1,204 @@
+"""HDF5, through h5py: groups, datasets, attributes, dimension labels and scales, chunks, fill values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.interchange import formats
+from drystone.interchange.formats import Array, Box, Contents, attributes, bfloat16, chunks, native, times
+
+# How HDF5 says what dimension scales are, and netCDF-4 what it is.
+_HIDDEN = {
+    "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
+    "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
+}  # fmt: skip
+_SAYS_DIMS = {"DIMENSION_LABELS", "DIMENSION_LIST", "CLASS"}
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Contents]:
+    """The contents of a file."""
+    import h5py
+
+    with h5py.File(path, "r") as file, chunks.pool() as threads:
+        contents = Contents()
+        ways = Ways(path, threads)
+
+        seen: set[str] = set()
+
+        def visit(name: str, item: Any) -> None:
+            seen.add(name)
+            if isinstance(item, h5py.Dataset):
+                _dataset(name, item, contents, ways)
+            elif isinstance(item, h5py.Group):
+                contents.groups[name] = attributes(_shown(item.attrs, item.attrs), name, contents)
+            else:
+                contents.lost.append(f"{name} (a named type)")
+
+        contents.groups[""] = attributes(_shown(file.attrs, file.attrs), "", contents)
+        file.visititems(visit)
+
+        def visit_link(name: str, link: Any) -> None:
+            if isinstance(link, h5py.ExternalLink):
+                contents.lost.append(f"{name} (a link to {link.path} in {link.filename})")
+            elif isinstance(link, h5py.SoftLink):
+                contents.lost.append(f"{name} (a link to {link.path})")
+            elif name not in seen:
+                contents.lost.append(f"{name} (another name of what is taken over)")
+
+        file.visititems_links(visit_link)
+        yield contents
+
+
+def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    for name in names:
+        if name not in _HIDDEN:
+            try:
+                yield name, attrs[name]
+            except (OSError, TypeError) as error:  # of a type that h5py does not read
+                yield name, error
+
+
+Read = Callable[[Box], npt.NDArray[Any]]
+
+
+@dataclass
+class Way:
+    """How boxes are read, and whether that gives them where they lie (`Array.lies`)."""
+
+    read: Read
+    lies: bool
+
+
+@dataclass
+class Ways:
+    """How values of a file's datasets are read without HDF5, which copies what need not be copied and decodes one chunk after another."""
+
+    path: Path
+    threads: ThreadPoolExecutor
+    buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
+
+    def of(self, dataset: Any) -> Way | None:
+        """The way to a dataset; None where HDF5 itself is to read it."""
+        decoded = chunks.reader(dataset, self.threads, self.buffers)
+        return Way(decoded, lies=False) if decoded else self._mapped(dataset)
+
+    def _mapped(self, dataset: Any) -> Way | None:
+        """Of numbers of which all lie in the file row by row: where they lie, mapped."""
+        import h5py
+
+        dtype, plist = np.dtype(dataset.dtype.str), dataset.id.get_create_plist()
+        if dtype.kind not in "iuf" or plist.get_layout() != h5py.h5d.CONTIGUOUS or plist.get_external_count():
+            return None
+        begin, nbytes = dataset.id.get_offset(), dataset.size * dtype.itemsize
+        there = begin is not None and nbytes > 0 and dataset.id.get_storage_size() == nbytes
+        if not there or dataset.id.get_type() != h5py.h5t.py_create(dtype):
+            return None
+        shape = dataset.shape
+
+        def read(box: Box) -> npt.NDArray[Any]:
+            # Mapped anew each time: a file may hold more datasets than a process may have mappings.
+            array = np.memmap(self.path, dtype, "r", begin, shape)
+            return np.asarray(array[box]).astype(native(dtype), copy=False)
+
+        return Way(read, lies=dtype.isnative)
+
+
+def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
+    import h5py
+
+    if dataset.shape is None:
+        contents.lost.append(f"{name} (an empty dataspace)")
+        return
+    dtype = dataset.dtype
+    text = h5py.check_string_dtype(dtype)
+    texts = text is not None and text.length is None
+    enum = h5py.check_enum_dtype(dtype)
+    if not texts and (
+        (dtype.kind in "OV" and dtype.names is None) or h5py.check_ref_dtype(dtype) or _holds_objects(dtype)
+    ):
+        contents.lost.append(f"{name} (of type {dtype})")
+        return
+    if enum and dtype.kind != "b":
+        contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
+        dtype = np.dtype(dtype.str)
+
+    shown = dtype
+    own = bfloat16.stored(dataset) if dtype.kind == "f" else None
+    if own is not None:
+        dtype = own
+    shape = dataset.shape
+    is_small = dataset.size * dtype.itemsize <= formats.SMALL
+    way = None if texts or is_small or own is not None else ways.of(dataset)
+    is_plain = dtype.kind in "iuf" and not enum and dataset.size > 0 and len(shape) > 0
+
+    def read(box: Box) -> Any:
+        if own is not None:
+            return bfloat16.read(dataset, box)
+        if is_plain and all(part == slice(0, n) for part, n in zip(box, shape, strict=True)):
+            # All of it: h5py takes longer to learn what part is meant than HDF5 to read little.
+            out = np.empty(shape, native(dtype))
+            dataset.id.read(h5py.h5s.ALL, h5py.h5s.ALL, out)
+            return out
+        values = dataset.asstr(errors="replace")[box] if texts else dataset[box]
+        if texts:
+            out = np.empty(np.shape(values), object)
+            out[...] = values
+            return out
+        if times.is_time(dtype):
+            return times.numbers(np.asarray(values))
+        return np.asarray(values).astype(native(dtype), copy=False)
+
+    said = dataset.attrs
+    names = list(said) if h5py.h5a.get_num_attrs(dataset.id) > 0 else []
+    attrs = attributes(_shown(said, names), name, contents)
+    stored = np.dtype(object) if texts else native(dtype)
+    if times.is_time(dtype):
+        attrs |= times.attributes(name, dtype, contents)
+        stored = np.dtype("i8")
+    fill = dataset.fillvalue if shown.kind in "biufc" else None
+    contents.arrays.append(
+        Array(
+            name,
+            stored,
+            shape,
+            way.read if way else read,
+            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(names) else None,
+            attrs=attrs,
+            fill=fill if fill is not None and not _is_zero(fill) else None,
+            chunks=dataset.chunks,
+            grows=tuple(n is None for n in dataset.maxshape),
+            lies=way is not None and way.lies,
+        )
+    )
+
+
+def _holds_objects(dtype: np.dtype[Any]) -> bool:
+    return bool(dtype.hasobject) or any(_holds_objects(dtype[name].base) for name in dtype.names or ())
+
+
+def _is_zero(fill: Any) -> bool:
+    return bytes(np.asarray(fill).tobytes()).strip(b"\0") == b""
+
+
+def _dims(dataset: Any) -> tuple[str, ...] | None:
+    """The names of its dimensions; where only some have one, the others are named by their number."""
+    names = []
+    for n, dim in enumerate(dataset.dims):
+        label = dim.label
+        if not label and len(dim):
+            label = dim[0].name.rsplit("/", 1)[-1]
+        elif not label and dataset.is_scale and n == 0:
+            label = dataset.name.rsplit("/", 1)[-1]
+        names.append(label)
+    if not any(names):
+        return None
+    return tuple(name or f"dim_{n}" for n, name in enumerate(names))

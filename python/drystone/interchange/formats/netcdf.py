@@ -1,0 +1,163 @@
+"""NetCDF-3 and netCDF-4, through netCDF4: groups, dimensions, attributes, chunks, fill values; packed values stay packed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drystone.interchange import formats
+from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, native
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Contents]:
+    """The contents of a file."""
+    import netCDF4
+
+    with netCDF4.Dataset(path) as file:
+        file.set_auto_maskandscale(False)
+        file.set_auto_chartostring(False)
+        contents = Contents()
+        with ExitStack() as stack:
+            _group(file, "", contents, _inside(path, file, stack))
+            contents.lost.extend(_unused(file, ""))
+            yield contents
+
+
+_DIMENSION = b"This is a netCDF dimension but not a netCDF variable"
+"""What netCDF-4 calls a dataset inside that only stands for a dimension."""
+
+
+class _Inside:
+    """The HDF5 file that a netCDF-4 file is, where h5py is there."""
+
+    def __init__(self, file: Any, ways: hdf5.Ways) -> None:
+        self._file = file
+        self._ways = ways
+
+    def way(self, path: str, shape: tuple[int, ...]) -> hdf5.Way | None:
+        """What reads a variable without netCDF."""
+        return self._ways.of(self._file[path]) if self.extents(path) == shape else None
+
+    def extents(self, path: str) -> tuple[int, ...] | None:
+        """The cells that a variable has: where it was not written since a dimension grew, fewer than the dimensions say."""
+        if path not in self._file:
+            return None
+        # A variable named like a dimension that is not its own goes by another name inside, where that name is the dimension's.
+        found = self._file[path]
+        is_dimension = bytes(found.attrs.get("NAME", b"")).startswith(_DIMENSION)
+        return None if is_dimension else tuple(found.shape)
+
+
+def _inside(path: Path, file: Any, stack: ExitStack) -> _Inside | None:
+    if not file.data_model.startswith("NETCDF4"):
+        return None
+    try:
+        import h5py
+
+        found = stack.enter_context(h5py.File(path, "r"))
+    except (ImportError, OSError):
+        return None
+    return _Inside(found, hdf5.Ways(path, stack.enter_context(chunks.pool())))
+
+
+def _pairs(item: Any) -> Iterator[tuple[str, Any]]:
+    for name in item.ncattrs():
+        yield name, item.getncattr(name)
+
+
+def _group(group: Any, path: str, contents: Contents, inside: _Inside | None) -> None:
+    contents.groups[path] = attributes(_pairs(group), path, contents)
+    for name, variable in group.variables.items():
+        _variable(f"{path}/{name}" if path else name, variable, contents, inside)
+    for name, below in group.groups.items():
+        _group(below, f"{path}/{name}" if path else name, contents, inside)
+
+
+def _unused(group: Any, below: str) -> Iterator[str]:
+    """The dimensions that no variable of their group or below has."""
+    used = _used(group)
+    for name, dimension in group.dimensions.items():
+        if name not in used:
+            yield f"{below}{name} (a dimension of {dimension.size}, which no variable has)"
+    for name, inner in group.groups.items():
+        yield from _unused(inner, f"{below}{name}/")
+
+
+def _used(group: Any) -> set[str]:
+    own = (variable.dimensions for variable in group.variables.values())
+    return set().union(*own, *map(_used, group.groups.values()))
+
+
+def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | None) -> None:
+    import netCDF4
+
+    texts = variable.dtype is str
+    if isinstance(variable.datatype, netCDF4.VLType) and not texts:
+        contents.lost.append(f"{path} (a list of any length in each cell)")
+        return
+    if isinstance(variable.datatype, netCDF4.EnumType):
+        contents.lost.append(f"{path}: the names of its enumeration (the numbers are kept)")
+    dtype = np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    attrs = attributes(_pairs(variable), path, contents)
+    cut = variable.chunking()
+
+    def read(box: Box) -> Any:
+        values = variable[box] if box else variable[...]
+        if not texts and np.shape(values):
+            return np.asarray(values).astype(dtype, copy=False)
+        out = np.empty(np.shape(values), dtype)
+        out[...] = values
+        return out
+
+    is_small = math.prod(variable.shape) * dtype.itemsize <= formats.SMALL
+    way = inside.way(path, variable.shape) if inside and not (texts or is_small) else None
+    grows = tuple(dim.isunlimited() for dim in variable.get_dims())
+    extents = inside.extents(path) if inside and any(grows) else None
+    reading = way.read if way else read
+    if extents is not None and extents != variable.shape:
+        reading = _there(variable, extents, read, dtype)
+    contents.arrays.append(
+        Array(
+            path,
+            dtype,
+            variable.shape,
+            reading,
+            dims=tuple(variable.dimensions),
+            attrs=attrs,
+            fill=attrs.get("_FillValue") if dtype.kind in "iufc" else None,
+            chunks=tuple(cut) if isinstance(cut, list) else None,
+            grows=grows,
+            lies=way is not None and way.lies,
+        )
+    )
+
+
+def _there(variable: Any, extents: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
+    """What reads a variable of which only the first extents are there, by what reads these.
+
+    NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
+    """
+    import netCDF4
+
+    fill = (
+        ""
+        if dtype.kind == "O"
+        else netCDF4.default_fillvals.get(dtype.str[1:], b"" if dtype.kind == "S" else 0)
+    )
+    if "_FillValue" in variable.ncattrs():
+        fill = variable.getncattr("_FillValue")
+
+    def read_there(box: Box) -> Any:
+        out = np.full([part.stop - part.start for part in box], fill, dtype)
+        there = tuple(slice(part.start, min(part.stop, n)) for part, n in zip(box, extents, strict=True))
+        if all(part.start < part.stop for part in there):
+            out[tuple(slice(0, part.stop - part.start) for part in there)] = read(there)
+        return out
+
+    return read_there

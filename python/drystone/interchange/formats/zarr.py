@@ -1,0 +1,142 @@
+"""Zarr, versions 2 and 3, through zarr: groups, arrays, attributes, dimension names, chunks, fill values."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, native, times
+
+_CODERS = {"zstd", "gzip", "blosc", "zlib", "bz2", "lz4"}
+"""Compressors that version 3 takes from numcodecs, under their own names or after "numcodecs."; those of version 2 are all of there."""
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[Contents]:
+    """The contents of a hierarchy."""
+    import zarr
+
+    root = zarr.open(str(path), mode="r")
+    contents = Contents()
+    with chunks.pool() as threads:
+        ways = _Ways(threads)
+        if isinstance(root, zarr.Array):
+            _array(path.stem, root, contents, ways)
+        else:
+            contents.groups[""] = attributes(root.attrs.items(), "", contents)
+            for name, item in root.members(max_depth=None):
+                if isinstance(item, zarr.Array):
+                    _array(name, item, contents, ways)
+                else:
+                    contents.groups[name] = attributes(item.attrs.items(), name, contents)
+        yield contents
+
+
+def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
+    dtype = np.dtype(array.dtype)
+    texts = dtype.kind in "OT"
+    if dtype.kind == "V" and dtype.names is None:
+        contents.lost.append(f"{name} (of type {dtype})")
+        return
+    stored = np.dtype(object) if texts else np.dtype("i8") if times.is_time(dtype) else native(dtype)
+    attrs = dict(array.attrs)
+    dims = getattr(array.metadata, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
+    attrs = attributes(attrs.items(), name, contents)
+    if times.is_time(dtype):
+        attrs |= times.attributes(name, dtype, contents)
+
+    def read(box: Box) -> Any:
+        values = np.asarray(array[box] if box else array[...])
+        if times.is_time(dtype):
+            return times.numbers(values)
+        return values.astype(object if texts else stored, copy=False)
+
+    fill = array.fill_value
+    usable = (
+        fill is not None
+        and stored.kind in "biufc"
+        and not times.is_time(dtype)
+        and np.asarray(fill).tobytes().strip(b"\0")
+    )
+    contents.arrays.append(
+        Array(
+            name,
+            stored,
+            array.shape,
+            ways.of(array) or read,
+            dims=tuple(dims) if dims and all(dims) else None,
+            attrs=attrs,
+            fill=times.NOT_A_TIME if times.is_time(dtype) else fill if usable else None,
+            chunks=tuple(array.chunks),
+            grows=(False,) * len(array.shape),
+        )
+    )
+
+
+@dataclass
+class _Ways:
+    """How arrays of a hierarchy are read without zarr, which asks Python much about each chunk."""
+
+    threads: ThreadPoolExecutor
+    buffers: chunks.Buffers = field(default_factory=chunks.Buffers)
+
+    def of(self, array: Any) -> chunks.Read | None:
+        """What reads a box by its chunks, decoded as zarr does; None where zarr itself is to do it."""
+        from zarr.storage import LocalStore
+
+        store = array.store_path.store
+        stored = _stored(array) if isinstance(store, LocalStore) and array.dtype.kind in "biufc" else None
+        if stored is None or not array.metadata.chunks or 0 in array.metadata.chunks:
+            return None
+        (coders, dtype, order), edges = stored, array.metadata.chunks
+        folder, fill = Path(store.root, array.store_path.path), array.fill_value
+
+        def decoded(start: tuple[int, ...]) -> chunks.Chunk | None:
+            place = tuple(first // n for first, n in zip(start, edges, strict=True))
+            try:
+                values: Any = self._read(folder / array.metadata.encode_chunk_key(place))
+                for decode in coders:
+                    values = decode(values)
+                return np.frombuffer(values, dtype).reshape(edges, order=order)
+            except FileNotFoundError:
+                return None if fill is None else np.broadcast_to(np.asarray(fill, dtype), edges)
+            except Exception:  # of whatever package decodes it; zarr will say it in its way
+                return None
+
+        return chunks.by_chunks(edges, native(dtype), self.threads, decoded, array.__getitem__)
+
+    def _read(self, path: Path) -> memoryview:
+        """A file, until the next is read."""
+        with path.open("rb", buffering=0) as file:
+            values = self.buffers.take(os.fstat(file.fileno()).st_size)
+            return values[: file.readinto(values)]
+
+
+_Decode = Callable[[Any], Any]
+
+
+def _stored(array: Any) -> tuple[list[_Decode], np.dtype[Any], Literal["C", "F"]] | None:
+    """How chunks are stored: what decodes them, dtype and order; None if it is unusual."""
+    import numcodecs
+
+    told, dtype = array.metadata.to_dict(), np.dtype(array.dtype)
+    if told["zarr_format"] == 2:
+        if told["filters"] or told["order"] not in ("C", "F"):
+            return None
+        compressor = array.metadata.compressor
+        return [compressor.decode] if compressor else [], dtype, told["order"]
+    first, *rest = told["codecs"]
+    names = [codec["name"].removeprefix("numcodecs.") for codec in rest]
+    usual = told["chunk_grid"]["name"] == "regular" and not told["storage_transformers"]
+    if first["name"] != "bytes" or not usual or not _CODERS.issuperset(names):
+        return None
+    endian = first.get("configuration", {}).get("endian") or "little"
+    coders = [numcodecs.get_codec({"id": name}).decode for name in reversed(names)]
+    return coders, dtype.newbyteorder("<" if endian == "little" else ">"), "C"

@@ -1,0 +1,312 @@
+"""A file of another format into a container, box by box."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.asked import names, where
+from drystone.container import Container
+from drystone.errors import (
+    CorruptError,
+    DrystoneError,
+    InvalidArgumentError,
+    IoError,
+    UnsupportedError,
+    warn,
+)
+from drystone.interchange import interruption
+from drystone.interchange.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
+from drystone.progress import Progress, Report
+from drystone.undoing import Addition
+from drystone.values import fill_bytes
+
+_MOST = 8 << 20
+"""Bytes of a box, of which two are in memory."""
+_MOST_LYING = 32 << 20
+"""Bytes of one that is put from where it lies in the file: the fewer and larger, the better a block is cut."""
+_MOST_DIMENSIONS = 8
+
+Transform = str | Sequence[str | Mapping[str, Any]] | None
+
+
+@dataclass(frozen=True)
+class ImportedVariable:
+    """A variable that an import wrote."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    bytes: int
+    """In memory; of texts, a guess."""
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What an import copied."""
+
+    format: str
+    container: str
+    variables: list[ImportedVariable]
+    lost: list[str]
+    """What could not be stored."""
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What is imported, and how."""
+
+    below: str
+    only: list[str]
+    step_dim: str | None
+    transform: Transform
+
+
+def import_file(
+    file: str | os.PathLike[str],
+    container: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    group: str = "",
+    only: str | Sequence[str] = (),
+    steps: str | None = None,
+    into_existing: bool = False,
+    transform: Transform = None,
+    progress: Report | bool = False,
+) -> Imported:
+    """Copy a file of another format into a container, piece by piece.
+
+    The container is created, or added to. An import that fails leaves the container as it was. What cannot be stored is
+    left out: a warning names it, and so does `lost`. See docs/guide/import.md.
+
+    Args:
+        file: An HDF5, netCDF, Zarr, .npy or ADIOS BP file.
+        container: A path or URL.
+        format: One of `hdf5`, `netcdf`, `zarr`, `npy` and `adios`; by default what contents or name of the file say.
+        group: The group that everything is put below.
+        only: Paths of arrays and groups of the file; by default all.
+        steps: The dimension that becomes the steps, where it comes first.
+        into_existing: Create the container also in a folder that holds other files.
+        transform: Codecs for all variables, as of `create_variable`.
+        progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
+            bar where standard error is a terminal.
+
+    """
+    path, to = Path(file), where(container)
+    name = format or format_of(path)
+    if name not in READERS:
+        raise InvalidArgumentError(f"{name!r} is no format that is known: {', '.join(READERS)}")
+    below = f"{group.strip('/')}/" if group.strip("/") else ""
+    chosen = names(only)
+    with _opened(name, path) as contents, Progress(progress) as bar:
+        step_dim = steps or contents.step_dim
+        wanted = [a for a in contents.arrays if _is_wanted(a.path, chosen)]
+        for one in chosen:
+            if not any(_is_wanted(a.path, [one]) for a in wanted):
+                known = ", ".join(a.path for a in contents.arrays[:20])
+                raise InvalidArgumentError(f'{path} has nothing named "{one}"; it has: {known}')
+        if steps and not any(_has_steps(a, step_dim) for a in wanted):
+            firsts = sorted({a.dims[0] for a in wanted if a.dims})
+            raise InvalidArgumentError(
+                f'nothing in {path} has "{steps}" as its first dimension; there are: {", ".join(firsts) or "none"}'
+            )
+        adding = Addition.to(to, into_existing=into_existing)
+        try:
+            adding.begin(below + one for one in (*contents.groups, *(a.path for a in wanted)))
+            how = _Wanted(below, chosen, step_dim, transform)
+            copied = _copy(adding.container, contents, wanted, how, bar)
+        except BaseException:
+            adding.undo()
+            raise
+        adding.finish()
+    for what in contents.lost:
+        warn(f"not taken over: {what}")
+    return Imported(name, str(to), copied, contents.lost)
+
+
+@contextmanager
+def _opened(name: str, path: Path) -> Iterator[Contents]:
+    """A file, through the package of its format, each of which fails in its own way."""
+    with ExitStack() as stack:
+        try:
+            contents = stack.enter_context(reader(name).opened(path))
+        except (DrystoneError, MemoryError, ImportError):
+            raise
+        except OSError as error:
+            if str(path) in str(error):
+                raise
+            raise IoError(f"{path} cannot be read: {error}") from error
+        except Exception as error:
+            raise CorruptError(f"{path} cannot be read as {name}: {type(error).__name__}: {error}") from error
+        yield contents
+
+
+def _copy(
+    c: Container, contents: Contents, wanted: list[Array], how: _Wanted, progress: Progress
+) -> list[ImportedVariable]:
+    """Copies arrays; says what each is."""
+    copied: list[ImportedVariable] = []
+    progress.expect(sum(a.nbytes for a in wanted))
+    _create(c, contents, wanted, how)
+    with c.writer() as w, ThreadPoolExecutor(1) as ahead:
+        for array, following in zip_longest(wanted, wanted[1:]):
+            steps, name = _has_steps(array, how.step_dim), how.below + array.path
+            for box, values in _read_ahead(array, ahead):
+                if following is not None and following.ask and max(array.nbytes, following.nbytes) <= SMALL:
+                    following.ask(tuple(slice(0, n) for n in following.shape))
+                _put(w, name, box, values, steps, array.present)
+                interruption.check()
+                progress.add(values.nbytes)
+            copied.append(ImportedVariable(name, array.dtype, array.shape, array.nbytes))
+    c.commit()
+    c.flush()
+    return copied
+
+
+def _is_wanted(path: str, only: list[str]) -> bool:
+    return not only or any(path == o.strip("/") or path.startswith(o.strip("/") + "/") for o in only)
+
+
+def _has_steps(array: Array, dim: str | None) -> bool:
+    return dim is not None and bool(array.dims) and array.dims is not None and array.dims[0] == dim
+
+
+def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> None:
+    """Groups and variables, as one commit."""
+    below, step_dim = how.below, how.step_dim
+    with c.batch():
+        for path, attrs in contents.groups.items():
+            if not how.only and (path or below or attrs):
+                _create_group(c, (below + path).strip("/"), attrs)
+        for array in list(wanted):
+            steps = _has_steps(array, step_dim)
+            own = slice(1 if steps else 0, None)
+            shape = [
+                None if grows else n for n, grows in zip(array.shape[own], array.grows[own], strict=True)
+            ]
+            chunks = _chunks(array, steps)
+            if len(shape) > _MOST_DIMENSIONS:
+                contents.lost.append(
+                    f"{array.path} ({len(shape)} dimensions; at most {_MOST_DIMENSIONS} are stored)"
+                )
+                wanted.remove(array)
+                continue
+            try:
+                made = c.create_variable(
+                    below + array.path,
+                    str if array.dtype.kind == "O" else array.dtype,
+                    shape,
+                    dims=_distinct(array, contents)[own] if array.dims else None,
+                    steps=steps,
+                    transform=how.transform,
+                    chunks=chunks,
+                    fill_value=_fill(array),
+                    attrs={
+                        **array.attrs,
+                        **({"_step_dim": step_dim} if steps and step_dim != "step" else {}),
+                    },
+                )
+                if None in shape and 0 in array.shape:
+                    made.resize(array.shape[own])  # no cell will make it grow
+            except UnsupportedError as error:
+                contents.lost.append(f"{array.path} ({error})")
+                wanted.remove(array)
+
+
+def _distinct(array: Array, contents: Contents) -> tuple[str, ...]:
+    """The names of the dimensions; one that stands twice gets a number."""
+    names: list[str] = []
+    for name in array.dims or ():
+        made, number = name, 1
+        while made in names:
+            number += 1
+            made = f"{name}_{number}"
+        if made != name:
+            contents.lost.append(
+                f"{array.path}: that two of its dimensions are called {name} (one is now {made})"
+            )
+        names.append(made)
+    return tuple(names)
+
+
+def _create_group(c: Any, path: str, attrs: dict[str, Any]) -> None:
+    if path:
+        c.create_group(path, attrs)
+    elif attrs:
+        c.attrs.update(attrs)
+
+
+def _chunks(array: Array, steps: bool) -> tuple[int, ...] | None:
+    """The chunks of the file, if one is neither the whole nor tiny."""
+    chunks = array.chunks[1:] if array.chunks and steps else array.chunks
+    shape = array.shape[1:] if steps else array.shape
+    if not chunks or all(c >= n for c, n in zip(chunks, shape, strict=True)):
+        return None
+    return chunks if math.prod(chunks) * array.dtype.itemsize >= 1 << 14 else None
+
+
+def _fill(array: Array) -> Any:
+    if array.fill is None:
+        return None
+    try:
+        fill_bytes(array.fill, array.dtype, False)
+    except InvalidArgumentError:
+        return None
+    return array.fill
+
+
+def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, npt.NDArray[Any]]]:
+    """Each box, while the next is being read, if it has to be, and that takes a while."""
+    if array.lies or array.nbytes <= SMALL:
+        for box in boxes(array.shape, None, array.dtype.itemsize, _MOST_LYING):
+            yield box, _read(array, box)
+        return
+    before = None
+    for box in boxes(array.shape, array.chunks, array.dtype.itemsize, _MOST):
+        coming = box, ahead.submit(_read, array, box)
+        if before is not None:
+            yield before[0], before[1].result()
+        before = coming
+    if before is not None:
+        yield before[0], before[1].result()
+
+
+def _read(array: Array, box: Box) -> npt.NDArray[Any]:
+    try:
+        values = array.read(box)
+        # Scalars of NumPy have lost what is empty of their texts, and so the length of the type.
+        return values if box else np.asarray(values, array.dtype)
+    except (DrystoneError, OSError, MemoryError):
+        raise
+    except Exception as error:  # of whatever package decodes it
+        raise CorruptError(f"{array.path} cannot be read: {error}") from error
+
+
+def _put(
+    w: Any,
+    name: str,
+    box: Box,
+    values: npt.NDArray[Any],
+    steps: bool,
+    present: frozenset[int] | None,
+) -> None:
+    offset = [part.start for part in box]
+    values = np.ascontiguousarray(values) if values.dtype.kind != "O" else values
+    if not steps:
+        w.put(name, values.reshape([part.stop - part.start for part in box]), offset=offset)
+        return
+    for step, block in enumerate(values, offset[0]):
+        if present is not None and step not in present:
+            continue
+        with w.step(step):
+            w.put(name, block, offset=offset[1:])
