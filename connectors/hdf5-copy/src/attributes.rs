@@ -32,7 +32,7 @@ pub(crate) fn names(hdf5: &Hdf5, object: Hid, list: Hid, path: &str) -> Result<V
 }
 
 /// An attribute that is open, and how its values lie.
-pub(crate) struct Stored<'h> {
+pub(crate) struct OpenAttribute<'h> {
     hdf5: &'h Hdf5,
     pub(crate) attribute: Id<'h>,
     pub(crate) kind: Id<'h>,
@@ -41,7 +41,7 @@ pub(crate) struct Stored<'h> {
     pub(crate) count: usize,
 }
 
-impl<'h> Stored<'h> {
+impl<'h> OpenAttribute<'h> {
     /// Opens it.
     pub(crate) fn open(hdf5: &'h Hdf5, object: Hid, name: &CStr, path: &str) -> Result<Self> {
         let silent = || format!("the attribute {name:?} of {path} cannot be opened");
@@ -57,7 +57,7 @@ impl<'h> Stored<'h> {
                 usize::try_from((hdf5.H5Sget_simple_extent_npoints)(space.hid))
                     .map_err(|_| Failure(silent()))?
             };
-            Ok(Stored { hdf5, attribute, kind, space, shape, count })
+            Ok(OpenAttribute { hdf5, attribute, kind, space, shape, count })
         }
     }
 

@@ -14,7 +14,7 @@ const SIMPLE: i32 = 1;
 const NULL: i32 = 2;
 
 /// A dataset that is open, and how its values lie.
-pub(crate) struct Stored<'h> {
+pub(crate) struct OpenDataset<'h> {
     hdf5: &'h Hdf5,
     pub(crate) set: Id<'h>,
     pub(crate) kind: Id<'h>,
@@ -29,7 +29,7 @@ pub(crate) struct Stored<'h> {
     chunked: bool,
 }
 
-impl<'h> Stored<'h> {
+impl<'h> OpenDataset<'h> {
     /// Looks at an open dataset.
     pub(crate) fn of(hdf5: &'h Hdf5, set: Id<'h>, path: &str) -> Result<Self> {
         let silent = || format!("the dataset {path} does not say what it is");
@@ -53,7 +53,7 @@ impl<'h> Stored<'h> {
             }
             let empty = extent.contains(&0) || (hdf5.H5Sget_simple_extent_type)(space.hid) == NULL;
             let block = block_of(&extent, &chunk, shape.size() as u64);
-            Ok(Stored {
+            Ok(OpenDataset {
                 hdf5,
                 set,
                 kind,

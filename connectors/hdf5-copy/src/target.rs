@@ -159,7 +159,7 @@ impl<'a> Making<'a> {
                     done((self.hdf5.H5Olink)(copy.hid, group, name.as_ptr(), naming, DEFAULT), failed)?;
                 }
                 ObjectKind::Dataset => {
-                    let stored = blocks::Stored::of(self.hdf5, from, &object.path)?;
+                    let stored = blocks::OpenDataset::of(self.hdf5, from, &object.path)?;
                     let kind = kind_in_target(self.hdf5, stored.kind.hid, &self.types)?;
                     let made = (self.hdf5.H5Dcreate2)(
                         group,
@@ -206,7 +206,7 @@ impl<'a> Making<'a> {
             };
             let list = hdf5.id(list, silent)?;
             for name in names(hdf5, from.hid, list.hid, path)? {
-                let stored = attributes::Stored::open(hdf5, from.hid, &name, path)?;
+                let stored = attributes::OpenAttribute::open(hdf5, from.hid, &name, path)?;
                 let failed = || format!("the attribute {name:?} of {path} cannot be copied");
                 let made = if later {
                     (hdf5.H5Aopen)(to.hid, name.as_ptr(), DEFAULT)
@@ -247,7 +247,7 @@ impl<'a> Making<'a> {
                 continue;
             }
             let path = &object.path;
-            let from = blocks::Stored::of(self.hdf5, open(self.hdf5, self.source, path)?, path)?;
+            let from = blocks::OpenDataset::of(self.hdf5, open(self.hdf5, self.source, path)?, path)?;
             let to = open(self.hdf5, self.target, path)?;
             let fill = from.fill();
             from.each_block(path, |values, count, selected| {

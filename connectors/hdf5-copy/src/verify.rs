@@ -71,8 +71,8 @@ impl Comparing<'_> {
             return Err(differs(path));
         }
         for name in listed {
-            let x = attributes::Stored::open(hdf5, a.hid, &name, path)?;
-            let y = attributes::Stored::open(hdf5, b.hid, &name, path)?;
+            let x = attributes::OpenAttribute::open(hdf5, a.hid, &name, path)?;
+            let y = attributes::OpenAttribute::open(hdf5, b.hid, &name, path)?;
             let (mut left, mut right) = (x.values(path)?, y.values(path)?);
             // SAFETY: values as the library laid them down.
             let alike = x.shape == y.shape
@@ -83,8 +83,8 @@ impl Comparing<'_> {
             }
         }
         if kind == ObjectKind::Dataset {
-            let x = blocks::Stored::of(hdf5, a, path)?;
-            let y = blocks::Stored::of(hdf5, b, path)?;
+            let x = blocks::OpenDataset::of(hdf5, a, path)?;
+            let y = blocks::OpenDataset::of(hdf5, b, path)?;
             if x.shape != y.shape || x.has_values != y.has_values {
                 return Err(differs(path));
             }

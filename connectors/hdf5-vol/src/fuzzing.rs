@@ -1,13 +1,13 @@
 //! Bodies of the fuzz targets: bytes from anywhere must give a value or an error, and a value must come back the same.
 
-use crate::file::stub::{Found, Stub};
+use crate::file::stub::{FileContent, Stub};
 use crate::model::catalogue::Catalogue;
 
 /// A stub.
 pub fn fuzz_stub(data: &[u8]) {
-    if let Found::Stub(stub) = Stub::decode(data) {
+    if let FileContent::Stub(stub) = Stub::decode(data) {
         let bytes = stub.encode();
-        assert!(bytes.is_some_and(|b| Stub::decode(&b) == Found::Stub(stub)), "a stub does not come back");
+        assert!(bytes.is_some_and(|b| Stub::decode(&b) == FileContent::Stub(stub)), "a stub does not come back");
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::bits::Bits;
 use crate::column::Column;
 use crate::facts::Key;
-use crate::question::{Asked, Comparison, Question, Step};
+use crate::question::{NamedKeys, Comparison, Question, Step};
 use crate::value::{Borrowed, Class, Value};
 
 /// For which containers a condition holds, and for which it does not; for the others it is unknown.
@@ -70,7 +70,7 @@ pub(crate) fn answer<E>(
 
 /// A test on every key that a name may stand for.
 fn over<E>(
-    asked: &Asked,
+    asked: &NamedKeys,
     n: usize,
     column: &mut impl FnMut(&Key) -> Result<Option<Arc<Column>>, E>,
     test: &dyn Fn(&Column) -> Verdict,

@@ -32,9 +32,9 @@ mod question;
 mod value;
 mod workers;
 
-pub use catalog::{AddReport, Catalog, CheckReport, Found, FoundReport};
+pub use catalog::{AddReport, Catalog, CheckReport, FoundContainer, FoundReport};
 pub use column::Column;
-pub use facts::{Facts, Key, Kind};
+pub use facts::{Facts, Key, KeyKind};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use fuzzing::fuzz;

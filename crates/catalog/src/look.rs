@@ -5,7 +5,7 @@ use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Name};
 use drystone_format::value::{TypedArray, Value as Attribute};
 
-use crate::facts::{Facts, Key, Kind};
+use crate::facts::{Facts, Key, KeyKind};
 use crate::value::Value;
 
 /// Values of one attribute, at most: longer lists are no tags.
@@ -32,7 +32,7 @@ pub(crate) fn look(path: &str, options: &[(String, String)]) -> Result<Facts> {
         }
     }
     for range in container.value_ranges()? {
-        for (kind, extreme) in [(Kind::Least, range.least), (Kind::Greatest, range.greatest)] {
+        for (kind, extreme) in [(KeyKind::Least, range.least), (KeyKind::Greatest, range.greatest)] {
             let value = match extreme {
                 Extreme::Integer(n) => Value::Integer(n),
                 Extreme::Float(x) => Value::float(x),
@@ -59,7 +59,7 @@ fn attributes(object: &str, attrs: &Attrs, out: &mut Vec<(Key, Value)>) {
 
 /// The values of an attribute: of a list its items, of a dictionary those below each name.
 fn flatten(object: &str, name: &str, value: &Attribute, out: &mut Vec<(Key, Value)>) {
-    let mut push = |value: Value| out.push((Key::new(Kind::Attribute, object, name), value));
+    let mut push = |value: Value| out.push((Key::new(KeyKind::Attribute, object, name), value));
     match value {
         Attribute::Bool(b) => push(Value::Bool(*b)),
         Attribute::Int(n) => push(Value::Integer(*n)),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use drystone_format::block::decode_block;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
+use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats, encode_block};
 use drystone_format::steps::Steps;
 
 fn main() {
@@ -40,7 +40,7 @@ fn entry(i: u64, encoding: &Arc<Encoding>) -> Entry {
     e.encoding = encoding.clone();
     (e.subchunks, e.source) = (1, i as u32);
     let check = (i as u32).wrapping_mul(0x9e37_79b9);
-    e.piece = Piece { position: 104, length: 1_000_000 + i * 7919 % 5000, check, ..Piece::default() };
+    e.piece = StoredPiece { position: 104, length: 1_000_000 + i * 7919 % 5000, check, ..StoredPiece::default() };
     e.stats = Stats { min_max: Some((i.wrapping_mul(check.into()), i << 40)), nans: 0 };
     e
 }

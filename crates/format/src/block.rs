@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use crate::column::{self, Numbers};
 use crate::cursor::Reader;
-use crate::entry::{Encoding, Entry, MAX_BLOCK_ENTRIES, Piece, Stats};
+use crate::entry::{Encoding, Entry, MAX_BLOCK_ENTRIES, StoredPiece, Stats};
 use crate::piece::MAX_LENGTH;
 use crate::{Corrupt, MAX_NDIM};
 
@@ -239,8 +239,8 @@ impl Pieces {
         Ok(Pieces { position, length, trailer, unit_log2, check, ordered, min, max, nans })
     }
 
-    fn piece(&self, i: usize) -> Piece {
-        Piece {
+    fn piece(&self, i: usize) -> StoredPiece {
+        StoredPiece {
             position: self.position.at(i),
             length: self.length.at(i),
             trailer: self.trailer.at(i),
@@ -259,7 +259,7 @@ impl Pieces {
         let greatest = |column: &Numbers| column.extremes().1;
         let (length, trailer) = (greatest(&self.length), greatest(&self.trailer));
         let unit_log2 = greatest(&self.unit_log2);
-        let utmost = Piece { position: greatest(&self.position), length, trailer, unit_log2: 0, check: 0 };
+        let utmost = StoredPiece { position: greatest(&self.position), length, trailer, unit_log2: 0, check: 0 };
         let holds_checks = |i: usize| {
             let piece = self.piece(i);
             piece.trailer == 0 || piece.trailer >= piece.units() * 4

@@ -8,7 +8,7 @@ use crate::cbor::{Sink, Source};
 use crate::layout::{self, Layout};
 use crate::{Corrupt, MAX_NDIM, column, piece};
 
-pub use crate::piece::{Piece, Stats};
+pub use crate::piece::{StoredPiece, Stats};
 
 /// What an entry's bytes are: codec chain, element size, layout; and whether they are a copy.
 #[derive(Debug, Clone, Eq, Default)]
@@ -55,7 +55,7 @@ pub struct Entry {
     /// Source number.
     pub source: u32,
     /// The subchunk, or the subchunk table.
-    pub piece: Piece,
+    pub piece: StoredPiece,
     /// Over all subchunks.
     pub stats: Stats,
 }

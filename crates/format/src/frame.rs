@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = *b"DRYF";
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FrameKind {
     /// File header.
     File = 1,
     /// Stored pieces; they carry their own CRCs, the frame's is 0.
@@ -39,9 +39,9 @@ pub enum Kind {
     Files,
 }
 
-impl Kind {
+impl FrameKind {
     fn from_u16(kind: u16) -> Option<Self> {
-        use Kind::*;
+        use FrameKind::*;
         Some(match kind {
             1 => File,
             2 => Extent,
@@ -62,7 +62,7 @@ impl Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct FrameHeader {
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub ordinal: u64,
     /// Payload bytes, without padding.
     pub len: u64,
@@ -70,7 +70,7 @@ pub struct FrameHeader {
 }
 
 /// The header of a frame.
-pub fn header(kind: Kind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEADER] {
+pub fn header(kind: FrameKind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEADER] {
     let mut out = [0; HEADER];
     out[0..4].copy_from_slice(&MAGIC);
     out[4..6].copy_from_slice(&(kind as u16).to_le_bytes());
@@ -83,8 +83,8 @@ pub fn header(kind: Kind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEAD
 }
 
 /// Appends a whole frame: header, payload, zeros to a multiple of 8 bytes (counted from the frame's beginning).
-pub fn push(out: &mut Vec<u8>, kind: Kind, ordinal: u64, payload: &[u8]) {
-    let crc = if kind == Kind::Extent { 0 } else { crate::crc32c(payload) };
+pub fn push(out: &mut Vec<u8>, kind: FrameKind, ordinal: u64, payload: &[u8]) {
+    let crc = if kind == FrameKind::Extent { 0 } else { crate::crc32c(payload) };
     out.extend_from_slice(&header(kind, ordinal, payload.len() as u64, crc));
     out.extend_from_slice(payload);
     out.resize(out.len() + payload.len().next_multiple_of(8) - payload.len(), 0);
@@ -114,8 +114,8 @@ pub fn parse_header(bytes: &[u8]) -> Result<FrameHeader, Corrupt> {
     if len > MAX_PAYLOAD {
         return Err(Corrupt::new(format!("frame of {len} bytes, at most {MAX_PAYLOAD}"), 8));
     }
-    let kind = Kind::from_u16(kind).ok_or_else(|| Corrupt::new(format!("unknown frame kind {kind}"), 4))?;
-    if kind == Kind::Extent && payload_crc != 0 {
+    let kind = FrameKind::from_u16(kind).ok_or_else(|| Corrupt::new(format!("unknown frame kind {kind}"), 4))?;
+    if kind == FrameKind::Extent && payload_crc != 0 {
         return Err(Corrupt::new("an extent frame has no payload CRC", 24));
     }
     Ok(FrameHeader { kind, ordinal, len, payload_crc })
@@ -129,7 +129,7 @@ pub fn check_payload(header: &FrameHeader, payload: &[u8]) -> Result<(), Corrupt
             0,
         ));
     }
-    if header.kind != Kind::Extent && crate::crc32c(payload) != header.payload_crc {
+    if header.kind != FrameKind::Extent && crate::crc32c(payload) != header.payload_crc {
         return Err(Corrupt::new("frame payload fails its CRC", 0));
     }
     Ok(())

@@ -6,8 +6,8 @@ use crate::block::decode_block;
 use crate::branch::{Branch, Child, PageRef};
 use crate::cursor::Reader;
 use crate::dtype::DType;
-use crate::entry::{Piece, encode_block};
-use crate::frame::{self, Kind, Next};
+use crate::entry::{StoredPiece, encode_block};
+use crate::frame::{self, FrameKind, Next};
 use crate::identity::{self, Identity};
 use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
@@ -159,7 +159,7 @@ pub fn fuzz_reads(data: &[u8]) {
 pub fn fuzz_manifest(data: &[u8]) {
     let _ = Manifest::decode(data);
     let mut file = Vec::new();
-    frame::push(&mut file, Kind::Manifest, 0, data.get(frame::HEADER..).unwrap_or(data));
+    frame::push(&mut file, FrameKind::Manifest, 0, data.get(frame::HEADER..).unwrap_or(data));
     if let Ok(manifest) = Manifest::decode(&file) {
         assert_eq!(manifest.encode().and_then(|file| Manifest::decode(&file)), Ok(manifest));
     }
@@ -211,7 +211,7 @@ pub fn fuzz_trailer(data: &[u8]) {
     let (Ok(length), Ok(unit_log2)) = (r.u32(), r.u8()) else { return };
     let Ok(bytes) = r.take(r.remaining()) else { return };
     let trailer = bytes.len() as u64;
-    let piece = Piece { position: 0, length: length.into(), trailer, unit_log2, check: crate::crc32c(bytes) };
+    let piece = StoredPiece { position: 0, length: length.into(), trailer, unit_log2, check: crate::crc32c(bytes) };
     if piece.validate().is_ok()
         && let Ok(trailer) = Trailer::decode(&piece, bytes)
     {

@@ -23,7 +23,7 @@ pub struct Stub {
 
 /// What the first bytes of a file are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FileContent {
     /// A stub.
     Stub(Stub),
     /// A genuine HDF5 file.
@@ -56,14 +56,14 @@ impl Stub {
     }
 
     /// What these first bytes of a file are.
-    pub fn decode(bytes: &[u8]) -> Found {
+    pub fn decode(bytes: &[u8]) -> FileContent {
         if !bytes.starts_with(SIGNATURE) {
-            return Found::Other;
+            return FileContent::Other;
         }
         if bytes.get(8..16) != Some(MAGIC) {
-            return Found::Hdf5;
+            return FileContent::Hdf5;
         }
-        Self::decode_body(bytes).map_or_else(Found::Damaged, Found::Stub)
+        Self::decode_body(bytes).map_or_else(FileContent::Damaged, FileContent::Stub)
     }
 
     fn decode_body(bytes: &[u8]) -> Result<Stub, &'static str> {
@@ -116,7 +116,7 @@ mod tests {
         let bytes = stub().encode().unwrap();
         assert_eq!(bytes.len(), LENGTH);
         assert!(bytes.starts_with(SIGNATURE));
-        assert_eq!(Stub::decode(&bytes), Found::Stub(stub()));
+        assert_eq!(Stub::decode(&bytes), FileContent::Stub(stub()));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             match Stub::decode(&bad) {
-                Found::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
+                FileContent::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
                 _ => continue,
             }
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_container_elsewhere_is_refused() {
         assert_eq!(Stub { container: "../x".into(), uuid: [0; 16] }.encode(), None);
-        assert_eq!(Stub::decode(b"\x89HDF\r\n\x1a\n\0\0\0\0"), Found::Hdf5);
-        assert_eq!(Stub::decode(b"text"), Found::Other);
+        assert_eq!(Stub::decode(b"\x89HDF\r\n\x1a\n\0\0\0\0"), FileContent::Hdf5);
+        assert_eq!(Stub::decode(b"text"), FileContent::Other);
     }
 }

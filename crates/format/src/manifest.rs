@@ -3,7 +3,7 @@
 use crate::Corrupt;
 use crate::branch::{MAX_HEIGHT, PageRef};
 use crate::cbor::{Sink, Source};
-use crate::frame::{self, Kind, Next};
+use crate::frame::{self, FrameKind, Next};
 use crate::source::PAGE_SOURCES;
 
 /// Bytes kept inline or in a page.
@@ -142,7 +142,7 @@ impl Manifest {
                 0,
             ));
         }
-        frame::push(&mut pages, Kind::Manifest, frames, &payload);
+        frame::push(&mut pages, FrameKind::Manifest, frames, &payload);
         Ok(pages)
     }
 
@@ -190,17 +190,17 @@ impl Manifest {
                 Next::Torn(e) => return Err(Corrupt { what: e.what, at: at.max(e.at) }),
             };
             match header.kind {
-                Kind::Leaf | Kind::Branch | Kind::Section if end <= MAX_PAGES as u64 => {
+                FrameKind::Leaf | FrameKind::Branch | FrameKind::Section if end <= MAX_PAGES as u64 => {
                     at = end;
                     ordinal += 1;
                 }
-                Kind::Manifest if end != file.len() as u64 => {
+                FrameKind::Manifest if end != file.len() as u64 => {
                     return Err(Corrupt { what: "bytes after a manifest".into(), at: end });
                 }
-                Kind::Manifest if payload.len() > MAX_MANIFEST => {
+                FrameKind::Manifest if payload.len() > MAX_MANIFEST => {
                     return Err(Corrupt { what: format!("a manifest of {} bytes", payload.len()), at });
                 }
-                Kind::Manifest => {
+                FrameKind::Manifest => {
                     let base = at + frame::HEADER as u64;
                     return Self::read(payload).map_err(|e| Corrupt { what: e.what, at: e.at + base });
                 }

@@ -22,7 +22,7 @@ pub const BLOB_REF: usize = 16;
 /// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
-pub struct Piece {
+pub struct StoredPiece {
     pub position: u64,
     pub length: u64,
     pub trailer: u64,
@@ -38,7 +38,7 @@ pub struct Stats {
     pub nans: u64,
 }
 
-impl Piece {
+impl StoredPiece {
     /// Bytes of a unit: what one CRC of the trailer covers. At least 1.
     pub fn unit(&self) -> u64 {
         match self.unit_log2 {
@@ -130,7 +130,7 @@ impl Trailer {
     }
 
     /// Verifies and reads the trailer of `piece`.
-    pub fn decode(piece: &Piece, bytes: &[u8]) -> Result<Self, Corrupt> {
+    pub fn decode(piece: &StoredPiece, bytes: &[u8]) -> Result<Self, Corrupt> {
         if bytes.len() as u64 != piece.trailer || crate::crc32c(bytes) != piece.check {
             return Err(Corrupt::new(
                 format!("the trailer of a piece at {} fails its CRC", piece.position),
@@ -160,7 +160,7 @@ impl Trailer {
     }
 
     /// Verifies whole units of the piece's payload, the first of which is number `first`. The last unit of a piece may be shorter.
-    pub fn check(&self, piece: &Piece, first: u64, bytes: &[u8]) -> Result<(), Corrupt> {
+    pub fn check(&self, piece: &StoredPiece, first: u64, bytes: &[u8]) -> Result<(), Corrupt> {
         let unit = usize::try_from(piece.unit()).unwrap_or(usize::MAX);
         let begin = first.saturating_mul(piece.unit());
         let left = piece.length.saturating_sub(begin);
@@ -234,7 +234,7 @@ impl BlobRef {
 }
 
 /// Appends the columns position, length, trailer, unit_log2, check, flags, min, max, nans.
-pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) -> (&Piece, &Stats)) {
+pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) -> (&StoredPiece, &Stats)) {
     column::write(out, items, |t| get(t).0.position);
     column::write(out, items, |t| get(t).0.length);
     column::write(out, items, |t| get(t).0.trailer);
@@ -250,7 +250,7 @@ pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) 
 pub(crate) fn read_columns<T>(
     r: &mut Reader<'_>,
     items: &mut [T],
-    get: impl Fn(&mut T) -> (&mut Piece, &mut Stats),
+    get: impl Fn(&mut T) -> (&mut StoredPiece, &mut Stats),
 ) -> Result<(), Corrupt> {
     column::read(r, items, "position", |t, v| set(&mut get(t).0.position, v))?;
     column::read(r, items, "length", |t, v| set(&mut get(t).0.length, v))?;

@@ -16,7 +16,7 @@ pub const MOST_WEIGHT: u64 = 1 << 32;
 
 /// Reads of one extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
+pub struct ReadShape {
     /// How many, in units that only their ratios give a meaning.
     pub weight: u64,
     /// Cells along each axis, the step axis first if there is one; 0 is the whole axis.
@@ -29,7 +29,7 @@ pub struct Reads {
     /// Which variable, whatever it is called.
     pub uid: u64,
     /// Kinds, the most frequent first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ReadShape>,
 }
 
 /// The bytes of the object. Of more than the limits the first are kept.
@@ -79,13 +79,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Reads>, Corrupt> {
     Ok(all)
 }
 
-fn kind(source: &mut Source<'_>) -> Result<Kind, Corrupt> {
+fn kind(source: &mut Source<'_>) -> Result<ReadShape, Corrupt> {
     source.tuple(2)?;
     let (weight, extents) = (source.u64()?, source.list(Source::u64)?);
     if weight > MOST_WEIGHT || extents.len() > MAX_NDIM + 1 {
         return Err(source.corrupt(format!("{weight} reads along {} axes", extents.len())));
     }
-    Ok(Kind { weight, extents })
+    Ok(ReadShape { weight, extents })
 }
 
 #[cfg(test)]
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     fn some() -> Vec<Reads> {
-        let kind = |weight, extents: &[u64]| Kind { weight, extents: extents.to_vec() };
+        let kind = |weight, extents: &[u64]| ReadShape { weight, extents: extents.to_vec() };
         vec![
             Reads { uid: 7, kinds: vec![kind(40, &[1, 0, 1, 0]), kind(3, &[0, 1, 1, 1])] },
             Reads { uid: u64::MAX, kinds: vec![] },
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn more_than_the_limits_is_not_kept() {
-        let kinds = vec![Kind { weight: u64::MAX, extents: vec![1] }; MOST_KINDS + 1];
+        let kinds = vec![ReadShape { weight: u64::MAX, extents: vec![1] }; MOST_KINDS + 1];
         let many = vec![Reads { uid: 1, kinds }; MOST_VARIABLES + 1];
         let kept = decode(&encode(&many)).unwrap();
         assert_eq!((kept.len(), kept[0].kinds.len()), (MOST_VARIABLES, MOST_KINDS));

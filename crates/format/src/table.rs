@@ -2,7 +2,7 @@
 
 use crate::column::set;
 use crate::cursor::Reader;
-use crate::piece::{Piece, Stats};
+use crate::piece::{StoredPiece, Stats};
 use crate::{Corrupt, column, piece};
 
 /// Version of tables whose subchunks may have fronts.
@@ -15,7 +15,7 @@ const BOUND_SHIFT: u32 = 40;
 #[allow(missing_docs)]
 pub struct Subchunk {
     /// The payload, or what follows the front of it.
-    pub piece: Piece,
+    pub piece: StoredPiece,
     pub stats: Stats,
     /// The beginning of the payload, where that stands apart.
     pub front: Option<Front>,
@@ -40,15 +40,15 @@ pub struct Front {
 impl Front {
     /// A front of a level whose values are off by at most so much, absolutely and relative to their magnitude. What is kept of the
     /// errors is rounded up.
-    pub fn new(piece: &Piece, level: u8, absolute: f64, relative: f64) -> Front {
-        let Piece { position, length, check, .. } = *piece;
+    pub fn new(piece: &StoredPiece, level: u8, absolute: f64, relative: f64) -> Front {
+        let StoredPiece { position, length, check, .. } = *piece;
         Front { position, length, check, level, absolute: above(absolute), relative: above(relative) }
     }
 
     /// Its bytes as a stored piece.
-    pub fn piece(&self) -> Piece {
+    pub fn piece(&self) -> StoredPiece {
         let Front { position, length, check, .. } = *self;
-        Piece { position, length, trailer: 0, unit_log2: 0, check }
+        StoredPiece { position, length, trailer: 0, unit_log2: 0, check }
     }
 
     /// The largest absolute error of a value; may be infinite.
@@ -61,7 +61,7 @@ impl Front {
         f64::from_bits(u64::from(self.relative) << BOUND_SHIFT)
     }
 
-    fn validate(&self, rest: &Piece) -> Result<(), String> {
+    fn validate(&self, rest: &StoredPiece) -> Result<(), String> {
         self.piece().validate()?;
         if self.level == 0 {
             return Err("a front of level 0".into());
@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn errors_of_fronts_are_rounded_up_and_by_little() {
         let of = |error: f64| {
-            let front = Front::new(&Piece::default(), 1, error, error);
+            let front = Front::new(&StoredPiece::default(), 1, error, error);
             assert_eq!(front.absolute().to_bits(), front.relative().to_bits());
             front.absolute()
         };

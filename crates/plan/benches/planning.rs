@@ -5,7 +5,7 @@ use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_plan::read_plan::{Options, Slot, plan, resolve_slots};
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
@@ -22,7 +22,7 @@ fn blocks(shape: [u64; 3], commit: u64, shift: u64) -> Vec<Candidate> {
             for x in 0..shape[2] {
                 let length = EDGE * EDGE * EDGE * 4;
                 let position = made.len() as u64 * (length + 64);
-                let piece = Piece { position, length, trailer: 32, unit_log2: 14, check: 0 };
+                let piece = StoredPiece { position, length, trailer: 32, unit_log2: 14, check: 0 };
                 let mut entry = Entry { commit, ndim: 3, subchunks: 1, piece, ..Entry::default() };
                 entry.encoding = encoding.clone();
                 for (d, at) in [z, y, x].into_iter().enumerate() {

@@ -60,20 +60,20 @@ pub struct JointRead {
 
 /// The cells of a wish within a box: positions of the wish, per axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct Overlap {
     /// One range per axis, none empty.
     pub positions: Vec<Range<u64>>,
 }
 
-impl Part {
+impl Overlap {
     /// What of `wish` lies in `cube`; `None` if nothing does.
-    pub fn of(wish: &Selection, cube: &Selection) -> Option<Part> {
+    pub fn of(wish: &Selection, cube: &Selection) -> Option<Overlap> {
         let meet = |(wish, cube): (&Axis, &Axis)| {
             let found = wish.meeting(cube.start, cube.start.saturating_add(cube.count));
             (!found.is_empty()).then_some(found)
         };
         let positions = wish.axes.iter().zip(&cube.axes).map(meet).collect::<Option<Vec<_>>>()?;
-        Some(Part { positions })
+        Some(Overlap { positions })
     }
 
     /// Extents.
@@ -142,7 +142,7 @@ impl JointRead {
         for slab in slabs(&cube, readers.len() as u64) {
             let mut boxes = Vec::new();
             cut(slab, most, &mut boxes);
-            boxes.retain(|part| wishes.iter().any(|wish| Part::of(wish, part).is_some()));
+            boxes.retain(|part| wishes.iter().any(|wish| Overlap::of(wish, part).is_some()));
             shares.push(boxes);
         }
         let rounds = shares.iter().map(Vec::len).max().unwrap_or(0);
@@ -257,7 +257,7 @@ mod tests {
             let mut seen = 0;
             for cube in plan.rounds.iter().flatten().flatten() {
                 assert!(cube.cells().unwrap() * 16 * readers as u64 <= ROUND);
-                seen += wishes.iter().filter_map(|w| Part::of(w, cube)).map(|p| p.cells()).sum::<u64>();
+                seen += wishes.iter().filter_map(|w| Overlap::of(w, cube)).map(|p| p.cells()).sum::<u64>();
             }
             assert_eq!(seen, wishes.iter().map(|w| w.cells().unwrap()).sum::<u64>());
         }
@@ -269,8 +269,8 @@ mod tests {
         let none = Selection { axes: vec![Axis { start: 0, step: 1, count: 0 }] };
         let plan = JointRead::new(&[none.clone(), back.clone()], &[0, 0], 4, Some(2)).unwrap();
         let parts: Vec<_> =
-            plan.rounds[0].iter().flatten().filter_map(|cube| Part::of(&back, cube)).collect();
-        assert_eq!(parts.iter().map(Part::cells).sum::<u64>(), 4);
+            plan.rounds[0].iter().flatten().filter_map(|cube| Overlap::of(&back, cube)).collect();
+        assert_eq!(parts.iter().map(Overlap::cells).sum::<u64>(), 4);
         assert!(JointRead::new(&[none.clone(), none], &[0, 0], 4, None).is_none());
     }
 

@@ -11,7 +11,7 @@ use drystone_format::MAX_NDIM;
 use drystone_transform::ranges::join;
 
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 
 /// Most ranges that one part is split into; beyond, holes are read too.
 pub const MAX_RANGES: u64 = 4096;
@@ -19,7 +19,7 @@ pub const MAX_RANGES: u64 = 4096;
 /// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of `unit` bytes (0: the
 /// payload is one unit; the last unit ends at `payload_len`), merged where they lie at most `gap` apart. `form` says where cells
 /// lie in the payload; it follows no curve. At most [`MAX_RANGES`].
-pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
+pub fn touched(part: &SubchunkPart, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
     if unit == 0 || unit >= payload_len {
         return vec![0..payload_len];
     }
@@ -77,14 +77,14 @@ pub(crate) const DECODED_GAP: u64 = 512;
 
 /// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
 /// [`MAX_RANGES`].
-pub fn wanted(part: &Part, form: &Form) -> Vec<Range<u64>> {
+pub fn wanted(part: &SubchunkPart, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };
     touched(part, form, unit, len, DECODED_GAP)
 }
 
 /// Bytes of a whole subchunk when decoded, with cells of `room` bytes.
-pub fn decoded_len(part: &Part, room: u64) -> u64 {
+pub fn decoded_len(part: &SubchunkPart, room: u64) -> u64 {
     part.chunk_shape.iter().fold(room, |len, &edge| len.saturating_mul(edge))
 }
 
@@ -93,8 +93,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    fn part(shape: &[u64], chunk: &[(u64, i64, u64)]) -> Part {
-        let mut made = Part {
+    fn part(shape: &[u64], chunk: &[(u64, i64, u64)]) -> SubchunkPart {
+        let mut made = SubchunkPart {
             subchunk: 0,
             chunk_shape: [1; MAX_NDIM],
             chunk: [(0, 1, 1); MAX_NDIM],

@@ -4,7 +4,7 @@ use drystone_curve::Curve;
 use drystone_expression::Tree;
 use drystone_format::column;
 use drystone_format::cursor::Reader;
-use drystone_format::piece::{MAX_LENGTH, Piece};
+use drystone_format::piece::{MAX_LENGTH, StoredPiece};
 use drystone_format::{Corrupt, MAX_NDIM};
 use drystone_rules::Rule;
 use drystone_transform::{Logical, MAX_DECODED_LEN, Precision};
@@ -245,7 +245,7 @@ fn item(row: &[u64; COLUMNS]) -> Option<Item> {
     };
     let piece = |position, length, trailer, unit_log2: u64, check: u64| {
         let (unit_log2, check) = (u8::try_from(unit_log2).ok()?, u32::try_from(check).ok()?);
-        Some(Piece { position, length, trailer, unit_log2, check })
+        Some(StoredPiece { position, length, trailer, unit_log2, check })
     };
     let front = match (front, front_length, front_check) {
         (0, 0, 0) => None,

@@ -2,7 +2,7 @@
 
 use drystone_curve::Curve;
 use drystone_expression::{Type, parse};
-use drystone_format::piece::{Piece, Trailer};
+use drystone_format::piece::{StoredPiece, Trailer};
 use drystone_rules::{Dim, Rule, StridedCopy, Term};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Logical, Precision, Scratch};
@@ -88,7 +88,7 @@ pub fn sample(seed: u64) -> (Program, Vec<u8>) {
         }
         let unit_log2 = 8;
         let trailer = Trailer::of(&payload, unit_log2, Vec::new()).with_meta(&meta).encode();
-        let piece = Piece {
+        let piece = StoredPiece {
             position: object.len() as u64,
             length: payload.len() as u64,
             trailer: trailer.len() as u64,

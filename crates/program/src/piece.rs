@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use drystone_curve::{Curve, ranks};
-use drystone_format::piece::{Piece, Trailer};
+use drystone_format::piece::{StoredPiece, Trailer};
 use drystone_transform::checks::{crc32c, verify_units};
 use drystone_transform::ranges::join;
 use drystone_transform::{Chain, Fetched, Scratch, Stored, TransformError, Want};
@@ -32,7 +32,7 @@ pub(crate) struct Workbench {
 
 /// The order of a curve through a shape.
 type Ranks = ((Curve, Vec<u32>), Vec<u32>);
-type Held = (u16, Mode, Piece, Option<Piece>);
+type Held = (u16, Mode, StoredPiece, Option<StoredPiece>);
 
 impl From<SourceError> for Refusal {
     fn from(error: SourceError) -> Self {
@@ -229,7 +229,7 @@ impl Workbench {
     }
 }
 
-fn read_front<S: Source + ?Sized>(front: &Piece, source: &mut S) -> Result<Vec<u8>, Refusal> {
+fn read_front<S: Source + ?Sized>(front: &StoredPiece, source: &mut S) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
     sized(&mut bytes, front.length as usize)?;
     source.read(front.position, &mut bytes)?;
@@ -237,14 +237,14 @@ fn read_front<S: Source + ?Sized>(front: &Piece, source: &mut S) -> Result<Vec<u
     Ok(bytes)
 }
 
-fn front_is_sound(front: &Piece, bytes: &[u8]) -> Result<(), Refusal> {
+fn front_is_sound(front: &StoredPiece, bytes: &[u8]) -> Result<(), Refusal> {
     if bytes.len() as u64 == front.length && crc32c(bytes) == front.check {
         return Ok(());
     }
     Err(damaged(format!("the front of a subchunk at byte {} fails its checksum", front.position)))
 }
 
-fn trailer<S: Source + ?Sized>(piece: &Piece, source: &mut S) -> Result<Trailer, Refusal> {
+fn trailer<S: Source + ?Sized>(piece: &StoredPiece, source: &mut S) -> Result<Trailer, Refusal> {
     let mut bytes = Vec::new();
     sized(&mut bytes, piece.trailer as usize)?;
     source.read(piece.trailer_position(), &mut bytes)?;
@@ -252,7 +252,7 @@ fn trailer<S: Source + ?Sized>(piece: &Piece, source: &mut S) -> Result<Trailer,
 }
 
 /// Compares a payload with its check, or with those of the trailer, which `rest` ends with.
-fn whole_is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
+fn whole_is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
     let fails = || damaged(format!("a subchunk at byte {} fails its checksum", piece.position));
     if piece.trailer == 0 {
         return piece.check_payload(payload).map_err(|_| fails());
@@ -264,13 +264,13 @@ fn whole_is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> Result<(), Refu
     verify_units(payload, unit, &trailer.checks).map_err(|_| fails())
 }
 
-fn units_are_sound(piece: &Piece, trailer: &Trailer, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
+fn units_are_sound(piece: &StoredPiece, trailer: &Trailer, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
     let first = start / piece.unit().max(1);
     trailer.check(piece, first, bytes).map_err(|error| damaged(error.to_string()))
 }
 
 /// Ascending ranges of a payload, rounded outward to its units, joined where they then lie near each other.
-fn at_units(ranges: &[Range<u64>], piece: &Piece) -> Vec<Range<u64>> {
+fn at_units(ranges: &[Range<u64>], piece: &StoredPiece) -> Vec<Range<u64>> {
     let (unit, len) = (piece.unit().max(1), piece.length);
     let mut out = Vec::with_capacity(ranges.len());
     for range in ranges.iter().filter(|range| !range.is_empty()) {

@@ -2,7 +2,7 @@
 
 use drystone_curve::Curve;
 use drystone_expression::{Tree, Type};
-use drystone_format::piece::Piece;
+use drystone_format::piece::StoredPiece;
 use drystone_rules::Rule;
 use drystone_transform::{Logical, Precision};
 
@@ -92,9 +92,9 @@ pub struct Item {
     /// How exact the values have to be; of a whole subchunk always `Exact`.
     pub precision: Precision,
     /// Where the subchunk is stored and how it is verified; with a front, what follows that.
-    pub piece: Piece,
+    pub piece: StoredPiece,
     /// The beginning of the payload, where that stands apart: a piece without a trailer.
-    pub front: Option<Piece>,
+    pub front: Option<StoredPiece>,
 }
 
 /// A program that is refused before anything is read.

@@ -13,7 +13,7 @@ use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use order::{Order, Place};
+pub use order::{Order, Ticket};
 pub use per_process::PerProcess;
 pub use wait::block_on;
 

@@ -17,7 +17,7 @@ struct Waits {
 
 /// A change's place behind earlier ones; later ones wait until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Ticket {
     order: Order,
     keys: Vec<String>,
     number: u64,
@@ -31,7 +31,7 @@ impl Order {
     }
 
     /// Takes a place behind all changes of these keys.
-    pub fn place(&self, keys: Vec<String>) -> Place {
+    pub fn place(&self, keys: Vec<String>) -> Ticket {
         let (done, waits_for_us) = watch::channel(());
         let mut waits = self.waits();
         waits.count += 1;
@@ -42,11 +42,11 @@ impl Order {
                 before.push(earlier);
             }
         }
-        Place { order: self.clone(), keys, number, before, _done: done }
+        Ticket { order: self.clone(), keys, number, before, _done: done }
     }
 }
 
-impl Place {
+impl Ticket {
     /// Waits for all earlier changes.
     pub async fn reached(&mut self) {
         for mut earlier in std::mem::take(&mut self.before) {
@@ -58,7 +58,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Ticket {
     fn drop(&mut self) {
         let mut waits = self.order.waits();
         for key in &self.keys {

@@ -20,7 +20,7 @@ use crate::{
 
 /// What a [`DelayStore`] was asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct LoggedRequest {
     /// Which round trip it belongs to, from 1 on.
     pub round: u64,
     /// `read`, `whole`, `len`, `list`, `put`, `piece`, `append`, `delete`, `exec`.
@@ -53,12 +53,12 @@ struct Shared<S> {
 
 #[derive(Debug, Default)]
 struct Timer {
-    state: Mutex<State>,
+    state: Mutex<Traffic>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Traffic {
     /// Replies by the time at which they are due.
     due: BTreeMap<(Instant, u64), Parcel>,
     submitted: u64,
@@ -66,7 +66,7 @@ struct State {
     link_free: Option<Instant>,
     /// The highest round of which a reply was delivered.
     arrived: u64,
-    log: Vec<Asked>,
+    log: Vec<LoggedRequest>,
     under_way: usize,
     bytes_under_way: u64,
     peak: usize,
@@ -86,7 +86,7 @@ struct Parcel {
 }
 
 impl Timer {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -139,7 +139,7 @@ impl<S: Store> DelayStore<S> {
     }
 
     /// All requests since the last call, in the order of submission; forgets them, and rounds begin with 1 again.
-    pub fn take_log(&self) -> Vec<Asked> {
+    pub fn take_log(&self) -> Vec<LoggedRequest> {
         let mut state = self.shared.timer.lock();
         (state.arrived, state.peak, state.peak_bytes) = (0, 0, 0);
         std::mem::take(&mut state.log)
@@ -168,7 +168,7 @@ impl<S: Store> DelayStore<S> {
         state.link_free = Some(time);
         state.submitted += 1;
         let (id, requests) = (state.submitted, asked.len());
-        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| Asked { round, kind, key, bytes }));
+        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| LoggedRequest { round, kind, key, bytes }));
         state.under_way += requests;
         state.peak = state.peak.max(state.under_way);
         state.bytes_under_way += bytes;

@@ -288,10 +288,10 @@ pub(crate) fn grow_to(buffer: &mut Vec<u8>, len: usize) {
 /// A request that has been submitted.
 #[derive(Debug)]
 #[must_use = "the outcome of a submitted request is known only by waiting for it"]
-pub struct Pending(State);
+pub struct Pending(Progress);
 
 #[derive(Debug)]
-enum State {
+enum Progress {
     Done(Result<Reply>),
     Waiting { slot: Arc<Slot>, process: u32 },
 }
@@ -370,29 +370,29 @@ impl Arrivals {
 impl Pending {
     /// A request whose outcome is already known.
     pub fn completed(outcome: Result<Reply>) -> Self {
-        Pending(State::Done(outcome))
+        Pending(Progress::Done(outcome))
     }
 
     /// A request to be completed by another thread, for those who implement stores.
     pub fn waiting() -> (Completer, Pending) {
         let slot = Arc::new(Slot::default());
-        (Completer { slot: Some(Arc::clone(&slot)) }, Pending(State::Waiting { slot, process: process_id() }))
+        (Completer { slot: Some(Arc::clone(&slot)) }, Pending(Progress::Waiting { slot, process: process_id() }))
     }
 
     /// Whether `wait` would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
-            State::Done(_) => true,
-            State::Waiting { process, .. } if *process != process_id() => true,
-            State::Waiting { slot, .. } => slot.lock().outcome.is_some(),
+            Progress::Done(_) => true,
+            Progress::Waiting { process, .. } if *process != process_id() => true,
+            Progress::Waiting { slot, .. } => slot.lock().outcome.is_some(),
         }
     }
 
     /// Waits until it is done or has failed. After a failure the buffers are gone.
     pub fn wait(self) -> Result<Reply> {
         let (slot, process) = match self.0 {
-            State::Done(outcome) => return outcome,
-            State::Waiting { slot, process } => (slot, process),
+            Progress::Done(outcome) => return outcome,
+            Progress::Waiting { slot, process } => (slot, process),
         };
         if process != process_id() {
             return Err(forked());
@@ -409,9 +409,9 @@ impl Pending {
     /// Delivers the outcome to `arrivals` under this number, when it is there: now, if it is there already.
     pub fn deliver_to(self, arrivals: &Arc<Arrivals>, number: usize) {
         let outcome = match self.0 {
-            State::Done(outcome) => outcome,
-            State::Waiting { process, .. } if process != process_id() => Err(forked()),
-            State::Waiting { slot, .. } => {
+            Progress::Done(outcome) => outcome,
+            Progress::Waiting { process, .. } if process != process_id() => Err(forked()),
+            Progress::Waiting { slot, .. } => {
                 let mut content = slot.lock();
                 match content.outcome.take() {
                     Some(outcome) => outcome,

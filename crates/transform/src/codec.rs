@@ -7,7 +7,7 @@
 
 use crate::error::TransformError;
 use crate::logical::Logical;
-use crate::part::{Bound, Fetched, Front, Pieces, Planned, Stored, Want};
+use crate::part::{Bound, Fetched, Front, Pieces, Planned, StoredSubchunk, Want};
 use crate::scratch::Scratch;
 use crate::search::Indexed;
 use crate::text::CodecSpec;
@@ -103,7 +103,7 @@ pub trait Transparent {
     /// is bounded by the metadata at hand and the number of wanted ranges.
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError>;
@@ -112,7 +112,7 @@ pub trait Transparent {
     /// `plan_read` asked for the same arguments.
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

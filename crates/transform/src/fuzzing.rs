@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::stats::ScalarKind;
 use crate::stats::histogram::Histogram;
-use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
+use crate::{Chain, Fetched, SearchHits, Limit, Logical, Precision, Scratch, StoredSubchunk, Want, key_of, keys_between};
 
 const CHAINS: [&str; 14] = [
     "identity",
@@ -45,7 +45,7 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
         let whole = chain.decode(body, &logical, &mut out, &mut scratch);
-        let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+        let stored = StoredSubchunk { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
         let wanted = [len as u64 / 3..len as u64 / 2, len as u64 / 2..len as u64 * 3 / 4];
         for precision in [Precision::Exact, Precision::Level(1), Precision::Absolute(0.5)] {
             let want = Want { ranges: &wanted, precision };
@@ -90,7 +90,7 @@ fn stages(data: &[u8]) {
     let logical = numbers(usize::from(item), 1);
     let (meta, payload) = body.split_at(body.len() / 2);
     let meta = [&[0x1F], meta].concat();
-    let stored = Stored { len: payload.len() as u64, meta: &meta, decoded_len: len };
+    let stored = StoredSubchunk { len: payload.len() as u64, meta: &meta, decoded_len: len };
     let wanted = [len as u64 / 3..len as u64 / 2; 1];
     let want = Want { ranges: &wanted, precision: Precision::Exact };
     let Ok(plan) = chain.plan_read(&stored, &logical, &want) else { return };
@@ -105,7 +105,7 @@ fn search(data: &[u8]) {
     let len = usize::from(u16::from_le_bytes([low, high]));
     let logical = numbers(usize::from(item), 1);
     let Ok(chain) = Chain::parse("alacrity") else { return };
-    let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+    let stored = StoredSubchunk { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
     let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
     if let Ok(Some(whole)) = chain.whole_bins(&stored, &logical, &keys) {
         assert!(whole.count as usize <= len / logical.scalar);
@@ -113,7 +113,7 @@ fn search(data: &[u8]) {
     let Ok(Some(plan)) = chain.plan_search(&stored, &logical, &keys) else { return };
     let bytes = |r: &Range<u64>| (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default());
     let fetched = Fetched::new(plan.iter().map(bytes).collect());
-    let mut found = Found::default();
+    let mut found = SearchHits::default();
     if chain.search(&stored, &fetched, &logical, &keys, &mut found).is_ok() {
         assert_eq!(found.values.len(), found.positions.len() * logical.scalar);
         assert!(found.positions.iter().all(|&p| (p as usize) < len / logical.scalar));

@@ -51,7 +51,7 @@ pub struct Want<'a> {
 
 /// A stored subchunk of which nothing was fetched yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
+pub struct StoredSubchunk<'a> {
     /// Length of the stored bytes.
     pub len: u64,
     /// What [`Chain::meta`](crate::Chain::meta) gave for them, or empty if it was not kept.

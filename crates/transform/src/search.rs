@@ -2,11 +2,11 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::{Fetched, Logical, Stored, TransformError};
+use crate::{Fetched, Logical, StoredSubchunk, TransformError};
 
 /// Elements that were found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SearchHits {
     /// Their numbers in the subchunk, in no particular order.
     pub positions: Vec<u32>,
     /// Their bytes, one element after the other; none if only positions are wanted.
@@ -24,7 +24,7 @@ pub struct Whole {
     pub rest: Vec<RangeInclusive<u64>>,
 }
 
-impl Found {
+impl SearchHits {
     pub(crate) fn push(&mut self, position: u32, value: &[u8]) {
         self.positions.push(position);
         if !self.only_positions {
@@ -39,7 +39,7 @@ pub trait Indexed {
     /// Which of the encoded bytes a search needs, ascending; none if nothing can lie in the range.
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError>;
@@ -47,7 +47,7 @@ pub trait Indexed {
     /// Counts the elements of bins that lie in the range as a whole, from the metadata alone.
     fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError>;
@@ -55,10 +55,10 @@ pub trait Indexed {
     /// Adds every element whose key lies in the range to `found`.
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError>;
 }

@@ -85,7 +85,7 @@ impl CodecSpec {
         if text.trim().is_empty() {
             return Ok(specs);
         }
-        for piece in Pieces::of(text) {
+        for piece in Lexemes::of(text) {
             let (at, token) = (piece.at, piece.token);
             if token.is_empty() {
                 return fail(at, "expected a codec name or a parameter, found nothing".into());
@@ -224,28 +224,28 @@ enum Before {
     Colon,
 }
 
-struct Piece<'a> {
+struct Lexeme<'a> {
     before: Before,
     at: usize,
     token: &'a str,
 }
 
 /// The text cut at commas and colons outside quotes; white space around a piece is dropped.
-struct Pieces<'a> {
+struct Lexemes<'a> {
     text: &'a str,
     next: Option<(Before, usize)>,
 }
 
-impl<'a> Pieces<'a> {
-    fn of(text: &'a str) -> Pieces<'a> {
-        Pieces { text, next: Some((Before::Start, 0)) }
+impl<'a> Lexemes<'a> {
+    fn of(text: &'a str) -> Lexemes<'a> {
+        Lexemes { text, next: Some((Before::Start, 0)) }
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for Lexemes<'a> {
+    type Item = Lexeme<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<Lexeme<'a>> {
         let (before, start) = self.next.take()?;
         let rest = self.text.get(start..)?;
         let mut quoted = false;
@@ -264,7 +264,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let raw = self.text.get(start..end)?;
         let token = raw.trim();
-        Some(Piece { before, at: start + (raw.len() - raw.trim_start().len()), token })
+        Some(Lexeme { before, at: start + (raw.len() - raw.trim_start().len()), token })
     }
 }
 

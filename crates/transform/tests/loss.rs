@@ -8,7 +8,7 @@ mod random;
 
 use drystone_transform::stats::{Magnitudes, ScalarKind, Stats};
 use drystone_transform::{
-    Bound, Chain, Codec, CodecSpec, Fetched, Logical, Precision, Scratch, Stored, Want,
+    Bound, Chain, Codec, CodecSpec, Fetched, Logical, Precision, Scratch, StoredSubchunk, Want,
 };
 use random::Random;
 
@@ -108,7 +108,7 @@ fn no_number_is_off_by_more_than_what_its_chain_says_at_full_and_at_reduced_prec
                 for asked in [Precision::Level(1), Precision::Absolute(0.5), Precision::Relative(0.05)] {
                     let whole = 0..data.len() as u64;
                     let want = Want { ranges: std::slice::from_ref(&whole), precision: asked.beside(&lost) };
-                    let of = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+                    let of = StoredSubchunk { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
                     let planned = chain.plan_read(&of, &logical, &want).unwrap();
                     let all = planned.bound.after(lost);
                     let fetched = Fetched::new(vec![(0, &stored)]);

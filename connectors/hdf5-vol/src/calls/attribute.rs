@@ -12,8 +12,8 @@ use crate::library::space;
 use crate::library::types::{self, Type};
 use crate::model::tree::{Attribute, Object, Order, StoredType, TRACKED};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
-use crate::object::place::Place;
+use crate::object::kind::ObjectKind;
+use crate::object::place::ObjectRef;
 use crate::object::walk::{Walk, locate, text};
 
 fn missing(name: &[u8]) -> Failure {
@@ -22,7 +22,7 @@ fn missing(name: &[u8]) -> Failure {
 
 /// The attribute behind a handle, as it is now.
 fn of(h: &Handle) -> Result<Attribute> {
-    let Kind::Attribute(name) = &h.kind else { return Err(Failure::wrong_kind("not an attribute")) };
+    let ObjectKind::Attribute(name) = &h.kind else { return Err(Failure::wrong_kind("not an attribute")) };
     let state = h.context.opening.shared.lock();
     let found = state.tree.objects.get(&h.id).and_then(|o| o.attributes.get(name));
     found.cloned().ok_or_else(|| missing(name))
@@ -36,8 +36,8 @@ fn types_of(h: &Handle) -> Result<&(Type, Type)> {
     h.types.get().ok_or_else(|| Failure::library("no datatype"))
 }
 
-fn hold(place: Place, name: &[u8]) -> Void {
-    Handle::hold(place.context, Kind::Attribute(name.to_vec()), place.id, place.name)
+fn hold(place: ObjectRef, name: &[u8]) -> Void {
+    Handle::hold(place.context, ObjectKind::Attribute(name.to_vec()), place.id, place.name)
 }
 
 pub(crate) unsafe extern "C" fn create(
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn open(
     })
 }
 
-fn nth(place: &Place, order: Order, n: u64) -> Result<Vec<u8>> {
+fn nth(place: &ObjectRef, order: Order, n: u64) -> Result<Vec<u8>> {
     let state = place.context.opening.shared.lock();
     let names = state.tree.attribute_names(place.id, order);
     let name = usize::try_from(n).ok().and_then(|n| names.into_iter().nth(n));
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn write(
         let data = unsafe { bytes(buf, points as usize * program.size()) }.to_vec();
         let background = Some(attribute.data).filter(|d| disk.has_members() && !d.is_empty());
         let data = types::convert(host, &program, disk, points, data, background, dxpl)?;
-        let Kind::Attribute(name) = &h.kind else { return Ok(()) };
+        let ObjectKind::Attribute(name) = &h.kind else { return Ok(()) };
         let mut state = h.context.opening.shared.lock();
         let object = state.tree.objects.get_mut(&h.id);
         let found = object.and_then(|o| o.attributes.get_mut(name)).ok_or_else(|| missing(name))?;
@@ -210,7 +210,7 @@ fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
 fn find(h: &Handle, loc: &Loc, name: *const c_char) -> Result<(Vec<u8>, AttrInfo)> {
     let mut wanted = text(name).to_vec();
     let place = match (&h.kind, loc.kind) {
-        (Kind::Attribute(own), 0) => {
+        (ObjectKind::Attribute(own), 0) => {
             wanted.clone_from(own);
             h.place()
         }
@@ -269,7 +269,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut AttrGet, _dxpl: Hid,
     })
 }
 
-fn remove(place: &Place, name: &[u8]) -> Result<()> {
+fn remove(place: &ObjectRef, name: &[u8]) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
     let object = state.tree.objects.get_mut(&place.id).ok_or_else(|| missing(name))?;
@@ -330,7 +330,7 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-fn iterate(place: Place, args: &mut AttrSpecific) -> Result<Herr> {
+fn iterate(place: ObjectRef, args: &mut AttrSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.iterate };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;

@@ -4,11 +4,11 @@ use crate::library::abi::Hid;
 use crate::library::failure::{Failure, Result};
 use crate::library::props;
 use crate::model::tree::{Object, Target};
-use crate::object::place::{Place, join};
+use crate::object::place::{ObjectRef, join};
 use crate::object::walk::last_for_new;
 
 /// Adds a new object and, if it gets a name, the link to it.
-pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<Place> {
+pub(crate) fn add(from: &ObjectRef, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<ObjectRef> {
     from.context.writable()?;
     let (make, cset) = props::of_link(from.context.host, lcpl)?;
     let shared = &from.context.opening.shared;
@@ -16,7 +16,7 @@ pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Objec
         let mut state = shared.lock();
         let id = state.tree.add(object);
         state.dirty = true;
-        return Ok(Place { id, name: Vec::new(), ..from.clone() });
+        return Ok(ObjectRef { id, name: Vec::new(), ..from.clone() });
     }
     let at = last_for_new(from, name, make.then(|| object.between()).as_ref(), lapl)?;
     at.group.context.writable()?;
@@ -38,5 +38,5 @@ pub(crate) fn add(from: &Place, name: &[u8], lcpl: Hid, lapl: Hid, object: Objec
         state.named.insert(id, text.to_string());
     }
     drop(state);
-    Ok(Place { context: at.group.context, id, name: path })
+    Ok(ObjectRef { context: at.group.context, id, name: path })
 }

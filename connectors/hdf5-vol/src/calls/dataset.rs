@@ -13,7 +13,7 @@ use crate::model::element;
 use crate::model::encoded::class;
 use crate::model::tree::{Body, Dataset, Object, Space, StoredType, Times};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::walk::{Walk, locate, text, walk};
 use crate::ranks::mpi;
 
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
         let place = walk(&from, text(name), &mut Walk::by(h.context.host, dapl)?)?;
-        if place.kind()? != Kind::Dataset {
+        if place.kind()? != ObjectKind::Dataset {
             return Err(Failure::wrong_kind("not a dataset"));
         }
         let (handle, _) = Handle::object(place)?;

@@ -9,7 +9,7 @@ use crate::library::props::{self, List};
 use crate::library::types;
 use crate::model::tree::{Body, Object, StoredType, Times};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::walk::{Walk, locate, text, walk};
 
 pub(crate) unsafe extern "C" fn commit(
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
         let place = walk(&from, text(name), &mut Walk::by(h.context.host, tapl)?)?;
-        if place.kind()? != Kind::Datatype {
+        if place.kind()? != ObjectKind::Datatype {
             return Err(Failure::wrong_kind("not a named datatype"));
         }
         Ok(Handle::object(place)?.0)

@@ -8,14 +8,14 @@ use crate::calls::{args, done, give_text, guard};
 use crate::file::config::{Config, Info};
 use crate::file::opening::{New, Opening};
 use crate::library::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
-use crate::library::driver::{self, Place};
+use crate::library::driver::{self, FileMedium};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::library::props::{self, List};
 use crate::model::tree::{ROOT, Tree};
 use crate::object::context::Context;
 use crate::object::handle::{Handle, behind};
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::shadow;
 use crate::object::walk::text;
 use crate::ranks::mpi;
@@ -43,7 +43,7 @@ fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
 
 /// The handle that a program gets for a file.
 fn hold(context: Arc<Context>) -> Void {
-    let made = Handle::hold(context.clone(), Kind::File, ROOT, b"/".to_vec());
+    let made = Handle::hold(context.clone(), ObjectKind::File, ROOT, b"/".to_vec());
     context.file.store(made as usize, Ordering::SeqCst);
     made
 }
@@ -108,8 +108,8 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         let mut tree = Tree::new(links, attributes);
         tree.fcpl = props::encode(host, fcpl);
         let opening = match place {
-            Place::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
-            Place::Disk => Opening::create(text(name), flags, config, New { tree, userblock }, ranks)?,
+            FileMedium::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
+            FileMedium::Disk => Opening::create(text(name), flags, config, New { tree, userblock }, ranks)?,
         };
         Ok(handle(host, opening, fapl))
     })
@@ -126,7 +126,7 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         check_flags(flags, flags & access::RDWR != 0)?;
-        if driver::of(host, fapl)? == Place::Memory && flags & access::RDWR != 0 {
+        if driver::of(host, fapl)? == FileMedium::Memory && flags & access::RDWR != 0 {
             return Err(Failure::unsupported(
                 "changing a file in memory only (the core driver without backing store) is not supported by the drystone connector",
             ));
@@ -351,7 +351,7 @@ pub(crate) unsafe extern "C" fn optional(
 /// Bytes of the container, as far as they are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
-    let Ok(crate::file::stub::Found::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
+    let Ok(crate::file::stub::FileContent::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries

@@ -12,7 +12,7 @@ use crate::library::failure::{Failure, Result};
 use crate::library::props;
 use crate::model::tree::{Link, Object, Order, TRACKED, Target};
 use crate::object::handle::Handle;
-use crate::object::place::Place;
+use crate::object::place::ObjectRef;
 use crate::object::walk::{LinkPlace, Walk, last, last_for_new, locate, nth_link, text, token_of, walk};
 
 /// The link that a location means.
@@ -70,7 +70,7 @@ fn put(at: &LinkPlace, cset: u8, target: Target) -> Result<()> {
 }
 
 /// Is this the file of the other place?
-fn same_file(a: &Place, b: &Place) -> bool {
+fn same_file(a: &ObjectRef, b: &ObjectRef) -> bool {
     Arc::ptr_eq(&a.context.opening.shared, &b.context.opening.shared)
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn info(link: &Link, tracked: bool) -> LinkInfo {
     }
 }
 
-fn tracked(place: &Place) -> bool {
+fn tracked(place: &ObjectRef) -> bool {
     let state = place.context.opening.shared.lock();
     state.tree.group(place.id).is_some_and(|g| g.order & TRACKED != 0)
 }
@@ -291,7 +291,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
 /// A link with its path below where an iteration began.
 type Visited = (Vec<u8>, LinkInfo);
 
-fn list(place: &Place, order: Order) -> Result<Vec<Visited>> {
+fn list(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
     let state = place.context.opening.shared.lock();
     let group = state.tree.group(place.id).ok_or_else(|| Failure::wrong_kind("not a group"))?;
     if order.by_creation && group.order & TRACKED == 0 {
@@ -307,7 +307,7 @@ fn list(place: &Place, order: Order) -> Result<Vec<Visited>> {
 }
 
 /// All links below a group, each group entered once.
-fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
+fn list_below(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
     let mut out = Vec::new();
     let mut seen = std::collections::BTreeSet::from([place.id]);
     let mut look = vec![(place.clone(), Vec::new(), list(place, order)?.into_iter())];
@@ -324,7 +324,7 @@ fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
             }
         };
         if let Some(id) = child {
-            let place = Place { id, ..group.clone() };
+            let place = ObjectRef { id, ..group.clone() };
             // Where a group below does not track creation order, its names order it.
             let below =
                 list(&place, order).or_else(|_| list(&place, Order { by_creation: false, ..order }))?;
@@ -334,7 +334,7 @@ fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
     Ok(out)
 }
 
-fn iterate(place: Place, args: &mut LinkSpecific) -> Result<Herr> {
+fn iterate(place: ObjectRef, args: &mut LinkSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.iterate };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;

@@ -11,7 +11,7 @@ use crate::library::abi::{Herr, Hid, OptionalArgs, Req, Void};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, MAX_HOSTS};
 use crate::object::handle::Handle;
-use crate::object::place::Place;
+use crate::object::place::ObjectRef;
 
 pub(crate) mod attribute;
 pub(crate) mod blob;
@@ -91,7 +91,7 @@ pub(crate) unsafe fn give_text(text: &[u8], buf: *mut c_char, size: usize, len: 
 }
 
 /// Registers an object with the library and calls back with its id, which is closed afterwards.
-pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<Herr> {
+pub(crate) fn with_id(place: ObjectRef, body: impl FnOnce(Hid) -> Herr) -> Result<Herr> {
     let host = place.context.host;
     let (handle, kind) = Handle::object(place)?;
     // SAFETY: a handle of ours and its kind.

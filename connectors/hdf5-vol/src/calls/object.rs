@@ -15,8 +15,8 @@ use crate::library::props;
 use crate::library::space::Cells;
 use crate::model::tree::{Body, Id, Object, Order, Space, Target};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
-use crate::object::place::{Place, join};
+use crate::object::kind::ObjectKind;
+use crate::object::place::{ObjectRef, join};
 use crate::object::walk::{Walk, last_for_new, locate, text, token_of, walk};
 
 pub(crate) unsafe extern "C" fn open(
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn get(
 }
 
 /// The path of an object: that by which it was reached if it still leads there, else any other, else none.
-fn name(place: &Place) -> Vec<u8> {
+fn name(place: &ObjectRef) -> Vec<u8> {
     let state = place.context.opening.shared.lock();
     let here = !place.name.is_empty()
         && (state.tree.plain(&place.name) == Some(place.id)
@@ -87,15 +87,15 @@ fn has_soft(tree: &crate::model::tree::Tree, path: &[u8]) -> bool {
     false
 }
 
-fn kind(place: &Place) -> Result<c_int> {
+fn kind(place: &ObjectRef) -> Result<c_int> {
     Ok(match place.kind()? {
-        Kind::Dataset => object_type::DATASET,
-        Kind::Datatype => object_type::DATATYPE,
+        ObjectKind::Dataset => object_type::DATASET,
+        ObjectKind::Datatype => object_type::DATATYPE,
         _ => object_type::GROUP,
     })
 }
 
-fn info(place: &Place) -> Result<ObjectInfo> {
+fn info(place: &ObjectRef) -> Result<ObjectInfo> {
     let kind = kind(place)?;
     let shared = &place.context.opening.shared;
     let state = shared.lock();
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn specific(
 }
 
 /// Adds to the reference count of an object, or takes from it what was added. At zero it goes, once nothing holds it open.
-fn change_references(place: &Place, delta: c_int) -> Result<()> {
+fn change_references(place: &ObjectRef, delta: c_int) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
     for _ in 0..delta.unsigned_abs() {
@@ -181,7 +181,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
 }
 
 /// Objects below a group, each once, by the first path that leads there, groups before what is in them.
-fn below(place: &Place, order: Order) -> Vec<(Vec<u8>, Id)> {
+fn below(place: &ObjectRef, order: Order) -> Vec<(Vec<u8>, Id)> {
     let state = place.context.opening.shared.lock();
     let mut out = vec![(b".".to_vec(), place.id)];
     let mut seen = BTreeSet::from([place.id]);
@@ -207,7 +207,7 @@ fn below(place: &Place, order: Order) -> Vec<(Vec<u8>, Id)> {
     out
 }
 
-fn visit(place: &Place, args: &mut ObjectSpecific) -> Result<Herr> {
+fn visit(place: &ObjectRef, args: &mut ObjectSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.visit };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;
@@ -215,7 +215,7 @@ fn visit(place: &Place, args: &mut ObjectSpecific) -> Result<Herr> {
     with_id(place.clone(), |id| {
         for (name, object) in &list {
             let (Ok(name), Ok(info)) =
-                (CString::new(name.clone()), info(&Place { id: *object, ..place.clone() }))
+                (CString::new(name.clone()), info(&ObjectRef { id: *object, ..place.clone() }))
             else {
                 continue;
             };
@@ -355,7 +355,7 @@ pub(crate) unsafe extern "C" fn copy(
 }
 
 /// Copies an object into the file of `to`; gives its id there.
-fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut Copying) -> Result<Id> {
+fn copy_object(from: &ObjectRef, to: &ObjectRef, path: &[u8], depth: u32, copying: &mut Copying) -> Result<Id> {
     if let Some(id) = copying.done.get(&from.id) {
         return Ok(*id);
     }
@@ -406,7 +406,7 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
     let result = match &original.body {
         Body::Dataset(dataset) => copy_values(from, to, id, &dataset.space, &dataset.dtype.encoded),
         Body::Group(group) if !(copying.shallow && depth > 0) => {
-            copy_links(from, &Place { id, name: path.to_vec(), ..to.clone() }, group, depth, copying)
+            copy_links(from, &ObjectRef { id, name: path.to_vec(), ..to.clone() }, group, depth, copying)
         }
         _ => Ok(()),
     };
@@ -418,8 +418,8 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
 }
 
 fn copy_links(
-    from: &Place,
-    to: &Place,
+    from: &ObjectRef,
+    to: &ObjectRef,
     group: &crate::model::tree::Group,
     depth: u32,
     copying: &mut Copying,
@@ -470,7 +470,7 @@ fn copying_like(c: &Copying) -> Box<Copying> {
 }
 
 /// Copies the values of a dataset, a slab at a time.
-fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) -> Result<()> {
+fn copy_values(from: &ObjectRef, to: &ObjectRef, id: Id, space: &Space, encoded: &[u8]) -> Result<()> {
     let (source, target) = (&from.context.opening.shared, &to.context.opening.shared);
     let dims = space.dims().to_vec();
     let item = source.lock().shape(from.id)?.1;
@@ -504,8 +504,8 @@ fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) 
 /// Elements of one file as elements of another: values of variable length are read from the one heap and kept in the other.
 fn carry(
     host: &'static crate::library::host::Host,
-    from: &Place,
-    to: &Place,
+    from: &ObjectRef,
+    to: &ObjectRef,
     encoded: &[u8],
     data: Vec<u8>,
 ) -> Result<Vec<u8>> {
@@ -514,8 +514,8 @@ fn carry(
     if !seen.is_variable() || data.is_empty() {
         return Ok(data);
     }
-    let (a, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..from.clone() })?;
-    let (b, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..to.clone() })?;
+    let (a, _) = Handle::object(ObjectRef { id: crate::model::tree::ROOT, ..from.clone() })?;
+    let (b, _) = Handle::object(ObjectRef { id: crate::model::tree::ROOT, ..to.clone() })?;
     let result = (|| {
         let plain = types::plain(host, seen.id)?;
         let there = types::disk(host, a, from.context.connector, seen.id, encoded)?;

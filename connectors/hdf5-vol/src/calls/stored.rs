@@ -7,7 +7,7 @@ use crate::library::host::Host;
 use crate::library::types::{self, Type};
 use crate::model::tree::{Id, StoredType};
 use crate::object::handle::{Handle, behind};
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 
 /// The committed type behind a type id, if it is one of the same file.
 pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
@@ -17,7 +17,7 @@ pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
     }
     let handle = behind(host, id)?;
     let same = std::ptr::eq(&*handle.context.opening.shared, &*opening.shared);
-    (same && handle.kind == Kind::Datatype).then_some(handle.id)
+    (same && handle.kind == ObjectKind::Datatype).then_some(handle.id)
 }
 
 /// The type as programs see it and as it lies in the file.
@@ -39,7 +39,7 @@ pub(crate) fn both(h: &Handle, stored: &StoredType) -> Result<(Type, Type)> {
 pub(crate) fn committed_id(h: &Handle, id: Id) -> Result<Hid> {
     let host = h.context.host;
     let name = h.context.opening.shared.lock().tree.path_of(id).unwrap_or_default();
-    let handle = Handle::hold(h.context.clone(), Kind::Datatype, id, name);
+    let handle = Handle::hold(h.context.clone(), ObjectKind::Datatype, id, name);
     // SAFETY: a handle of ours and its kind.
     let found = unsafe { (host.api.H5VLwrap_register)(handle, abi::id::DATATYPE) };
     if found < 0 {

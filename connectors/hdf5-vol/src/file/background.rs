@@ -17,7 +17,7 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Variable;
 use drystone::{Writer, WriterOptions};
 
-use crate::file::state::{Block, CATALOGUE, HEAP, Shared, State};
+use crate::file::state::{Block, CATALOGUE, HEAP, Shared, FileState};
 use crate::library::failure::{Failure, Result};
 use crate::model::catalogue::Catalogue;
 use crate::model::element;
@@ -41,9 +41,9 @@ impl Shared {
     /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
     pub(crate) fn enqueue<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         block: Block,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let bytes = block.data.len();
         while state.pending_bytes > 0 && (state.pending_bytes + bytes) as u64 > self.config.buffer {
             state.check()?;
@@ -66,13 +66,13 @@ impl Shared {
     }
 
     /// Waits until the thread has done something.
-    fn wait_for_thread<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn wait_for_thread<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, FileState>) -> MutexGuard<'a, FileState> {
         self.start(&mut state);
         self.wake.notify_all();
         self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(self: &Arc<Self>, state: &mut State) {
+    fn start(self: &Arc<Self>, state: &mut FileState) {
         if state.thread.is_none() && !state.stop {
             let shared = self.clone();
             let thread = std::thread::Builder::new().name("drystone-hdf5".into());
@@ -116,7 +116,7 @@ impl Shared {
     }
 
     /// Puts the first block that waits; nobody else is putting it. What goes wrong is the file's failure.
-    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, FileState>) -> MutexGuard<'a, FileState> {
         let Some(block) = state.pending.front().cloned() else { return state };
         state.busy = true;
         let target = state.target(block.dataset);
@@ -164,8 +164,8 @@ impl Shared {
     /// Commits everything: the tree with all values written before. A rank of several by itself commits its values only.
     pub(crate) fn commit<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> Result<MutexGuard<'a, State>> {
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         state.check()?;
         if !state.dirty && state.pending.is_empty() && state.uncommitted.is_empty() {
             return Ok(state);
@@ -184,7 +184,7 @@ impl Shared {
     }
 
     /// Puts everything that waits: here, for handing each block to the thread would cost as much as putting a small one.
-    fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+    fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, FileState>) -> Result<MutexGuard<'a, FileState>> {
         while !state.pending.is_empty() || state.busy {
             state.check()?;
             state = if state.busy { self.wait_for_thread(state) } else { self.put_first(state) };
@@ -386,7 +386,7 @@ fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Resu
     Ok(target.writer.put_to((&target.path, &target.variable), &element.dtype, &source, Some(&first))?)
 }
 
-impl State {
+impl FileState {
     /// The failure of the background, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failed {

@@ -13,7 +13,7 @@ use drystone::{Container, CreateOptions, Mode};
 
 use crate::file::config::Config;
 use crate::file::state::{Shared, load};
-use crate::file::stub::{self, Found, Stub};
+use crate::file::stub::{self, FileContent, Stub};
 use crate::library::abi::access;
 use crate::library::driver;
 use crate::library::failure::{Failure, Result, system};
@@ -224,7 +224,7 @@ impl Opening {
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
-        let Found::Stub(stub) = stub::read(&path).map_err(|e| failed(&e))? else {
+        let FileContent::Stub(stub) = stub::read(&path).map_err(|e| failed(&e))? else {
             return Err(Failure::no_file(format!("{} is not what rank 0 has created", given.display())));
         };
         let container = open_container(&path, given, &stub, Mode::ReadWrite, &config)?;
@@ -260,7 +260,7 @@ impl Opening {
             // A device, pipe or socket: a rename would put the stub in its place.
             Ok(found) if !found.is_file() => return Err(failed(&not_a_file())),
             Ok(_) => match stub::read(&path) {
-                Ok(Found::Stub(stub)) => Some(path.with_file_name(stub.container)),
+                Ok(FileContent::Stub(stub)) => Some(path.with_file_name(stub.container)),
                 Err(e) => return Err(failed(&e)),
                 _ => None,
             },
@@ -366,8 +366,8 @@ impl Opening {
             return Err(failed(&not_a_file()));
         }
         let stub = match stub::read(&path).map_err(|e| failed(&e))? {
-            Found::Stub(stub) => stub,
-            Found::Hdf5 => {
+            FileContent::Stub(stub) => stub,
+            FileContent::Hdf5 => {
                 return Err(Failure {
                     minor: "H5E_NOTHDF5_g\0",
                     ..Failure::damaged(format!(
@@ -376,13 +376,13 @@ impl Opening {
                     ))
                 });
             }
-            Found::Other => {
+            FileContent::Other => {
                 return Err(Failure {
                     minor: "H5E_NOTHDF5_g\0",
                     ..Failure::damaged(format!("file signature not found in {}", given.display()))
                 });
             }
-            Found::Damaged(why) => {
+            FileContent::Damaged(why) => {
                 return Err(Failure::damaged(format!("the stub {} is damaged: {why}", given.display())));
             }
         };
@@ -415,7 +415,7 @@ impl Opening {
     pub fn accessible(name: &[u8]) -> Result<bool> {
         let path = path_of(name);
         match stub::read(path) {
-            Ok(found) => Ok(matches!(found, Found::Stub(_))),
+            Ok(found) => Ok(matches!(found, FileContent::Stub(_))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 Err(system(path, "unable to open file", &e))
             }
@@ -440,7 +440,7 @@ impl Opening {
             return Err(Failure::file_open("unable to delete a file which is open"));
         }
         match stub::read(&path).map_err(|e| failed(&e))? {
-            Found::Stub(stub) => {
+            FileContent::Stub(stub) => {
                 std::fs::remove_file(&path).map_err(|e| failed(&e))?;
                 match std::fs::remove_dir_all(path.with_file_name(stub.container)) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(&e)),

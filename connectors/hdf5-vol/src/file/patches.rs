@@ -11,7 +11,7 @@
 use std::sync::{Arc, MutexGuard};
 
 use crate::file::patch::{Patch, Runs};
-use crate::file::state::{Block, Shared, State};
+use crate::file::state::{Block, Shared, FileState};
 use crate::library::failure::{Failure, Result};
 use crate::model::boxes;
 use crate::model::tree::Id;
@@ -92,7 +92,7 @@ impl Share {
     }
 }
 
-impl State {
+impl FileState {
     /// Keeps the pieces of a group as crumbs; `false` if they must be blocks.
     pub(crate) fn keep_crumbs(
         &mut self,
@@ -153,9 +153,9 @@ impl Shared {
     /// Makes the crumbs of a dataset blocks.
     pub(crate) fn spill_crumbs<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         match state.take_patch(id) {
             Some(patch) => self.write_runs_exactly(state, id, &patch.all(), &patch.data),
             None => Ok(state),
@@ -165,8 +165,8 @@ impl Shared {
     /// Makes all crumbs blocks, of a rank by itself.
     pub(crate) fn spill_all_crumbs<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> Result<MutexGuard<'a, State>> {
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         let kept: Vec<Id> = state.patches.keys().copied().collect();
         for id in kept {
             state = self.spill_crumbs(state, id)?;

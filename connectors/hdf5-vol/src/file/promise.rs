@@ -14,7 +14,7 @@ use drystone::format::schema::{Schema, Variable};
 use drystone::format::value::Value;
 use drystone::{Error, ErrorKind, NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, HEAP, Promise, State};
+use crate::file::state::{CATALOGUE, HEAP, Promise, FileState};
 use crate::file::variables::{OBJECT, bytes_variable};
 use crate::library::failure::{Failure, Result};
 use crate::model::element;
@@ -48,7 +48,7 @@ fn create(
     }
 }
 
-impl State {
+impl FileState {
     /// Is it a dataset without its variable?
     pub(crate) fn lacks_variable(object: &Object) -> bool {
         let Body::Dataset(dataset) = &object.body else { return false };

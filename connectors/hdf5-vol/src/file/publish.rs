@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::file::opening::Opening;
-use crate::file::stub::{self, Found};
+use crate::file::stub::{self, FileContent};
 use crate::library::abi::Hid;
 use crate::library::failure::{Failure, Result, system};
 use crate::library::host::{Host, quietly};
@@ -55,7 +55,7 @@ fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()>
     }
     let path = &opening.shared.path;
     let failed = |e: &std::io::Error| system(path, "unable to publish file", e);
-    let (Found::Stub(stub), userblock) = stub::find(path).map_err(|e| failed(&e))? else { return Ok(()) };
+    let (FileContent::Stub(stub), userblock) = stub::find(path).map_err(|e| failed(&e))? else { return Ok(()) };
     let temporary = temporary(path);
     let result = copy(host, connector, opening, path, &temporary).and_then(|()| {
         carry_user_block(path, &temporary, userblock).map_err(|e| failed(&e))?;
@@ -83,7 +83,7 @@ fn temporary(path: &Path) -> PathBuf {
 
 /// Copies what the program has written before the stub to where the copy has room for it.
 fn carry_user_block(from: &Path, to: &Path, userblock: u64) -> std::io::Result<()> {
-    if stub::find(to)? != (Found::Hdf5, userblock) {
+    if stub::find(to)? != (FileContent::Hdf5, userblock) {
         return Err(std::io::Error::other("the copy has a user block of another size"));
     }
     let mut to = File::options().write(true).open(to)?;

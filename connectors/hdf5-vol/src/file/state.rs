@@ -65,7 +65,7 @@ pub struct Heap {
 }
 
 /// What changes, under one lock.
-pub struct State {
+pub struct FileState {
     /// The objects.
     pub tree: Tree,
     /// Is the tree newer than the catalogue?
@@ -128,7 +128,7 @@ pub struct Shared {
     pub number: u64,
     /// What the first opener configured.
     pub config: Config,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<FileState>,
     pub(crate) wake: Condvar,
     pub(crate) done: Condvar,
     pub(crate) opens: AtomicU64,
@@ -179,7 +179,7 @@ impl Shared {
         lock: Option<File>,
         team: Option<Arc<Team>>,
     ) -> Arc<Shared> {
-        let mut state = State {
+        let mut state = FileState {
             tree,
             dirty: false,
             open: BTreeMap::new(),
@@ -253,12 +253,12 @@ impl Shared {
     }
 
     /// The state. A panic elsewhere leaves it as it was between two statements, which the next commit checks.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    pub fn lock(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl FileState {
     /// Notes that a handle holds an object.
     pub fn hold(&mut self, id: Id) {
         *self.open.entry(id).or_default() += 1;

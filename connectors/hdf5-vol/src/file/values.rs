@@ -10,7 +10,7 @@ use drystone::plan::selection::Selection;
 
 use crate::file::background;
 use crate::file::patches;
-use crate::file::state::{Block, HEAP, Resident, Shared, State};
+use crate::file::state::{Block, HEAP, Resident, Shared, FileState};
 use crate::library::failure::{Failure, Result};
 use crate::library::space::Cells;
 use crate::model::boxes::{self, Dense};
@@ -63,12 +63,12 @@ impl Shared {
 
     fn read_box<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         first: &[u64],
         count: &[u64],
         out: &mut [u8],
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, item) = state.shape(id)?;
         check_box(&dims, first, count)?;
         if out.is_empty() {
@@ -151,12 +151,12 @@ impl Shared {
     /// Writes pieces: alone where they are few, else by way of the box around them.
     fn write_group<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         group: boxes::Group,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         if self.team.is_some() {
             return self.write_own(state, id, &group, data, item);
         }
@@ -188,12 +188,12 @@ impl Shared {
     /// Writes the cells of pieces and none beside them, of a rank of several: in as few boxes as they form, or as crumbs.
     fn write_own<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         group: &boxes::Group,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, _) = state.shape(id)?;
         if data.len() < (group.pieces.last().map_or(0, |p| p.at + p.count)) as usize * item {
             return Err(outside());
@@ -217,11 +217,11 @@ impl Shared {
     /// Writes runs of cells as blocks, whatever their size.
     pub(crate) fn write_runs_exactly<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         runs: &[(u64, u64)],
         data: &[u8],
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, item) = state.shape(id)?;
         for group in boxes::groups(&dims, runs, (AROUND / item as u64).max(1)) {
             state = self.write_boxes(state, id, boxes::exact(&group.pieces), data, item)?;
@@ -231,12 +231,12 @@ impl Shared {
 
     fn write_boxes<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         found: Vec<boxes::Exact<'_>>,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         for (first, count, pieces) in found {
             let mut cells = buffer(&count, item)?;
             let dense = Dense { first: &first, count: &count };
@@ -250,7 +250,7 @@ impl Shared {
     }
 
     /// Hands all cells of small datasets on as blocks.
-    fn spill<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+    fn spill<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, FileState>) -> Result<MutexGuard<'a, FileState>> {
         let resident = std::mem::take(&mut state.resident);
         state.resident_bytes = 0;
         for (id, resident) in resident.into_iter().filter(|(_, r)| r.dirty) {
@@ -366,7 +366,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl FileState {
     /// Extent of a dataset and bytes of an element.
     pub fn shape(&self, id: Id) -> Result<(Vec<u64>, usize)> {
         let dataset = self.tree.dataset(id).ok_or_else(gone)?;

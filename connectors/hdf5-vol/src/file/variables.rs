@@ -10,7 +10,7 @@ use drystone::format::schema::{Attrs, Schema, Variable, check_path};
 use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, HEAP, State};
+use crate::file::state::{CATALOGUE, HEAP, FileState};
 use crate::library::failure::{Failure, Result};
 use crate::model::element;
 use crate::model::tree::Body;
@@ -34,7 +34,7 @@ pub(crate) fn bytes_variable() -> NewVariable {
     }
 }
 
-impl State {
+impl FileState {
     /// Learns which path each variable has.
     pub(crate) fn learn_variables(&mut self) {
         let schema = self.container.schema();

@@ -18,7 +18,7 @@ const LIKE_THE_DEFAULT: std::ffi::c_ulong = 0x8000;
 
 /// Where a file is to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FileMedium {
     /// At its name.
     Disk,
     /// Nowhere that outlives it.
@@ -26,7 +26,7 @@ pub enum Place {
 }
 
 /// What the access list asks for.
-pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
+pub fn of(host: &Host, fapl: Hid) -> Result<FileMedium> {
     let (mut increment, mut backed) = (0, true);
     // SAFETY: writes two numbers if the driver is the core one.
     let core = host
@@ -34,10 +34,10 @@ pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
         .H5Pget_fapl_core
         .is_some_and(|ask| quietly(host, || unsafe { ask(fapl, &mut increment, &mut backed) }) >= 0);
     if core {
-        return Ok(if backed { Place::Disk } else { Place::Memory });
+        return Ok(if backed { FileMedium::Disk } else { FileMedium::Memory });
     }
     let (Some(driver), Some(query)) = (host.api.H5Pget_driver, host.api.H5FDdriver_query) else {
-        return Ok(Place::Disk);
+        return Ok(FileMedium::Disk);
     };
     let mut features = 0;
     // SAFETY: the id is the list's own, which it keeps; writes one number.
@@ -50,7 +50,7 @@ pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
             "this file driver keeps the bytes of a file in a place of its own, which the drystone connector cannot fill: use the \
              default driver, or core",
         )),
-        false => Ok(Place::Disk),
+        false => Ok(FileMedium::Disk),
     }
 }
 

@@ -5,7 +5,7 @@ use drystone::format::MAX_NDIM;
 use drystone::format::dtype::{DType, Scalar, limit};
 use drystone::format::schema::Attrs;
 
-use crate::model::encoded::{Kind, class, is_big_endian, kind};
+use crate::model::encoded::{StoredType, class, is_big_endian, kind};
 use crate::model::record::record;
 use crate::model::tree::{Dataset, Filter, Space};
 
@@ -45,7 +45,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
     let enum_big = is_big_endian(&dataset.dtype.encoded, size)
         && dataset.dtype.encoded.get(2).is_some_and(|b| i32::from(b & 0x0f) == class::ENUM);
     let (dtype, trailing) = match kind(&dataset.dtype.encoded, size) {
-        Kind::Number(scalar) if !enum_big => (DType::Scalar(scalar), false),
+        StoredType::Number(scalar) if !enum_big => (DType::Scalar(scalar), false),
         _ if u64::from(size) <= limit::ITEM_SIZE => {
             (record(&dataset.dtype.encoded, size).unwrap_or(DType::Bytes(size)), false)
         }
@@ -109,12 +109,12 @@ mod tests {
     #[test]
     fn numbers_are_recognised_by_their_encoding() {
         let f64le = [3, 0, 0x11, 0x20, 0x3f, 0, 8, 0, 0, 0, 0, 0, 64, 0, 52, 11, 0, 52, 0xff, 3, 0, 0];
-        assert_eq!(kind(&f64le, 8), Kind::Number(Scalar::F64));
+        assert_eq!(kind(&f64le, 8), StoredType::Number(Scalar::F64));
         let i32be = [3, 0, 0x10, 0x09, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
-        assert_eq!(kind(&i32be, 4), Kind::Number(Scalar::I32));
+        assert_eq!(kind(&i32be, 4), StoredType::Number(Scalar::I32));
         assert!(is_big_endian(&i32be, 4) && !is_big_endian(&f64le, 8));
-        assert_eq!(kind(&i32be, 8), Kind::Bytes);
-        assert_eq!(kind(&[3, 0], 4), Kind::Bytes);
+        assert_eq!(kind(&i32be, 8), StoredType::Bytes);
+        assert_eq!(kind(&[3, 0], 4), StoredType::Bytes);
     }
 
     #[test]

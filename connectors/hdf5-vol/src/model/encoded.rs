@@ -20,7 +20,7 @@ pub mod class {
 
 /// The type that bytes are kept as, by what the library says of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoredType {
     /// A number that the engine knows.
     Number(Scalar),
     /// Bytes.
@@ -31,8 +31,8 @@ pub enum Kind {
 ///
 /// `H5Tencode` writes an object-header message: a byte 3 (its kind), a byte for its version, then class and version in one byte,
 /// three bytes of bits, four of size. For numbers there follow offset and precision, two bytes each.
-pub fn kind(encoded: &[u8], size: u32) -> Kind {
-    number(encoded, size).map_or(Kind::Bytes, Kind::Number)
+pub fn kind(encoded: &[u8], size: u32) -> StoredType {
+    number(encoded, size).map_or(StoredType::Bytes, StoredType::Number)
 }
 
 fn number(encoded: &[u8], size: u32) -> Option<Scalar> {

@@ -24,7 +24,7 @@ pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
 }
 
 /// A type, and what an array has of it.
-struct Found {
+struct ParsedType {
     dtype: DType,
     shape: Vec<u64>,
     size: u32,
@@ -54,7 +54,7 @@ impl<'a> Bytes<'a> {
 }
 
 /// The type at the front of a message, and what follows it.
-fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
+fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     if depth > DEEPEST {
         return None;
     }
@@ -111,7 +111,7 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
     if let (Some(scalar), Some(0)) = (plain_number(body, size), order.map(|bits| bits & 1)) {
         dtype = DType::Scalar(scalar);
     }
-    Some((Found { dtype, shape, size }, at.0))
+    Some((ParsedType { dtype, shape, size }, at.0))
 }
 
 fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<Member> {

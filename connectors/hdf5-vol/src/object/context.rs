@@ -22,7 +22,7 @@ pub struct Context {
     /// Do we claim to be native?
     pub mimic: bool,
     /// What the program's access list says and is told again, though it means nothing here.
-    pub kept: Kept,
+    pub kept: AccessSettings,
     /// A copy of that list, which is given back whole; not of several ranks, where a copy would be a message to all.
     pub access: Option<List>,
     /// The handle of the file that the program opened, by its address; 0 if there was none. It may be closed.
@@ -34,20 +34,20 @@ pub struct Context {
 /// Settings of an access list: the oldest and newest format, and the chunk cache.
 #[derive(Clone, Copy, Default)]
 #[allow(missing_docs)]
-pub struct Kept {
+pub struct AccessSettings {
     pub versions: Option<(i32, i32)>,
     pub cache: Option<(i32, usize, usize, f64)>,
 }
 
-impl Kept {
-    fn of(host: &Host, fapl: Hid) -> Kept {
+impl AccessSettings {
+    fn of(host: &Host, fapl: Hid) -> AccessSettings {
         let (mut oldest, mut newest, mut elements, mut slots, mut bytes, mut weight) = (0, 0, 0, 0, 0, 0.0);
         // SAFETY: writes numbers.
         quietly(host, || unsafe {
             let versions = (host.api.H5Pget_libver_bounds)(fapl, &mut oldest, &mut newest) >= 0;
             let cache =
                 (host.api.H5Pget_cache)(fapl, &mut elements, &mut slots, &mut bytes, &mut weight) >= 0;
-            Kept {
+            AccessSettings {
                 versions: versions.then_some((oldest, newest)),
                 cache: cache.then_some((elements, slots, bytes, weight)),
             }
@@ -80,7 +80,7 @@ impl Context {
         // SAFETY: writes one id, whose reference we keep.
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
         let access = if opening.team().is_none() { List::copy(host, fapl).ok() } else { None };
-        let kept = Kept::of(host, fapl);
+        let kept = AccessSettings::of(host, fapl);
         Arc::new(Context {
             host,
             opening,

@@ -16,8 +16,8 @@ use crate::library::props::List;
 use crate::library::types::Type;
 use crate::model::tree::{Id, ROOT};
 use crate::object::context::Context;
-use crate::object::kind::Kind;
-use crate::object::place::Place;
+use crate::object::kind::ObjectKind;
+use crate::object::place::ObjectRef;
 use crate::object::shadow;
 
 /// Something open.
@@ -25,7 +25,7 @@ pub struct Handle {
     /// Its opening.
     pub context: Arc<Context>,
     /// What it is.
-    pub kind: Kind,
+    pub kind: ObjectKind,
     /// The object; of an attribute that which has it.
     pub id: Id,
     /// The path by which it was reached.
@@ -62,7 +62,7 @@ pub fn behind(host: &Host, id: Hid) -> Option<&'static Handle> {
 
 impl Handle {
     /// Puts a handle where the library can hold it.
-    pub fn hold(context: Arc<Context>, kind: Kind, id: Id, name: Vec<u8>) -> Void {
+    pub fn hold(context: Arc<Context>, kind: ObjectKind, id: Id, name: Vec<u8>) -> Void {
         context.opening.shared.lock().hold(id);
         let handle = Handle {
             context,
@@ -80,7 +80,7 @@ impl Handle {
     }
 
     /// A handle for an object.
-    pub fn object(place: Place) -> Result<(Void, Kind)> {
+    pub fn object(place: ObjectRef) -> Result<(Void, ObjectKind)> {
         let kind = place.kind()?;
         Ok((Handle::hold(place.context, kind.clone(), place.id, place.name), kind))
     }
@@ -91,11 +91,11 @@ impl Handle {
         let known = self.context.file.load(Ordering::SeqCst) as Void;
         let open = !self.context.mimic
             && Handle::from_void(known)
-                .is_ok_and(|h| h.kind == Kind::File && Arc::ptr_eq(&h.context, &self.context));
+                .is_ok_and(|h| h.kind == ObjectKind::File && Arc::ptr_eq(&h.context, &self.context));
         match open {
             true => known,
             false => {
-                let made = Handle::hold(self.context.clone(), Kind::File, ROOT, b"/".to_vec());
+                let made = Handle::hold(self.context.clone(), ObjectKind::File, ROOT, b"/".to_vec());
                 self.context.file.store(made as usize, Ordering::SeqCst);
                 made
             }
@@ -123,8 +123,8 @@ impl Handle {
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
-        Place { context: self.context.clone(), id: self.id, name: self.name.clone() }
+    pub fn place(&self) -> ObjectRef {
+        ObjectRef { context: self.context.clone(), id: self.id, name: self.name.clone() }
     }
 
     /// As the library holds it.

@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::library::abi::{Hid, P_DEFAULT, Void, access};
 use crate::library::host::{Host, MAX_HOSTS, quietly};
 use crate::library::props::List;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 
 /// Pointers to the native objects: file, group, dataset, datatype, attribute.
 #[derive(Clone, Copy)]
@@ -18,14 +18,14 @@ struct Shadow([usize; 5]);
 static SHADOWS: Mutex<[Option<Shadow>; MAX_HOSTS]> = Mutex::new([None; MAX_HOSTS]);
 
 /// The native object for a kind; `None` where none could be made.
-pub fn object(host: &'static Host, kind: &Kind) -> Option<Void> {
+pub fn object(host: &'static Host, kind: &ObjectKind) -> Option<Void> {
     let known = *SHADOWS.lock().unwrap_or_else(PoisonError::into_inner).get(host.index)?;
     let at = |s: Shadow| match kind {
-        Kind::File => s.0[0],
-        Kind::Group => s.0[1],
-        Kind::Dataset => s.0[2],
-        Kind::Datatype => s.0[3],
-        Kind::Attribute(_) => s.0[4],
+        ObjectKind::File => s.0[0],
+        ObjectKind::Group => s.0[1],
+        ObjectKind::Dataset => s.0[2],
+        ObjectKind::Datatype => s.0[3],
+        ObjectKind::Attribute(_) => s.0[4],
     };
     known.map(|s| at(s) as Void).filter(|p| !p.is_null())
 }

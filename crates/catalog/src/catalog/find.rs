@@ -21,7 +21,7 @@ const ALONE: usize = 128;
 
 /// A container that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundContainer {
     /// Where it is.
     pub path: String,
     /// Its identity.
@@ -38,7 +38,7 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReport {
     /// By path.
-    pub found: Vec<Found>,
+    pub found: Vec<FoundContainer>,
     /// Containers that answer and are there no more.
     pub gone: u64,
     /// Containers that answer and cannot be opened from here: not permitted, or not reached.
@@ -109,7 +109,7 @@ impl Catalog {
                 }
             };
             let Listed { path, seen } = hit;
-            report.found.push(Found { path, uuid: seen.uuid, version: seen.version, time: seen.time, stale });
+            report.found.push(FoundContainer { path, uuid: seen.uuid, version: seen.version, time: seen.time, stale });
         }
         report
     }

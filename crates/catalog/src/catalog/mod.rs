@@ -25,7 +25,7 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 pub use add::AddReport;
 pub use check::CheckReport;
-pub use find::{Found, FoundReport};
+pub use find::{FoundContainer, FoundReport};
 
 use crate::expand::normal;
 use crate::manifest::Manifest;

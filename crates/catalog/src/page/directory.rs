@@ -5,7 +5,7 @@ use drystone_format::cursor::Reader;
 
 use super::{MAGIC, MAX_CONTAINERS};
 use crate::bytes::{count, push, push_text, small, text, varint};
-use crate::facts::{Key, Kind};
+use crate::facts::{Key, KeyKind};
 
 /// Bytes of a page with their checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Directory {
         push_section(&mut out, &self.identities);
         push(&mut out, self.columns.len() as u64);
         for (key, section) in &self.columns {
-            out.push(Kind::ALL.iter().position(|kind| *kind == key.kind).unwrap_or_default() as u8);
+            out.push(KeyKind::ALL.iter().position(|kind| *kind == key.kind).unwrap_or_default() as u8);
             push_text(&mut out, &key.object);
             push_text(&mut out, &key.name);
             push_section(&mut out, section);
@@ -54,7 +54,7 @@ impl Directory {
         let mut columns: Vec<(Key, Section)> = Vec::with_capacity(n);
         for _ in 0..n {
             let kind = r.u8()?;
-            let Some(&kind) = Kind::ALL.get(usize::from(kind)) else {
+            let Some(&kind) = KeyKind::ALL.get(usize::from(kind)) else {
                 return Err(r.corrupt(format!("a key of the unknown kind {kind}")));
             };
             let key = Key::new(kind, text(&mut r)?, text(&mut r)?);

@@ -1,7 +1,7 @@
 //! Checks stored blocks against their checksums, one after the other.
 
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
@@ -147,7 +147,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Verifies one stored piece; its payload is then in `buffer`.
-    fn piece(&mut self, key: &str, piece: &Piece) -> Result<u64> {
+    fn piece(&mut self, key: &str, piece: &StoredPiece) -> Result<u64> {
         let damaged = |at: u64, what: &str| Error::corrupt(format!("{key} is damaged at byte {at}: {what}"));
         let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
         key: &str,
         entry: &Entry,
         variable: Option<&Variable>,
-        piece: &Piece,
+        piece: &StoredPiece,
         extent: &[u64],
     ) -> Result<()> {
         let form = Form::of(entry).ok_or_else(|| {
@@ -255,7 +255,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The bytes of the segment that a stored piece takes; `None` if its numbers overflow.
-fn stored_range(piece: &Piece) -> Option<std::ops::Range<u64>> {
+fn stored_range(piece: &StoredPiece) -> Option<std::ops::Range<u64>> {
     let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
     let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;
     Some(piece.position..end)

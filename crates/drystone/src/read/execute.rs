@@ -23,14 +23,14 @@ use std::time::Instant;
 
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::layout::Order;
 use drystone_format::piece::Trailer;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::local_read::{self, Processors};
-use drystone_plan::parts::Part;
+use drystone_plan::parts::SubchunkPart;
 use drystone_plan::read_plan::{IoMode, LocalRead, ReadPlan, Work};
 use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
@@ -80,7 +80,7 @@ pub(super) struct Buffers {
     read: Vec<u8>,
     pub(super) decoded: Vec<u8>,
     /// Of which piece `decoded` is the whole.
-    pub(super) holds: Option<(u32, Piece)>,
+    pub(super) holds: Option<(u32, StoredPiece)>,
     /// Cells of a curve, row by row.
     pub(super) unrolled: Vec<u8>,
     /// A payload whose front stood apart.
@@ -557,7 +557,7 @@ impl Job<'_> {
 
     /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
     /// as well as in the target go as one.
-    fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+    fn scatter_all(&self, works: &[&Work], part: &SubchunkPart, bytes: &[u8], base: u64) -> Result<()> {
         if let [work] = works {
             return self.scatter(work, part, &self.form(work)?, bytes, base);
         }
@@ -613,7 +613,7 @@ impl Job<'_> {
     pub(super) fn scatter(
         &self,
         work: &Work,
-        part: &Part,
+        part: &SubchunkPart,
         form: &Form,
         bytes: &[u8],
         base: u64,
@@ -628,7 +628,7 @@ impl Job<'_> {
     }
 
     /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, part: &Part, form: &Form, base: u64) -> Result<StridedCopy> {
+    fn copy(&self, work: &Work, part: &SubchunkPart, form: &Form, base: u64) -> Result<StridedCopy> {
         let item = form.item;
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Piece, Stats};
+use drystone_format::entry::{StoredPiece, Stats};
 use drystone_format::layout::Layout;
 use drystone_format::table::{Front, Subchunk};
 use drystone_plan::coalesce::coalesce;
@@ -35,7 +35,7 @@ pub(crate) struct Stored {
     pub(crate) stats: Stats,
     step: u64,
     source: u32,
-    piece: Piece,
+    piece: StoredPiece,
     front: Option<Front>,
 }
 
@@ -213,7 +213,7 @@ impl Reading {
 }
 
 /// Whether a payload is what its checksums say; `rest` is what stands behind it: padding and trailer.
-fn is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> bool {
+fn is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> bool {
     if payload.len() as u64 != piece.length {
         return false;
     }

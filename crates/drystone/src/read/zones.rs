@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats};
+use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
-use drystone_plan::parts::{Part, parts};
+use drystone_plan::parts::{SubchunkPart, parts};
 use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
@@ -58,9 +58,9 @@ pub(crate) struct StoredZone {
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedZone {
     /// Which of its cells the zone is.
-    pub(crate) part: Part,
+    pub(crate) part: SubchunkPart,
     pub(super) source: u32,
-    pub(super) piece: Piece,
+    pub(super) piece: StoredPiece,
     pub(super) step: u64,
     pub(super) encoding: Arc<Encoding>,
 }

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
+use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats as EntryStats};
 use drystone_format::table::{self, Subchunk};
 use drystone_plan::form::Form;
 use drystone_plan::layout::{self as plan_layout, chunk_order};
@@ -98,7 +98,7 @@ pub(crate) struct BlockPart<'a> {
 type Run = (u32, u32, u32);
 
 /// A stored subchunk: the piece, the statistics of each member, and the front, if that stands apart.
-pub(crate) type StoredChunk = (Piece, Vec<EntryStats>, Option<table::Front>);
+pub(crate) type StoredChunk = (StoredPiece, Vec<EntryStats>, Option<table::Front>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
@@ -487,7 +487,7 @@ impl BlockPart<'_> {
             };
             let subchunks: Vec<Subchunk> = chunks.iter().map(of).collect();
             let piece = match &subchunks[..] {
-                [] => Piece::default(),
+                [] => StoredPiece::default(),
                 [one] => one.piece,
                 many => segment.push_coded(&table::encode(many), &[], &[])?,
             };

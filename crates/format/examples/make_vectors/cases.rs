@@ -6,8 +6,8 @@ use std::sync::Arc;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats, encode_block};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
@@ -70,13 +70,13 @@ fn columns() -> Vec<Case> {
 
 fn files() -> Vec<Case> {
     let mut one = Vec::new();
-    frame::push(&mut one, Kind::Group, 0, b"stone");
+    frame::push(&mut one, FrameKind::Group, 0, b"stone");
     let mut frames = Vec::new();
-    frame::push(&mut frames, Kind::File, 0, b"header");
-    frame::push(&mut frames, Kind::Extent, 1, &[7; 16]);
-    frame::push(&mut frames, Kind::Group, 2, b"an odd number of bytes");
-    frame::push(&mut frames, Kind::Abort, 3, b"");
-    frame::push(&mut frames, Kind::Close, 4, b"");
+    frame::push(&mut frames, FrameKind::File, 0, b"header");
+    frame::push(&mut frames, FrameKind::Extent, 1, &[7; 16]);
+    frame::push(&mut frames, FrameKind::Group, 2, b"an odd number of bytes");
+    frame::push(&mut frames, FrameKind::Abort, 3, b"");
+    frame::push(&mut frames, FrameKind::Close, 4, b"");
     let identity = Identity {
         version: 1,
         uuid: UUID,
@@ -125,7 +125,7 @@ fn files() -> Vec<Case> {
         entries: 0,
         variables: vec![],
     };
-    let bare = Entry { variable: 2, subchunks: 1, piece: Piece { length: 8, ..piece() }, ..Entry::default() };
+    let bare = Entry { variable: 2, subchunks: 1, piece: StoredPiece { length: 8, ..piece() }, ..Entry::default() };
     let blob = BlobRef::of(4096, "Trockenmauer".as_bytes()).encode().to_vec();
     vec![
         ("frame", "frames", one),
@@ -169,8 +169,8 @@ fn stored_piece(payload: &[u8], unit_log2: u8, histogram: Option<&[u8]>) -> Vec<
     out
 }
 
-fn piece() -> Piece {
-    Piece { position: 96, length: 4096, trailer: 0, unit_log2: 0, check: 0xdead_beef }
+fn piece() -> StoredPiece {
+    StoredPiece { position: 96, length: 4096, trailer: 0, unit_log2: 0, check: 0xdead_beef }
 }
 
 fn place(dims: &[u64]) -> [u64; 8] {
@@ -204,7 +204,7 @@ fn three_entries() -> Vec<Entry> {
         cut: place(&[5, 4]),
         encoding: zstd,
         subchunks: 6,
-        piece: Piece { position: 8192, length: 250, check: 17, ..piece() },
+        piece: StoredPiece { position: 8192, length: 250, check: 17, ..piece() },
         stats: Stats { min_max: Some(((-7i64).cast_unsigned(), 7)), nans: 0 },
         ..cube.clone()
     };
@@ -215,7 +215,7 @@ fn three_entries() -> Vec<Entry> {
         count: place(&[]),
         cut: place(&[]),
         put: 6,
-        piece: Piece { position: 9000, length: 8, trailer: 18, unit_log2: 0, check: 1 },
+        piece: StoredPiece { position: 9000, length: 8, trailer: 18, unit_log2: 0, check: 1 },
         stats: Stats::default(),
         ..cube.clone()
     };
@@ -231,7 +231,7 @@ fn layouts() -> Vec<Entry> {
         offset: place(&[4, 0]),
         count: place(&[16, 8]),
         cut: place(&[16, 8]),
-        piece: Piece { position: 96 + 8192 * u64::from(replica), length: 128 * u64::from(room), ..piece() },
+        piece: StoredPiece { position: 96 + 8192 * u64::from(replica), length: 128 * u64::from(room), ..piece() },
         encoding: Arc::new(Encoding {
             chain: String::new(),
             item: 8,
@@ -276,7 +276,7 @@ fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
         encoding: Arc::new(Encoding { chain: String::new(), item: 8, ..Encoding::default() }),
         subchunks: 1,
         source: i as u32,
-        piece: Piece { position: 104, length: 2048, check: check(i), ..Piece::default() },
+        piece: StoredPiece { position: 104, length: 2048, check: check(i), ..StoredPiece::default() },
         ..Entry::default()
     };
     (0..n).map(block).collect()
@@ -291,15 +291,15 @@ fn index() -> Vec<Case> {
     let branch = Branch { height: 1, children };
     let above = Branch { height: 2, children: vec![Child::of_branch(&branch, page(4000))] };
     let subchunk = |i: u64| Subchunk {
-        piece: Piece { position: 1000 + 64 * i, length: 60 + i % 3, check: i as u32 * 7, ..Piece::default() },
+        piece: StoredPiece { position: 1000 + 64 * i, length: 60 + i % 3, check: i as u32 * 7, ..StoredPiece::default() },
         stats: Stats { min_max: (i > 0).then_some((i, i + 100)), nans: i },
         front: None,
     };
     let table: Vec<Subchunk> = (0..6).map(subchunk).collect();
-    let same = vec![Subchunk { piece: Piece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
+    let same = vec![Subchunk { piece: StoredPiece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
     let fronted = |i: u64| {
         let first =
-            Piece { position: 200 + 48 * i, length: 40 + i, check: 11 * i as u32, ..Piece::default() };
+            StoredPiece { position: 200 + 48 * i, length: 40 + i, check: 11 * i as u32, ..StoredPiece::default() };
         let front = Front::new(&first, 1, 0.01 * i as f64, if i == 3 { f64::INFINITY } else { 0.03125 });
         Subchunk { front: (i != 2).then_some(front), ..subchunk(i) }
     };

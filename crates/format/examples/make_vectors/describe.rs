@@ -6,7 +6,7 @@ use drystone_format::branch::{Branch, PageRef};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_format::entry::{Entry, StoredPiece, Stats};
 use drystone_format::frame::{Next, next};
 use drystone_format::identity::{Identity, decode_hint, decode_mark};
 use drystone_format::layout::{Layout, Order};
@@ -130,7 +130,7 @@ fn file_header(header: &FileHeader) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
+fn stored(piece: &StoredPiece, stats: &Stats) -> Vec<(String, Json)> {
     let members = [
         ("position", piece.position.into()),
         ("length", piece.length.into()),
@@ -411,7 +411,7 @@ fn shard_statistics(s: &Statistics) -> Json {
 /// In front of the piece: u64 length, u64 trailer, u32 unit_log2, u32 check, as its entry would state them.
 fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
     let (length, trailer, unit_log2, check) = (r.u64()?, r.u64()?, r.u32()? as u8, r.u32()?);
-    let piece = Piece { position: 0, length, trailer, unit_log2, check };
+    let piece = StoredPiece { position: 0, length, trailer, unit_log2, check };
     let payload = r.take(length as usize)?;
     let mut checks = Json::Null;
     let mut histogram = Json::Null;

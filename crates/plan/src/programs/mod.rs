@@ -13,12 +13,12 @@ mod gather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone_format::piece::Piece;
+use drystone_format::piece::StoredPiece;
 use drystone_program::{Arrangement, Cost, Curved, Item, MAX_ITEMS, Mode, Program};
 use drystone_transform::Precision;
 
 use crate::form::{self, Form};
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
 
 pub use decision::{Programs, Rates, decide};
@@ -88,7 +88,7 @@ pub fn calls(
 struct Making {
     done: Vec<Made>,
     at: Made,
-    before: Option<Piece>,
+    before: Option<StoredPiece>,
 }
 
 /// A call under construction.
@@ -215,7 +215,7 @@ impl ReadPlan {
 }
 
 /// The part of a work in which its cells are packed, as if they were a whole subchunk.
-fn packed_part(part: &Part) -> Part {
+fn packed_part(part: &SubchunkPart) -> SubchunkPart {
     let counts = part.chunk.map(|(_, _, count)| count);
-    Part { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }
+    SubchunkPart { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }
 }

@@ -2,15 +2,15 @@
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_format::entry::{Entry, StoredPiece, Stats};
 use drystone_transform::stats::Magnitudes;
-use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Want};
+use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, StoredForm, TransformError, Want};
 
 use super::cells::Cells;
-use super::piece::{Place, Unfit};
+use super::piece::{SubchunkLocation, Unfit};
 use super::{Options, PUBLISHED, Slot};
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 use crate::ranges::{at_units, decoded_len};
 
 /// What is read of a piece, and how exact it then is.
@@ -24,8 +24,8 @@ pub(super) struct Coded {
 /// where its bytes cost hardly more than a request; nor exactly, when part of them is mostly wanted anyway, where they cost no more
 /// than both unless it is `alone` in the read, since whole neighbours share a request; nor where all cells are wanted exactly.
 pub(super) fn pays(
-    place: &Place,
-    part: &Part,
+    place: &SubchunkLocation,
+    part: &SubchunkPart,
     cells: Option<&Cells>,
     alone: bool,
     (options, precision): (&Options, Precision),
@@ -37,12 +37,12 @@ pub(super) fn pays(
     }
 }
 
-fn is_all(part: &Part, cells: Option<&Cells>) -> bool {
+fn is_all(part: &SubchunkPart, cells: Option<&Cells>) -> bool {
     cells.map_or_else(|| part.is_whole(), |cells| cells.count() >= decoded_len(part, 1))
 }
 
 /// The decoded bytes that hold the cells of a part, or those listed: what a transform is asked for.
-pub(super) fn wanted(part: &Part, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
+pub(super) fn wanted(part: &SubchunkPart, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     match cells {
         None => crate::ranges::wanted(part, form),
@@ -110,8 +110,8 @@ impl Chains {
         &mut self,
         entry: &Entry,
         slot: &Slot,
-        (part, cells): (&Part, Option<&Cells>),
-        place: &Place,
+        (part, cells): (&SubchunkPart, Option<&Cells>),
+        place: &SubchunkLocation,
         meta: &[u8],
         (options, precision): (&Options, Precision),
     ) -> Result<Coded, Unfit> {
@@ -128,7 +128,7 @@ impl Chains {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
         }
         let logical = form.logical(&slot.logical(shape));
-        let stored = Stored { len: payload_len, meta, decoded_len: len as usize };
+        let stored = StoredForm { len: payload_len, meta, decoded_len: len as usize };
         let want = Want { ranges: &wanted(part, cells, &form), precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
@@ -140,7 +140,7 @@ impl Chains {
 
 /// Ranges of a payload whose first `before` bytes stand apart and are read whole or not at all; those of the piece behind them at
 /// check units.
-fn in_two(ranges: &[Range<u64>], before: u64, piece: &Piece, gap: u64) -> Vec<Range<u64>> {
+fn in_two(ranges: &[Range<u64>], before: u64, piece: &StoredPiece, gap: u64) -> Vec<Range<u64>> {
     let behind = |at: u64| at.saturating_sub(before);
     let rest: Vec<Range<u64>> =
         ranges.iter().map(|r| behind(r.start)..behind(r.end)).filter(|r| !r.is_empty()).collect();

@@ -25,7 +25,7 @@ mod tests;
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::table::{Front, Subchunk};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Logical, Precision};
@@ -33,18 +33,18 @@ use drystone_transform::{Bound, Logical, Precision};
 use crate::ahead::ahead;
 use crate::coalesce::{Fetch, coalesce};
 use crate::form::Form;
-use crate::parts::{Part, parts};
+use crate::parts::{SubchunkPart, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
-use piece::{Place, Stored, bound};
+use piece::{SubchunkLocation, StoredForm, bound};
 pub use replica::{Choice, PUBLISHED, numbers, offered};
 pub(crate) use replica::{decoded_bytes, decoding};
 
 pub use cells::{Cells, Picks};
 pub use decision::Decision;
-pub use listing::{Found, find, plan_listings};
+pub use listing::{ListedCells, find, plan_listings};
 pub use local::{IoMode, LocalRead};
 
 /// One target: the cells of one member of one step.
@@ -115,11 +115,11 @@ pub struct Work {
     /// The block, as the number of a candidate of the slot.
     pub entry: usize,
     /// Which cells, and where they go.
-    pub part: Part,
+    pub part: SubchunkPart,
     /// For a listing, the cells one by one: `part` is then only the box around them.
     pub cells: Option<Box<Cells>>,
     /// Where the subchunk is stored; with a front, what follows that.
-    pub piece: Piece,
+    pub piece: StoredPiece,
     /// The beginning of the payload, where that stands apart.
     pub front: Option<Front>,
     /// Bytes of the payload that are read, ascending, at check units.
@@ -199,7 +199,7 @@ pub struct ReadPlan {
     pub bound: Bound,
     /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
     /// planned to be read whole.
-    pub unknown: Vec<(u32, Piece)>,
+    pub unknown: Vec<(u32, StoredPiece)>,
 }
 
 /// A block that cannot be read. Slot and candidate are numbers in the arguments of [`plan`].
@@ -251,13 +251,13 @@ pub fn plan<'t, 'm>(
     slots: &[Slot],
     resolved: &[Resolved],
     tables: impl Fn(usize, usize) -> &'t [Subchunk],
-    metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
+    metas: impl Fn(u32, &StoredPiece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner = Planner::new(options);
     planner.expect(resolved.iter().map(|resolved| resolved.visible.len()).sum());
     let mut chains = Chains::default();
-    let mut made: Vec<Part> = Vec::new();
+    let mut made: Vec<SubchunkPart> = Vec::new();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
         planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
         let wanted = resolved.covered.saturating_mul(slot.item);
@@ -266,7 +266,7 @@ pub fn plan<'t, 'm>(
             let Some(candidate) = visible.first().map(|visible| visible.candidate) else { continue };
             let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
             let fail = |unfit: piece::Unfit| unfit.at(number, candidate);
-            let stored = Stored::check(entry, slot).map_err(fail)?;
+            let stored = StoredForm::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
             made.extend(visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)));
@@ -279,7 +279,7 @@ pub fn plan<'t, 'm>(
             let (mut before, alone) = (None, made.len() == 1);
             for part in made.drain(..) {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
-                let stored = listed.map_or(Place::whole(entry.piece), Place::of);
+                let stored = listed.map_or(SubchunkLocation::whole(entry.piece), SubchunkLocation::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
                 let stats = listed.map_or(&entry.stats, |listed| &listed.stats);
@@ -317,7 +317,7 @@ struct Block<'a> {
     slot: usize,
     candidate: usize,
     entry: &'a Entry,
-    stored: Stored,
+    stored: StoredForm,
 }
 
 struct Planner<'a> {
@@ -354,7 +354,7 @@ impl<'a> Planner<'a> {
     }
 
     /// Decides how a part is read. `again`: the part before was of the same piece.
-    fn add(&mut self, block: &Block<'_>, part: Part, place: Place, again: bool) {
+    fn add(&mut self, block: &Block<'_>, part: SubchunkPart, place: SubchunkLocation, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
         let piece = place.piece;
         let stored_len = piece.end() - piece.position;
@@ -363,7 +363,7 @@ impl<'a> Planner<'a> {
         if indivisible || (stored_len <= most && part.is_whole()) {
             return self.add_whole(block, part, None, place);
         }
-        let touch = |part: &Part| touched(part, &block.stored.form, unit, piece.length, gap);
+        let touch = |part: &SubchunkPart| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
         // Each request counts as `gap` bytes; the trailer is one more.
         let read = length(&ranges).saturating_add(piece.trailer);
@@ -388,7 +388,7 @@ impl<'a> Planner<'a> {
     }
 
     /// An encoded piece of which the front suffices.
-    fn add_front(&mut self, block: &Block<'_>, what: (Part, Option<Box<Cells>>), place: Place, front: Front) {
+    fn add_front(&mut self, block: &Block<'_>, what: (SubchunkPart, Option<Box<Cells>>), place: SubchunkLocation, front: Front) {
         self.see(bound(&front));
         self.add_ranges(block, what, place, vec![0..front.length], None);
     }
@@ -397,8 +397,8 @@ impl<'a> Planner<'a> {
     fn add_coded(
         &mut self,
         block: &Block<'_>,
-        what: (Part, Option<Box<Cells>>),
-        place: Place,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
         again: bool,
         asked: Coded,
     ) {
@@ -413,12 +413,12 @@ impl<'a> Planner<'a> {
     }
 
     /// An encoded piece whose metadata would help: planned to be read whole, and told.
-    fn add_unknown(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
+    fn add_unknown(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Option<Box<Cells>>, place: SubchunkLocation) {
         self.plan.unknown.push((block.entry.source, place.piece));
         self.add_whole(block, part, cells, place);
     }
 
-    fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
+    fn add_whole(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Option<Box<Cells>>, place: SubchunkLocation) {
         let (piece, behind) = (place.piece, place.front_len());
         let payload = behind..behind.saturating_add(piece.length);
         let mut ranges = Vec::with_capacity(2);
@@ -440,8 +440,8 @@ impl<'a> Planner<'a> {
     fn add_ranges(
         &mut self,
         block: &Block<'_>,
-        what: (Part, Option<Box<Cells>>),
-        place: Place,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
         ranges: Vec<Range<u64>>,
         trailer: Option<usize>,
     ) {
@@ -455,8 +455,8 @@ impl<'a> Planner<'a> {
     fn push(
         &mut self,
         block: &Block<'_>,
-        (part, cells): (Part, Option<Box<Cells>>),
-        Place { piece, front }: Place,
+        (part, cells): (SubchunkPart, Option<Box<Cells>>),
+        SubchunkLocation { piece, front }: SubchunkLocation,
         (ranges, whole): (Vec<Range<u64>>, bool),
         trailer: Option<usize>,
     ) {
@@ -478,7 +478,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.
-    fn trailer(&mut self, block: &Block<'_>, piece: &Piece, again: bool) -> usize {
+    fn trailer(&mut self, block: &Block<'_>, piece: &StoredPiece, again: bool) -> usize {
         let last = self.trailers.last().filter(|(source, range, _)| {
             again && (*source, range.start) == (block.entry.source, piece.trailer_position())
         });
@@ -506,7 +506,7 @@ fn length(ranges: &[Range<u64>]) -> u64 {
 }
 
 /// Cuts a part in two along the slowest dimension, as stored, of more than one cell.
-fn halves(part: &Part, form: &Form) -> Option<(Part, Part)> {
+fn halves(part: &SubchunkPart, form: &Form) -> Option<(SubchunkPart, SubchunkPart)> {
     let d = form.dims().find(|d| part.chunk[*d].2 > 1)?;
     let (first, step, count) = part.chunk[d];
     let taken = count / 2;

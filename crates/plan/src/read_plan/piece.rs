@@ -2,35 +2,35 @@
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::table::{Front, Subchunk};
 use drystone_transform::{Bound, Precision};
 
 use super::{PlanError, Slot};
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 
 /// A block's own way of being stored, found sound.
-pub(super) struct Stored {
+pub(super) struct StoredForm {
     raw: bool,
     pub(super) form: Form,
 }
 
 /// Where a subchunk is stored.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
+pub(super) struct SubchunkLocation {
     /// All of it, or what follows the front.
-    pub(super) piece: Piece,
+    pub(super) piece: StoredPiece,
     pub(super) front: Option<Front>,
 }
 
-impl Place {
-    pub(super) fn whole(piece: Piece) -> Place {
-        Place { piece, front: None }
+impl SubchunkLocation {
+    pub(super) fn whole(piece: StoredPiece) -> SubchunkLocation {
+        SubchunkLocation { piece, front: None }
     }
 
-    pub(super) fn of(subchunk: &Subchunk) -> Place {
-        Place { piece: subchunk.piece, front: subchunk.front }
+    pub(super) fn of(subchunk: &Subchunk) -> SubchunkLocation {
+        SubchunkLocation { piece: subchunk.piece, front: subchunk.front }
     }
 
     /// Bytes of the payload that stand apart. Tables were checked when they were decoded: all lengths add up.
@@ -83,9 +83,9 @@ impl Unfit {
     }
 }
 
-impl Stored {
+impl StoredForm {
     /// Checks that an entry that shows can be what it says.
-    pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<Stored, Unfit> {
+    pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<StoredForm, Unfit> {
         let corrupt = |what: String| Err(Unfit::Corrupt(what));
         let ndim = usize::from(entry.ndim);
         if ndim != slot.selection.axes.len() {
@@ -106,7 +106,7 @@ impl Stored {
             return corrupt(format!("its elements have {item} bytes where {} are wanted", slot.whole));
         };
         entry.validate().map_err(Unfit::Corrupt)?;
-        Ok(Stored { raw: entry.encoding.chain.is_empty(), form })
+        Ok(StoredForm { raw: entry.encoding.chain.is_empty(), form })
     }
 
     /// Checks that the table of a cut block lists its subchunks. An uncut block has none.
@@ -120,7 +120,7 @@ impl Stored {
     }
 
     /// Checks what is stored against the subchunk it is said to hold.
-    pub(super) fn check_place(&self, place: &Place, part: &Part) -> Result<(), Unfit> {
+    pub(super) fn check_place(&self, place: &SubchunkLocation, part: &SubchunkPart) -> Result<(), Unfit> {
         let piece = &place.piece;
         let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
         if let Err(what) = piece.validate() {
@@ -139,16 +139,16 @@ impl Stored {
     }
 
     /// Bytes of a raw piece that can be read and verified alone; 0 if the piece has to be read whole.
-    pub(super) fn unit(&self, piece: &Piece) -> u64 {
-        if self.raw && self.form.curve.is_none() { Stored::any_unit(piece) } else { 0 }
+    pub(super) fn unit(&self, piece: &StoredPiece) -> u64 {
+        if self.raw && self.form.curve.is_none() { StoredForm::any_unit(piece) } else { 0 }
     }
 
     /// The same of an encoded piece, if its transform agrees.
-    pub(super) fn coded_unit(&self, piece: &Piece) -> u64 {
-        if self.raw { 0 } else { Stored::any_unit(piece) }
+    pub(super) fn coded_unit(&self, piece: &StoredPiece) -> u64 {
+        if self.raw { 0 } else { StoredForm::any_unit(piece) }
     }
 
-    fn any_unit(piece: &Piece) -> u64 {
+    fn any_unit(piece: &StoredPiece) -> u64 {
         if piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
     }
 }

@@ -16,7 +16,7 @@ use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-use super::{Emit, InOrder, NewEntries, Pages, Place, key};
+use super::{Emit, InOrder, NewEntries, Pages, PageNode, key};
 
 /// Most entries a leaf is given.
 pub const LEAF_CAPACITY: usize = 512;
@@ -42,7 +42,7 @@ pub fn insert<P: Pages>(
     let (mut level, mut height) = match root {
         None => (leaves_in_order(new.by_ref(), emit), 0),
         Some(root) => {
-            let place = Place::root(pages, root)?;
+            let place = PageNode::root(pages, root)?;
             (insert_below(pages, place, &mut new, None, emit)?, root.height)
         }
     };
@@ -70,7 +70,7 @@ type Incoming<'a> = Peekable<InOrder<'a>>;
 /// Replaces the page at `place` by pages of its height that also hold the new entries below `bound`.
 fn insert_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     new: &mut Incoming<'_>,
     bound: Option<&Child>,
     emit: &mut dyn Emit,

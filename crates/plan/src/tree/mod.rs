@@ -164,24 +164,24 @@ fn key(entry: &Entry) -> Key {
 
 /// A page, and what its parent (or the manifest) says about it.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct PageNode<'a> {
     page: &'a PageRef,
     height: u8,
     entries: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PageNode<'a> {
     fn root<P: Pages>(pages: &P, root: &'a Root) -> Result<Self, P::Error> {
         if root.height > MAX_HEIGHT {
             let what = format!("the index is {} pages high, at most {MAX_HEIGHT} are allowed", root.height);
             return Err(pages.invalid(&root.page, what));
         }
-        Ok(Place { page: &root.page, height: root.height, entries: root.entries })
+        Ok(PageNode { page: &root.page, height: root.height, entries: root.entries })
     }
 
     /// The caller has seen a branch of height `self.height`, which is at least 1.
-    fn below(&self, child: &'a Child) -> Place<'a> {
-        Place { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
+    fn below(&self, child: &'a Child) -> PageNode<'a> {
+        PageNode { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
     }
 
     fn leaf<P: Pages>(&self, pages: &P) -> Result<Arc<Leaf>, P::Error> {
@@ -209,7 +209,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Place<'_> {
+impl PageNode<'_> {
     /// The branch, if it also is what its parent says about it.
     fn checked_branch<P: Pages>(&self, pages: &P, said: Option<&Child>) -> Result<Arc<Branch>, P::Error> {
         let branch = self.branch(pages)?;
@@ -231,12 +231,12 @@ pub fn find<P: Pages>(
     visit: &mut dyn FnMut(Entry),
 ) -> Result<(), P::Error> {
     let Some(greatest) = query.greatest() else { return Ok(()) };
-    find_below(pages, Place::root(pages, root)?, query, greatest, visit)
+    find_below(pages, PageNode::root(pages, root)?, query, greatest, visit)
 }
 
 fn find_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     query: &Query,
     greatest: Key,
     visit: &mut dyn FnMut(Entry),
@@ -261,7 +261,7 @@ fn find_below<P: Pages>(
 
 /// Visits every entry of the index.
 pub fn entries<P: Pages>(pages: &P, root: &Root, visit: &mut dyn FnMut(&Entry)) -> Result<(), P::Error> {
-    walk_below(pages, Place::root(pages, root)?, None, &mut |_, _| {}, visit)
+    walk_below(pages, PageNode::root(pages, root)?, None, &mut |_, _| {}, visit)
 }
 
 /// Visits every entry that can be reached, and tells each page that cannot be read, or is not what refers to it. For `verify`:
@@ -272,7 +272,7 @@ pub fn audit<P: Pages>(
     visit: &mut dyn FnMut(&Entry),
     damaged: &mut dyn FnMut(P::Error),
 ) {
-    match Place::root(pages, root) {
+    match PageNode::root(pages, root) {
         Ok(place) => audit_below(pages, place, None, visit, damaged),
         Err(error) => damaged(error),
     }
@@ -280,7 +280,7 @@ pub fn audit<P: Pages>(
 
 fn audit_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     said: Option<&Child>,
     visit: &mut dyn FnMut(&Entry),
     damaged: &mut dyn FnMut(P::Error),
@@ -307,12 +307,12 @@ pub fn walk<P: Pages>(
     root: &Root,
     visit_page: &mut dyn FnMut(&PageRef, u8),
 ) -> Result<(), P::Error> {
-    walk_below(pages, Place::root(pages, root)?, None, visit_page, &mut |_| {})
+    walk_below(pages, PageNode::root(pages, root)?, None, visit_page, &mut |_| {})
 }
 
 fn walk_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     said: Option<&Child>,
     visit_page: &mut dyn FnMut(&PageRef, u8),
     visit: &mut dyn FnMut(&Entry),

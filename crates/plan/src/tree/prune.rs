@@ -6,7 +6,7 @@ use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::Entry;
 use drystone_format::manifest::Root;
 
-use super::{Emit, Pages, Place};
+use super::{Emit, Pages, PageNode};
 
 enum Outcome {
     Same,
@@ -21,7 +21,7 @@ pub fn prune<P: Pages>(
     dead: &dyn Fn(&Entry) -> bool,
     emit: &mut dyn Emit,
 ) -> Result<Option<Root>, P::Error> {
-    Ok(match prune_below(pages, Place::root(pages, root)?, dead, emit)? {
+    Ok(match prune_below(pages, PageNode::root(pages, root)?, dead, emit)? {
         Outcome::Same => Some(*root),
         Outcome::Gone => None,
         Outcome::New(child) => Some(Root { page: child.page, height: root.height, entries: child.entries }),
@@ -30,7 +30,7 @@ pub fn prune<P: Pages>(
 
 fn prune_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     dead: &dyn Fn(&Entry) -> bool,
     emit: &mut dyn Emit,
 ) -> Result<Outcome, P::Error> {
@@ -80,12 +80,12 @@ pub fn each_page<P: Pages>(
     root: &Root,
     visit: &mut dyn FnMut(&PageRef) -> bool,
 ) -> Result<(), P::Error> {
-    each_below(pages, Place::root(pages, root)?, visit)
+    each_below(pages, PageNode::root(pages, root)?, visit)
 }
 
 fn each_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     visit: &mut dyn FnMut(&PageRef) -> bool,
 ) -> Result<(), P::Error> {
     if !visit(place.page) || place.height == 0 {

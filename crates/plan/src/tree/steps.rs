@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use drystone_format::branch::Child;
 use drystone_format::manifest::Root;
 
-use super::{Pages, Place, Query, StepSet};
+use super::{Pages, PageNode, Query, StepSet};
 
 /// The key steps (step + 1; 0 is the content without step) in which `variable` has an entry that `shows(key step, commit)`.
 ///
@@ -19,13 +19,13 @@ pub fn key_steps<P: Pages>(
 ) -> Result<BTreeSet<u64>, P::Error> {
     let query = Query { steps: StepSet::ALL, variable, member: None, bounds: None };
     let mut found = BTreeSet::new();
-    below(pages, Place::root(pages, root)?, &query, shows, &mut found)?;
+    below(pages, PageNode::root(pages, root)?, &query, shows, &mut found)?;
     Ok(found)
 }
 
 fn below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     query: &Query,
     shows: &dyn Fn(u64, u64) -> bool,
     found: &mut BTreeSet<u64>,

@@ -33,11 +33,11 @@ pub use script::{Fault, Script};
 pub struct FaultStore<S = MemoryStore> {
     inner: S,
     tally: Tally,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultState {
     script: Script,
     random: Xorshift,
     changes: u64,
@@ -69,7 +69,7 @@ impl<S: Store> FaultStore<S> {
     }
 
     fn with_medium(inner: S, script: Script, medium: Medium) -> Self {
-        let state = State {
+        let state = FaultState {
             random: Xorshift::new(script.seed),
             bytes_left: script.space,
             script,
@@ -113,7 +113,7 @@ impl<S: Store> FaultStore<S> {
         copy_of(&left)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -123,7 +123,7 @@ impl<S: Store> FaultStore<S> {
     }
 
     /// Lets a request in that changes nothing.
-    fn admit(&self) -> Result<MutexGuard<'_, State>> {
+    fn admit(&self) -> Result<MutexGuard<'_, FaultState>> {
         let mut state = self.state();
         if state.survivor.is_some() {
             return Err(self.closed());
@@ -152,7 +152,7 @@ impl<S: Store> FaultStore<S> {
         let mut state = self.admit()?;
         let number = state.changes;
         state.changes += 1;
-        let State { script, random, bytes_left, .. } = &mut *state;
+        let FaultState { script, random, bytes_left, .. } = &mut *state;
         let mut fault = script.at_change(number, random);
         if bytes_left.is_some_and(|left| left < grows_by) {
             fault = fault.or(Some(Fault::NoSpace));
@@ -211,7 +211,7 @@ impl<S: Store> FaultStore<S> {
     }
 }
 
-impl State {
+impl FaultState {
     fn done(&mut self, change: Change) {
         let now = self.requests;
         match &change {
@@ -282,7 +282,7 @@ impl<S: Store> Store for FaultStore<S> {
         let mut state = self.admit()?;
         let number = state.reads;
         state.reads += 1;
-        let State { script, random, .. } = &mut *state;
+        let FaultState { script, random, .. } = &mut *state;
         let fault = script.at_read(number, random);
         match fault {
             Some(Fault::Fail | Fault::NoSpace) => {

@@ -103,11 +103,11 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::super::forget::forget;
-    use super::super::handles::{Handles, Place};
+    use super::super::handles::{Handles, PathAt};
     use super::*;
 
     fn handle(path: &Path) -> Arc<Handle> {
-        Handles::default().get("a", &Place::at(path), false).unwrap().0
+        Handles::default().get("a", &PathAt::at(path), false).unwrap().0
     }
 
     /// A file of 1 MiB that is not in memory; `None` where it cannot be elsewhere.

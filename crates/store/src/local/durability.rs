@@ -16,18 +16,18 @@ use super::tree;
 
 #[derive(Debug, Default)]
 pub(crate) struct Durability {
-    known: Mutex<Known>,
+    known: Mutex<DurableNames>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct DurableNames {
     /// Folders whose own names are durable.
     durable_folders: HashSet<PathBuf>,
     lost_bytes: HashSet<String>,
 }
 
 impl Durability {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, DurableNames> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

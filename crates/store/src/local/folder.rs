@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::ahead::Ahead;
 use super::atomic_file::{self, Placed};
 use super::durability::Durability;
-use super::handles::{self, Handle, Handles, Place};
+use super::handles::{self, Handle, Handles, PathAt};
 use super::mapping::{self, MapPolicy};
 use super::nameless::Nameless;
 use super::per_process::PerProcess;
 use super::targets::Targets;
-use super::watched::{Found, Watched};
+use super::watched::{Comparison, Watched};
 use super::{device, early_writeback, forget, preallocate, readahead, transfer, tree};
 use crate::key::invalid;
 use crate::request::end_within;
@@ -112,15 +112,15 @@ impl Folder {
         match &self.open_root {
             Some(root) if !writable => {
                 validate_key(key)?;
-                self.handle_at(&Place::below(root.as_fd(), Path::new(key)), key, operation, writable)
+                self.handle_at(&PathAt::below(root.as_fd(), Path::new(key)), key, operation, writable)
             }
-            _ => self.handle_at(&Place::at(&self.path(key)?), key, operation, writable),
+            _ => self.handle_at(&PathAt::at(&self.path(key)?), key, operation, writable),
         }
     }
 
     fn handle_at(
         &self,
-        place: &Place<'_>,
+        place: &PathAt<'_>,
         key: &str,
         operation: &'static str,
         writable: bool,
@@ -445,9 +445,9 @@ impl Store for Folder {
     fn unchanged(&self) -> Result<()> {
         let key = || self.watched.key();
         match self.watched.find() {
-            Ok(Found::Same) => Ok(()),
-            Ok(Found::Nothing) => Err(StoreError::Removed { key: key(), store: self.describe() }),
-            Ok(Found::Another) => Err(StoreError::Replaced { key: key(), store: self.describe() }),
+            Ok(Comparison::Same) => Ok(()),
+            Ok(Comparison::Nothing) => Err(StoreError::Removed { key: key(), store: self.describe() }),
+            Ok(Comparison::Another) => Err(StoreError::Replaced { key: key(), store: self.describe() }),
             Err(error) => Err(self.read_error(&key(), "look at", error)),
         }
     }

@@ -136,18 +136,18 @@ impl Handle {
 ///
 /// The way to a container has often more components than the one below it, and each is looked at by every call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PathAt<'a> {
     folder: BorrowedFd<'a>,
     path: &'a Path,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PathAt<'a> {
     pub(crate) fn below(folder: BorrowedFd<'a>, path: &'a Path) -> Self {
-        Place { folder, path }
+        PathAt { folder, path }
     }
 
     pub(crate) fn at(path: &'a Path) -> Self {
-        Place { folder: CWD, path }
+        PathAt { folder: CWD, path }
     }
 
     /// What bears the name, links followed.
@@ -189,7 +189,7 @@ impl Handles {
     }
 
     /// An open handle on the file at `place`, and its length.
-    pub(crate) fn get(&self, key: &str, place: &Place<'_>, writable: bool) -> io::Result<(Arc<Handle>, u64)> {
+    pub(crate) fn get(&self, key: &str, place: &PathAt<'_>, writable: bool) -> io::Result<(Arc<Handle>, u64)> {
         let known = self.table().find(key, writable);
         if let Some(handle) = known
             && let Some(found) = still_named(&handle, place)
@@ -277,7 +277,7 @@ impl Table {
 ///
 /// Asking the open file alone would be cheaper, but not enough: where somebody keeps hard links, a replaced file
 /// has as many names as before, only not this one.
-fn still_named(handle: &Handle, place: &Place<'_>) -> Option<Stat> {
+fn still_named(handle: &Handle, place: &PathAt<'_>) -> Option<Stat> {
     let found = place.found().ok()?;
     (identity(&found) == handle.identity).then_some(found)
 }
@@ -291,7 +291,7 @@ fn len(found: &Stat) -> u64 {
     u64::try_from(found.st_size).unwrap_or(0)
 }
 
-fn open(place: &Place<'_>, writable: bool) -> io::Result<File> {
+fn open(place: &PathAt<'_>, writable: bool) -> io::Result<File> {
     // Not blocking: a pipe somebody put in our place must not hold us up. Regular files do not care.
     let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
@@ -307,7 +307,7 @@ fn aside(file: &File) -> Option<File> {
 
     // By its descriptor: its name may be another file's by now.
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let file = open(&Place::at(Path::new(&own)), false).ok()?;
+    let file = open(&PathAt::at(Path::new(&own)), false).ok()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).ok()?;
     Some(file)
 }
@@ -334,7 +334,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 4 << 20]).unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
         handle.tells_of(&[(2 << 20, 500 << 10), (0, 300 << 10)]);
         let by_itself =
             |offset: u64, len: usize| handle.to_read(offset, len).as_raw_fd() != handle.file.as_raw_fd();
@@ -358,7 +358,7 @@ mod tests {
         let path = dir.path().join("a");
         std::fs::write(&path, [vec![1; 2 << 20], vec![2; 100]].concat()).unwrap();
         let handles = Handles::default();
-        let (handle, _) = handles.get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = handles.get("a", &PathAt::at(&path), false).unwrap();
         // Whoever has the name now: what is read is the file that is open.
         std::fs::rename(&path, dir.path().join("b")).unwrap();
         std::fs::write(&path, "other").unwrap();
@@ -378,7 +378,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
         assert!(!handle.continues(0, 4 << 20), "nothing was read yet");
         handle.to_read(0, 4 << 20);
         assert!(handle.continues(4 << 20, 4 << 20));
@@ -393,7 +393,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
         let next = || [0, 248, 1 << 20, (1 << 20) + 90, 2 << 20].map(|offset| handle.is_next(offset));
         if !handle.lies_here() {
             return;

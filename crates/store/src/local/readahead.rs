@@ -47,7 +47,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::forget::forget;
-    use super::super::handles::{Handles, Place};
+    use super::super::handles::{Handles, PathAt};
     use super::*;
 
     const LEN: u64 = 3 << 20;
@@ -55,7 +55,7 @@ mod tests {
     /// A file that is not in memory; `None` where it cannot be elsewhere.
     fn forgotten(path: &Path) -> Option<Arc<Handle>> {
         std::fs::write(path, vec![1; LEN as usize]).unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(path), false).unwrap();
         handle.file.sync_all().unwrap();
         (forget(&handle.file, LEN) == Some(true)).then_some(handle)
     }

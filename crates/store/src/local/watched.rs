@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 const LONGEST: u64 = 64 << 10;
 
 #[derive(Debug)]
-struct Known {
+struct WatchedFile {
     path: PathBuf,
     file: File,
     bytes: Vec<u8>,
@@ -21,11 +21,11 @@ struct Known {
 
 /// What was there when it was looked at first.
 #[derive(Debug, Default)]
-pub(super) struct Watched(Mutex<Option<Known>>);
+pub(super) struct Watched(Mutex<Option<WatchedFile>>);
 
 /// What stands in its place now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum Comparison {
     Same,
     Nothing,
     Another,
@@ -35,7 +35,7 @@ impl Watched {
     /// Begins to watch the file.
     pub(super) fn begin(&self, path: PathBuf) -> io::Result<()> {
         let (file, bytes) = open(&path)?;
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { path, file, bytes });
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(WatchedFile { path, file, bytes });
         Ok(())
     }
 
@@ -47,29 +47,29 @@ impl Watched {
     }
 
     /// One look at a name; the bytes are compared only where another file has it.
-    pub(super) fn find(&self) -> io::Result<Found> {
+    pub(super) fn find(&self) -> io::Result<Comparison> {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(known) = known.as_mut() else { return Ok(Found::Same) };
+        let Some(known) = known.as_mut() else { return Ok(Comparison::Same) };
         let nothing = |error: &io::Error| {
             matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
         };
         let there = match rustix::fs::stat(&known.path).map_err(io::Error::from) {
-            Err(error) if nothing(&error) => return Ok(Found::Nothing),
+            Err(error) if nothing(&error) => return Ok(Comparison::Nothing),
             other => other?,
         };
         let ours = rustix::fs::fstat(&known.file)?;
         if (there.st_dev, there.st_ino, there.st_mtime, there.st_size)
             == (ours.st_dev, ours.st_ino, ours.st_mtime, ours.st_size)
         {
-            return Ok(Found::Same);
+            return Ok(Comparison::Same);
         }
         match open(&known.path) {
             Ok((file, bytes)) if bytes == known.bytes => known.file = file,
-            Ok(_) => return Ok(Found::Another),
-            Err(error) if nothing(&error) => return Ok(Found::Nothing),
+            Ok(_) => return Ok(Comparison::Another),
+            Err(error) if nothing(&error) => return Ok(Comparison::Nothing),
             Err(error) => return Err(error),
         }
-        Ok(Found::Same)
+        Ok(Comparison::Same)
     }
 }
 

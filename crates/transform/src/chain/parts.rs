@@ -15,7 +15,7 @@ use crate::head::Head;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, Fetched, Found, Indexed, Logical, Pieces, Planned, Precision, Scratch, Stored,
+    Bound, Codec, Fetched, SearchHits, Indexed, Logical, Pieces, Planned, Precision, Scratch, StoredSubchunk,
     TransformError, Transparent, Want, Whole,
 };
 
@@ -78,7 +78,7 @@ enum Reading<'a, 'm> {
 /// One codec, and what it made of what.
 struct Stage<'a, 'm> {
     codec: &'a dyn Transparent,
-    stored: Stored<'m>,
+    stored: StoredSubchunk<'m>,
     /// How exact this codec is asked to be.
     precision: Precision,
 }
@@ -201,7 +201,7 @@ impl Chain {
     /// codecs, answers with the whole and is exact.
     pub fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -235,7 +235,7 @@ impl Chain {
     /// place. Its other bytes are unspecified; on an error all are.
     pub fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,
@@ -291,7 +291,7 @@ impl Chain {
     /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
     pub fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
@@ -306,7 +306,7 @@ impl Chain {
     /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where there is no index.
     pub fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Option<Whole>, TransformError> {
@@ -320,11 +320,11 @@ impl Chain {
     /// elements; each comes with the bytes of a scalar.
     pub fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         self.check(stored)?;
         let none = || TransformError::InvalidArgument("there is no index to search".into());
@@ -347,7 +347,7 @@ impl Chain {
     #[expect(clippy::type_complexity, reason = "used twice, a few lines above")]
     fn index<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
     ) -> Result<Option<(&'a dyn Indexed, Vec<Stage<'a, 'm>>, u64)>, TransformError> {
         let Some(at) = self.index_at() else { return Ok(None) };
         let Reading::Parts(mut stages, header) = self.reading(stored, Precision::Exact)? else {
@@ -361,7 +361,7 @@ impl Chain {
     /// How a subchunk is read.
     fn reading<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
         precision: Precision,
     ) -> Result<Reading<'a, 'm>, TransformError> {
         match (self.is_identity(), stored.meta.split_first()) {
@@ -374,7 +374,7 @@ impl Chain {
 
     fn stages<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
         meta: &'m [u8],
         precision: Precision,
     ) -> Result<Reading<'a, 'm>, TransformError> {
@@ -404,7 +404,7 @@ impl Chain {
                     head.take(len)?
                 }
             };
-            let stage = Stored { len, meta: own, decoded_len };
+            let stage = StoredSubchunk { len, meta: own, decoded_len };
             stages.push(Stage { codec: parts, stored: stage, precision });
             if !parts.keeps_values() {
                 precision = Precision::Exact;
@@ -414,7 +414,7 @@ impl Chain {
         Ok(Reading::Parts(stages, header))
     }
 
-    fn check(&self, stored: &Stored<'_>) -> Result<(), TransformError> {
+    fn check(&self, stored: &StoredSubchunk<'_>) -> Result<(), TransformError> {
         check_len(stored.decoded_len)?;
         if stored.len > self.max_encoded_len(stored.decoded_len) as u64 {
             let what = format!("{} bytes stored for {} decoded ones", stored.len, stored.decoded_len);

@@ -16,7 +16,7 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::stats::class::Class;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
+    Bound, Codec, CodecSpec, Fetched, SearchHits, Indexed, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk,
     TransformError, Transparent, Want, Whole,
 };
 use head::{Bin, FIXED, Layout, MAX_BITS, PER_BIN};
@@ -198,7 +198,7 @@ impl Transparent for Alacrity {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -214,7 +214,7 @@ impl Transparent for Alacrity {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
@@ -236,7 +236,7 @@ impl Transparent for Alacrity {
 impl Indexed for Alacrity {
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError> {
@@ -247,7 +247,7 @@ impl Indexed for Alacrity {
 
     fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
@@ -276,11 +276,11 @@ impl Indexed for Alacrity {
 
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         let layout = self.layout_for(stored, logical)?;
         if found.only_positions {
@@ -297,7 +297,7 @@ impl Indexed for Alacrity {
 
 impl Alacrity {
     /// The layout, if the index is of the values that are asked for.
-    fn layout_for(&self, stored: &Stored<'_>, logical: &Logical) -> Result<Layout, TransformError> {
+    fn layout_for(&self, stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<Layout, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
             return Err(TransformError::corrupt("an index of another kind of number", 1));

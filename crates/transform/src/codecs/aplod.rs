@@ -21,7 +21,7 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 use crate::{
-    Codec, CodecSpec, Fetched, Front, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Codec, CodecSpec, Fetched, Front, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
     Transparent, Want, Zstd,
 };
 use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
@@ -170,7 +170,7 @@ impl Codec for Aplod {
 }
 
 /// What is asked of a subchunk, in terms of its layout.
-struct Asked {
+struct PartialRead {
     layout: Layout,
     /// Components that are exact enough.
     level: usize,
@@ -178,12 +178,12 @@ struct Asked {
     runs: Runs,
 }
 
-impl Asked {
-    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+impl PartialRead {
+    fn of(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<PartialRead, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (level, bound) = layout.choose(want.precision);
         let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
-        Ok(Asked { layout, level, bound, runs })
+        Ok(PartialRead { layout, level, bound, runs })
     }
 }
 
@@ -205,11 +205,11 @@ impl Transparent for Aplod {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, bound, runs } = PartialRead::of(stored, want)?;
         let starts = layout.starts();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
@@ -233,14 +233,14 @@ impl Transparent for Aplod {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Asked { layout, level, mut runs, .. } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, mut runs, .. } = PartialRead::of(stored, want)?;
         let (width, count) = (layout.width, layout.count);
         let starts = layout.starts();
         runs.close(|all| {

@@ -11,7 +11,7 @@ use crate::number;
 use crate::params::Params;
 use crate::stats::ScalarKind;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError, Transparent,
     Want,
 };
 
@@ -158,7 +158,7 @@ impl Transparent for BitRound {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -168,7 +168,7 @@ impl Transparent for BitRound {
 
     fn decode_part(
         &self,
-        _stored: &Stored<'_>,
+        _stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

@@ -15,7 +15,7 @@ use crate::params::Params;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError, Transparent,
     Want,
 };
 
@@ -95,7 +95,7 @@ impl Transparent for BitShuffle {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -112,7 +112,7 @@ impl Transparent for BitShuffle {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -19,7 +19,7 @@ use crate::params::{Params, named_int};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
     Transparent, Want, Zstd,
 };
 
@@ -375,7 +375,7 @@ impl Transparent for Blosc {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -399,7 +399,7 @@ impl Transparent for Blosc {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

@@ -20,7 +20,7 @@ use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
     Transparent, Want, Zstd,
 };
 
@@ -46,26 +46,26 @@ enum Solver {
 
 /// How the chosen columns are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct ColumnCoding {
     solver: Solver,
     /// Element by element.
     rows: bool,
 }
 
-const PLAIN: Way = Way { solver: Solver::Zstd, rows: false };
+const PLAIN: ColumnCoding = ColumnCoding { solver: Solver::Zstd, rows: false };
 
-impl Way {
+impl ColumnCoding {
     fn code(self) -> u8 {
         self.solver as u8 | if self.rows { ROWS } else { 0 }
     }
 
-    fn from_code(code: u8) -> Option<Way> {
+    fn from_code(code: u8) -> Option<ColumnCoding> {
         let solver = match code & !ROWS {
             1 => Solver::Zstd,
             2 => Solver::Zlib,
             _ => return None,
         };
-        Some(Way { solver, rows: code & ROWS != 0 })
+        Some(ColumnCoding { solver, rows: code & ROWS != 0 })
     }
 }
 
@@ -102,8 +102,8 @@ impl Isobar {
     }
 
     /// How to compress columns of `count` bytes each: as given; of what is left open the fastest, or what makes a sample smallest.
-    fn way(&self, columns: &[u8], count: usize, scratch: &mut Scratch) -> Result<Way, TransformError> {
-        let fast = Way { solver: self.solver.unwrap_or(PLAIN.solver), rows: self.rows.unwrap_or(PLAIN.rows) };
+    fn way(&self, columns: &[u8], count: usize, scratch: &mut Scratch) -> Result<ColumnCoding, TransformError> {
+        let fast = ColumnCoding { solver: self.solver.unwrap_or(PLAIN.solver), rows: self.rows.unwrap_or(PLAIN.rows) };
         if !self.ratio {
             return Ok(fast);
         }
@@ -113,7 +113,7 @@ impl Isobar {
         let mut best = (usize::MAX, fast);
         for solver in [Solver::Zstd, Solver::Zlib] {
             for rows in [false, true] {
-                let way = Way { solver, rows };
+                let way = ColumnCoding { solver, rows };
                 let given = self.solver.is_none_or(|s| s == solver) && self.rows.is_none_or(|r| r == rows);
                 if given {
                     let mut made = Vec::new();
@@ -130,7 +130,7 @@ impl Isobar {
         &self,
         columns: &[u8],
         count: usize,
-        way: Way,
+        way: ColumnCoding,
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
@@ -176,7 +176,7 @@ struct Layout {
     compressed: Vec<bool>,
     /// Length of the frame that holds the compressed columns.
     frame: u64,
-    way: Way,
+    way: ColumnCoding,
     head: u64,
     count: u64,
 }
@@ -196,7 +196,7 @@ impl Layout {
             return Err(head.corrupt("a column beyond the last byte"));
         }
         let way = if version == 1 { PLAIN.code() } else { head.u8()? };
-        let Some(way) = Way::from_code(way) else {
+        let Some(way) = ColumnCoding::from_code(way) else {
             return Err(TransformError::Unsupported { what: format!("isobar columns compressed by {way}") });
         };
         let frame = u64::from(head.u32()?);
@@ -322,7 +322,7 @@ impl Transparent for Isobar {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -343,7 +343,7 @@ impl Transparent for Isobar {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

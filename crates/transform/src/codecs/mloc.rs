@@ -24,8 +24,8 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 use crate::{
-    Codec, CodecSpec, Fetched, Found, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch,
-    Stored, TransformError, Transparent, Want, Whole, Zstd,
+    Codec, CodecSpec, Fetched, SearchHits, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch,
+    StoredSubchunk, TransformError, Transparent, Want, Whole, Zstd,
 };
 use head::{Cell, Layout};
 use order::Order;
@@ -231,7 +231,7 @@ impl Codec for Mloc {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let stored = Stored { len: encoded.len() as u64, meta: encoded, decoded_len: out.len() };
+        let stored = StoredSubchunk { len: encoded.len() as u64, meta: encoded, decoded_len: out.len() };
         let ranges = [0..out.len() as u64; 1];
         let want = Want { ranges: &ranges, precision: crate::Precision::Exact };
         let fetched = Fetched::new(vec![(0, encoded)]);
@@ -315,7 +315,7 @@ impl Layout {
 }
 
 /// What is asked of a subchunk, in terms of its layout.
-struct Asked {
+struct PartialRead {
     layout: Layout,
     /// Components that are exact enough.
     level: usize,
@@ -323,13 +323,13 @@ struct Asked {
     runs: Runs,
 }
 
-impl Asked {
-    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+impl PartialRead {
+    fn of(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<PartialRead, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (width, all) = (layout.width as u64, stored.decoded_len as u64);
         let runs = Runs::of(want.ranges, width, all / width);
         let (level, bound) = level::choose(&layout.levels, layout.components.len(), want.precision);
-        Ok(Asked { layout, level, bound, runs })
+        Ok(PartialRead { layout, level, bound, runs })
     }
 }
 
@@ -348,11 +348,11 @@ impl Transparent for Mloc {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, bound, runs } = PartialRead::of(stored, want)?;
         let cells = touched(&layout, &runs).into_iter().flat_map(|space| {
             let layout = &layout;
             (0..layout.bins())
@@ -365,14 +365,14 @@ impl Transparent for Mloc {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Asked { layout, level, runs, .. } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, runs, .. } = PartialRead::of(stored, want)?;
         let (width, count) = (layout.width, stored.decoded_len as u64 / layout.width as u64);
         let mut work = Work::default();
         let mut dense = std::mem::take(&mut scratch.block);
@@ -418,7 +418,7 @@ impl Transparent for Mloc {
 impl Mloc {
     /// The layout, if its bins are of the values that are asked for, and the bins that may hold the keys.
     fn meeting(
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<(Layout, Range<usize>), TransformError> {
@@ -435,7 +435,7 @@ impl Mloc {
 impl Indexed for Mloc {
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError> {
@@ -452,7 +452,7 @@ impl Indexed for Mloc {
     /// Bins are divided by boxes of space here; nothing is said before they are read.
     fn whole_bins(
         &self,
-        _stored: &Stored<'_>,
+        _stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
@@ -461,11 +461,11 @@ impl Indexed for Mloc {
 
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         let (layout, bins) = Mloc::meeting(stored, logical, keys)?;
         let (mut work, mut scratch) = (Work::default(), Scratch::new());

@@ -22,7 +22,7 @@ use crate::codecs::shuffle::kernel;
 use crate::ranges::join;
 use crate::stats::class::Class;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
     Transparent, Want, Zstd,
 };
 use head::{Layout, MAX_HEAD, Section, groups};
@@ -359,7 +359,7 @@ fn decode(
 }
 
 /// The layout of a subchunk, the fewest components that are exact enough, and how exact they are.
-fn asked(stored: &Stored<'_>, want: &Want<'_>) -> Result<(Layout, usize, Bound), TransformError> {
+fn asked(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<(Layout, usize, Bound), TransformError> {
     let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
     let (level, bound) = layout.choose(want.precision);
     Ok((layout, level, bound))
@@ -376,7 +376,7 @@ impl Transparent for Multilevel {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -395,7 +395,7 @@ impl Transparent for Multilevel {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -14,7 +14,7 @@ use crate::codecs::same_length::{self, SameLength};
 use crate::params::Params;
 use crate::ranges::join;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError, Transparent,
     Want,
 };
 
@@ -97,7 +97,7 @@ impl Transparent for Shuffle {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -118,7 +118,7 @@ impl Transparent for Shuffle {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -27,7 +27,7 @@ const MOST_EXPONENT: i32 = 843;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kept {
+enum ZfpMode {
     All,
     Tolerance(f64),
     Precision(u32),
@@ -37,7 +37,7 @@ enum Kept {
 /// The zfp codec.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Zfp {
-    kept: Kept,
+    kept: ZfpMode,
     kind: Option<ScalarKind>,
 }
 
@@ -56,10 +56,10 @@ impl Zfp {
         let precision = params.int("precision", 1..=64)?;
         let rate = params.number("rate", 1.0..=32.0)?;
         let kept = match (tolerance, precision, rate) {
-            (None, None, None) => Kept::All,
-            (Some(most), None, None) => Kept::Tolerance(most),
-            (None, Some(planes), None) => Kept::Precision(planes as u32),
-            (None, None, Some(bits)) => Kept::Rate(bits),
+            (None, None, None) => ZfpMode::All,
+            (Some(most), None, None) => ZfpMode::Tolerance(most),
+            (None, Some(planes), None) => ZfpMode::Precision(planes as u32),
+            (None, None, Some(bits)) => ZfpMode::Rate(bits),
             _ => {
                 let problem = "takes one of tolerance, precision and rate, or none to keep every bit";
                 return Err(TransformError::bad_parameter("zfp", problem));
@@ -72,14 +72,14 @@ impl Zfp {
 
     fn mode(&self, grid: &Grid) -> Mode {
         match self.kept {
-            Kept::All => Mode::Reversible,
-            Kept::Precision(planes) => Mode::Precision(planes.min(8 * grid.format.width as u32)),
-            Kept::Rate(bits) => {
+            ZfpMode::All => Mode::Reversible,
+            ZfpMode::Precision(planes) => Mode::Precision(planes.min(8 * grid.format.width as u32)),
+            ZfpMode::Rate(bits) => {
                 let head = if grid.format.width == 4 { 9 } else { 12 };
                 Mode::Rate(((bits * grid.block_len() as f64 + 0.5) as u32).max(head))
             }
             // The power of two at or below it, which is at most so far off as the subnormals are coarse.
-            Kept::Tolerance(most) => {
+            ZfpMode::Tolerance(most) => {
                 let exponent = (most.to_bits() >> 52) as i32 - 1023;
                 Mode::Accuracy(exponent.clamp(LEAST_EXPONENT, MOST_EXPONENT))
             }
@@ -91,7 +91,7 @@ impl Zfp {
     }
 
     fn tolerance(&self) -> f64 {
-        if let Kept::Tolerance(most) = self.kept { most } else { f64::INFINITY }
+        if let ZfpMode::Tolerance(most) = self.kept { most } else { f64::INFINITY }
     }
 }
 
@@ -287,10 +287,10 @@ fn pad(block: &mut [u64], axis: usize, known: usize) {
 impl Codec for Zfp {
     fn spec(&self) -> CodecSpec {
         let mut params = match self.kept {
-            Kept::All => Vec::new(),
-            Kept::Tolerance(most) => vec![named_number("tolerance", most)],
-            Kept::Precision(planes) => vec![named_int("precision", i64::from(planes))],
-            Kept::Rate(bits) => vec![named_number("rate", bits)],
+            ZfpMode::All => Vec::new(),
+            ZfpMode::Tolerance(most) => vec![named_number("tolerance", most)],
+            ZfpMode::Precision(planes) => vec![named_int("precision", i64::from(planes))],
+            ZfpMode::Rate(bits) => vec![named_number("rate", bits)],
         };
         params.extend(self.kind.and_then(number::to_param));
         CodecSpec { name: "zfp".into(), params }
@@ -314,7 +314,7 @@ impl Codec for Zfp {
         let finite = |grid: &Grid| {
             (0..whole / grid.format.width).all(|i| grid.format.value(grid.read(numbers, i)).is_finite())
         };
-        let cut = self.kept != Kept::All
+        let cut = self.kept != ZfpMode::All
             && grids.first().is_none_or(finite)
             && grids.iter().all(|grid| grid.encode(numbers, self.mode(grid), self.tolerance(), out));
         if !cut {
@@ -350,18 +350,18 @@ impl Codec for Zfp {
     }
 
     fn is_lossy(&self) -> bool {
-        self.kept != Kept::All
+        self.kept != ZfpMode::All
     }
 
     fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
         let kind = self.kind.unwrap_or(logical.kind);
         let Ok(width) = width(kind) else { return Bound::UNKNOWN };
         let absolute = match self.kept {
-            Kept::All => return Bound::EXACT,
-            Kept::Rate(_) => return Bound::UNKNOWN,
+            ZfpMode::All => return Bound::EXACT,
+            ZfpMode::Rate(_) => return Bound::UNKNOWN,
             _ if kind != logical.kind => return Bound::UNKNOWN,
-            Kept::Tolerance(most) => most,
-            Kept::Precision(planes) => {
+            ZfpMode::Tolerance(most) => most,
+            ZfpMode::Precision(planes) => {
                 let cells = logical.shape.iter().fold(1u64, |cells, extent| cells.saturating_mul(*extent));
                 let format = Format { width };
                 // Without a shape, as of most axes.

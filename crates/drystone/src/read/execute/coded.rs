@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use drystone_plan::read_plan::Work;
-use drystone_transform::{Fetched, Stored, Want};
+use drystone_transform::{Fetched, StoredSubchunk, Want};
 
 use super::{Buffers, Job};
 use crate::Result;
@@ -84,7 +84,7 @@ impl Job<'_> {
             None => fetched.get(0..before).map_err(|e| self.undecodable(work, &e))?,
         };
         let stored =
-            Stored { len: before.saturating_add(work.piece.length), meta, decoded_len: len as usize };
+            StoredSubchunk { len: before.saturating_add(work.piece.length), meta, decoded_len: len as usize };
         let chain = self.chain(work, buffers)?;
         buffers.holds = None;
         buffers.decoded.resize(len as usize, 0);

@@ -65,9 +65,9 @@ pub(super) fn encode(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<
 }
 
 /// The lower halves of the places where bytes were last seen, by their hash.
-struct Seen<const SLOTS: usize>([u16; SLOTS]);
+struct LastSeen<const SLOTS: usize>([u16; SLOTS]);
 
-impl<const SLOTS: usize> Seen<SLOTS> {
+impl<const SLOTS: usize> LastSeen<SLOTS> {
     /// How many bytes before `at` the table says that the first of these bytes were last seen; now they are seen at `at`. It may err, and say
     /// none, but is at most `at`: nothing in the table is behind `at`, and what is less than 64 KiB before is told whole.
     #[inline(always)]
@@ -93,7 +93,7 @@ unsafe fn sequences<const SLOTS: usize>(
     most: usize,
 ) -> Option<usize> {
     let (from, len) = (data.as_ptr(), data.len());
-    let mut seen = Seen([0; SLOTS]);
+    let mut seen = LastSeen([0; SLOTS]);
     let first_step = (acceleration.max(1) as usize) << PATIENCE;
     // What of `data` is written, and how long that is: at most `len` and `most` all the time.
     let (mut done, mut end) = (0, 0);
@@ -158,7 +158,7 @@ unsafe fn sequences<const SLOTS: usize>(
 /// Eight bytes from `at` on may be read, and all before.
 #[inline(always)]
 unsafe fn repeats<const SLOTS: usize>(
-    seen: &mut Seen<SLOTS>,
+    seen: &mut LastSeen<SLOTS>,
     from: *const u8,
     at: usize,
     distance: &mut usize,

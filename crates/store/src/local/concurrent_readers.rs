@@ -20,10 +20,10 @@ const PLACES: usize = 3;
 
 /// What one reader knows of the others of a file.
 #[derive(Debug, Default)]
-pub(super) struct Company(Mutex<Known>);
+pub(super) struct Company(Mutex<OtherReaders>);
 
 #[derive(Debug, Default)]
-struct Known {
+struct OtherReaders {
     /// Places that were left out when something was last told of.
     left: Vec<u64>,
     /// How many times more the last sign is good for.
@@ -33,7 +33,7 @@ struct Known {
 }
 
 impl Company {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, OtherReaders> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
