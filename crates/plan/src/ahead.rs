@@ -1,30 +1,33 @@
-//! Which bytes a store is told of before the requests for them are carried out.
+//! Which byte ranges get a prefetch hint before the requests for them are executed.
 //!
-//! Requests go out one after the other, and a medium that is asked for one at a time waits between them. Systems read ahead in a file
-//! that is read in order, but begin with little, and know nothing of what lies apart. Told of all, they bring requests of 360 KiB
-//! to 1 MiB that lie apart, and the first megabytes of a stream, in half the time. A store may leave what continues an earlier read to the
-//! system, which is ahead of that already.
+//! Requests are executed one after the other, and a medium that is asked for one at a time waits between
+//! them. Kernels read ahead in a sequential scan, but start small, and do not predict scattered requests.
+//! With hints for all of them, scattered requests of 360 KiB to 1 MiB and the first megabytes of a stream
+//! arrive in half the time. A store may ignore hints that continue an earlier read, since the kernel reads
+//! ahead there already.
 //!
 //! Invariants
-//! - ranges are ascending, disjoint, little more than [`MOST`] bytes together, and hold nothing that is not requested but holes below a page;
-//! - a long stream is not told of: reading it in order is what systems do best.
+//! - ranges are ascending and disjoint, take little more than [`MOST`] bytes together, and contain only
+//!   requested bytes and holes below a page;
+//! - a long stream gets no hint: kernels do best when it is simply read in order.
 
 use std::ops::Range;
 
-/// Fewer requests, and fewer bytes, are not worth telling.
+/// Fewer requests, and fewer bytes, are not worth a hint.
 const MANY: usize = 4;
 const LEAST: u64 = 512 << 10;
-/// Requests that lie in a row and have more bytes together are a stream.
+/// Adjacent requests with more bytes together are a stream.
 const STREAM: u64 = 8 << 20;
-/// When so much was told of, no more is: it would be in the way of what is read first.
+/// Hints stop after this many bytes: more would delay what is read first.
 const MOST: u64 = 32 << 20;
-/// A table has some dozens of bytes for each subchunk.
+/// A table has some dozens of bytes per subchunk.
 const TABLE: u64 = 1 << 20;
-/// Holes up to this size are in pages that are read anyway.
+/// Holes up to this size lie in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
-/// What to tell of these requests (source, bytes), which are given in any order. Nothing for a single one, or few bytes in few; but of what lies
-/// apart where a medium may be waited for (`slow`), however little.
+/// The hints for these requests (source, bytes), which are given in any order. None for a single request, or
+/// for few bytes in few requests; but always for scattered ones on a `slow` medium, however few bytes they
+/// have.
 pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> Vec<(u32, Range<u64>)> {
     let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
@@ -46,7 +49,7 @@ pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> V
     requests
 }
 
-/// Puts ranges in order, and makes one of those between which lies less than a page.
+/// Sorts ranges and merges those less than a page apart.
 pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     ranges.sort_unstable_by_key(|(source, range)| (*source, range.start));
     ranges.dedup_by(|(source, next), (before, run)| {
@@ -58,8 +61,9 @@ pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     });
 }
 
-/// What to tell of subchunk tables (source, position, length) that are needed before a read is planned, each of which is waited for by itself.
-/// Nothing of a single one, and of none that is too long to be one: nobody has checked what they say of themselves.
+/// The hints for subchunk tables (source, position, length) that are needed before a read is planned and that
+/// would be waited for one by one. None for a single table, and none for one that is too long to be a table:
+/// these numbers were not checked yet.
 pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
     let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
     let mut told: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();

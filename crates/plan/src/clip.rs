@@ -1,7 +1,8 @@
 //! Which cells of a part lie in one of its byte ranges.
 //!
-//! A part that is read as several ranges is placed range by range, as each arrives: no buffer spans the holes between them. Ranges
-//! of [`touched`](crate::ranges::touched) hold whole cells, so every cell is in exactly one.
+//! A part that is read as several ranges is scattered range by range as each arrives: no buffer spans the
+//! holes between them. Ranges of [`touched`](crate::ranges::touched) hold whole cells, so every cell is in
+//! exactly one.
 
 use std::ops::Range;
 
@@ -10,7 +11,8 @@ use drystone_format::MAX_NDIM;
 use crate::form::Form;
 use crate::parts::SubchunkPart;
 
-/// The cells of `part`, which lie as `form` says (without a curve), whose bytes lie in `range`, as parts.
+/// The cells of `part` whose bytes lie in `range`, as parts. They are stored as `form` says, not along a
+/// curve.
 pub fn within(part: &SubchunkPart, form: &Form, range: &Range<u64>) -> Vec<SubchunkPart> {
     let mut order = [0; MAX_NDIM];
     let ndim = form.dims().zip(&mut order).map(|(d, to)| *to = d).count();
@@ -71,7 +73,8 @@ fn visit(part: &SubchunkPart, level: usize, geometry: &Geometry, range: &Range<u
     }
     let d = geometry.order[level];
     let count = part.chunk[d].2;
-    // Positions along d touch the range in one run: spans of single positions ascend or descend with the position.
+    // Positions along d touch the range in one run: spans of single positions ascend or descend with the
+    // position.
     let touches = |i: u64| {
         let span = geometry.span(&slice(part, d, i, i + 1));
         (span.end > range.start, span.start < range.end, range.start <= span.start && span.end <= range.end)
@@ -92,7 +95,7 @@ fn visit(part: &SubchunkPart, level: usize, geometry: &Geometry, range: &Range<u
     }
 }
 
-/// The first of `0..n` for which a condition that never turns false again holds, else `n`.
+/// The first of `0..n` for which the condition holds, else `n`. Once it holds it holds for all later numbers.
 fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, n);
     while low < high {

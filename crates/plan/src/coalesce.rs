@@ -1,8 +1,8 @@
-//! Many small byte ranges to few requests.
+//! Merges many small byte ranges into few requests.
 
 use std::ops::Range;
 
-/// One request, and what it serves.
+/// One request, and the items it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch<T> {
     /// Source number.

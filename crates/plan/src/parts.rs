@@ -1,8 +1,8 @@
 //! One visible box of one block, cut into the parts its subchunks hold.
 //!
-//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks. A run is found by
-//! arithmetic from where it starts, so rows of subchunks that a large stride jumps over cost nothing, and the product of runs is
-//! walked like an odometer without any table.
+//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks.
+//! A run is found by arithmetic from where it starts, so rows of subchunks that a large stride skips cost
+//! nothing, and the product of runs is walked like an odometer without any table.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
@@ -10,7 +10,7 @@ use drystone_format::entry::Entry;
 use crate::resolve::Visible;
 use crate::selection::{Axis, Selection};
 
-/// What one subchunk contributes: which of its cells, and where they go.
+/// One subchunk's part of a read: which of its cells, and where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubchunkPart {
     /// Row-major number in the block's grid.

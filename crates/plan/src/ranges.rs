@@ -1,8 +1,9 @@
 //! Which bytes of a raw or decoded subchunk a part touches.
 //!
-//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs for as long as the holes between
-//! them are no wider than what is read anyway (holes up to `gap`, or within a check unit); only the axes left over are
-//! enumerated. So a plane across rows of a few kilobytes costs one range, not one per row.
+//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs as long as
+//! the holes between them are no wider than is read anyway (holes up to `gap`, or within a check unit); only
+//! the remaining axes are enumerated. So a plane across rows of a few kilobytes costs one range, not one per
+//! row.
 
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use drystone_transform::ranges::join;
 use crate::form::Form;
 use crate::parts::SubchunkPart;
 
-/// Most ranges that one part is split into; beyond, holes are read too.
+/// Most ranges of one part; beyond this, holes are read too.
 pub const MAX_RANGES: u64 = 4096;
 
 /// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of `unit` bytes (0: the
@@ -23,7 +24,8 @@ pub fn touched(part: &SubchunkPart, form: &Form, unit: u64, payload_len: u64, ga
     if unit == 0 || unit >= payload_len {
         return vec![0..payload_len];
     }
-    // Per axis, from the slowest: bytes from one selected cell to the next, and how many; and where the first of all lies.
+    // Per axis, from the slowest: bytes from one selected cell to the next, and how many; and the offset of
+    // the first cell.
     let (mut pace, mut count) = ([0u64; MAX_NDIM], [1u64; MAX_NDIM]);
     let (mut row, mut first, ndim) = (form.room, form.at, form.dims().count());
     for (n, d) in (0..ndim).rev().zip(form.dims().rev()) {
@@ -72,7 +74,7 @@ pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Ran
     out
 }
 
-/// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
+/// Holes of decoded bytes up to this size are ignored: they rarely change which check units are read.
 pub(crate) const DECODED_GAP: u64 = 512;
 
 /// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most

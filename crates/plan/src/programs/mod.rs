@@ -1,12 +1,13 @@
-//! Read programs from a read plan: which objects are asked to read, decode and gather themselves, and with what program.
+//! Read programs for a read plan: which objects the storage server reads, decodes and gathers, and with which
+//! program.
 //!
-//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares what an object costs by programs and by ranges;
-//! [`ReadPlan::divided`] takes the objects out of the plan that go by programs. What a program gives are packed cells: [`packed`] says
-//! where they go.
+//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares the cost of programs and of
+//! ranges for an object; [`ReadPlan::divided`] takes the objects out of the plan that go by programs. A
+//! program returns packed cells; [`packed`] says where they go.
 //!
 //! Invariants
 //! - an object goes by programs with all its works or with none;
-//! - a program is within the limits of the keeper of its object, or it is not made.
+//! - a program is within the limits of the server of its object, or it is not made.
 
 mod decision;
 mod gather;
@@ -24,19 +25,19 @@ use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
 pub use decision::{Programs, Rates, decide};
 pub use gather::packed;
 
-/// What one call may bring and cost: a program that is larger is several.
+/// Limits of one call: a larger program is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the results of a call, where it is more than one item.
+    /// Bytes of the results of a call that has more than one item.
     pub result: u64,
-    /// Bytes read and decoded in a call, where it is more than one item.
+    /// Bytes read and decoded in a call that has more than one item.
     pub decoded: u64,
     /// Items of a call: about 112 bytes each when encoded.
     pub items: usize,
 }
 
 impl Limits {
-    /// What a storage daemon does in some tens of milliseconds.
+    /// The work of a storage daemon in some tens of milliseconds.
     pub const OBJECT_CLASS: Limits = Limits { result: 8 << 20, decoded: 16 << 20, items: 1500 };
 }
 
@@ -45,15 +46,15 @@ impl Limits {
 pub struct Call {
     /// The object, as a source of the plan.
     pub source: u32,
-    /// The works whose cells its items give, by their numbers in the plan.
+    /// The works whose cells the program's items return, by their numbers in the plan.
     pub works: Vec<usize>,
     /// The program; item by item as the works.
     pub program: Program,
-    /// The program as it is sent.
+    /// The encoded program, as it is sent.
     pub bytes: Vec<u8>,
-    /// What it costs where it runs.
+    /// Its cost on the server.
     pub cost: Cost,
-    /// Bytes of the cells that come back.
+    /// Bytes of the returned cells.
     pub result: u64,
     /// Bytes that are decoded for it.
     pub decoded: u64,
@@ -176,8 +177,8 @@ fn curved(form: &Form, shape: &[u64]) -> Result<Option<Curved>, &'static str> {
 }
 
 impl ReadPlan {
-    /// The plan in two: what is read of other objects than these, and what is read of these. Numbers of works are those of the new
-    /// plans; slots are as they were, and cells that no block holds are the first one's to fill.
+    /// Divides the plan: the reads of other objects, and the reads of these. Works are numbered anew in both
+    /// plans; slots are unchanged, and the first plan fills the cells that no block holds.
     pub fn divided(&self, slots: &[Slot], sources: &BTreeSet<u32>) -> (ReadPlan, ReadPlan) {
         let is_theirs = |work: &Work| {
             let entry = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));

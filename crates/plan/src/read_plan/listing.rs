@@ -1,7 +1,7 @@
 //! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and decoded once.
 //!
-//! What shows is settled for the box around the cells, as for any read; then the cells in each visible box are looked up, and only
-//! blocks that hold some of them are planned.
+//! Visible blocks are settled for the box around the cells, as for any read; then the cells in each visible
+//! box are looked up, and only blocks that hold some of them are planned.
 
 use std::ops::Range;
 
@@ -18,12 +18,12 @@ use crate::listing::{Leg, Listing, locate};
 use crate::parts::SubchunkPart;
 use crate::resolve::{Candidate, Resolved, Visible};
 
-/// What shows of the listings, and which of their cells lie in it.
+/// The visible boxes of the listings, and which of their cells lie in each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListedCells {
     /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of cells they hold.
     pub resolved: Vec<Resolved>,
-    /// Per slot and visible box: what each leg has in it.
+    /// Per slot and visible box: the cells of each leg in it.
     picked: Vec<Vec<Vec<Picked>>>,
 }
 
@@ -79,7 +79,7 @@ pub fn find(slots: &[Slot], listings: &[Listing]) -> Result<ListedCells, PlanErr
     Ok(found)
 }
 
-/// Per box, what a leg has in it.
+/// Per box, the cells of a leg in it.
 fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked> {
     match leg {
         Leg::Axis { axis, cells } => {
@@ -175,7 +175,7 @@ pub fn plan_listings<'t, 'm>(
 }
 
 impl Planner<'_> {
-    /// Decides how the cells of one subchunk are read. `again`: those before were of the same piece.
+    /// Decides how the cells of one subchunk are read. `again`: the previous cells were of the same piece.
     fn add_cells(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Cells, place: SubchunkLocation, again: bool) {
         let piece = place.piece;
         let (gap, most) = (self.options.gap, self.options.max_request);
@@ -216,7 +216,7 @@ enum Inside {
     List(Vec<u64>, Vec<u64>),
 }
 
-/// The picked cells, by subchunk of a block. The entry was found sound, and holds all of them.
+/// The picked cells, by subchunk of a block. The entry was validated, and holds all of them.
 fn by_subchunk(entry: &Entry, form: &Form, listing: &Listing, picked: &[Picked]) -> Vec<(SubchunkPart, Cells)> {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut stride = [0u64; MAX_NDIM];

@@ -1,4 +1,4 @@
-//! What must hold of an entry and its stored pieces before their numbers are used. All of it comes from disk.
+//! Validates an entry and its stored pieces before their numbers are used. All of them come from disk.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use super::{PlanError, Slot};
 use crate::form::Form;
 use crate::parts::SubchunkPart;
 
-/// A block's own way of being stored, found sound.
+/// How a block is stored, validated.
 pub(super) struct StoredForm {
     raw: bool,
     pub(super) form: Form,
@@ -19,7 +19,7 @@ pub(super) struct StoredForm {
 /// Where a subchunk is stored.
 #[derive(Clone, Copy)]
 pub(super) struct SubchunkLocation {
-    /// All of it, or what follows the front.
+    /// All of it, or the rest after the prefix.
     pub(super) piece: StoredPiece,
     pub(super) front: Option<Front>,
 }
@@ -33,7 +33,8 @@ impl SubchunkLocation {
         SubchunkLocation { piece: subchunk.piece, front: subchunk.front }
     }
 
-    /// Bytes of the payload that stand apart. Tables were checked when they were decoded: all lengths add up.
+    /// Bytes of the payload's prefix that is stored apart. Tables were checked when they were decoded: all
+    /// lengths add up.
     pub(super) fn front_len(&self) -> u64 {
         self.front.map_or(0, |front| front.length)
     }
@@ -43,7 +44,8 @@ impl SubchunkLocation {
         self.front_len().saturating_add(self.piece.length)
     }
 
-    /// Where in the file a range of the payload lies, which does not begin in the front and end behind it.
+    /// Where in the file a range of the payload lies. The range must not begin in the prefix and end behind
+    /// it.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Range<u64> {
         let (from, before) = match self.front {
             Some(front) if range.end <= front.length => (front.position, 0),
@@ -53,7 +55,7 @@ impl SubchunkLocation {
         at(range.start)..at(range.end)
     }
 
-    /// The front, if that is as exact as is wanted.
+    /// The prefix, if it is exact enough.
     pub(super) fn enough(&self, precision: Precision) -> Option<Front> {
         self.front.filter(|front| match precision {
             Precision::Exact => false,
@@ -63,12 +65,12 @@ impl SubchunkLocation {
     }
 }
 
-/// What is guaranteed of the values that a front gives.
+/// The guaranteed error bound of the values in a prefix.
 pub(super) fn bound(front: &Front) -> Bound {
     Bound { absolute: front.absolute(), relative: front.relative() }
 }
 
-/// A finding, not yet tied to a place.
+/// An error, not yet tied to a place.
 pub(super) enum Unfit {
     Corrupt(String),
     Unsupported(String),
@@ -84,7 +86,7 @@ impl Unfit {
 }
 
 impl StoredForm {
-    /// Checks that an entry that shows can be what it says.
+    /// Checks that a visible entry is consistent.
     pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<StoredForm, Unfit> {
         let corrupt = |what: String| Err(Unfit::Corrupt(what));
         let ndim = usize::from(entry.ndim);
@@ -138,7 +140,7 @@ impl StoredForm {
         Ok(())
     }
 
-    /// Bytes of a raw piece that can be read and verified alone; 0 if the piece has to be read whole.
+    /// Bytes of a raw piece that can be read and verified alone; 0 if the piece must be read whole.
     pub(super) fn unit(&self, piece: &StoredPiece) -> u64 {
         if self.raw && self.form.curve.is_none() { StoredForm::any_unit(piece) } else { 0 }
     }

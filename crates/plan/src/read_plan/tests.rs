@@ -1,4 +1,4 @@
-//! Plans, carried out cell by cell against a simulated store, show what a painter paints.
+//! Plans, executed cell by cell against a simulated store, show what a painter paints.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ fn coded(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Store {
-    /// Lays down a subchunk: payload, padding, a trailer of checks and a histogram of 6 bytes.
+    /// Stores a subchunk: payload, padding, a trailer of checks and a histogram of 6 bytes.
     fn put_piece(&mut self, source: u32, payload: &[u8], unit_log2: u8, trailer: bool) -> StoredPiece {
         let number = source as usize;
         self.sources.resize(self.sources.len().max(number + 1), Vec::new());
@@ -92,7 +92,7 @@ impl Store {
         plan(slots, &resolved, tables, |_, _| None, options)
     }
 
-    /// Does what a plan says, cell by cell; cells that nothing fills stay `None`.
+    /// Executes a plan cell by cell; cells that nothing fills stay `None`.
     fn execute(&self, slots: &[Slot], plan: &ReadPlan) -> Vec<Vec<Option<u32>>> {
         let shapes: Vec<Vec<u64>> = slots.iter().map(|slot| slot.selection.shape()).collect();
         self.execute_into(slots, &shapes, plan)

@@ -1,6 +1,6 @@
-//! Taking entries out, and seeing which pages there are: what a collection of garbage needs.
+//! Removing entries, and listing the pages in use: for garbage collection.
 //!
-//! Pages without a dead entry are referred to again; those with one are emitted anew. The tree keeps its height.
+//! Pages without a dead entry are reused; those with one are emitted anew. The tree keeps its height.
 
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::Entry;
@@ -14,7 +14,7 @@ enum Outcome {
     New(Box<Child>),
 }
 
-/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays what it was.
+/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays valid.
 pub fn prune<P: Pages>(
     pages: &P,
     root: &Root,
@@ -74,7 +74,8 @@ fn prune_below<P: Pages>(
     Ok(Outcome::New(Box::new(Child { page: emit.branch(branch), ..child })))
 }
 
-/// Visits pages of the index, parents first; below a page for which `visit` says false nothing is visited. Leaves are not read.
+/// Visits pages of the index, parents first; below a page for which `visit` returns false nothing is visited.
+/// Leaves are not read.
 pub fn each_page<P: Pages>(
     pages: &P,
     root: &Root,

@@ -129,7 +129,8 @@ pub(super) fn one_range_comes_into_several_buffers(store: &dyn Store) {
     expect_error!(store.read_parts("no", 0, &mut [&mut a]), NotFound { .. }, "of what is missing");
 }
 
-/// A store that offers local files offers the same bytes by them, and a wrapper that offers them wraps all of them.
+/// Reads through `LocalFiles` give the same bytes as reads through `Store`, and a wrapper forwards all of its
+/// methods.
 pub(super) fn local_files_are_the_same_objects(store: &dyn Store) {
     let Some(files) = store.local() else { return };
     let bytes = pattern(6 << 20, 6);

@@ -1,56 +1,58 @@
-//! Whether others read a file at the same time: what one reader left out between its ranges is then soon in memory.
+//! Detects other readers of a file: what one reader skipped between its ranges is then soon in memory.
 //!
-//! Readers that each want a part of every block, as a restart by another number of processes does, ask for pieces that lie apart, while together
-//! they want all. A device that is asked for all in order is faster than one that is asked for every piece. Alone, a reader would bring
-//! several times what it wants.
+//! A restart with another number of processes lets each reader want a part of every block. Each asks for
+//! separate pieces, while together they want everything. A device that is read sequentially is faster than
+//! one that is asked for every piece. A reader that is alone, however, would read several times what it
+//! wants.
 //!
 //! Invariants
-//! - nothing that was brought for company counts as a sign of it;
-//! - each sign is good for [`TIMES`] times, then there has to be another one.
+//! - ranges that this reader had prefetched for others do not count as evidence;
+//! - each piece of evidence counts [`TIMES`] times, then new evidence is needed.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A restart reads some variables one after the other.
 const TIMES: u32 = 7;
-/// Smaller holes are filled by who reads behind a neighbour.
+/// Readers behind a neighbour fill smaller holes.
 const HOLE: u64 = 64 << 10;
-/// So many places in holes are looked at.
+/// Number of offsets in holes that are probed.
 const PLACES: usize = 3;
 
-/// What one reader knows of the others of a file.
+/// What one reader knows of the other readers of a file.
 #[derive(Debug, Default)]
-pub(super) struct Company(Mutex<OtherReaders>);
+pub(super) struct ConcurrentReaders(Mutex<OtherReaders>);
 
 #[derive(Debug, Default)]
 struct OtherReaders {
-    /// Places that were left out when something was last told of.
+    /// Offsets that were skipped by the last hint.
     left: Vec<u64>,
-    /// How many times more the last sign is good for.
+    /// How many more times the last evidence counts.
     times: u32,
-    /// What was brought for company lies in here.
-    brought: Range<u64>,
+    /// The range that was prefetched for all readers.
+    prefetched: Range<u64>,
 }
 
-impl Company {
+impl ConcurrentReaders {
     fn known(&self) -> MutexGuard<'_, OtherReaders> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ascending ranges, offsets and ends, were not in memory, and are asked for.
-    pub(super) fn tells_of(&self, ranges: &[(u64, u64)]) {
+    /// Ascending ranges, offsets and ends, were not in memory and are being requested.
+    pub(super) fn advised(&self, ranges: &[(u64, u64)]) {
         let mut known = self.known();
         let middle = |pair: &[(u64, u64)]| match *pair {
             [(_, end), (begin, _)] if begin.saturating_sub(end) >= HOLE => Some(end + (begin - end) / 2),
             _ => None,
         };
-        let left_out = |at: &u64| !known.brought.contains(at);
-        let holes: Vec<u64> = ranges.windows(2).filter_map(middle).filter(left_out).collect();
+        let skipped = |at: &u64| !known.prefetched.contains(at);
+        let holes: Vec<u64> = ranges.windows(2).filter_map(middle).filter(skipped).collect();
         let apart = holes.len().saturating_sub(1).div_ceil(PLACES - 1).max(1);
         known.left = holes.iter().step_by(apart).chain(holes.last()).copied().take(PLACES).collect();
     }
 
-    /// Whether others seem to read the file: all that was left out is in memory, or it was not long ago. Who asks then brings a range.
+    /// Whether others seem to read the file: everything that was skipped is in memory now, or was so
+    /// recently. The caller then prefetches a whole range.
     pub(super) fn is_there(&self, range: &Range<u64>, is_in_memory: impl Fn(u64) -> bool) -> bool {
         let mut known = self.known();
         let left = std::mem::take(&mut known.left);
@@ -59,8 +61,8 @@ impl Company {
         }
         let Some(rest) = known.times.checked_sub(1) else { return false };
         known.times = rest;
-        let before = if known.brought.is_empty() { range.clone() } else { known.brought.clone() };
-        known.brought = before.start.min(range.start)..before.end.max(range.end);
+        let before = if known.prefetched.is_empty() { range.clone() } else { known.prefetched.clone() };
+        known.prefetched = before.start.min(range.start)..before.end.max(range.end);
         true
     }
 }
@@ -75,48 +77,48 @@ mod tests {
 
     const NEXT: Range<u64> = 2000 * K..4000 * K;
 
-    /// The same pieces of what is brought.
+    /// The same ranges, within what is prefetched.
     fn pieces_of_next() -> Vec<(u64, u64)> {
         PIECES.iter().map(|(at, end)| (at + 2000 * K, end + 2000 * K)).collect()
     }
 
     #[test]
     fn what_others_brought_is_a_sign_for_some_times() {
-        let company = Company::default();
-        assert!(!company.is_there(&NEXT, |_| true), "nothing was left out yet");
-        company.tells_of(&PIECES);
+        let readers = ConcurrentReaders::default();
+        assert!(!readers.is_there(&NEXT, |_| true), "nothing was skipped yet");
+        readers.advised(&PIECES);
         let looked = Mutex::new(Vec::new());
         let look = |at: u64| {
             looked.lock().unwrap().push(at / K);
             true
         };
-        assert!(company.is_there(&NEXT, look));
+        assert!(readers.is_there(&NEXT, look));
         assert_eq!(*looked.lock().unwrap(), [245, 650, 1050]);
         for _ in 1..TIMES {
-            company.tells_of(&[(2900 * K, 2901 * K)]);
-            company.tells_of(&pieces_of_next());
-            assert!(company.is_there(&NEXT, |_| false), "nobody looks");
+            readers.advised(&[(2900 * K, 2901 * K)]);
+            readers.advised(&pieces_of_next());
+            assert!(readers.is_there(&NEXT, |_| false), "no probe is needed");
         }
-        company.tells_of(&pieces_of_next());
-        assert!(!company.is_there(&NEXT, |_| true), "what was brought is in memory");
-        company.tells_of(&PIECES);
-        assert!(company.is_there(&NEXT, |_| true), "this was left out");
+        readers.advised(&pieces_of_next());
+        assert!(!readers.is_there(&NEXT, |_| true), "the prefetched range is in memory");
+        readers.advised(&PIECES);
+        assert!(readers.is_there(&NEXT, |_| true), "this was skipped");
     }
 
     #[test]
     fn one_place_that_nobody_brought_is_no_company_and_is_asked_once() {
-        let company = Company::default();
-        company.tells_of(&PIECES);
-        assert!(!company.is_there(&NEXT, |at| at < 1000 * K));
-        assert!(!company.is_there(&NEXT, |_| true));
+        let readers = ConcurrentReaders::default();
+        readers.advised(&PIECES);
+        assert!(!readers.is_there(&NEXT, |at| at < 1000 * K));
+        assert!(!readers.is_there(&NEXT, |_| true));
     }
 
     #[test]
     fn neighbours_leave_nothing_out() {
-        let company = Company::default();
-        company.tells_of(&[(0, 90 * K), (91 * K, 200 * K), (210 * K, 300 * K)]);
-        assert!(!company.is_there(&NEXT, |_| true));
-        company.tells_of(&PIECES[..2]);
-        assert!(company.is_there(&NEXT, |at| at == 245 * K));
+        let readers = ConcurrentReaders::default();
+        readers.advised(&[(0, 90 * K), (91 * K, 200 * K), (210 * K, 300 * K)]);
+        assert!(!readers.is_there(&NEXT, |_| true));
+        readers.advised(&PIECES[..2]);
+        assert!(readers.is_there(&NEXT, |at| at == 245 * K));
     }
 }
