@@ -31,7 +31,7 @@ pub(crate) fn names(hdf5: &Hdf5, object: Hid, list: Hid, path: &str) -> Result<V
     Ok(found)
 }
 
-/// An attribute that is open, and how its values lie.
+/// An open attribute, and the layout of its values.
 pub(crate) struct OpenAttribute<'h> {
     hdf5: &'h Hdf5,
     pub(crate) attribute: Id<'h>,
@@ -78,7 +78,7 @@ impl<'h> OpenAttribute<'h> {
 /// The committed types of the target, by the tokens of those in the source.
 pub(crate) type Types<'h> = BTreeMap<Token, Id<'h>>;
 
-/// The type with which something is made in the target: the copy of a committed type, or the type itself.
+/// The type with which something is created in the target: the copy of a committed type, or the type itself.
 pub(crate) fn kind_in_target<'h>(hdf5: &'h Hdf5, kind: Hid, types: &Types<'_>) -> Result<Id<'h>> {
     // SAFETY: plain calls with ids of this library.
     unsafe {
@@ -88,7 +88,7 @@ pub(crate) fn kind_in_target<'h>(hdf5: &'h Hdf5, kind: Hid, types: &Types<'_>) -
             (hdf5.H5Iinc_ref)(copy.hid);
             return hdf5.id(copy.hid, String::new);
         }
-        // A committed type that no link leads to is not kept as an object.
+        // A committed type without links is not kept as an object.
         hdf5.id((hdf5.H5Tcopy)(kind), || "a type cannot be copied".into())
     }
 }

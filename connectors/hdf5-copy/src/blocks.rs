@@ -1,4 +1,4 @@
-//! The values of a dataset, in blocks of bounded size that go along its chunks.
+//! The values of a dataset, in blocks of bounded size along its chunks.
 
 use crate::api::{DEFAULT, Hdf5, Hid, Id, done};
 use crate::references::Values;
@@ -13,7 +13,7 @@ const LAYOUT_VIRTUAL: i32 = 3;
 const SIMPLE: i32 = 1;
 const NULL: i32 = 2;
 
-/// A dataset that is open, and how its values lie.
+/// An open dataset, and the layout of its values.
 pub(crate) struct OpenDataset<'h> {
     hdf5: &'h Hdf5,
     pub(crate) set: Id<'h>,
@@ -24,13 +24,13 @@ pub(crate) struct OpenDataset<'h> {
     extent: Vec<u64>,
     /// Cells of a block along each axis.
     block: Vec<u64>,
-    /// Whether there are values at all, of its own.
+    /// Whether it has values of its own.
     pub(crate) has_values: bool,
     chunked: bool,
 }
 
 impl<'h> OpenDataset<'h> {
-    /// Looks at an open dataset.
+    /// Examines an open dataset.
     pub(crate) fn of(hdf5: &'h Hdf5, set: Id<'h>, path: &str) -> Result<Self> {
         let silent = || format!("the dataset {path} does not say what it is");
         // SAFETY: plain calls with ids of this library; the array is as long as is said.
@@ -68,7 +68,7 @@ impl<'h> OpenDataset<'h> {
         }
     }
 
-    /// The value of cells that nobody wrote, if blocks of it need not be written.
+    /// The value of unwritten cells, if blocks of it need not be written.
     pub(crate) fn fill(&self) -> Option<Vec<u8>> {
         if !self.chunked || !self.shape.is_flat() {
             return None;
@@ -96,7 +96,7 @@ impl<'h> OpenDataset<'h> {
         Ok(values)
     }
 
-    /// Reads block after block; `each` gets its values, how many there are, and the selection in the file.
+    /// Reads block after block; `each` gets its values, their number, and the selection in the file.
     pub(crate) fn each_block(
         &self,
         path: &str,

@@ -1,4 +1,5 @@
-//! Writes the copy: types first, then objects and links group by group, then values and what refers to other objects.
+//! Writes the copy: types first, then objects and links group by group, then values and references to other
+//! objects.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,7 +10,7 @@ use crate::plan::{ObjectKind, Plan, To, open};
 use crate::references::References;
 use crate::{Copied, Failure, Result};
 
-/// Makes the file at `path`; everything is in it, and it is closed, when this returns.
+/// Creates the file at `path`; when this returns, it is complete and closed.
 pub(crate) fn write(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result<Copied> {
     let access = hdf5.native_access()?;
     // SAFETY: the name ends with NUL; plain calls with ids of this library.
@@ -51,7 +52,7 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Commits the types, which datasets and attributes are made with; links to them follow.
+    /// Commits the types with which datasets and attributes are created; links to them follow.
     fn types(&mut self) -> Result<()> {
         for object in self.plan.objects.iter().filter(|object| object.kind == ObjectKind::Type) {
             let from = open(self.hdf5, self.source, &object.path)?;
@@ -140,7 +141,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Makes one object at its first path.
+    /// Creates one object at its first path.
     fn object(&self, number: usize, group: Hid, name: &CStr, naming: Hid) -> Result<()> {
         let object = &self.plan.objects[number];
         let from = open(self.hdf5, self.source, &object.path)?;
@@ -177,7 +178,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// The creation list of a link with this encoding of its name.
+    /// The link creation list for this character set.
     fn naming(&self, encoding: c_int) -> Result<Id<'a>> {
         // SAFETY: plain calls with ids of this library.
         unsafe {
@@ -188,7 +189,8 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Makes the attributes of an object, and writes those that refer to nothing; later, those that do.
+    /// Creates the attributes of an object, and writes those without references; later, those with
+    /// references.
     fn attributes(&self, number: usize, later: bool) -> Result<u64> {
         let Making { hdf5, .. } = *self;
         let object = &self.plan.objects[number];
@@ -238,7 +240,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// The values of all datasets, and the attributes that refer to objects.
+    /// The values of all datasets, and the attributes with references.
     fn values(&mut self) -> Result<u64> {
         let mut references = self.references();
         for (number, object) in self.plan.objects.iter().enumerate() {

@@ -9,7 +9,7 @@ use crate::plan::{ObjectKind, Plan, To, open};
 use crate::shape::{List, Reference, Shape};
 use crate::{Failure, Result};
 
-/// An error that names the first object which is not the same.
+/// An error that names the first object that differs.
 pub(crate) fn same(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result<()> {
     let access = hdf5.native_access()?;
     // SAFETY: the name ends with NUL.
@@ -99,7 +99,7 @@ impl Comparing<'_> {
     }
 
     /// # Safety
-    /// Both lead to so many elements of the shape.
+    /// Both lead to this many elements of the shape.
     unsafe fn elements(&self, shape: &Shape, a: *const u8, b: *const u8, count: usize) -> bool {
         // SAFETY: as the caller vouches.
         unsafe {
@@ -141,7 +141,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// Null stays null, and an object is its copy. Regions are made by the library from the same selection.
+    /// Null stays null, and an object is its copy. The library makes regions from the same selection.
     fn reference(&self, kind: Reference, a: &[u8], b: &[u8]) -> bool {
         let null = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
         if kind != Reference::Object {

@@ -27,7 +27,7 @@ pub(crate) struct dry_attribute_info {
 
 versioned!(dry_attribute_info, 88);
 
-/// An attribute as C gets it.
+/// An attribute in C's types.
 enum CValue {
     Text(String),
     Texts(Vec<String>),

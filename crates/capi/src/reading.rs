@@ -1,4 +1,5 @@
-//! Variables of a snapshot, or single members of their records: what they are, and reads into the caller's memory.
+//! Variables of a snapshot, or single members of their records: their properties, and reads into the caller's
+//! memory.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ pub(crate) struct dry_axis {
     step: i64,
 }
 
-/// What is not usual about the memory to read into.
+/// Options for the memory of a read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_read_options {
@@ -130,7 +131,7 @@ pub(crate) struct dry_block {
 
 versioned!(dry_block, 272);
 
-/// Gives back the cost of a read.
+/// Returns the cost of a read.
 pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport, readers: u32) -> Result<()> {
     let report = dry_read_report {
         struct_size: 0,
@@ -175,7 +176,7 @@ fn padded(values: &[u64]) -> [u64; 8] {
 }
 
 impl dry_read_options {
-    /// The reading with the accuracy that is asked for.
+    /// The reading with the requested accuracy.
     fn accurate(&self, reading: &Arc<Reading>) -> Result<Arc<Reading>> {
         let precision = match self.accuracy {
             0 if self.max_error == 0.0 && self.level == 0 => Precision::Exact,
@@ -205,7 +206,7 @@ impl OpenVariable {
         self.member.as_ref().map_or(&[], |m| &m.shape)
     }
 
-    /// The caller's memory of the given shape, with a step axis of one cell in front if `one_step`.
+    /// The caller's memory of the given shape, with a leading step axis of one cell if `one_step`.
     unsafe fn memory(
         &self,
         type_: Type,
@@ -263,7 +264,7 @@ impl OpenVariable {
 }
 
 impl OpenVariable {
-    /// A reading and the caller's memory for so many listed cells.
+    /// A reading and the caller's memory for this many listed cells.
     ///
     /// # Safety
     /// As of `Asked::selected`.
@@ -425,7 +426,7 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
     })
 }
 
-/// A read into the caller's memory whose arguments were checked.
+/// A read into the caller's memory with checked arguments.
 pub(crate) struct CheckedRead<'a> {
     pub(crate) reading: Arc<Reading>,
     pub(crate) selection: Selection,
@@ -438,7 +439,7 @@ impl CheckedRead<'_> {
     /// A selection, step axis first.
     ///
     /// # Safety
-    /// Pointers are as drystone.h says; the memory is the caller's, who uses it for nothing else while this lives.
+    /// Pointers are as drystone.h says; the memory is the caller's, who does not use it while this lives.
     pub(crate) unsafe fn selected(
         handle: *const dry_variable,
         type_: Type,
@@ -516,7 +517,8 @@ pub(crate) unsafe extern "C" fn dry_read(
     axes: *const dry_axis,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+    // returns.
     guard(|| unsafe { CheckedRead::selected(handle, type_, out, size, naxes, axes, given)?.read() })
 }
 
@@ -533,13 +535,14 @@ pub(crate) unsafe extern "C" fn dry_read_box(
     count: *const u64,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+    // returns.
     guard(|| unsafe {
         CheckedRead::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read()
     })
 }
 
-/// What a read would do, as text.
+/// The plan of a read, as text.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_explain(
     handle: *const dry_variable,
@@ -612,7 +615,8 @@ pub(crate) unsafe extern "C" fn dry_read_block(
 ) -> Status {
     guard(|| {
         let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         unsafe {
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;

@@ -1,25 +1,27 @@
-//! What is known of a container: values under keys, and the snapshot that they are of.
+//! The facts about a container: values under keys, and the snapshot that they belong to.
 
 use crate::value::Value;
 
-/// What a key is about.
+/// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyKind {
-    /// An attribute: `name` of the group or variable `object`, of the container itself where that is empty.
+    /// An attribute: `name` of the group or variable `object`, or of the container itself if that is empty.
     Attribute,
     /// The least value of the variable `object`, of its member `name` where there is one.
     Least,
     /// The greatest value.
     Greatest,
-    /// What every container has: its path, its name, its snapshot, its variables, its steps, its identity.
+    /// Facts that every container has: its path, its name, its snapshot, its variables, its steps, its
+    /// identity.
     Own,
 }
 
 impl KeyKind {
-    pub(crate) const ALL: [KeyKind; 4] = [KeyKind::Attribute, KeyKind::Least, KeyKind::Greatest, KeyKind::Own];
+    pub(crate) const ALL: [KeyKind; 4] =
+        [KeyKind::Attribute, KeyKind::Least, KeyKind::Greatest, KeyKind::Own];
 }
 
-/// Under which name a value is asked for.
+/// The name of a value in questions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub struct Key {
@@ -57,7 +59,7 @@ impl Key {
 /// The names of [`KeyKind::Own`].
 pub(crate) const OWN: [&str; 6] = ["path", "name", "snapshot", "steps", "variable", "uuid"];
 
-/// Everything that a catalogue keeps of one container.
+/// Everything that a catalogue stores about one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// Where it is: an absolute path or a URL.
@@ -68,6 +70,6 @@ pub struct Facts {
     pub version: u64,
     /// Nanoseconds since 1970 of its commit.
     pub time: u64,
-    /// Values, a key may have several.
+    /// Values; a key may have several.
     pub values: Vec<(Key, Value)>,
 }

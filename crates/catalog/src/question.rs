@@ -1,7 +1,7 @@
-//! A question: the text's tree as steps over keys, each operand before what uses it.
+//! A question: the text's tree as steps over keys, each operand before its use.
 //!
-//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Whatever else an expression can
-//! have is refused here, with its place.
+//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Everything
+//! else in an expression is refused here, with its position.
 
 use drystone::{Error, ErrorKind, Result};
 use drystone_expression::{Binary, Name, Node, NodeId, Reduction, Tree, Unary, parse_question};
@@ -9,7 +9,7 @@ use drystone_expression::{Binary, Name, Node, NodeId, Reduction, Tree, Unary, pa
 use crate::facts::{Key, KeyKind, OWN};
 use crate::value::Value;
 
-/// How a value is compared with a constant.
+/// A comparison with a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Eq,
@@ -20,12 +20,12 @@ pub(crate) enum Comparison {
     Ge,
 }
 
-/// The keys that a name may stand for.
+/// The keys that a name may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedKeys {
     /// As it was written.
     pub(crate) text: String,
-    /// Values under any of these count.
+    /// A value under any of these counts.
     pub(crate) keys: Vec<Key>,
     /// For containers that have none of these.
     pub(crate) own: Option<Key>,
@@ -33,7 +33,7 @@ pub(crate) struct NamedKeys {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// It holds for every container, or for none.
+    /// Holds for every container, or for none.
     Constant(bool),
     /// A truth value by itself.
     Truth(NamedKeys),
@@ -45,13 +45,13 @@ pub(crate) enum Step {
     Not(usize),
 }
 
-/// A question that can be asked of pages.
+/// A question about pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     pub(crate) steps: Vec<Step>,
 }
 
-/// What a node is, before it is joined with others.
+/// A node before it is joined with others.
 enum Operand {
     NamedKeys(NamedKeys),
     Constant(Value),
@@ -126,8 +126,12 @@ impl Question {
             }
             Node::Binary(op, a, b) if op.is_comparison() => {
                 let (asked, op, value) = match (of(a)?, of(b)?) {
-                    (Operand::NamedKeys(asked), Operand::Constant(value)) => (asked, comparison(op, false), value),
-                    (Operand::Constant(value), Operand::NamedKeys(asked)) => (asked, comparison(op, true), value),
+                    (Operand::NamedKeys(asked), Operand::Constant(value)) => {
+                        (asked, comparison(op, false), value)
+                    }
+                    (Operand::Constant(value), Operand::NamedKeys(asked)) => {
+                        (asked, comparison(op, true), value)
+                    }
                     _ => return Err(refused(format!("a comparison has a constant on one side; {HELP}"))),
                 };
                 if let Value::Bool(_) = value
@@ -141,7 +145,7 @@ impl Question {
         })
     }
 
-    /// A part as a condition.
+    /// An operand as a condition.
     fn condition(&mut self, part: &Operand) -> Result<usize> {
         let step = match part {
             Operand::Step(step) => return Ok(*step),
@@ -154,7 +158,7 @@ impl Question {
     }
 }
 
-/// A comparison; turned round where the constant stands on the left.
+/// A comparison; reversed if the constant stands on the left.
 fn comparison(op: Binary, turned: bool) -> Comparison {
     use Comparison::*;
     match (op, turned) {

@@ -1,7 +1,7 @@
 //! Numbers that Rust has no type for: short floats and complex numbers.
 //!
-//! Short floats are rounded once, to nearest, ties to even, whatever they come from: a detour by way of a wider float that rounds
-//! itself would give the wrong one of two neighbours for some values.
+//! Short floats are rounded once, to nearest, ties to even, whatever they come from: a detour by way of a
+//! wider float that rounds itself would give the wrong one of two neighbours for some values.
 
 /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 #[derive(Clone, Copy, Default)]
@@ -62,7 +62,8 @@ fn short<const E: u32, const M: u32>(value: f64) -> u16 {
     if short_exponent >= (1 << E) - 1 {
         return sign | infinite;
     }
-    // Subnormal results lose one more bit for each step below the least exponent. Subnormal doubles are far below all of them.
+    // Subnormal results lose one more bit for each step below the least exponent. Subnormal doubles are far
+    // below all of them.
     let lost = (52 - M) as i64 + if short_exponent < 1 { 1 - short_exponent } else { 0 };
     if exponent == 0 || lost > 53 {
         return sign;

@@ -496,10 +496,10 @@ impl Parts {
             {
                 for subchunk in &mut subchunks {
                     mend(&mut subchunk.piece, segment);
-                    if let Some(front) = &mut subchunk.front {
-                        let mut piece = front.piece();
+                    if let Some(prefix) = &mut subchunk.prefix {
+                        let mut piece = prefix.piece();
                         mend(&mut piece, segment);
-                        front.check = piece.check;
+                        prefix.check = piece.check;
                     }
                 }
                 let bytes = table::encode(&subchunks);

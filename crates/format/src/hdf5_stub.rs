@@ -1,10 +1,10 @@
-//! The stub of the HDF5 connector: the regular file that an HDF5 program names, which says where the container is
+//! The stub of the HDF5 connector: the regular file that an HDF5 program names, which refers to the container
 //! (docs/decisions/080-hdf5-connector.md).
 //!
-//! It begins with HDF5's signature, so tools that look for HDF5 files find one, and goes on with what no HDF5 library takes for
-//! a superblock, so that none reads it as a file of its own.
+//! It begins with HDF5's signature, so that tools which look for HDF5 files find it. The bytes that follow
+//! are no valid superblock, so that no HDF5 library reads it as a file of its own.
 
-/// What every HDF5 file begins with.
+/// The first bytes of every HDF5 file.
 pub const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const MAGIC: &[u8; 8] = b"DRYSTONE";
 /// Bytes of a stub.
@@ -21,7 +21,7 @@ pub struct Stub {
     pub uuid: [u8; 16],
 }
 
-/// What the first bytes of a file are.
+/// What the first bytes of a file say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileContent {
     /// A stub.
@@ -30,12 +30,12 @@ pub enum FileContent {
     Hdf5,
     /// Neither.
     Other,
-    /// A stub that says something impossible: why.
+    /// A stub with impossible content; the text says why.
     Damaged(&'static str),
 }
 
 impl Stub {
-    /// As bytes; `None` if the name is too long for a stub.
+    /// The bytes of the stub; `None` if the name is too long for one.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let hex: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
         let payload = format!("container: {}\nuuid: {hex}\n", self.container);
@@ -55,7 +55,7 @@ impl Stub {
         Some(out)
     }
 
-    /// What these first bytes of a file are.
+    /// Classifies the first bytes of a file.
     pub fn decode(bytes: &[u8]) -> FileContent {
         if !bytes.starts_with(SIGNATURE) {
             return FileContent::Other;
@@ -97,7 +97,7 @@ impl Stub {
     }
 }
 
-/// A name in the same folder, and nothing else.
+/// Whether it is a name in the same folder, and not a path.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\n', '\r', '\0'])
 }

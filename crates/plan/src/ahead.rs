@@ -40,10 +40,10 @@ pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> V
     if few && requests.len() < 2 {
         return Vec::new();
     }
-    let mut told = 0u64;
+    let mut hinted = 0u64;
     requests.retain(|(_, run)| {
-        let short = len(run) <= STREAM && len(run) > 0 && told < MOST;
-        told += if short { len(run) } else { 0 };
+        let short = len(run) <= STREAM && len(run) > 0 && hinted < MOST;
+        hinted += if short { len(run) } else { 0 };
         short
     });
     requests
@@ -66,9 +66,9 @@ pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
 /// these numbers were not checked yet.
 pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
     let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
-    let mut told: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
-    told.sort_unstable_by_key(|(source, range)| (*source, range.start));
-    if told.len() < 2 { Vec::new() } else { told }
+    let mut hinted: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
+    hinted.sort_unstable_by_key(|(source, range)| (*source, range.start));
+    if hinted.len() < 2 { Vec::new() } else { hinted }
 }
 
 #[cfg(test)]
@@ -78,7 +78,7 @@ mod tests {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;
 
-    fn told(requests: &[Range<u64>]) -> Vec<Range<u64>> {
+    fn hinted(requests: &[Range<u64>]) -> Vec<Range<u64>> {
         ahead(requests.iter().map(|range| (0, range.clone())), false)
             .into_iter()
             .map(|(_, range)| range)
@@ -86,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_apart_is_told_of_in_order_and_neighbours_together() {
-        let found = told(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
+    fn what_lies_apart_gets_a_hint_in_order_and_neighbours_together() {
+        let found = hinted(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
         let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
         assert_eq!(ahead(two_sources.into_iter(), false), [(0, M..2 * M), (1, 0..2 * M)]);
@@ -95,39 +95,39 @@ mod tests {
 
     #[test]
     fn one_request_few_bytes_and_long_streams_are_not() {
-        assert_eq!(told(&[0..M]), []);
-        assert_eq!(told(&[0..4 * K, M..M + 4 * K]), []);
-        assert_eq!(told(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
-        assert_eq!(told(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
+        assert_eq!(hinted(&[0..M]), []);
+        assert_eq!(hinted(&[0..4 * K, M..M + 4 * K]), []);
+        assert_eq!(hinted(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
+        assert_eq!(hinted(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
         let some: Vec<Range<u64>> = (0..4).map(|k| k * M..k * M + K).collect();
-        assert_eq!(told(&some), some);
-        assert_eq!(told(&some[1..]), []);
+        assert_eq!(hinted(&some), some);
+        assert_eq!(hinted(&some[1..]), []);
     }
 
     #[test]
-    fn where_it_may_be_waited_for_a_little_that_lies_apart_is_told_of() {
-        let told = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
+    fn where_it_may_be_waited_for_a_little_that_lies_apart_gets_a_hint() {
+        let hinted = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
         let apart = [(0, 248..33_024), (1, 248..33_024)];
-        assert_eq!(told(&apart), apart);
-        assert_eq!(told(&apart[..1]), []);
-        assert_eq!(told(&[(0, 0..4 * K), (0, 5 * K..9 * K)]), [], "neighbours are one request more");
+        assert_eq!(hinted(&apart), apart);
+        assert_eq!(hinted(&apart[..1]), []);
+        assert_eq!(hinted(&[(0, 0..4 * K), (0, 5 * K..9 * K)]), [], "neighbours are one request more");
     }
 
     #[test]
-    fn no_more_is_told_than_may_lie_ready() {
+    fn no_more_is_hinted_than_may_lie_ready() {
         let many: Vec<Range<u64>> = (0..100).map(|k| 2 * k * M..(2 * k + 1) * M).collect();
-        assert_eq!(told(&many), many[..32]);
+        assert_eq!(hinted(&many), many[..32]);
         let longer: Vec<Range<u64>> = (0..8).map(|k| 10 * k * M..(10 * k + 7) * M).collect();
-        assert_eq!(told(&longer), longer[..5], "the last of few is told of, too");
-        assert_eq!(told(&[0..u64::MAX, 5..u64::MAX]), []);
+        assert_eq!(hinted(&longer), longer[..5], "the last of few gets a hint, too");
+        assert_eq!(hinted(&[0..u64::MAX, 5..u64::MAX]), []);
     }
 
     #[test]
-    fn tables_are_told_of_together_in_the_order_in_which_they_lie() {
-        let told = |tables: &[(u32, u64, u64)]| ahead_of_tables(tables.iter().copied());
-        assert_eq!(told(&[(3, M, 90), (1, 7, 90), (1, 5, 2)]), [(1, 5..7), (1, 7..97), (3, M..M + 90)]);
-        assert_eq!(told(&[(3, M, 90)]), []);
-        assert_eq!(told(&[(3, M, 90), (3, 0, u64::MAX)]), [], "what cannot be a table is not counted");
-        assert_eq!(told(&[(3, u64::MAX, 90), (3, 0, 9)])[1], (3, u64::MAX..u64::MAX), "nobody checked it");
+    fn tables_get_hints_together_in_the_order_in_which_they_lie() {
+        let hinted = |tables: &[(u32, u64, u64)]| ahead_of_tables(tables.iter().copied());
+        assert_eq!(hinted(&[(3, M, 90), (1, 7, 90), (1, 5, 2)]), [(1, 5..7), (1, 7..97), (3, M..M + 90)]);
+        assert_eq!(hinted(&[(3, M, 90)]), []);
+        assert_eq!(hinted(&[(3, M, 90), (3, 0, u64::MAX)]), [], "what cannot be a table is not counted");
+        assert_eq!(hinted(&[(3, u64::MAX, 90), (3, 0, 9)])[1], (3, u64::MAX..u64::MAX), "it was not checked");
     }
 }

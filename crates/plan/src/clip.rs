@@ -59,7 +59,13 @@ fn slice(part: &SubchunkPart, d: usize, from: u64, to: u64) -> SubchunkPart {
 }
 
 /// `level` counts dimensions from the slowest.
-fn visit(part: &SubchunkPart, level: usize, geometry: &Geometry, range: &Range<u64>, out: &mut Vec<SubchunkPart>) {
+fn visit(
+    part: &SubchunkPart,
+    level: usize,
+    geometry: &Geometry,
+    range: &Range<u64>,
+    out: &mut Vec<SubchunkPart>,
+) {
     let span = geometry.span(part);
     if span.end <= range.start || span.start >= range.end {
         return;

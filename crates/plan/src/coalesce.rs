@@ -25,8 +25,9 @@ impl<T> Fetch<T> {
     }
 }
 
-/// Sorts by source and offset and merges neighbours that lie at most `gap` bytes apart, as long as a request stays within `max`
-/// bytes. An item longer than that is one request; an item that lies inside a request joins it.
+/// Sorts by source and offset and merges neighbours that lie at most `gap` bytes apart, as long as a request
+/// stays within `max` bytes. An item longer than that is one request; an item that lies inside a request
+/// joins it.
 pub fn coalesce<T>(mut items: Vec<(u32, Range<u64>, T)>, gap: u64, max: u64) -> Vec<Fetch<T>> {
     items.sort_by_key(|(source, range, _)| (*source, range.start, range.end));
     let mut fetches: Vec<Fetch<T>> = Vec::new();

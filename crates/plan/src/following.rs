@@ -132,7 +132,7 @@ impl Following {
     }
 
     /// This many of the variables that are likely to follow were prefetched.
-    pub fn told(&mut self, variables: usize) {
+    pub fn prefetched(&mut self, variables: usize) {
         self.says = if variables == 0 { Says::NothingMore } else { Says::Ahead(variables) };
     }
 
@@ -232,8 +232,8 @@ mod tests {
             let next = following.begins(variable, &cells(step), 1);
             match &next {
                 Next::Unknown => {}
-                Next::These(variables) => following.told(variables.len()),
-                Next::Behind(_) => following.told(3),
+                Next::These(variables) => following.prefetched(variables.len()),
+                Next::Behind(_) => following.prefetched(3),
             }
             following.ended(true);
             next
@@ -258,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn while_the_last_that_was_told_of_is_read_more_is() {
+    fn while_the_last_prefetched_one_is_read_more_are_prefetched() {
         let mut following = Following::default();
         let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 8, 9]);
-        let told = |n: &usize| said[*n] != Next::Unknown;
-        assert_eq!((0..said.len()).filter(told).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
-        assert_eq!(said[4], Next::Behind(vec![1, 2, 3, 4, 5]), "3, 4, 5 were told of");
-        following.told(0);
+        let predicted = |n: &usize| said[*n] != Next::Unknown;
+        assert_eq!((0..said.len()).filter(predicted).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
+        assert_eq!(said[4], Next::Behind(vec![1, 2, 3, 4, 5]), "3, 4, 5 were prefetched");
+        following.prefetched(0);
         assert_eq!(read(&mut following, 0, &[11, 12]), [Next::Unknown, Next::Unknown], "there is no more");
     }
 
@@ -294,7 +294,7 @@ mod tests {
     #[test]
     fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
         let mut following = Following::default();
-        assert!(following.may_wait(), "nobody knows");
+        assert!(following.may_wait(), "nothing was read yet");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
             assert_eq!(following.begins(variable, &cells(step), 1), Next::Unknown);
             following.ended(false);
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_several_variables_are_told_of_in_the_order_in_which_they_lie() {
+    fn blocks_of_several_variables_get_hints_in_the_order_in_which_they_lie() {
         let (first, second) = (slot(1, 5000, 1, 100, 100), slot(1, 248, 1, 100, 1));
         let (apart, cut) = (slot(0, 90_000, 1, 100, 9), slot(2, 100_000, 2, 10_000, 5000));
         let one = (1, 248..5808);
@@ -371,11 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_told_of_than_may_lie_ready() {
+    fn no_more_is_hinted_than_may_lie_ready() {
         let large = |n: u64| slot(0, n << 21, 1, 1 << 17, 1 << 17);
         assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
         let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
-        assert_eq!(of(&[large(0), alien]), (vec![], 0), "nobody has checked what entries say");
+        assert_eq!(of(&[large(0), alien]), (vec![], 0), "entries were not checked");
         let small = |n: u64| slot(0, n << 12, 1, 10, 10);
         assert_eq!(together((0..200).map(small)).variables, VARIABLES - 1);
     }

@@ -11,7 +11,8 @@
 /// The first cell of a box, and its extents.
 pub type OffsetCount = (Vec<u64>, Vec<u64>);
 
-/// The cells `from..to`, numbered in row-major order of an array of this shape, as boxes. `to` is at most the number of cells.
+/// The cells `from..to`, numbered in row-major order of an array of this shape, as boxes. `to` is at most the
+/// number of cells.
 pub fn boxes(shape: &[u64], from: u64, to: u64) -> Vec<OffsetCount> {
     let mut out = Vec::new();
     if from < to {

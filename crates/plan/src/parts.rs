@@ -17,7 +17,8 @@ pub struct SubchunkPart {
     pub subchunk: u64,
     /// Shape of this subchunk, which is smaller at the block's edge; 1 in dimensions the block does not have.
     pub chunk_shape: [u64; MAX_NDIM],
-    /// Per dimension (first cell inside the subchunk, step, number of cells); (0, 1, 1) in dimensions the block does not have.
+    /// Per dimension (first cell inside the subchunk, step, number of cells); (0, 1, 1) in dimensions the
+    /// block does not have.
     pub chunk: [(u64, i64, u64); MAX_NDIM],
     /// Where the first cell goes in selection space; steps there are +1.
     pub dest: [u64; MAX_NDIM],

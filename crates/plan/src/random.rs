@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 
 /// A splitmix generator.
 pub(crate) struct Random(pub(crate) u64);

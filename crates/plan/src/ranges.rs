@@ -17,9 +17,9 @@ use crate::parts::SubchunkPart;
 /// Most ranges of one part; beyond this, holes are read too.
 pub const MAX_RANGES: u64 = 4096;
 
-/// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of `unit` bytes (0: the
-/// payload is one unit; the last unit ends at `payload_len`), merged where they lie at most `gap` apart. `form` says where cells
-/// lie in the payload; it follows no curve. At most [`MAX_RANGES`].
+/// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of
+/// `unit` bytes (0: the payload is one unit; the last unit ends at `payload_len`), merged where they lie at
+/// most `gap` apart. `form` says where cells lie in the payload; it follows no curve. At most [`MAX_RANGES`].
 pub fn touched(part: &SubchunkPart, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
     if unit == 0 || unit >= payload_len {
         return vec![0..payload_len];
@@ -62,8 +62,8 @@ pub fn touched(part: &SubchunkPart, form: &Form, unit: u64, payload_len: u64, ga
     }
 }
 
-/// Ascending ranges of a payload of `len` bytes, rounded outward to its check units of `unit` bytes, merged where they then lie at
-/// most `gap` apart.
+/// Ascending ranges of a payload of `len` bytes, rounded outward to its check units of `unit` bytes, merged
+/// where they then lie at most `gap` apart.
 pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Range<u64>> {
     let unit = unit.max(1);
     let mut out = Vec::with_capacity(ranges.len());
@@ -77,8 +77,8 @@ pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Ran
 /// Holes of decoded bytes up to this size are ignored: they rarely change which check units are read.
 pub(crate) const DECODED_GAP: u64 = 512;
 
-/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
-/// [`MAX_RANGES`].
+/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is
+/// asked for. At most [`MAX_RANGES`].
 pub fn wanted(part: &SubchunkPart, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };

@@ -83,7 +83,8 @@ impl Selection {
         self.axes.iter().any(|axis| axis.count == 0)
     }
 
-    /// The smallest box `lo..hi` that holds all cells, 0 in the dimensions the array does not have; `None` if there is no cell.
+    /// The smallest box `lo..hi` that holds all cells, 0 in the dimensions the array does not have; `None` if
+    /// there is no cell.
     pub fn bounds(&self) -> Option<([u64; MAX_NDIM], [u64; MAX_NDIM])> {
         if self.is_empty() {
             return None;

@@ -1,7 +1,7 @@
 //! Cuts a selection to pieces that fit into memory, along the edges of stored subchunks.
 //!
-//! A piece is a box in selection space. Its edges lie, where they can, between stored subchunks, so that reading all pieces
-//! decodes every subchunk about once.
+//! A piece is a box in selection space. Its edges lie, where they can, between stored subchunks, so that
+//! reading all pieces decodes every subchunk about once.
 
 use crate::selection::{Axis, Selection};
 

@@ -41,7 +41,8 @@ impl Window {
         Window { requests, bytes: MOST_BYTES }
     }
 
-    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least the `largest` request fits.
+    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least
+    /// the `largest` request fits.
     #[must_use]
     pub fn beside(self, threads: usize, each: u64, largest: u64) -> Window {
         let taken = each.saturating_mul(threads as u64);
@@ -54,8 +55,8 @@ impl Window {
         requests < self.requests && (held == 0 || held.saturating_add(bytes) <= self.bytes)
     }
 
-    /// How requests are merged for a device: holes that cost less than a request are read, and the largest requests are small enough
-    /// that a window holds many.
+    /// How requests are merged for a device: holes that cost less than a request are read, and the largest
+    /// requests are small enough that a window holds many.
     pub fn options(&self, device: &Device, options: Options) -> Options {
         let gap = device.request_bytes().max(device.bandwidth * OWN) as u64;
         let gap = gap.clamp(GAPS.0, GAPS.1);

@@ -170,7 +170,12 @@ impl<S: Store> DelayStore<S> {
         state.link_free = Some(time);
         state.submitted += 1;
         let (id, requests) = (state.submitted, asked.len());
-        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| LoggedRequest { round, kind, key, bytes }));
+        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| LoggedRequest {
+            round,
+            kind,
+            key,
+            bytes,
+        }));
         state.under_way += requests;
         state.peak = state.peak.max(state.under_way);
         state.bytes_under_way += bytes;

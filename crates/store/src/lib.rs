@@ -47,7 +47,7 @@ mod store;
 pub use counting::{Counters, CountingStore};
 pub use credentials::{Credentials, Supplied};
 #[cfg(any(test, feature = "testing"))]
-pub use delay::{LoggedRequest, DelayStore};
+pub use delay::{DelayStore, LoggedRequest};
 pub use error::{Result, StoreError};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};

@@ -36,12 +36,14 @@ pub trait LocalFiles: Send + Sync {
     /// Least size of a read, in bytes, that is worth a call of [`map`](LocalFiles::map); `None`: nothing is mapped.
     fn maps_from(&self) -> Option<u64>;
 
-    /// Maps ranges of the object, none empty, ascending and disjoint. Each is a request. `None`: nothing is mapped here, or the bytes are
-    /// not in memory; [`read`](crate::Store::read) fetches them, or says what is wrong.
+    /// Maps ranges of the object, none empty, ascending and disjoint. Each is a request. `None`: nothing is
+    /// mapped here, or the bytes are not in memory; [`read`](crate::Store::read) fetches them, or says what
+    /// is wrong.
     fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped>;
 
-    /// Reserves space on the device for the bytes from `at`, the end of the object, to `end`, which are about to be appended in several
-    /// calls. Neither length nor bytes change. It promises nothing; where there is no space, the append says so.
+    /// Reserves space on the device for the bytes from `at`, the end of the object, to `end`, which are about
+    /// to be appended in several calls. Neither length nor bytes change. It promises nothing; where there is
+    /// no space, the append says so.
     fn preallocate(&self, key: &str, at: u64, end: u64);
 
     /// [`put`](crate::Store::put) with `sync`, of an object that names the objects `first`, as

@@ -62,7 +62,7 @@ mod mapping {
 
     impl Drop for Mapped {
         fn drop(&mut self) {
-            // SAFETY: this is the mapping that was made, and nobody borrows from it.
+            // SAFETY: this is the mapping that was made, and nothing borrows from it.
             let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
         }
     }

@@ -46,7 +46,7 @@ fn page() -> Option<&'static AtomicU32> {
             // SAFETY: it is the mapping that was just made.
             let wiped = unsafe { madvise(*made, len, Advice::LinuxWipeOnFork) }.is_ok();
             if !wiped {
-                // SAFETY: nobody else knows it.
+                // SAFETY: no other thread has the pointer.
                 let _ = unsafe { munmap(*made, len) };
             }
             wiped
@@ -57,7 +57,7 @@ fn page() -> Option<&'static AtomicU32> {
         };
         page = made.cast();
         if let Err(first) = PAGE.compare_exchange(null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: nobody else knows it.
+            // SAFETY: no other thread has the pointer.
             let _ = unsafe { munmap(made, len) };
             page = first;
         }

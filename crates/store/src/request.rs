@@ -377,7 +377,10 @@ impl Pending {
     /// A request that another thread completes, for implementors of stores.
     pub fn waiting() -> (Completer, Pending) {
         let slot = Arc::new(Slot::default());
-        (Completer { slot: Some(Arc::clone(&slot)) }, Pending(Progress::Waiting { slot, process: process_id() }))
+        (
+            Completer { slot: Some(Arc::clone(&slot)) },
+            Pending(Progress::Waiting { slot, process: process_id() }),
+        )
     }
 
     /// Whether `wait` would return at once.
@@ -569,7 +572,7 @@ mod tests {
         let waiting = Arc::clone(&arrivals);
         let thread = std::thread::spawn(move || waiting.wait().is_none());
         arrivals.close();
-        assert!(thread.join().unwrap(), "whoever waits is woken");
+        assert!(thread.join().unwrap(), "waiting threads are woken");
         Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 5);
         assert!(arrivals.wait().is_none(), "and nothing comes any more");
     }

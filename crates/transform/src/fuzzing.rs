@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use crate::stats::ScalarKind;
 use crate::stats::histogram::Histogram;
-use crate::{Chain, Fetched, SearchHits, Limit, Logical, Precision, Scratch, StoredSubchunk, Want, key_of, keys_between};
+use crate::{
+    Chain, Fetched, Limit, Logical, Precision, Scratch, SearchHits, StoredSubchunk, Want, key_of,
+    keys_between,
+};
 
 const CHAINS: [&str; 14] = [
     "identity",
@@ -23,7 +26,7 @@ const CHAINS: [&str; 14] = [
     "mloc:order=\"P:1.1,S:4,V:3\"",
 ];
 
-/// Elements of a size that some kind of number has are such numbers.
+/// Elements of a size that some kind of number has are treated as such numbers.
 fn numbers(item: usize, count: u64) -> Logical {
     let kind = match item {
         2 => ScalarKind::I16,
@@ -34,8 +37,8 @@ fn numbers(item: usize, count: u64) -> Logical {
     Logical { kind, ..Logical::scalars(item, count) }
 }
 
-/// Gives arbitrary bytes to every decoder of this crate; none may panic, and
-/// what one accepts must survive being written again.
+/// Passes arbitrary bytes to every decoder of this crate; none may panic, and accepted bytes must survive
+/// encoding again.
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
@@ -81,7 +84,7 @@ pub fn fuzz_decode(data: &[u8]) {
     }
 }
 
-/// Reads a part by arbitrary metadata of several codecs; what it asks for lies in the stored bytes.
+/// Reads a part by arbitrary metadata of several codecs; the requested bytes must lie in the stored ones.
 fn stages(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let text =
@@ -99,7 +102,7 @@ fn stages(data: &[u8]) {
     drop(chain.decode_part(&stored, &fetched, &logical, &want, &mut vec![0; len], &mut Scratch::new()));
 }
 
-/// Searches arbitrary bytes as an index; what is found lies in the subchunk and in the range.
+/// Searches arbitrary bytes as an index; hits must lie in the subchunk and in the range.
 fn search(data: &[u8]) {
     let Some((&[_, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
@@ -159,8 +162,8 @@ pub const FUZZED_CODECS: &[&str] = &[
     "zfp:dtype=\"f8\"",
 ];
 
-/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again. Says whether
-/// it gave something.
+/// Passes arbitrary bytes to the decoder of one codec, which must not panic; what it decodes must survive a
+/// round trip. Returns whether it decoded anything.
 #[doc(hidden)]
 pub fn fuzz_codec(data: &[u8]) -> bool {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return false };
@@ -181,13 +184,13 @@ pub fn fuzz_codec(data: &[u8]) -> bool {
     taken
 }
 
-/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and room, in which it must not be longer, and reads it again. Says
-/// whether there was enough room.
+/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and limit, which it must not exceed,
+/// and decodes it. Returns whether the limit sufficed.
 #[doc(hidden)]
 pub fn fuzz_lz4(data: &[u8]) -> bool {
     let Some((&[low, high, room], body)) = data.split_first_chunk::<3>() else { return false };
     let acceleration = u32::from(u16::from_le_bytes([low, high]));
-    // Again and again, so that copies from afar are reached.
+    // Repeated, so that distant copies occur.
     let data = body.repeat(1 + usize::from(room) % 8);
     let most = data.len() * (1 + usize::from(room) / 8) / 16 + 16;
     let mut out = vec![room];

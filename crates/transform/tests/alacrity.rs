@@ -7,7 +7,7 @@ use std::ops::{Range, RangeInclusive};
 
 use drystone_transform::stats::ScalarKind::{self, *};
 use drystone_transform::{
-    Chain, Fetched, SearchHits, Limit, Logical, Scratch, StoredSubchunk, TransformError, key_of, keys_between,
+    Chain, Fetched, Limit, Logical, Scratch, SearchHits, StoredSubchunk, TransformError, key_of, keys_between,
 };
 use random::Random;
 

@@ -6,7 +6,9 @@ mod random;
 use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind::{self, *};
-use drystone_transform::{Bound, Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, TransformError, Want};
+use drystone_transform::{
+    Bound, Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, TransformError, Want,
+};
 use random::Random;
 
 const KINDS: [ScalarKind; 14] = [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, Other];

@@ -70,7 +70,8 @@ fn the_solver_and_its_order_are_given_or_chosen_for_the_least_bytes() {
         let mut back = vec![0; data.len()];
         chain.decode(&bytes, &logical, &mut back, &mut Scratch::new()).unwrap();
         assert!(back == data, "{text}");
-        let form = StoredSubchunk { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
+        let form =
+            StoredSubchunk { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
         let want = Want { ranges: &[800..1600; 1], precision: Precision::Exact };
         let plan = chain.plan_read(&form, &logical, &want).unwrap();
         let run = |r: &std::ops::Range<u64>| (r.start, &bytes[r.start as usize..r.end as usize]);

@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Chain, Fetched, SearchHits, Limit, Logical, Precision, Scratch, StoredSubchunk, Want, keys_between,
+    Bound, Chain, Fetched, Limit, Logical, Precision, Scratch, SearchHits, StoredSubchunk, Want, keys_between,
 };
 use random::Random;
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Chain, Codec, CodecSpec, Fetched, SearchHits, Limit, Logical, MAX_DECODED_LEN, Precision, Scratch,
+    Bound, Chain, Codec, CodecSpec, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, Scratch, SearchHits,
     Shuffle, StoredSubchunk, TransformError, Transparent, Want, Zstd, keys_between,
 };
 use random::Random;

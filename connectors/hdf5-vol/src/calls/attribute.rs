@@ -198,7 +198,8 @@ fn bytes_of(attribute: &Attribute) -> u64 {
     attribute.space.points().unwrap_or(0) * u64::from(attribute.dtype.size)
 }
 
-/// The creation order of an object's attribute as programs see it: where it is not tracked, the place among those that are there.
+/// The creation order of an object's attribute as programs see it: where it is not tracked, the position
+/// among the existing ones.
 fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
     match object.attribute_order & TRACKED != 0 {
         true => attribute.order,
@@ -206,7 +207,7 @@ fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
     }
 }
 
-/// Name, description and owner of the attribute that a location (and a name) means.
+/// Name, description and owner of the attribute that a location (and a name) refers to.
 fn find(h: &Handle, loc: &Loc, name: *const c_char) -> Result<(Vec<u8>, AttrInfo)> {
     let mut wanted = text(name).to_vec();
     let place = match (&h.kind, loc.kind) {
@@ -338,7 +339,7 @@ fn iterate(place: ObjectRef, args: &mut AttrSpecific) -> Result<Herr> {
         let state = place.context.opening.shared.lock();
         let object = state.tree.objects.get(&place.id);
         let object = object.ok_or_else(|| Failure::not_found("the object is gone"))?;
-        // Of attributes whose order is not tracked, the place of each.
+        // For attributes whose order is not tracked, the position of each.
         let mut places = BTreeMap::new();
         if object.attribute_order & TRACKED == 0 {
             let mut orders: Vec<u32> = object.attributes.values().map(|a| a.order).collect();

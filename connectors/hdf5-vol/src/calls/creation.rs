@@ -1,4 +1,4 @@
-//! New objects under new names: what the creation of groups, datasets and committed types have in common.
+//! New objects under new names: the common part of creating groups, datasets and committed types.
 
 use crate::library::abi::Hid;
 use crate::library::failure::{Failure, Result};
@@ -7,7 +7,7 @@ use crate::model::tree::{Object, Target};
 use crate::object::place::{ObjectRef, join};
 use crate::object::walk::last_for_new;
 
-/// Adds a new object and, if it gets a name, the link to it.
+/// Adds a new object and, if it has a name, the link to it.
 pub(crate) fn add(from: &ObjectRef, name: &[u8], lcpl: Hid, lapl: Hid, object: Object) -> Result<ObjectRef> {
     from.context.writable()?;
     let (make, cset) = props::of_link(from.context.host, lcpl)?;

@@ -68,7 +68,7 @@ fn encoded(h: &Handle) -> Result<Vec<u8>> {
             _ => return Err(Failure::wrong_kind("not a named datatype")),
         }
     };
-    // Sequences of references are made anew, so that they come back equal to what the program committed.
+    // Sequences of references are rebuilt, so that they compare equal to the type that the program committed.
     types::encode(h.context.host, types::decode(h.context.host, &stored)?.id)
 }
 

@@ -1,4 +1,4 @@
-//! Files: create, open, what programs ask of them, flush, close.
+//! Files: creation, opening, queries, flush, close.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use crate::object::shadow;
 use crate::object::walk::text;
 use crate::ranks::mpi;
 
-/// What an access list configures for us.
+/// The settings for this connector in an access list.
 fn config(host: &Host, fapl: Hid) -> Result<Config> {
     let mut info: Void = std::ptr::null_mut();
     // SAFETY: gives a copy of what `from_str` made, or null.
@@ -48,7 +48,8 @@ fn hold(context: Arc<Context>) -> Void {
     made
 }
 
-/// How the objects of a file shall be aligned: nothing here is, but HDF5 asks it of user blocks too.
+/// The alignment of objects in a file: the connector aligns nothing, but HDF5 applies the value to user
+/// blocks too.
 fn alignment(host: &Host, fcpl: Hid, fapl: Hid) -> u64 {
     const PAGED: i32 = 1; // H5F_FSPACE_STRATEGY_PAGE
     let (mut threshold, mut alignment) = (1u64, 1u64);
@@ -71,8 +72,8 @@ fn alignment(host: &Host, fcpl: Hid, fapl: Hid) -> u64 {
     alignment.max(1)
 }
 
-/// One writer and many readers (SWMR) is what there is always: a reader sees what was flushed, whole. The flags are kept for programs
-/// that ask for them.
+/// Single writer, multiple readers (SWMR) always holds: a reader sees a whole flush. The flags are kept for
+/// programs that ask for them.
 fn check_flags(flags: c_uint, writes: bool) -> Result<()> {
     if flags & access::SWMR_WRITE != 0 && !writes {
         return Err(Failure::invalid("SWMR write access to a file that is opened for reading"));
@@ -243,7 +244,7 @@ unsafe extern "C" fn collect(id: Hid, data: *mut c_void) -> Herr {
     0
 }
 
-/// Ids of what is open in the file, of the types asked for.
+/// Ids of the open objects of a file, of the requested types.
 fn ids(host: &'static Host, h: &Handle, types: c_uint, max: usize) -> Vec<Hid> {
     let opening = &h.context.opening;
     let mut search = Search {
@@ -348,7 +349,7 @@ pub(crate) unsafe extern "C" fn optional(
     })
 }
 
-/// Bytes of the container, as far as they are committed.
+/// Bytes of the container that are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
     let Ok(crate::file::stub::FileContent::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
@@ -371,7 +372,8 @@ pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
             1 => h.context.publish(),
             _ => Ok(()),
         });
-        // The library keeps what could not be closed: the program can make room and try again, or end.
+        // The library keeps a file that could not be closed: the program can free space and try again, or
+        // end.
         if flushed.is_err() && !h.told.replace(true) {
             return flushed;
         }

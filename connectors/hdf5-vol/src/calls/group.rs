@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-/// H5Gget_objinfo, which h5py compares objects by.
+/// H5Gget_objinfo, by which h5py compares objects.
 pub(crate) unsafe extern "C" fn optional(
     at: Void,
     args_at: *mut OptionalArgs,

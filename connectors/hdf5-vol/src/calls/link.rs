@@ -15,7 +15,7 @@ use crate::object::handle::Handle;
 use crate::object::place::ObjectRef;
 use crate::object::walk::{LinkPlace, Walk, last, last_for_new, locate, nth_link, text, token_of, walk};
 
-/// The link that a location means.
+/// The link that a location refers to.
 fn find(h: &Handle, loc: &Loc) -> Result<LinkPlace> {
     let here = h.place();
     // SAFETY: `kind` says which member of the union there is.
@@ -69,7 +69,7 @@ fn put(at: &LinkPlace, cset: u8, target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Is this the file of the other place?
+/// Whether both objects are in the same file.
 fn same_file(a: &ObjectRef, b: &ObjectRef) -> bool {
     Arc::ptr_eq(&a.context.opening.shared, &b.context.opening.shared)
 }
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn create(
 ) -> Herr {
     // SAFETY: the library's arguments.
     let op = unsafe { args_at.as_ref() }.map_or(-1, |a| a.op);
-    // A hard link may be made from a place that only the object has: then `at` is null.
+    // A hard link may have only the object's location: then `at` is null.
     let at = match (at.is_null(), op) {
         // SAFETY: `op` says which member of the union there is.
         (true, 0) => unsafe { (*args_at).args.hard.obj },
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn relocate(
     })
 }
 
-/// What the library is told of a link.
+/// The description of a link for the library.
 pub(crate) fn info(link: &Link, tracked: bool) -> LinkInfo {
     let (kind, u) = match &link.target {
         Target::Hard(id) => (link_type::HARD, LinkInfoUnion { token: token_of(*id) }),
@@ -288,7 +288,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     Ok(find(h, loc).is_ok())
 }
 
-/// A link with its path below where an iteration began.
+/// A link with its path relative to the start of an iteration.
 type Visited = (Vec<u8>, LinkInfo);
 
 fn list(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
@@ -325,7 +325,7 @@ fn list_below(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
         };
         if let Some(id) = child {
             let place = ObjectRef { id, ..group.clone() };
-            // Where a group below does not track creation order, its names order it.
+            // If a group below does not track creation order, its links are sorted by name.
             let below =
                 list(&place, order).or_else(|_| list(&place, Order { by_creation: false, ..order }))?;
             look.push((place, full, below.into_iter()));

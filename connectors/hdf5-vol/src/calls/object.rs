@@ -62,7 +62,8 @@ pub(crate) unsafe extern "C" fn get(
     })
 }
 
-/// The path of an object: that by which it was reached if it still leads there, else any other, else none.
+/// The path of an object: the one by which it was reached if that still leads there, else any other, else
+/// none.
 fn name(place: &ObjectRef) -> Vec<u8> {
     let state = place.context.opening.shared.lock();
     let here = !place.name.is_empty()
@@ -74,7 +75,7 @@ fn name(place: &ObjectRef) -> Vec<u8> {
     state.tree.path_of(place.id).unwrap_or_default()
 }
 
-/// Does a path go by a link that is not hard?
+/// Whether a path passes through a link that is not hard.
 fn has_soft(tree: &crate::model::tree::Tree, path: &[u8]) -> bool {
     let mut at = crate::model::tree::ROOT;
     for name in path.split(|b| *b == b'/').filter(|n| !n.is_empty()) {
@@ -141,7 +142,8 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-/// Adds to the reference count of an object, or takes from it what was added. At zero it goes, once nothing holds it open.
+/// Increments the reference count of an object, or decrements it again. At zero the object is removed, once
+/// nothing holds it open.
 fn change_references(place: &ObjectRef, delta: c_int) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
@@ -168,7 +170,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     if name.iter().all(|b| *b == b'/') && !name.is_empty() {
         return Ok(true);
     }
-    // The last link must be there; what it leads to need not.
+    // The last link must exist; its target need not.
     let at = crate::object::walk::last(&h.place(), name, &mut walking)?;
     let there = {
         let state = at.group.context.opening.shared.lock();
@@ -180,7 +182,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     Ok(crate::object::walk::step(&at.group, &at.name, &mut walking).is_ok())
 }
 
-/// Objects below a group, each once, by the first path that leads there, groups before what is in them.
+/// Objects below a group, each once, by the first path that leads there, groups before their content.
 fn below(place: &ObjectRef, order: Order) -> Vec<(Vec<u8>, Id)> {
     let state = place.context.opening.shared.lock();
     let mut out = vec![(b".".to_vec(), place.id)];
@@ -229,7 +231,7 @@ fn visit(place: &ObjectRef, args: &mut ObjectSpecific) -> Result<Herr> {
     })
 }
 
-/// Comments, and information on storage that h5py asks for.
+/// Comments, and storage information that h5py asks for.
 pub(crate) unsafe extern "C" fn optional(
     at: Void,
     loc_at: *const Loc,
@@ -280,7 +282,7 @@ pub(crate) unsafe extern "C" fn optional(
     })
 }
 
-/// What a copy is to do.
+/// The options of a copy.
 struct Copying {
     shallow: bool,
     soft: bool,
@@ -336,7 +338,7 @@ pub(crate) unsafe extern "C" fn copy(
             return Err(Failure::unsupported("copying what references point to is not supported"));
         }
         let path = join(&at.group.name, &at.name);
-        // Of several ranks the first copies values, those that all have written before.
+        // With several ranks the first one copies the values that all have written before.
         let opening = &at.group.context.opening;
         let together = opening.team().is_some();
         if together {
@@ -354,8 +356,14 @@ pub(crate) unsafe extern "C" fn copy(
     })
 }
 
-/// Copies an object into the file of `to`; gives its id there.
-fn copy_object(from: &ObjectRef, to: &ObjectRef, path: &[u8], depth: u32, copying: &mut Copying) -> Result<Id> {
+/// Copies an object into the file of `to`; returns its id there.
+fn copy_object(
+    from: &ObjectRef,
+    to: &ObjectRef,
+    path: &[u8],
+    depth: u32,
+    copying: &mut Copying,
+) -> Result<Id> {
     if let Some(id) = copying.done.get(&from.id) {
         return Ok(*id);
     }
@@ -394,7 +402,7 @@ fn copy_object(from: &ObjectRef, to: &ObjectRef, path: &[u8], depth: u32, copyin
     let id = {
         let mut state = target.lock();
         let id = state.tree.add(object);
-        // Nothing leads there yet: held, so that it is not taken for garbage.
+        // No link leads there yet: held, so that it is not removed as garbage.
         state.hold(id);
         if let Ok(text) = std::str::from_utf8(path) {
             state.named.insert(id, text.to_string());
@@ -501,7 +509,8 @@ fn copy_values(from: &ObjectRef, to: &ObjectRef, id: Id, space: &Space, encoded:
     Ok(())
 }
 
-/// Elements of one file as elements of another: values of variable length are read from the one heap and kept in the other.
+/// Converts elements of one file to elements of another: values of variable length are copied from heap to
+/// heap.
 fn carry(
     host: &'static crate::library::host::Host,
     from: &ObjectRef,

@@ -1,4 +1,4 @@
-//! Types of datasets and attributes as they are stored: both sides of them, and the committed types that they may be.
+//! Types of datasets and attributes as they are stored: both sides, and the committed type, if it is one.
 
 use crate::file::opening::Opening;
 use crate::library::abi::{self, Hid};
@@ -9,7 +9,7 @@ use crate::model::tree::{Id, StoredType};
 use crate::object::handle::{Handle, behind};
 use crate::object::kind::ObjectKind;
 
-/// The committed type behind a type id, if it is one of the same file.
+/// The committed type behind a type id, if it is in the same file.
 pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
     // SAFETY: any id may be given.
     if unsafe { (host.api.H5Tcommitted)(id) } <= 0 {
@@ -20,7 +20,7 @@ pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
     (same && handle.kind == ObjectKind::Datatype).then_some(handle.id)
 }
 
-/// The type as programs see it and as it lies in the file.
+/// The type as programs see it and as it is stored.
 pub(crate) fn both(h: &Handle, stored: &StoredType) -> Result<(Type, Type)> {
     let host = h.context.host;
     let seen = types::decode(host, &stored.encoded)?;

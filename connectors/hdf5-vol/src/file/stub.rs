@@ -1,4 +1,4 @@
-//! The stub at the path that a program names: put there and found again.
+//! The stub at the path that a program names: writing and finding it.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
@@ -31,7 +31,7 @@ pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::R
     result
 }
 
-/// What the file at a path is.
+/// Classifies the file at a path.
 pub fn read(path: &Path) -> std::io::Result<FileContent> {
     Ok(find(path)?.0)
 }

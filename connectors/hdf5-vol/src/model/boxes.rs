@@ -8,7 +8,7 @@ pub struct Dense<'a> {
     pub count: &'a [u64],
 }
 
-/// The common part of two boxes: first cell and sizes.
+/// The intersection of two boxes: first cell and sizes.
 pub fn meet(a: Dense<'_>, b: Dense<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut first = Vec::with_capacity(a.first.len());
     let mut count = Vec::with_capacity(a.first.len());
@@ -65,7 +65,7 @@ pub fn copy(from: Dense<'_>, source: &[u8], to: Dense<'_>, target: &mut [u8], it
     }
 }
 
-/// `n` elements, each these bytes; zeros without.
+/// `n` elements with these bytes; zeros if none are given.
 pub fn filled(n: usize, element: Option<&[u8]>) -> Vec<u8> {
     match element {
         Some(e) if e.iter().any(|b| *b != 0) => e.repeat(n),
@@ -74,7 +74,7 @@ pub fn filled(n: usize, element: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// A stretch of cells in one row of an extent.
+/// A run of cells in one row of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct RowSpan {
@@ -101,7 +101,8 @@ impl Group {
     }
 }
 
-/// Cuts runs over an extent into groups whose boxes hold at most `most` elements, unless one piece alone has more.
+/// Cuts runs over an extent into groups whose boxes hold at most `most` elements, unless a single piece has
+/// more.
 pub fn groups(extent: &[u64], runs: &[(u64, u64)], most: u64) -> Vec<Group> {
     let rank = extent.len();
     let mut out: Vec<Group> = Vec::new();
@@ -148,7 +149,7 @@ fn join(out: &mut Vec<Group>, piece: RowSpan, most: u64) {
 }
 
 impl RowSpan {
-    /// Bytes of it in the order of transfer, and in a buffer that holds a box around it.
+    /// The range of its bytes in the order of transfer, and in a buffer that holds a box around it.
     pub fn bytes(&self, buffer: Dense<'_>, item: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
         let (there, here, n) =
             (self.at as usize * item, index(buffer, &self.first) * item, self.count as usize * item);
@@ -159,8 +160,8 @@ impl RowSpan {
 /// A box, and the pieces in it.
 pub type Exact<'a> = (Vec<u64>, Vec<u64>, Vec<&'a RowSpan>);
 
-/// Boxes that together are these pieces and nothing else, each with the pieces in it. Pieces that overlap stay apart, in the order
-/// of transfer.
+/// Boxes that together are exactly these pieces, each with the pieces in it. Pieces that overlap stay apart,
+/// in the order of transfer.
 pub fn exact(pieces: &[RowSpan]) -> Vec<Exact<'_>> {
     let mut sorted: Vec<&RowSpan> = pieces.iter().collect();
     sorted.sort_by(|a, b| a.first.cmp(&b.first));
@@ -183,7 +184,7 @@ pub fn exact(pieces: &[RowSpan]) -> Vec<Exact<'_>> {
     let mut out: Vec<_> = sorted.iter().map(|piece| (alone(piece).0, alone(piece).1, vec![*piece])).collect();
     let rank = pieces.first().map_or(0, |piece| piece.first.len());
     for axis in (0..rank.saturating_sub(1)).rev() {
-        // Boxes that differ only along this axis stand side by side.
+        // Boxes that differ only along this axis share a face.
         let but = |cell: &[u64]| [&cell[..axis], &cell[axis + 1..]].concat();
         out.sort_by_cached_key(|(first, count, _)| (but(first), but(count), first[axis]));
         let mut joined: Vec<Exact<'_>> = Vec::with_capacity(out.len());

@@ -1,4 +1,5 @@
-//! How an HDF5 element is kept in the container: as what it is where the engine knows it, members by name, else as bytes.
+//! How an HDF5 element is stored in the container: as a type of the engine where there is one, members by
+//! name, else as bytes.
 
 use drystone::NewVariable;
 use drystone::format::MAX_NDIM;
@@ -19,7 +20,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// Of a variable that keeps elements of so many bytes.
+    /// For a variable that stores elements of this many bytes.
     pub fn of(dtype: &DType, size: u32) -> Self {
         let trailing = (dtype.item_size() != size).then_some(u64::from(size));
         Element { dtype: dtype.clone(), trailing }
@@ -76,7 +77,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
     })
 }
 
-/// Filters that are kept by a transform, or by nothing at all because the engine does it always (checksums).
+/// Filters that map to a transform, or to nothing because the engine always does the same (checksums).
 pub fn is_known_filter(id: i32) -> bool {
     matches!(id, 1..=6 | 307 | 32000 | 32001 | 32004 | 32008 | 32015)
 }

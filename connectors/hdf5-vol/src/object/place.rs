@@ -1,4 +1,4 @@
-//! Objects of open files, before anything is held of them.
+//! References to objects of open files, before a handle holds them.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ impl ObjectRef {
         }
     }
 
-    /// What a name of it leads to.
+    /// The target of a name in it.
     pub fn child(&self, name: &[u8], id: Id) -> ObjectRef {
         ObjectRef { context: self.context.clone(), id, name: join(&self.name, name) }
     }

@@ -46,7 +46,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// By a list of link access, or of a class derived from it; refuses any other id.
+    /// The limit of a link access list, or of one of a derived class; refuses any other id.
     pub fn by(host: &Host, lapl: Hid) -> Result<Walk> {
         let mut links = 16usize;
         // SAFETY: any id may be given; writes one number.
@@ -173,7 +173,7 @@ fn external(group: &ObjectRef, value: &[u8], walking: &mut Walk) -> Result<Objec
     walk(&ObjectRef { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }
 
-/// The group and last name of a path: what a link operation acts on.
+/// The group and last name of a path, on which a link operation acts.
 pub fn last(from: &ObjectRef, path: &[u8], walking: &mut Walk) -> Result<LinkPlace> {
     let end = path.iter().rposition(|b| *b != b'/').map_or(0, |i| i + 1);
     let cut = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
@@ -185,7 +185,8 @@ pub fn last(from: &ObjectRef, path: &[u8], walking: &mut Walk) -> Result<LinkPla
     Ok(LinkPlace { group, name })
 }
 
-/// The group and last name for a new link; groups between are made, like the one that is given, if the program asks for that.
+/// The group and last name for a new link; groups between are created, with the properties of the given one,
+/// if the program asks for that.
 pub fn last_for_new(from: &ObjectRef, path: &[u8], between: Option<&Object>, lapl: Hid) -> Result<LinkPlace> {
     let host = from.context.host;
     if let Some(between) = between {
@@ -207,7 +208,7 @@ pub fn last_for_new(from: &ObjectRef, path: &[u8], between: Option<&Object>, lap
             at.context.writable()?;
             let mut state = at.context.opening.shared.lock();
             let mut made = between.clone();
-            // As natively: the order of links is kept as in the group that it is made in.
+            // As in native HDF5: creation order of links is as in the group that contains the new one.
             if let (Body::Group(made), Some(parent)) = (&mut made.body, state.tree.group(at.id)) {
                 made.order = parent.order;
             }
@@ -223,7 +224,7 @@ pub fn last_for_new(from: &ObjectRef, path: &[u8], between: Option<&Object>, lap
     last(from, path, &mut Walk::by(host, lapl)?)
 }
 
-/// The object that a callback's location means.
+/// The object that a callback's location refers to.
 pub fn locate(handle: &Handle, loc: &Loc) -> Result<ObjectRef> {
     let here = handle.place();
     // SAFETY: `kind` says which member of the union there is; strings and tokens live through the callback.

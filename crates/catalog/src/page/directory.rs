@@ -1,4 +1,4 @@
-//! Where in a page each column is.
+//! The directory: where each column lies in a page.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -42,7 +42,7 @@ impl Directory {
         out
     }
 
-    /// The directory that bytes hold; sections lie within the first `page` bytes.
+    /// Decodes a directory; sections lie within the first `page` bytes.
     pub fn decode(bytes: &[u8], page: u64) -> Result<Directory, Corrupt> {
         let mut r = Reader::new(bytes);
         let containers = small(&mut r)?;
@@ -67,7 +67,7 @@ impl Directory {
         Ok(Directory { containers, identities, columns })
     }
 
-    /// Where the column of a key is.
+    /// Where the column of a key lies.
     pub fn find(&self, key: &Key) -> Option<Section> {
         let n = self.columns.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
         self.columns.get(n).map(|(_, section)| *section)

@@ -1,7 +1,7 @@
 //! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and tested.
 //!
-//! Invariant: every choice is right for every shape that it is made for; [`Choice::of`] decides only how fast a copy is. What was measured
-//! stands beside the loops.
+//! Invariant: every choice is right for every shape that it is made for; [`Choice::of`] decides only how fast
+//! a copy is. What was measured stands beside the loops.
 
 use super::element::Lines;
 use super::foretold;
@@ -21,7 +21,7 @@ pub(super) enum Places {
     Dense,
     /// With gaps, several in a line.
     Sharing,
-    /// With gaps, none in a line with a short other; `whole`: each is so many whole lines.
+    /// With gaps, none in a line with a short other; `whole`: each is a whole number of lines.
     Apart { whole: bool },
 }
 
@@ -39,7 +39,7 @@ pub(super) enum Target {
 }
 
 impl Target {
-    /// That of a copy of so many bytes into a buffer of so many.
+    /// The range for a copy of this many bytes into a buffer of this size.
     pub(super) fn of(copied: u64, buffer: usize, processor: &Processor) -> Target {
         let long = stream::AVAILABLE && copied >= stream::FAR_COPY;
         match long {
@@ -163,8 +163,9 @@ impl Shape {
         }
     }
 
-    /// Whether rows move by registers of 64 bytes on processors that move rows so: in the cache unless they are short and near; out of
-    /// memory where what the processor fetches in vain weighs more than what stores past the caches save.
+    /// Whether rows move by registers of 64 bytes on processors that move rows so: in the cache unless they
+    /// are short and near; out of memory where what the processor fetches in vain weighs more than what
+    /// stores past the caches save.
     fn suits_rows(&self, processor: &Processor) -> bool {
         let far = self.target.is_far();
         let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
@@ -197,8 +198,8 @@ impl Shape {
         let sixteens = elem.is_multiple_of(16);
         let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_ASKED).contains(&elem);
         match elem {
-            // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements
-            // of 16 to 256 bytes at 5 to 8 times as many.
+            // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4
+            // times as fast with elements of 16 to 256 bytes at 5 to 8 times as many.
             ..=256 if self.sparse() => self.plain(),
             _ if asks => Choice::Asking { packed: packed && sixteens },
             4 | 8 if packed => Choice::PackedElements,
@@ -225,7 +226,8 @@ impl Shape {
         self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
     }
 
-    /// Whether elements that come from two lines apart and more follow each other in the destination, by a loop of few loads.
+    /// Whether elements that come from two lines apart and more follow each other in the destination, by a
+    /// loop of few loads.
     fn suits_stepping(&self, processor: &Processor) -> bool {
         self.elem == 16 && self.dense() && self.reach >= 2 * LINE && processor.gathers_stepping
     }
@@ -242,7 +244,8 @@ impl Shape {
         far && (elements.0..=elements.1).contains(&self.elem) && self.apart <= apart
     }
 
-    /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
+    /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one
+    /// short element of two lines.
     fn sparse(&self) -> bool {
         self.reach >= 5 * self.elem || self.elem < LINE && self.reach >= 2 * LINE
     }

@@ -10,7 +10,7 @@ use super::stream;
 /// The most members of a record.
 pub(super) const MOST: usize = 8;
 
-/// Whether records of so many elements that follow each other are made and taken apart as whole registers.
+/// Whether records of this many adjacent elements are made and taken apart as whole registers.
 pub(super) const fn fills(elem: usize, members: usize) -> bool {
     matches!((elem, members), (8, 2..=MOST) | (4, 2 | 3 | 4 | 6 | 8))
 }
@@ -28,8 +28,8 @@ unsafe fn load(src: *const u8, column: isize, k: usize) -> __m128i {
 /// Joins 16 bytes of each of `M` columns to records that follow each other without gaps, if `PAST` past the caches.
 ///
 /// # Safety
-/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes if `PAST`;
-/// [`fills`] is true of `W` and `M`.
+/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes
+/// if `PAST`; [`fills`] is true of `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn dense<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,
@@ -102,8 +102,8 @@ fn three_fours(columns: [__m128i; 3], put: impl Fn(usize, __m128i)) {
 /// Splits records that follow each other to 16 bytes of each of `M` columns, if `PAST` past the caches.
 ///
 /// # Safety
-/// `M` times 16 bytes are readable at `src`, 16 bytes of each column writable, at a multiple of 16 bytes if `PAST`; [`fills`] is true of
-/// `W` and `M`.
+/// `M` times 16 bytes are readable at `src`, 16 bytes of each column writable, at a multiple of 16 bytes if
+/// `PAST`; [`fills`] is true of `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn split<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,

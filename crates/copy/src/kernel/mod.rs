@@ -7,7 +7,7 @@
 //!
 //! Which of the loops over runs and short elements is the fastest is decided in `choice.rs`.
 //!
-//! Invariant: kernels trust the copy. Whoever calls [`run`] has checked both spans.
+//! Invariant: kernels trust the copy. The caller of [`run`] has checked both spans.
 
 mod choice;
 mod convert;
@@ -41,10 +41,10 @@ use tiled::Tiled;
 /// Runs a copy of elements of `elem` bytes, the first of which lie at the two pointers.
 ///
 /// # Safety
-/// `src` is readable over the source span of the loops and `dst` writable over their destination span, counted
-/// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
-/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source, whether its lines are
-/// cached.
+/// `src` is readable over the source span of the loops and `dst` writable over their destination span,
+/// counted from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
+/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source,
+/// whether its lines are cached.
 pub(crate) unsafe fn run(
     elem: usize,
     dims: &[Dim],

@@ -45,8 +45,9 @@ pub(super) enum LinePrefetch {
 /// the source and writable from the destination pointer, and the two do not overlap.
 pub(super) type Kernel = unsafe fn(usize, Plane, *const u8, *mut u8);
 
-/// The place `by` bytes on, found by one addition: compilers would rather share additions between elements, at the price of addresses
-/// that are sums, and repeat a loop's body, at the price of loads that each go several times as far.
+/// The place `by` bytes on, found by one addition: compilers would rather share additions between elements,
+/// at the price of addresses that are sums, and repeat a loop's body, at the price of loads that each go
+/// several times as far.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it")]
 #[inline(always)]

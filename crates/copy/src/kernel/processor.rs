@@ -1,8 +1,8 @@
-//! What loops depend on besides what a processor can do: how large the cache is that its cores share, and habits that differ between
-//! makers. Found once.
+//! What loops depend on besides what a processor can do: how large the cache is that its cores share, and
+//! habits that differ between makers. Found once.
 //!
-//! Why not one way for all: asking for lines ahead of stores to every other 8 bytes takes 0.87 of the time on a Xeon and 1.1 to 1.2 on an
-//! EPYC (Zen 5); no loop was best on both.
+//! Why not one way for all: asking for lines ahead of stores to every other 8 bytes takes 0.87 of the time on
+//! a Xeon and 1.1 to 1.2 on an EPYC (Zen 5); no loop was best on both.
 //!
 //! Invariant: a habit only chooses among loops that are right everywhere.
 
@@ -15,34 +15,39 @@ pub(super) struct Processor {
     pub(super) uncached: usize,
     /// How many elements ahead of the one that moves short ones are asked for in the cache.
     pub(super) elements_ahead: isize,
-    /// Whether short elements are asked for wherever they come from: on Zen 5 loops that ask take 1.05 to 1.25 times as long out of memory,
-    /// and up to 1.7 times out of a processor's own caches.
+    /// Whether short elements are asked for wherever they come from: on Zen 5 loops that ask take 1.05 to
+    /// 1.25 times as long out of memory, and up to 1.7 times out of a processor's own caches.
     pub(super) asks_far: bool,
-    /// Whether the lines that short elements have for themselves are asked for before these are written, wherever these lines are and
-    /// however far apart: on Zen 5 loops that ask take 1.05 to 1.5 times as long, but for those of [`owns`](Self::owns).
+    /// Whether the lines that short elements have for themselves are asked for before these are written,
+    /// wherever these lines are and however far apart: on Zen 5 loops that ask take 1.05 to 1.5 times as
+    /// long, but for those of [`owns`](Self::owns).
     pub(super) asks_owned: bool,
     /// Whether lines that several elements share are asked for before these are written.
     pub(super) asks_shared: bool,
     /// Those of which they are asked for on the way to memory.
     pub(super) sharing: Sharing,
-    /// Whether what is gathered out of memory, one byte of eight wanted, goes past the caches rather than to lines that were asked for: on
-    /// Zen 5 1.15 to 1.2 times as fast.
+    /// Whether what is gathered out of memory, one byte of eight wanted, goes past the caches rather than to
+    /// lines that were asked for: on Zen 5 1.15 to 1.2 times as fast.
     pub(super) passes_sparse: bool,
-    /// Whether two elements of 4 bytes to a line, and less than 64 KiB of those of 8 bytes, come out of the cache one or two at a time rather
-    /// than by registers: on Zen 5 1.0 to 1.2 times as fast, of 8 bytes up to 1.5 times.
+    /// Whether two elements of 4 bytes to a line, and less than 64 KiB of those of 8 bytes, come out of the
+    /// cache one or two at a time rather than by registers: on Zen 5 1.0 to 1.2 times as fast, of 8 bytes up
+    /// to 1.5 times.
     pub(super) takes_pairs_singly: bool,
-    /// Whether elements of 1 to 4 bytes are scattered by registers also where one in five to eight is written (of 4 bytes one in five, into
-    /// memory one in seven), and lines are asked for wherever they are: on Zen 5, where stores with masks wait for lines that no close cache
-    /// holds, 1.2 to 4 times as fast in the cache as one by one, and 1.0 to 1.2 times out of memory. Without asking it was 0.5 to 0.8 times
-    /// there.
+    /// Whether elements of 1 to 4 bytes are scattered by registers also where one in five to eight is written
+    /// (of 4 bytes one in five, into memory one in seven), and lines are asked for wherever they are: on Zen
+    /// 5, where stores with masks wait for lines that no close cache holds, 1.2 to 4 times as fast in the
+    /// cache as one by one, and 1.0 to 1.2 times out of memory. Without asking it was 0.5 to 0.8 times there.
     pub(super) scatters_widely: bool,
     /// Whether elements of 16 bytes come out of memory faster by a loop of one load than by one of eight.
     pub(super) foretells_one_load: bool,
-    /// Whether elements of 16 bytes come out of a cache faster by a loop of one load or two that asks for the lines that they go to.
+    /// Whether elements of 16 bytes come out of a cache faster by a loop of one load or two that asks for the
+    /// lines that they go to.
     pub(super) gathers_stepping: bool,
-    /// From how many bytes on runs that lie apart in memory go past the caches but for the lines that they begin and end inside of.
+    /// From how many bytes on runs that lie apart in memory go past the caches but for the lines that they
+    /// begin and end inside of.
     pub(super) ends_from: usize,
-    /// Whether rows of some lines move faster by registers of 64 bytes, whose loads and stores cross lines, than by stores that do not.
+    /// Whether rows of some lines move faster by registers of 64 bytes, whose loads and stores cross lines,
+    /// than by stores that do not.
     pub(super) rows_in_registers: bool,
 }
 
@@ -59,9 +64,10 @@ pub(super) struct Sharing {
     pub(super) in_cache: bool,
 }
 
-/// Half of the cache that processors share, so far as a destination may be from its bounds: measured with runs of 256 to 4096 bytes into
-/// one buffer again and again, stores past the caches take 0.6 to 1.4 of the time of asking for lines in 64 MiB, 0.8 to 2.5 in 8 to
-/// 48 MiB (105 MiB shared), and 0.6 to 0.75 in 16 MiB, 1.1 in 8 (32 MiB shared).
+/// Half of the cache that processors share, so far as a destination may be from its bounds: measured with
+/// runs of 256 to 4096 bytes into one buffer again and again, stores past the caches take 0.6 to 1.4 of the
+/// time of asking for lines in 64 MiB, 0.8 to 2.5 in 8 to 48 MiB (105 MiB shared), and 0.6 to 0.75 in 16 MiB,
+/// 1.1 in 8 (32 MiB shared).
 const UNCACHED: std::ops::RangeInclusive<usize> = 8 << 20..=64 << 20;
 
 impl Processor {
@@ -82,7 +88,8 @@ impl Processor {
         rows_in_registers: false,
     };
 
-    /// The habits of a maker, given what the cores share (nothing, if that is unknown) and whether registers hold a line.
+    /// The habits of a maker, given what the cores share (nothing, if that is unknown) and whether registers
+    /// hold a line.
     pub(super) fn new(amd: bool, shared_cache: usize, registers: bool) -> Processor {
         let uncached = match shared_cache {
             0 => Self::ANY.uncached,
@@ -108,10 +115,11 @@ impl Processor {
         }
     }
 
-    /// Whether the lines of elements of up to 16 bytes that are written so far apart are asked for in a cache that processors share.
+    /// Whether the lines of elements of up to 16 bytes that are written so far apart are asked for in a cache
+    /// that processors share.
     ///
-    /// Measured with 1 to 8 bytes 64 to 128 apart in 1 to 4 MiB (Zen 5): 0.9 to 1.2 times as fast, mostly 1.1; in less memory or more, and from
-    /// 256 bytes on, 0.65 to 1.0 times.
+    /// Measured with 1 to 8 bytes 64 to 128 apart in 1 to 4 MiB (Zen 5): 0.9 to 1.2 times as fast, mostly
+    /// 1.1; in less memory or more, and from 256 bytes on, 0.65 to 1.0 times.
     pub(super) fn owns(&self, elem: usize, apart: usize) -> bool {
         self.asks_owned || elem <= 8 && apart <= 128
     }
@@ -215,7 +223,7 @@ mod tests {
         };
         let amd = matches!(&asked::maker(), b"AuthenticAMD" | b"HygonGenuine");
         let found = asked::shared_cache(amd) >> 10;
-        // A guest may be told of it in another way.
+        // A virtual machine may report it in another way.
         assert!([0, kibibytes].contains(&found), "{found} KiB, the system says {kibibytes}");
     }
 }

@@ -16,8 +16,8 @@ pub(super) use stores::{ask, ask_near, copy_aligned, pack};
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
 /// it. (Miri is too slow for such buffers, and takes this path from a page on.)
 pub(crate) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
-/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines that lie apart in it are asked
-/// for before they are written.
+/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines
+/// that lie apart in it are asked for before they are written.
 pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
 /// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
 /// at once.
@@ -69,15 +69,16 @@ pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// [`copy`] of a run, while the lines of a later one at `ahead` are asked for: the processor sees that a run is sequential only
-/// when it is half over, and fetches beyond its end. `ahead` may be any address.
+/// [`copy`] of a run, while the lines of a later one at `ahead` are asked for: the processor sees that a run
+/// is sequential only when it is half over, and fetches beyond its end. `ahead` may be any address.
 ///
-/// Measured with every other run of 512, 1024 and 4096 bytes out of memory: 78, 80 and 104 % of memcpy in place of 57, 60 and 80, and
-/// 60 in place of 46 with runs of 512 that are 4 KiB apart. Asking for all lines of a run at once, before any is copied, undoes half
-/// of that from 1024 bytes on.
+/// Measured with every other run of 512, 1024 and 4096 bytes out of memory: 78, 80 and 104 % of memcpy in
+/// place of 57, 60 and 80, and 60 in place of 46 with runs of 512 that are 4 KiB apart. Asking for all lines
+/// of a run at once, before any is copied, undoes half of that from 1024 bytes on.
 ///
-/// If `PACKED`, lines that a run begins or ends inside of are left to the runs before and after, which complete them: where runs begin
-/// 16 bytes into a line, plain stores to their ends make runs of 256 bytes take twice as long.
+/// If `PACKED`, lines that a run begins or ends inside of are left to the runs before and after, which
+/// complete them: where runs begin 16 bytes into a line, plain stores to their ends make runs of 256 bytes
+/// take twice as long.
 ///
 /// # Safety
 /// As for [`copy`]; if `PACKED`, `len` and the address `dst` are multiples of 16.
@@ -132,10 +133,11 @@ impl Lines {
         Lines { line: Line([0; LINE]), at: std::ptr::null_mut(), from: 0 }
     }
 
-    /// Copies `len` bytes; an unfinished line waits for what follows it. While a line is stored, that `ahead` bytes on is asked for.
+    /// Copies `len` bytes; an unfinished line waits for what follows it. While a line is stored, that `ahead`
+    /// bytes on is asked for.
     ///
     /// # Safety
-    /// As for [`copy`], until [`settle`](Self::settle) was called: nobody else uses the destination.
+    /// As for [`copy`], until [`settle`](Self::settle) was called: no other thread uses the destination.
     #[inline(always)]
     pub(crate) unsafe fn put(&mut self, mut src: *const u8, dst: *mut u8, mut len: usize, ahead: usize) {
         // SAFETY: by the caller; `off` and what is added to it stay below a line.

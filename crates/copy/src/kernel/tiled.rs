@@ -63,8 +63,8 @@ enum TileStage {
 }
 
 impl Tiled {
-    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination), if `far` by way of a
-    /// stage and past the caches.
+    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the
+    /// destination), if `far` by way of a stage and past the caches.
     pub(super) fn of(elem: usize, near: Dim, inner: Dim, far: bool) -> Tiled {
         let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
         let square = if dense { square(elem) } else { None };
@@ -72,7 +72,8 @@ impl Tiled {
         let bytes = near.count.saturating_mul(inner.count).saturating_mul(elem as u64);
         let joins = far && dense && bytes >= Stage::LEN as u64 && tile.joins(near, inner);
         let members = near.count.min(inner.count) as usize;
-        // Members of 4 bytes are split one by one where registers take up many of them, and do not take up whole records.
+        // Members of 4 bytes are split one by one where registers take up many of them, and do not take up
+        // whole records.
         let filled = Records::fill(elem, members) && inner.src_stride == (members * elem) as i64;
         let splits = near.count <= inner.count;
         let registers = permutes() && bytes >= REGISTERS_FROM && splits && !filled;
@@ -118,8 +119,9 @@ fn cut(dim: Dim, count: usize) -> Dim {
 }
 
 impl Tile {
-    /// Whether so many elements side by side are members of records that are better walked member by member. Measured: 1.2 to 5
-    /// times as fast with members of 1 and 2 bytes and with two to four of 4, slower with three of 8.
+    /// Whether this many elements side by side are members of records that are better walked member by
+    /// member. Measured: 1.2 to 5 times as fast with members of 1 and 2 bytes and with two to four of 4,
+    /// slower with three of 8.
     fn narrow(&self, side: usize) -> bool {
         self.elem <= 4 && side * self.elem <= NARROW
     }
@@ -198,7 +200,8 @@ impl Tile {
         }
     }
 
-    /// Records that follow each other: past the caches at once if they can be written so, else as many at a time as the stage holds.
+    /// Records that follow each other: past the caches at once if they can be written so, else as many at a
+    /// time as the stage holds.
     ///
     /// # Safety
     /// As for [`Tiled::run`]; the plane [joins](Self::joins).

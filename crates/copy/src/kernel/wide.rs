@@ -1,13 +1,14 @@
 //! Short elements by registers of 64 bytes, for processors that permute bytes across one (AVX-512 VBMI).
 //!
-//! A register's worth of elements that lie apart takes up a few *windows* of 64 bytes. A gather loads each window, without the bytes
-//! between elements, and moves what it holds of the register to its place by one permutation; a scatter does the reverse and stores
-//! only the bytes of elements. So a loop costs a load or a store per line instead of one per element.
+//! A register's worth of elements that lie apart takes up a few *windows* of 64 bytes. A gather loads each
+//! window, without the bytes between elements, and moves what it holds of the register to its place by one
+//! permutation; a scatter does the reverse and stores only the bytes of elements. So a loop costs a load or a
+//! store per line instead of one per element.
 //!
 //! Invariants
 //! - no byte between elements is read or written: loads and stores are masked;
-//! - windows are counted from the first element of a register, so they are right wherever rows begin. They are laid so that those of
-//!   the first row begin at lines.
+//! - windows are counted from the first element of a register, so they are right wherever rows begin. They
+//!   are laid so that those of the first row begin at lines.
 
 use std::arch::x86_64::*;
 
@@ -31,9 +32,9 @@ const MOST: usize = 9;
 /// Marks, while windows are described, places that hold something.
 const HELD: u8 = 1 << 7;
 
-/// Bytes between what is read and what is asked for.
+/// Prefetch distance in the source, in bytes.
 const AHEAD: isize = 2048;
-/// Bytes between what is written and what is asked for.
+/// Prefetch distance in the destination, in bytes.
 const OWNED_AHEAD: usize = 512;
 
 /// What 64 bytes in memory hold of a register.
@@ -43,8 +44,8 @@ struct Window {
     offset: isize,
     /// The bytes of the window that belong to elements.
     wanted: u64,
-    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted, and so read as zero;
-    /// there is one, since elements are shorter than windows and have gaps between them.
+    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted,
+    /// and so read as zero; there is one, since elements are shorter than windows and have gaps between them.
     /// Scatter: for every byte of the window, its place in the register.
     places: [u8; LINE],
 }
@@ -56,8 +57,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of them at `first`; none
-    /// if they are too many. For a scatter, places are those in the register.
+    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of
+    /// them at `first`; none if they are too many. For a scatter, places are those in the register.
     fn new(elem: usize, stride: isize, first: *const u8, scatter: bool) -> Option<Windows> {
         let last = (LINE / elem - 1) as isize * stride;
         let low = last.min(0);
@@ -103,7 +104,8 @@ pub(super) enum Windowed {
     GatheredOwning,
     /// The same, past the caches.
     GatheredPast,
-    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `asked`: lines are asked for before their turn.
+    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `asked`: lines are asked for
+    /// before their turn.
     Scattered { fours: bool, asked: bool },
 }
 
@@ -210,7 +212,7 @@ unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *co
     unsafe { plain_kernel(elem)(elem, plane, src, dst) }
 }
 
-/// Calls the loop that is made for so many windows.
+/// Calls the loop that is compiled for this many windows.
 macro_rules! with_windows {
     ($count:expr, $lines:ident::<$($how:ident),+>, $arguments:tt) => {
         match $count {
@@ -306,8 +308,8 @@ unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
     }
 }
 
-/// Elements that follow each other, to where they lie apart; if `FOURS`, four aligned bytes are one bit of a mask: such stores take
-/// half as long.
+/// Elements that follow each other, to where they lie apart; if `FOURS`, four aligned bytes are one bit of a
+/// mask: such stores take half as long.
 ///
 /// # Safety
 /// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`windowed`] asks for.

@@ -175,8 +175,10 @@ impl Team {
             report.read.read_bytes += read.read_bytes;
             report.read.requests += read.requests;
             report.read.blocks += read.blocks;
-            let parts: Vec<Option<Overlap>> =
-                round.iter().map(|cube| cube.as_ref().and_then(|cube| Overlap::of(selection, cube))).collect();
+            let parts: Vec<Option<Overlap>> = round
+                .iter()
+                .map(|cube| cube.as_ref().and_then(|cube| Overlap::of(selection, cube)))
+                .collect();
             carried = self.hand_out(&packed, &sizes, &parts, &joint.plan.readers, item, out);
         }
         self.meeting.hold(Act::Fetched, [0; 4], carried)?;

@@ -455,7 +455,8 @@ impl PageFile {
                     Some(old) if inner.pages.shards(&old.page)?.as_slice() == page => Some(old.page),
                     _ => None,
                 };
-                let at = unchanged.unwrap_or_else(|| self.push(FrameKind::Section, &published::encode_page(page)));
+                let at =
+                    unchanged.unwrap_or_else(|| self.push(FrameKind::Section, &published::encode_page(page)));
                 let first = page.first().map_or(0, |shard| shard.number);
                 array.pages.push(ShardPage { first, count: page.len() as u32, page: at });
             }

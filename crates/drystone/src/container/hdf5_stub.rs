@@ -20,7 +20,9 @@ pub fn find(path: &Path) -> std::io::Result<(FileContent, u64)> {
         file.seek(SeekFrom::Start(at))?;
         (&mut file).take(LENGTH as u64).read_to_end(&mut bytes)?;
         match Stub::decode(&bytes) {
-            FileContent::Other if bytes.len() < SIGNATURE.len() || at > 1 << 61 => return Ok((FileContent::Other, 0)),
+            FileContent::Other if bytes.len() < SIGNATURE.len() || at > 1 << 61 => {
+                return Ok((FileContent::Other, 0));
+            }
             FileContent::Other => at = if at == 0 { SMALLEST_USER_BLOCK } else { at * 2 },
             found => return Ok((found, at)),
         }

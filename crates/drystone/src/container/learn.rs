@@ -113,7 +113,8 @@ fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Ve
         .map(|(uid, kinds)| {
             let mut kinds: Vec<ReadShape> =
                 kinds.into_iter().map(|(extents, weight)| ReadShape { weight, extents }).collect();
-            let sum = |kinds: &[ReadShape]| kinds.iter().fold(0u64, |sum, kind| sum.saturating_add(kind.weight));
+            let sum =
+                |kinds: &[ReadShape]| kinds.iter().fold(0u64, |sum, kind| sum.saturating_add(kind.weight));
             while sum(&kinds) > FADING {
                 kinds.iter_mut().for_each(|kind| kind.weight /= 2);
                 kinds.retain(|kind| kind.weight > 0);

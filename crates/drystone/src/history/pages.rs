@@ -217,7 +217,11 @@ impl PageLoader {
     }
 
     /// What a page holds, if its bytes are the ones that its reference describes.
-    fn verified(page: &PageRef, kind: FrameKind, mut bytes: Vec<u8>) -> std::result::Result<Vec<u8>, Corrupt> {
+    fn verified(
+        page: &PageRef,
+        kind: FrameKind,
+        mut bytes: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, Corrupt> {
         let header = frame::parse_header(&bytes[..frame::HEADER])?;
         if header.kind != kind || header.len != u64::from(page.length) || header.payload_crc != page.crc {
             return Err(Corrupt::new("this is not the page its reference describes", 0));

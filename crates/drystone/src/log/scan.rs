@@ -290,7 +290,8 @@ pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) ->
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
         other => other?,
     };
-    let Next::Frame { header: FrameHeader { kind: FrameKind::File, .. }, payload, .. } = frame::next(&bytes, 0, 0)
+    let Next::Frame { header: FrameHeader { kind: FrameKind::File, .. }, payload, .. } =
+        frame::next(&bytes, 0, 0)
     else {
         return Ok(None);
     };

@@ -161,7 +161,12 @@ impl Segment {
 
     /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. With metadata it can be
     /// read in part, so there is a check per unit; else one over the whole payload.
-    pub(crate) fn push_coded(&mut self, payload: &[u8], meta: &[u8], histogram: &[u8]) -> Result<StoredPiece> {
+    pub(crate) fn push_coded(
+        &mut self,
+        payload: &[u8],
+        meta: &[u8],
+        histogram: &[u8],
+    ) -> Result<StoredPiece> {
         let (unit_log2, meta) = if meta.is_empty() || payload.len() < SMALL_PIECE {
             (0, &[][..])
         } else {
@@ -187,11 +192,21 @@ impl Segment {
             self.end_piece(payload.len(), &trailer)?;
             position
         };
-        Ok(StoredPiece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check })
+        Ok(StoredPiece {
+            position,
+            length: payload.len() as u64,
+            trailer: trailer.len() as u64,
+            unit_log2,
+            check,
+        })
     }
 
     /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
-    pub(crate) fn push_raw(&mut self, payload: &[u8], mut seen: impl FnMut(&[u8]) + Send) -> Result<StoredPiece> {
+    pub(crate) fn push_raw(
+        &mut self,
+        payload: &[u8],
+        mut seen: impl FnMut(&[u8]) + Send,
+    ) -> Result<StoredPiece> {
         let unit = 1usize << UNIT_LOG2;
         let length = payload.len() as u64;
         if payload.len() <= unit {

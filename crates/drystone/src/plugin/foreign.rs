@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Codec, CodecSpec, Fetched, Logical, MAX_META_LEN, Pieces, Planned, Precision, Scratch, StoredSubchunk,
-    TransformError, Transparent, Want,
+    Bound, Codec, CodecSpec, Fetched, Logical, MAX_META_LEN, Pieces, Planned, Precision, Scratch,
+    StoredSubchunk, TransformError, Transparent, Want,
 };
 
 use super::abi;

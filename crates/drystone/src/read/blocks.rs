@@ -134,7 +134,7 @@ impl Reading {
                     1 => add(entry.piece),
                     _ => self.table(entry, &sources)?.iter().for_each(|s| {
                         add(s.piece);
-                        s.front.iter().for_each(|front| add(front.piece()));
+                        s.prefix.iter().for_each(|prefix| add(prefix.piece()));
                     }),
                 }
                 stored_bytes = stored_bytes.saturating_add(share(entry, bytes));

@@ -104,14 +104,14 @@ impl<'a> Checker<'a> {
         let one;
         let table;
         let pieces: &[_] = if entry.subchunks == 1 {
-            one = [Subchunk { piece: entry.piece, stats: entry.stats, front: None }];
+            one = [Subchunk { piece: entry.piece, stats: entry.stats, prefix: None }];
             &one
         } else {
             table = load_table(self.inner, writer, part, entry)?;
             if self.inner.window().is_some() {
-                let fronts = table.iter().filter_map(|subchunk| stored_range(&subchunk.front?.piece()));
+                let prefixes = table.iter().filter_map(|subchunk| stored_range(&subchunk.prefix?.piece()));
                 let pieces = table.iter().filter_map(|subchunk| stored_range(&subchunk.piece));
-                self.expect(fronts.chain(pieces).map(|range| (key.clone(), range)).collect());
+                self.expect(prefixes.chain(pieces).map(|range| (key.clone(), range)).collect());
             }
             &table
         };
@@ -137,8 +137,8 @@ impl<'a> Checker<'a> {
 
     /// Verifies one stored subchunk; its payload is then in `buffer`.
     fn subchunk(&mut self, key: &str, subchunk: &Subchunk) -> Result<u64> {
-        let Some(front) = &subchunk.front else { return self.piece(key, &subchunk.piece) };
-        let bytes = self.piece(key, &front.piece())?;
+        let Some(prefix) = &subchunk.prefix else { return self.piece(key, &subchunk.piece) };
+        let bytes = self.piece(key, &prefix.piece())?;
         let mut all = std::mem::take(&mut self.buffer);
         let bytes = bytes + self.piece(key, &subchunk.piece)?;
         all.append(&mut self.buffer);
@@ -186,7 +186,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);
-        let one = Subchunk { piece: entry.piece, stats: entry.stats, front: None };
+        let one = Subchunk { piece: entry.piece, stats: entry.stats, prefix: None };
         let subchunks = match entry.subchunks {
             0 => Arc::default(),
             1 => Arc::new(vec![one]),

@@ -15,8 +15,8 @@ use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 use drystone_transform::{
-    Chain, Fetched, SearchHits, Limit, Logical, MAX_DECODED_LEN, Precision, StoredSubchunk, TransformError, Whole, key_of,
-    keys_between, meets,
+    Chain, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, SearchHits, StoredSubchunk, TransformError,
+    Whole, key_of, keys_between, meets,
 };
 
 use super::execute::Sources;
@@ -243,7 +243,7 @@ impl Reading {
         let by_rows =
             |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
         let searchable = |entry: &Entry, w: &Work| {
-            by_rows(entry) && w.front.is_none() && w.piece.trailer > 0 && w.piece.unit_log2 > 0
+            by_rows(entry) && w.prefix.is_none() && w.piece.trailer > 0 && w.piece.unit_log2 > 0
         };
         for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
             let text = entry.encoding.chain.as_str();

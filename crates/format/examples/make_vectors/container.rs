@@ -1,7 +1,8 @@
 //! A small container written by hand, and what a reader must find in it.
 //!
-//! Three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains, overlapping puts, a
-//! replaced step, a clip, a link, a local variable; sections inline in one manifest and paged in the next, a stale hint.
+//! Three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains,
+//! overlapping puts, a replaced step, a clip, a link, a local variable; sections inline in one manifest and
+//! paged in the next, a stale hint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -71,7 +72,8 @@ pub(crate) fn container() -> Result<(Files, Json), Corrupt> {
     files.insert(keys::mark(2), encode_mark(2));
     files.insert(keys::HINT.into(), encode_hint(2));
 
-    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 came; part of a record was rewritten.
+    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 came; part of a
+    // record was rewritten.
     let [a, b, c] = &mut writers;
     if let Some(v) = schema.variables.get_mut(&4) {
         v.clips.push((2, vec![20]));
@@ -245,7 +247,13 @@ impl Writer {
         };
         let check = BlobRef::of(0, if trailer.is_empty() { payload } else { &trailer }).crc;
         let position = self.extent(payload, &trailer);
-        StoredPiece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check }
+        StoredPiece {
+            position,
+            length: payload.len() as u64,
+            trailer: trailer.len() as u64,
+            unit_log2,
+            check,
+        }
     }
 
     fn close_group(&mut self, step: Option<u64>, replace: bool) {
@@ -454,7 +462,11 @@ fn commit(
     let entries = ordered.len() as u64;
     let root = match children.as_slice() {
         [one] => Root { page: one.page, height: 0, entries },
-        _ => Root { page: page(FrameKind::Branch, &Branch { height: 1, children }.encode()), height: 1, entries },
+        _ => Root {
+            page: page(FrameKind::Branch, &Branch { height: 1, children }.encode()),
+            height: 1,
+            entries,
+        },
     };
     let mut section = |bytes: Vec<u8>| match paged {
         true => Section::Page(page(FrameKind::Section, &bytes)),

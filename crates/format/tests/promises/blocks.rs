@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drystone_format::block::Block;
-use drystone_format::entry::{Encoding, Entry, StoredPiece, Stats, encode_block};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::layout::MAX_ROOM;
 use drystone_format::piece::MAX_LENGTH;
 

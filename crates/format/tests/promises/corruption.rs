@@ -1,4 +1,5 @@
-//! Damaged bytes are refused or read as some value; nothing panics, and nothing takes memory that the bytes have not earned.
+//! Damaged bytes are refused or read as some value; nothing panics, and nothing takes memory that the bytes
+//! have not earned.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

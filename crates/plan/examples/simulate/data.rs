@@ -72,8 +72,9 @@ impl World {
         }
     }
 
-    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles of as many cells each,
-    /// or, if `stored`, of whole subchunks, as programs share that ask what is stored. Then some may have nothing to do.
+    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles
+    /// of as many cells each, or, if `stored`, of whole subchunks, as programs share that ask what is stored.
+    /// Then some may have nothing to do.
     pub(crate) fn plane(&self, axis: usize, readers: u64, stored: bool) -> Vec<Vec<Rpc>> {
         let edge = self.writers * BLOCK;
         let faces: Vec<usize> = (0..3).filter(|a| *a != axis).collect();
@@ -222,5 +223,11 @@ impl World {
 }
 
 fn piece(position: u64, length: u64) -> StoredPiece {
-    StoredPiece { position, length, trailer: 4 * length.div_ceil(1 << UNIT_LOG2), unit_log2: UNIT_LOG2, check: 0 }
+    StoredPiece {
+        position,
+        length,
+        trailer: 4 * length.div_ceil(1 << UNIT_LOG2),
+        unit_log2: UNIT_LOG2,
+        check: 0,
+    }
 }

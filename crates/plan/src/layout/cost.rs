@@ -34,8 +34,8 @@ impl fmt::Display for Cost {
 
 /// The cost of reading a box of `count` cells in an array of `shape` cut into `chunk`s.
 ///
-/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; of the whole axis exactly as
-/// many as there are.
+/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; of the
+/// whole axis exactly as many as there are.
 pub fn predict(shape: &[u64], item: u64, chunk: &[u64], count: &[u64], device: &Device) -> Cost {
     let mut requests = 1.0;
     let mut bytes = item as f64;

@@ -8,7 +8,8 @@ use super::{Pattern, standard_mix};
 /// count.
 pub const PRIOR: u64 = 16;
 
-/// The kind of a read of `count` cells along each axis of `shape`: 0 is the whole axis, other extents are powers of two.
+/// The kind of a read of `count` cells along each axis of `shape`: 0 is the whole axis, other extents are
+/// powers of two.
 pub fn kind_of(count: &[u64], shape: &[u64], steps: bool) -> Vec<u64> {
     let one = |(d, (&count, &n)): (usize, (&u64, &u64))| match count {
         // A single step says nothing about reads along steps.

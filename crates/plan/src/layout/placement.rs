@@ -158,7 +158,8 @@ fn lattice(grid: &[u64], targets: u64) -> Vec<u64> {
     best
 }
 
-/// Imbalance of the worst plane, and of all together. All planes across an axis have the same loads, in another order.
+/// Imbalance of the worst plane, and of all together. All planes across an axis have the same loads, in
+/// another order.
 fn worst(grid: &[u64], targets: u64, factors: &[u64]) -> (f64, f64) {
     let n = targets as usize;
     let (mut most, mut sum) = (1.0f64, 0.0);

@@ -44,8 +44,8 @@ const MOST_MOVES: usize = 400;
 
 /// The layout for which the mix costs least: chunk shape, shard shape, order.
 ///
-/// Extents of chunks are halves, quarters, … of the array's, or powers of two: the curve of cost over size is flat near its
-/// minimum, so finer choices gain nothing.
+/// Extents of chunks are halves, quarters, … of the array's, or powers of two: the curve of cost over size is
+/// flat near its minimum, so finer choices gain nothing.
 pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bounds) -> Layout {
     let reach: Vec<u64> = reach(array);
     let step_bytes = bytes_of(&reach[usize::from(array.steps)..], array.item);
@@ -176,7 +176,8 @@ fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) 
     best.map(|b| b.0).unwrap_or_default()
 }
 
-/// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then over steps.
+/// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then
+/// over steps.
 pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
     let reach = reach(array);
     let first = usize::from(array.steps);

@@ -1,8 +1,9 @@
 //! Cells that form no strided box: points, lists of indices, masks.
 //!
-//! A [`Listing`] is a product of legs. A leg is a progression along one axis, or a list of cells along some axes together: points
-//! are one list over all axes, orthogonal lists one list per axis, and a mask is the list of its true cells. Leg `l` fills axis
-//! `l` of the result, so that the shape of the result is known before anything is read.
+//! A [`Listing`] is a product of legs. A leg is a progression along one axis, or a list of cells along some
+//! axes together: points are one list over all axes, orthogonal lists one list per axis, and a mask is the
+//! list of its true cells. Leg `l` fills axis `l` of the result, so that the shape of the result is known
+//! before anything is read.
 //!
 //! Invariants (checked by [`Listing::check`])
 //! - every axis of the array belongs to one leg; within a leg axes ascend;

@@ -138,14 +138,14 @@ impl Making {
         let arrangement =
             at.program.arrangement(Arrangement { chain, decoded, logical, curve }).ok_or(full)?;
         let rule = at.program.rule(rule).ok_or(full)?;
-        let (mode, precision) = match (&work.front, work.trailer) {
+        let (mode, precision) = match (&work.prefix, work.trailer) {
             _ if work.whole => (Mode::Whole, Precision::Exact),
-            (Some(_), None) => (Mode::Front, work.precision),
+            (Some(_), None) => (Mode::Prefix, work.precision),
             _ => (Mode::Part, work.precision),
         };
-        let front = work.front.map(|front| front.piece());
+        let prefix = work.prefix.map(|prefix| prefix.piece());
         let piece = work.piece;
-        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, front });
+        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, prefix });
         at.works.push(number);
         self.before = Some(piece);
         Ok(())

@@ -19,7 +19,8 @@ pub struct Cells {
 /// What one leg adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Picks {
-    /// `count` cells, `step` elements apart, the first of which adds `from` and goes to `place`; places ascend by one.
+    /// `count` cells, `step` elements apart, the first of which adds `from` and goes to `place`; places
+    /// ascend by one.
     #[allow(missing_docs)]
     Run { from: u64, step: i64, count: u64, place: u64 },
     /// (elements, place) one by one, ascending by elements.

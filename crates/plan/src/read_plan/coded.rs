@@ -2,9 +2,11 @@
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, StoredPiece, Stats};
+use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_transform::stats::Magnitudes;
-use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, StoredForm, TransformError, Want};
+use drystone_transform::{
+    Bound, Chain, Logical, MAX_DECODED_LEN, Precision, StoredSubchunk, TransformError, Want,
+};
 
 use super::cells::Cells;
 use super::piece::{SubchunkLocation, Unfit};
@@ -116,7 +118,7 @@ impl Chains {
         meta: &[u8],
         (options, precision): (&Options, Precision),
     ) -> Result<Coded, Unfit> {
-        let (piece, before, payload_len) = (&place.piece, place.front_len(), place.payload_len());
+        let (piece, before, payload_len) = (&place.piece, place.prefix_len(), place.payload_len());
         let apart = |ranges: &[Range<u64>]| in_two(ranges, before, piece, options.gap);
         let whole = || Coded { ranges: apart(&[0..payload_len]), bound: Bound::EXACT };
         let ndim = usize::from(entry.ndim);
@@ -129,7 +131,7 @@ impl Chains {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
         }
         let logical = form.logical(&slot.logical(shape));
-        let stored = StoredForm { len: payload_len, meta, decoded_len: len as usize };
+        let stored = StoredSubchunk { len: payload_len, meta, decoded_len: len as usize };
         let want = Want { ranges: &wanted(part, cells, &form), precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),

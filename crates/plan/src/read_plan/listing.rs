@@ -1,4 +1,5 @@
-//! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and decoded once.
+//! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and
+//! decoded once.
 //!
 //! Visible blocks are settled for the box around the cells, as for any read; then the cells in each visible
 //! box are looked up, and only blocks that hold some of them are planned.
@@ -11,7 +12,7 @@ use drystone_format::table::Subchunk;
 
 use super::cells::{Cells, Picks, bytes, merged};
 use super::coded::{self, Chains};
-use super::piece::{SubchunkLocation, StoredForm, Unfit};
+use super::piece::{StoredForm, SubchunkLocation, Unfit};
 use super::{Block, Options, PlanError, Planner, ReadPlan, Slot, resolve_slots};
 use crate::form::Form;
 use crate::listing::{Leg, Listing, locate};
@@ -21,7 +22,8 @@ use crate::resolve::{Candidate, Resolved, Visible};
 /// The visible boxes of the listings, and which of their cells lie in each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListedCells {
-    /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of cells they hold.
+    /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of
+    /// cells they hold.
     pub resolved: Vec<Resolved>,
     /// Per slot and visible box: the cells of each leg in it.
     picked: Vec<Vec<Vec<Picked>>>,
@@ -105,9 +107,9 @@ fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked
     }
 }
 
-/// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the decoded table of each
-/// block that [`needed_tables`](super::needed_tables) names for what was found, by slot and candidate; `metas` the metadata of a
-/// piece in a source, as far as it is known.
+/// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the
+/// decoded table of each block that [`needed_tables`](super::needed_tables) names for what was found, by slot
+/// and candidate; `metas` the metadata of a piece in a source, as far as it is known.
 pub fn plan_listings<'t, 'm>(
     slots: &[Slot],
     listings: &[Listing],
@@ -149,8 +151,8 @@ pub fn plan_listings<'t, 'm>(
                 planner.lost = chains.loss(entry, (number, slot), shape, stats);
                 let precision = options.precision.beside(&planner.lost);
                 planner.precision = precision;
-                if let Some(front) = stored.enough(precision) {
-                    planner.add_front(&block, (part, Some(Box::new(cells))), stored, front);
+                if let Some(prefix) = stored.enough(precision) {
+                    planner.add_prefix(&block, (part, Some(Box::new(cells))), stored, prefix);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
@@ -176,7 +178,14 @@ pub fn plan_listings<'t, 'm>(
 
 impl Planner<'_> {
     /// Decides how the cells of one subchunk are read. `again`: the previous cells were of the same piece.
-    fn add_cells(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Cells, place: SubchunkLocation, again: bool) {
+    fn add_cells(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Cells,
+        place: SubchunkLocation,
+        again: bool,
+    ) {
         let piece = place.piece;
         let (gap, most) = (self.options.gap, self.options.max_request);
         let stored_len = piece.end() - piece.position;
@@ -217,7 +226,12 @@ enum Inside {
 }
 
 /// The picked cells, by subchunk of a block. The entry was validated, and holds all of them.
-fn by_subchunk(entry: &Entry, form: &Form, listing: &Listing, picked: &[Picked]) -> Vec<(SubchunkPart, Cells)> {
+fn by_subchunk(
+    entry: &Entry,
+    form: &Form,
+    listing: &Listing,
+    picked: &[Picked],
+) -> Vec<(SubchunkPart, Cells)> {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut stride = [0u64; MAX_NDIM];
     let mut grid = 1u64;
@@ -304,8 +318,12 @@ fn classes(entry: &Entry, stride: &[u64; MAX_NDIM], leg: &Leg, picked: &Picked) 
 
 /// One subchunk and its cells, from the row that each leg has it in.
 fn joined(entry: &Entry, form: &Form, chosen: &[&Class]) -> (SubchunkPart, Cells) {
-    let mut part =
-        SubchunkPart { subchunk: 0, chunk_shape: [1; MAX_NDIM], chunk: [(0, 1, 1); MAX_NDIM], dest: [0; MAX_NDIM] };
+    let mut part = SubchunkPart {
+        subchunk: 0,
+        chunk_shape: [1; MAX_NDIM],
+        chunk: [(0, 1, 1); MAX_NDIM],
+        dest: [0; MAX_NDIM],
+    };
     for class in chosen {
         part.subchunk = part.subchunk.saturating_add(class.subchunk);
         for &(d, row, least, greatest) in &class.rows {

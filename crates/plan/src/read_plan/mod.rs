@@ -1,7 +1,8 @@
 //! The plan of a read: which bytes in which requests, and where every cell goes.
 //!
 //! 1. The engine fills a [`Slot`] per step and member with the candidates that [`find`](crate::tree::find) gave.
-//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have to be read.
+//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have
+//!    to be read.
 //! 3. [`plan`] chooses, per part of a subchunk, between the whole stored piece and the check units it
 //!    touches, and merges all to requests. Where the metadata of encoded pieces would allow a smaller read,
 //!    it names them: load it and plan again. For listings [`find`] replaces 2 and [`plan_listings`] replaces
@@ -27,7 +28,7 @@ use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, StoredPiece};
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Logical, Precision};
 
@@ -39,7 +40,7 @@ use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
-use piece::{SubchunkLocation, StoredForm, bound};
+use piece::{StoredForm, SubchunkLocation, bound};
 pub use replica::{Choice, PUBLISHED, numbers, offered};
 pub(crate) use replica::{decoded_bytes, decoding};
 
@@ -121,16 +122,17 @@ pub struct Work {
     pub part: SubchunkPart,
     /// For a listing, the cells one by one: `part` is then only the box around them.
     pub cells: Option<Box<Cells>>,
-    /// Where the subchunk is stored; with a front, what follows that.
+    /// Where the subchunk is stored; with a prefix, what follows that.
     pub piece: StoredPiece,
     /// The prefix of the payload, where that is stored apart.
-    pub front: Option<Front>,
+    pub prefix: Option<Prefix>,
     /// Bytes of the payload that are read, ascending, at check units.
     pub ranges: Vec<Range<u64>>,
-    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With a front that is one
-    /// item and the rest another one.
+    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With
+    /// a prefix that is one item and the rest another one.
     pub whole: bool,
-    /// Unless `whole`, or the front is all: the number of the trailer that verifies the ranges. Works on the same piece share it.
+    /// Unless `whole`, or the prefix is all: the number of the trailer that verifies the ranges. Works on the
+    /// same piece share it.
     pub trailer: Option<usize>,
     /// How exact the transform's values must be, besides what they lost when they were written.
     pub precision: Precision,
@@ -171,7 +173,8 @@ pub struct ReadPlan {
     pub works: Vec<Work>,
     /// Trailers, by number, that verify partial reads; they need not arrive before the other requests.
     pub trailers: Vec<Fetch<usize>>,
-    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its [`Payload`] does not count.
+    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its
+    /// [`Payload`] does not count.
     pub fetches: Vec<Fetch<Payload>>,
     /// Bytes of the cells that some block holds.
     pub wanted_bytes: u64,
@@ -251,8 +254,9 @@ pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize
     needed
 }
 
-/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded table of each block
-/// that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece in a source, as far as it is known.
+/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded
+/// table of each block that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece
+/// in a source, as far as it is known.
 pub fn plan<'t, 'm>(
     slots: &[Slot],
     resolved: &[Resolved],
@@ -293,8 +297,8 @@ pub fn plan<'t, 'm>(
                 planner.lost = chains.loss(entry, (number, slot), shape, stats);
                 let precision = options.precision.beside(&planner.lost);
                 planner.precision = precision;
-                if let Some(front) = stored.enough(precision) {
-                    planner.add_front(&block, (part, None), stored, front);
+                if let Some(prefix) = stored.enough(precision) {
+                    planner.add_prefix(&block, (part, None), stored, prefix);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
@@ -394,9 +398,15 @@ impl<'a> Planner<'a> {
     }
 
     /// An encoded piece whose prefix suffices.
-    fn add_front(&mut self, block: &Block<'_>, what: (SubchunkPart, Option<Box<Cells>>), place: SubchunkLocation, front: Front) {
-        self.see(bound(&front));
-        self.add_ranges(block, what, place, vec![0..front.length], None);
+    fn add_prefix(
+        &mut self,
+        block: &Block<'_>,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
+        prefix: Prefix,
+    ) {
+        self.see(bound(&prefix));
+        self.add_ranges(block, what, place, vec![0..prefix.length], None);
     }
 
     /// An encoded piece whose trailer was read for its metadata: the bytes that its transform needs, or the
@@ -411,7 +421,7 @@ impl<'a> Planner<'a> {
     ) {
         let trailer = Some(self.trailer(block, &place.piece, again));
         let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
-        let whole = place.front_len().saturating_add(place.piece.end() - place.piece.position);
+        let whole = place.prefix_len().saturating_add(place.piece.end() - place.piece.position);
         if whole.saturating_add(self.options.gap) <= cost {
             return self.add_whole(block, what.0, what.1, place);
         }
@@ -420,17 +430,29 @@ impl<'a> Planner<'a> {
     }
 
     /// An encoded piece whose metadata would help: planned to be read whole, and reported.
-    fn add_unknown(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Option<Box<Cells>>, place: SubchunkLocation) {
+    fn add_unknown(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Option<Box<Cells>>,
+        place: SubchunkLocation,
+    ) {
         self.plan.unknown.push((block.entry.source, place.piece));
         self.add_whole(block, part, cells, place);
     }
 
-    fn add_whole(&mut self, block: &Block<'_>, part: SubchunkPart, cells: Option<Box<Cells>>, place: SubchunkLocation) {
-        let (piece, behind) = (place.piece, place.front_len());
+    fn add_whole(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Option<Box<Cells>>,
+        place: SubchunkLocation,
+    ) {
+        let (piece, behind) = (place.piece, place.prefix_len());
         let payload = behind..behind.saturating_add(piece.length);
         let mut ranges = Vec::with_capacity(2);
-        if let Some(front) = place.front {
-            let range = 0..front.length;
+        if let Some(prefix) = place.prefix {
+            let range = 0..prefix.length;
             self.payloads.push((
                 block.entry.source,
                 place.bytes(&range),
@@ -463,7 +485,7 @@ impl<'a> Planner<'a> {
         &mut self,
         block: &Block<'_>,
         (part, cells): (SubchunkPart, Option<Box<Cells>>),
-        SubchunkLocation { piece, front }: SubchunkLocation,
+        SubchunkLocation { piece, prefix }: SubchunkLocation,
         (ranges, whole): (Vec<Range<u64>>, bool),
         trailer: Option<usize>,
     ) {
@@ -476,7 +498,7 @@ impl<'a> Planner<'a> {
             part,
             cells,
             piece,
-            front,
+            prefix,
             ranges,
             whole,
             trailer,

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use drystone_format::entry::{Entry, StoredPiece};
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_transform::{Bound, Precision};
 
 use super::{PlanError, Slot};
@@ -21,53 +21,53 @@ pub(super) struct StoredForm {
 pub(super) struct SubchunkLocation {
     /// All of it, or the rest after the prefix.
     pub(super) piece: StoredPiece,
-    pub(super) front: Option<Front>,
+    pub(super) prefix: Option<Prefix>,
 }
 
 impl SubchunkLocation {
     pub(super) fn whole(piece: StoredPiece) -> SubchunkLocation {
-        SubchunkLocation { piece, front: None }
+        SubchunkLocation { piece, prefix: None }
     }
 
     pub(super) fn of(subchunk: &Subchunk) -> SubchunkLocation {
-        SubchunkLocation { piece: subchunk.piece, front: subchunk.front }
+        SubchunkLocation { piece: subchunk.piece, prefix: subchunk.prefix }
     }
 
     /// Bytes of the payload's prefix that is stored apart. Tables were checked when they were decoded: all
     /// lengths add up.
-    pub(super) fn front_len(&self) -> u64 {
-        self.front.map_or(0, |front| front.length)
+    pub(super) fn prefix_len(&self) -> u64 {
+        self.prefix.map_or(0, |prefix| prefix.length)
     }
 
     /// Bytes of the payload.
     pub(super) fn payload_len(&self) -> u64 {
-        self.front_len().saturating_add(self.piece.length)
+        self.prefix_len().saturating_add(self.piece.length)
     }
 
     /// Where in the file a range of the payload lies. The range must not begin in the prefix and end behind
     /// it.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Range<u64> {
-        let (from, before) = match self.front {
-            Some(front) if range.end <= front.length => (front.position, 0),
-            front => (self.piece.position, front.map_or(0, |front| front.length)),
+        let (from, before) = match self.prefix {
+            Some(prefix) if range.end <= prefix.length => (prefix.position, 0),
+            prefix => (self.piece.position, prefix.map_or(0, |prefix| prefix.length)),
         };
         let at = |place: u64| from.saturating_add(place.saturating_sub(before));
         at(range.start)..at(range.end)
     }
 
     /// The prefix, if it is exact enough.
-    pub(super) fn enough(&self, precision: Precision) -> Option<Front> {
-        self.front.filter(|front| match precision {
+    pub(super) fn enough(&self, precision: Precision) -> Option<Prefix> {
+        self.prefix.filter(|prefix| match precision {
             Precision::Exact => false,
-            Precision::Level(least) => u32::from(front.level) >= least,
-            other => other.allows(&bound(front)),
+            Precision::Level(least) => u32::from(prefix.level) >= least,
+            other => other.allows(&bound(prefix)),
         })
     }
 }
 
 /// The guaranteed error bound of the values in a prefix.
-pub(super) fn bound(front: &Front) -> Bound {
-    Bound { absolute: front.absolute(), relative: front.relative() }
+pub(super) fn bound(prefix: &Prefix) -> Bound {
+    Bound { absolute: prefix.absolute(), relative: prefix.relative() }
 }
 
 /// An error, not yet tied to a place.
@@ -128,8 +128,8 @@ impl StoredForm {
         if let Err(what) = piece.validate() {
             return corrupt(what);
         }
-        if self.raw && place.front.is_some() {
-            return corrupt("a front of what is not encoded".into());
+        if self.raw && place.prefix.is_some() {
+            return corrupt("a prefix of what is not encoded".into());
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
         let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));

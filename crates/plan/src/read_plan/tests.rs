@@ -76,8 +76,11 @@ impl Store {
             let piece = self.put_piece(entry.source, &payload, unit_log2, random.below(4) != 0);
             table.push(Subchunk { piece, ..Subchunk::default() });
         }
-        entry.piece =
-            if entry.subchunks == 1 { table[0].piece } else { StoredPiece { length: 4096, ..StoredPiece::default() } };
+        entry.piece = if entry.subchunks == 1 {
+            table[0].piece
+        } else {
+            StoredPiece { length: 4096, ..StoredPiece::default() }
+        };
         self.tables.insert(entry.put, table);
         entry
     }

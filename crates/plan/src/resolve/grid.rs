@@ -27,7 +27,7 @@ pub(super) struct Grid {
     /// (region, link before it).
     links: Vec<(u32, u32)>,
     /// Per region the last one that visited it.
-    told: Vec<u32>,
+    seen: Vec<u32>,
 }
 
 impl Grid {
@@ -40,7 +40,7 @@ impl Grid {
             stride: [0; MAX_NDIM],
             heads: Vec::new(),
             links: Vec::with_capacity(regions.len()),
-            told: vec![NONE; regions.len()],
+            seen: vec![NONE; regions.len()],
         };
         for d in 0..ndim {
             let lines = &mut grid.lines[d];
@@ -132,8 +132,8 @@ impl Grid {
     }
 
     /// Visits each inserted region that shares a cell with this one, number `asking`, once.
-    pub(super) fn meeting(&mut self, asking: usize, region: &Region, mut tell: impl FnMut(usize)) {
-        let mut told = std::mem::take(&mut self.told);
+    pub(super) fn meeting(&mut self, asking: usize, region: &Region, mut visit: impl FnMut(usize)) {
+        let mut seen = std::mem::take(&mut self.seen);
         self.cells(region, |cell, _| {
             let mut link = self.heads[cell];
             if link != NONE {
@@ -141,15 +141,15 @@ impl Grid {
             }
             while link != NONE {
                 let (other, before) = self.links[link as usize];
-                if told[other as usize] != asking as u32 {
-                    told[other as usize] = asking as u32;
-                    tell(other as usize);
+                if seen[other as usize] != asking as u32 {
+                    seen[other as usize] = asking as u32;
+                    visit(other as usize);
                 }
                 link = before;
             }
             true
         });
-        self.told = told;
+        self.seen = seen;
     }
 
     pub(super) fn insert(&mut self, number: usize, region: &Region) {

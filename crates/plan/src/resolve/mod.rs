@@ -30,8 +30,8 @@ pub struct Candidate {
     pub limit: [u64; MAX_NDIM],
 }
 
-/// A part of the selection, `lo..hi` along each axis, and the candidate that shows there. Axes the selection does not have are
-/// `0..1`.
+/// A part of the selection, `lo..hi` along each axis, and the candidate that shows there. Axes the selection
+/// does not have are `0..1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Visible {

@@ -17,7 +17,7 @@ use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-use super::{Emit, InOrder, NewEntries, Pages, PageNode, key};
+use super::{Emit, InOrder, NewEntries, PageNode, Pages, key};
 
 /// Most entries of a leaf.
 pub const LEAF_CAPACITY: usize = 512;

@@ -6,7 +6,7 @@ use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::Entry;
 use drystone_format::manifest::Root;
 
-use super::{Emit, Pages, PageNode};
+use super::{Emit, PageNode, Pages};
 
 enum Outcome {
     Same,

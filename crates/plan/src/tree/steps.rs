@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 use drystone_format::branch::Child;
 use drystone_format::manifest::Root;
 
-use super::{Pages, PageNode, Query, StepSet};
+use super::{PageNode, Pages, Query, StepSet};
 
-/// The key steps (step + 1; 0 is the content without step) in which `variable` has an entry that `shows(key step, commit)`.
+/// The key steps (step + 1; 0 is the content without step) in which `variable` has an entry that `shows(key
+/// step, commit)`.
 ///
 /// `shows` must hold for every later commit if it holds for one.
 pub fn key_steps<P: Pages>(

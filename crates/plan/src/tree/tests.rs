@@ -97,7 +97,7 @@ impl Memory {
         assert_eq!(
             expected,
             (leaves + branches).saturating_sub(1),
-            "all pages below the root are told of, and no others"
+            "all pages below the root are prefetched, and no others"
         );
         (found, leaves, branches)
     }

@@ -151,7 +151,7 @@ pub(super) fn local_files_are_the_same_objects(store: &dyn Store) {
     let range: std::ops::Range<u64> = 7..5 << 20;
     if let Some(mapped) = files.map("k", std::slice::from_ref(&range)) {
         assert!(files.maps_from().is_some(), "what maps says from which size on");
-        // SAFETY: nobody writes to the object.
+        // SAFETY: no thread writes to the object.
         let seen = unsafe { mapped.bytes(&(9..4 << 20)) }.expect("a part of what was mapped");
         assert!(seen == &bytes[9..4 << 20], "mapped bytes are the object's");
         // SAFETY: as above.

@@ -194,7 +194,12 @@ impl Handles {
     }
 
     /// An open handle on the file at `place`, and its length.
-    pub(crate) fn get(&self, key: &str, place: &PathAt<'_>, writable: bool) -> io::Result<(Arc<Handle>, u64)> {
+    pub(crate) fn get(
+        &self,
+        key: &str,
+        place: &PathAt<'_>,
+        writable: bool,
+    ) -> io::Result<(Arc<Handle>, u64)> {
         let known = self.table().find(key, writable);
         if let Some(handle) = known
             && let Some(found) = still_named(&handle, place)

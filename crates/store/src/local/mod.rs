@@ -20,7 +20,6 @@ mod folder;
 mod forget;
 mod handles;
 mod mapping;
-mod unnamed_files;
 mod page;
 mod per_process;
 mod pool;
@@ -29,6 +28,7 @@ mod readahead;
 mod targets;
 mod transfer;
 mod tree;
+mod unnamed_files;
 mod watched;
 mod whole_file;
 
@@ -328,7 +328,7 @@ mod tests {
         for folder in ["zarr/old/c/0", "log/empty"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        assert_eq!(store.sweep("zarr/", Duration::from_secs(60)).unwrap(), 0, "somebody may be at it");
+        assert_eq!(store.sweep("zarr/", Duration::from_secs(60)).unwrap(), 0, "a put may be under way");
         assert_eq!(store.sweep("zarr/", Duration::ZERO).unwrap(), 2 + 3);
         assert!(!dir.path().join("zarr/old").exists() && dir.path().join("log/empty").exists());
         assert!(dir.path().join("log/~1-2-a").exists() && dir.path().join("zarr/a/mine.txt~").exists());

@@ -1,12 +1,13 @@
-//! Reading a part of what a chain stored: each codec says which bytes of the next one it needs.
+//! Partial reads through a chain: each codec names the bytes of the next one that it needs.
 //!
-//! Wanted ranges of the data become ranges of what the first codec made, these become ranges of what the second one made, and
-//! so on to the stored bytes; decoding goes back the same way, through buffers that hold just these ranges. So a chain reads
-//! parts if every codec of it does, and needs the metadata of each.
+//! Wanted ranges of the data become ranges of the first codec's output, these become ranges of the second
+//! one's, and so on to the stored bytes; decoding goes back the same way, through buffers that hold just
+//! these ranges. So a chain can be read in part if every codec of it can, and needs the metadata of each.
 //!
 //! Invariants
-//! - lengths of stages come from outside: each is bounded by what its codec can make of the one before;
-//! - only a codec before which the values are still values is asked for less than full precision, or searched.
+//! - lengths of stages come from outside: each is bounded by the longest output of its codec for the one
+//!   before;
+//! - only a codec whose input still has its values in place is asked for reduced precision, or searched.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -15,7 +16,7 @@ use crate::head::Head;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, Fetched, SearchHits, Indexed, Logical, Pieces, Planned, Precision, Scratch, StoredSubchunk,
+    Bound, Codec, Fetched, Indexed, Logical, Pieces, Planned, Precision, Scratch, SearchHits, StoredSubchunk,
     TransformError, Transparent, Want, Whole,
 };
 
@@ -31,7 +32,7 @@ impl Heads {
         Heads { before, heads: Vec::new() }
     }
 
-    /// Takes what a codec before the last one made.
+    /// Takes the output of a codec before the last one.
     pub(super) fn stage(&mut self, codec: &dyn Codec, encoded: &[u8], meta: &mut Vec<u8>) {
         if meta.is_empty() {
             meta.push(CODED);
@@ -46,7 +47,7 @@ impl Heads {
         self.heads.extend_from_slice(head);
     }
 
-    /// Takes what the last codec made, which stands in `out` from `start` on.
+    /// Takes the output of the last codec, which is in `out` from `start` on.
     pub(super) fn last(mut self, codec: &dyn Codec, out: &[u8], start: usize, meta: &mut Vec<u8>) {
         let encoded = out.get(start..).unwrap_or_default();
         if self.before == 0 {
@@ -67,19 +68,19 @@ fn head_of<'a>(codec: &dyn Codec, encoded: &'a [u8]) -> &'a [u8] {
 
 /// How the parts of a subchunk are read.
 enum Reading<'a, 'm> {
-    /// The data stands as it is, after so many bytes.
+    /// The data is raw, after this many bytes.
     Raw(u64),
-    /// By codecs, the first one first; what the last made stands after so many bytes.
+    /// By codecs, the first one first; the output of the last begins after this many bytes.
     Parts(Vec<Stage<'a, 'm>>, u64),
     /// Only as a whole.
     Whole,
 }
 
-/// One codec, and what it made of what.
+/// One codec, with its input and its output.
 struct Stage<'a, 'm> {
     codec: &'a dyn Transparent,
     stored: StoredSubchunk<'m>,
-    /// How exact this codec is asked to be.
+    /// The precision that this codec is asked for.
     precision: Precision,
 }
 
@@ -92,7 +93,7 @@ impl Stage<'_, '_> {
     }
 }
 
-/// The ranges each stage is asked for; that of the last entry are of the encoded bytes of the last stage.
+/// The wanted ranges of each stage; those of the last entry are of the encoded bytes of the last stage.
 struct Descent {
     wanted: Vec<Vec<Range<u64>>>,
     bound: Bound,
@@ -170,7 +171,7 @@ impl Descent {
     }
 }
 
-/// A view of a buffer of which only these ranges were filled.
+/// A view of a buffer in which only these ranges were filled.
 fn held<'a>(buffer: &'a [u8], ranges: &[Range<u64>]) -> Fetched<'a> {
     let run = |range: &Range<u64>| {
         let bytes = buffer.get(range.start as usize..range.end as usize).unwrap_or_default();
@@ -197,8 +198,8 @@ fn moved(by: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 impl Chain {
-    /// Which of the stored bytes the want needs, and how exact the values will be. A subchunk without metadata, or of opaque
-    /// codecs, answers with the whole and is exact.
+    /// The stored bytes that the want needs, and the precision of the result. For a subchunk without
+    /// metadata, or with opaque codecs, that is the whole, exactly.
     pub fn plan_read(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -231,8 +232,8 @@ impl Chain {
         Ok(planned)
     }
 
-    /// Decodes what a planned read brought: on return `out`, as long as the whole decoded subchunk, holds what was wanted at its
-    /// place. Its other bytes are unspecified; on an error all are.
+    /// Decodes the bytes of a planned read: on return `out`, as long as the whole decoded subchunk, holds the
+    /// wanted bytes at their offsets. Its other bytes are unspecified; on an error all are.
     pub fn decode_part(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -261,7 +262,8 @@ impl Chain {
                 pieces.hold(want.ranges)
             }
             Reading::Parts(stages, header) => {
-                // What the last one needs was fetched: only those before it are asked what they need of it.
+                // The bytes that the last one needs were fetched: only those before it are asked for their
+                // needs.
                 let before = stages.get(..stages.len().saturating_sub(1)).unwrap_or_default();
                 let descent = Descent::through(before, logical, want.ranges)?;
                 descent.ascend(&stages, &fetched.after(header), logical, out, scratch)
@@ -269,12 +271,12 @@ impl Chain {
         }
     }
 
-    /// Whether its subchunks may keep an index of their values.
+    /// Whether its subchunks may have an index of their values.
     pub fn has_index(&self) -> bool {
         self.reads_parts() && self.index_at().is_some()
     }
 
-    /// The first codec with an index, if what is before it leaves values as they are.
+    /// The first codec with an index, if the codecs before it keep values in place.
     fn index_at(&self) -> Option<usize> {
         for (i, codec) in self.codecs.iter().enumerate() {
             let parts = codec.transparent()?;
@@ -288,7 +290,8 @@ impl Chain {
         None
     }
 
-    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
+    /// The stored bytes that a search for the elements between two keys needs; `None` where there is no
+    /// index.
     pub fn plan_search(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -303,7 +306,8 @@ impl Chain {
         Ok(Some(moved(header, Descent::through(below, logical, &ranges)?.lowest())))
     }
 
-    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where there is no index.
+    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where
+    /// there is no index.
     pub fn whole_bins(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -316,8 +320,8 @@ impl Chain {
         index.whole_bins(&at.stored, logical, keys).map(Some)
     }
 
-    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
-    /// elements; each comes with the bytes of a scalar.
+    /// Adds the elements between two keys to `found`, from the bytes that `plan_search` asked for. Positions
+    /// are below the number of elements; each comes with the bytes of a scalar.
     pub fn search(
         &self,
         stored: &StoredSubchunk<'_>,

@@ -1,13 +1,15 @@
-//! ISOBAR: only the byte columns that compress are compressed; the others are stored as they are.
+//! ISOBAR: only the byte columns that compress are compressed; the others are stored raw.
 //!
-//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them, and gains nothing.
-//! A column is hard to compress if no byte value stands out in its histogram; since that misses what repeats in order only,
-//! such a column is also tried on a sample. Raw columns are byte planes, of which a part is read by itself.
+//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them,
+//! and gains nothing. A column is hard to compress if no byte value stands out in its histogram. Since that
+//! test misses columns that repeat only in order, such a column is also tried on a sample. Raw columns are
+//! byte planes, of which a part is read by itself.
 //!
-//! What compresses the chosen columns (the *solver*), and whether they go to it column by column or element by element, is given,
-//! or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
+//! The compressor of the chosen columns (the *solver*), and whether it sees them column by column or element
+//! by element, is given, or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
 //!
-//! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data compression", ICDE 2012.
+//! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data
+//! compression", ICDE 2012.
 
 use std::ops::Range;
 
@@ -20,24 +22,24 @@ use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
-    Transparent, Want, Zstd,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk,
+    TransformError, Transparent, Want, Zstd,
 };
 
-/// Version 1: zstd, column by column. Version 2 has a byte that says how.
+/// Version 1: zstd, column by column. Version 2 has a byte that states both choices.
 const VERSION: u8 = 2;
 /// In that byte: element by element.
 const ROWS: u8 = 0x10;
-/// Of each chosen column, so much is tried.
+/// This much of each chosen column is tried.
 const TRIED: usize = 16 << 10;
 /// A column whose commonest byte is rarer than this many times the mean is hard to compress.
 const STANDS_OUT: f64 = 1.42;
-/// A hard column is compressed all the same if a sample of it shrinks below this.
+/// A hard column is compressed after all if a sample of it shrinks below this.
 const WORTH_IT: f64 = 0.95;
 const MAX_WIDTH: usize = 64;
 const DEFAULT_LEVEL: i64 = 3;
 
-/// What compresses the chosen columns. The codes are stored.
+/// The compressor of the chosen columns. The codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Solver {
     Zstd = 1,
@@ -76,12 +78,12 @@ pub struct Isobar {
     zstd: Zstd,
     solver: Option<Solver>,
     rows: Option<bool>,
-    /// What is not given is chosen for the least bytes; else for speed.
+    /// Choices that are not given are made for the fewest bytes; else for speed.
     ratio: bool,
 }
 
 impl Isobar {
-    /// Compresses what compresses with a level of zstd, -7 to 22.
+    /// Compresses columns with a level of zstd, -7 to 22.
     pub fn new(level: i32) -> Result<Isobar, TransformError> {
         Ok(Isobar { level: level.into(), zstd: Zstd::new(level)?, solver: None, rows: None, ratio: false })
     }
@@ -96,14 +98,23 @@ impl Isobar {
         Ok(Isobar { solver, rows, ratio, ..Isobar::new(level as i32)? })
     }
 
-    /// Zlib at the level that is given, where it has one.
+    /// Compresses with zlib at the given level, if there is one.
     fn zlib(&self) -> Zlib {
         Zlib::new(self.level.clamp(1, 9) as u32)
     }
 
-    /// How to compress columns of `count` bytes each: as given; of what is left open the fastest, or what makes a sample smallest.
-    fn way(&self, columns: &[u8], count: usize, scratch: &mut Scratch) -> Result<ColumnCoding, TransformError> {
-        let fast = ColumnCoding { solver: self.solver.unwrap_or(PLAIN.solver), rows: self.rows.unwrap_or(PLAIN.rows) };
+    /// How to compress columns of `count` bytes each: as given; choices left open are the fastest, or those
+    /// that make a sample smallest.
+    fn way(
+        &self,
+        columns: &[u8],
+        count: usize,
+        scratch: &mut Scratch,
+    ) -> Result<ColumnCoding, TransformError> {
+        let fast = ColumnCoding {
+            solver: self.solver.unwrap_or(PLAIN.solver),
+            rows: self.rows.unwrap_or(PLAIN.rows),
+        };
         if !self.ratio {
             return Ok(fast);
         }
@@ -161,7 +172,7 @@ impl Isobar {
         }
         let most = counts.iter().copied().max().unwrap_or(0);
         let stands_out = f64::from(most) >= STANDS_OUT * column.len() as f64 / 256.0;
-        // Few elements make any histogram uneven: there the sample decides alone.
+        // Few elements make any histogram uneven, so the sample decides alone.
         if stands_out && column.len() >= 4096 {
             return Ok(true);
         }

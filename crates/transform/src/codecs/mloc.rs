@@ -1,12 +1,14 @@
-//! MLOC: numbers sorted by value, place and precision, in the order that is given, so that what is asked for lies together.
+//! MLOC: numbers sorted by value, place and precision in a given order, so that what is read together is
+//! stored together.
 //!
-//! The numbers of one bin of values in one box of space are cut into components of leading and following bytes: such a part
-//! of them is a *cell*, read and compressed by itself. `V,S,P` keeps each range of values together (searches), `S,V,P` each
-//! region (boxes), `P,...` the leading bytes of everything (a first look). A directory in the head says where each cell is, so a
-//! read names just the cells it needs. Boxes stand along a Hilbert curve. Places in a box are kept as in ALACRITY's lists.
+//! The numbers of one bin of values in one box of space are cut into components of leading and following
+//! bytes: such a part of them is a *cell*, read and compressed by itself. `V,S,P` keeps each range of values
+//! together (searches), `S,V,P` each region (boxes), `P,...` the leading bytes of everything (previews). A
+//! directory in the head locates each cell, so a read names just the cells it needs. Boxes lie along a
+//! Hilbert curve. Positions in a box are stored as in ALACRITY's lists.
 //!
-//! Method: Gong et al., "MLOC: Multi-level Layout Optimization Framework for Compressed Scientific Data Exploration with
-//! Heterogeneous Access Patterns", ICPP 2012; Gong et al., "PARLO", CCGrid 2013.
+//! Method: Gong et al., "MLOC: Multi-level Layout Optimization Framework for Compressed Scientific Data
+//! Exploration with Heterogeneous Access Patterns", ICPP 2012; Gong et al., "PARLO", CCGrid 2013.
 
 mod head;
 mod order;
@@ -24,18 +26,18 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 use crate::{
-    Codec, CodecSpec, Fetched, SearchHits, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch,
+    Codec, CodecSpec, Fetched, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch, SearchHits,
     StoredSubchunk, TransformError, Transparent, Want, Whole, Zstd,
 };
 use head::{Cell, Layout};
 use order::Order;
 use space::{MAX_AXES, MAX_VOLUME, Space};
 
-/// Numbers in a cell, about, at least: fewer cost more in the directory than they save.
+/// Numbers in a cell, approximately, at least: smaller cells cost more in the directory than they save.
 const PER_CELL: u64 = 64;
 /// Keys that bins are chosen from.
 const SAMPLED: usize = 8192;
-/// Bits of a key that tell bins apart, as in an index.
+/// Bits of a key that distinguish bins, as in an index.
 const BIN_BITS: u32 = 16;
 
 /// The codec of levels.
@@ -74,7 +76,7 @@ impl Mloc {
         let edges = shape.iter().map(|n| edge.min((*n).max(1))).collect();
         let mut space = Space { shape, edges };
         let volume = |space: &Space| space.edges.iter().fold(1u64, |n, edge| n.saturating_mul(*edge));
-        // A place in a box has 16 bits.
+        // An offset in a box has 16 bits.
         while *bins > 1 && volume(&space) > MAX_VOLUME {
             let Some(longest) = space.edges.iter_mut().max_by_key(|edge| **edge) else { break };
             *longest = longest.div_ceil(2);
@@ -314,7 +316,7 @@ impl Layout {
     }
 }
 
-/// What is asked of a subchunk, in terms of its layout.
+/// A partial read of a subchunk, in terms of its layout.
 struct PartialRead {
     layout: Layout,
     /// Components that are exact enough.
@@ -416,7 +418,7 @@ impl Transparent for Mloc {
 }
 
 impl Mloc {
-    /// The layout, if its bins are of the values that are asked for, and the bins that may hold the keys.
+    /// The layout, if its bins are of the wanted values, and the bins that may hold the keys.
     fn meeting(
         stored: &StoredSubchunk<'_>,
         logical: &Logical,
@@ -449,7 +451,7 @@ impl Indexed for Mloc {
         Ok(ranges_of(cells))
     }
 
-    /// Bins are divided by boxes of space here; nothing is said before they are read.
+    /// Boxes of space divide the bins here, so nothing is known before they are read.
     fn whole_bins(
         &self,
         _stored: &StoredSubchunk<'_>,

@@ -77,8 +77,8 @@ impl Job<'_> {
         let logical = self.logical(work)?;
         let ranges = work.wanted(&self.form(work)?);
         let want = Want { ranges: &ranges, precision: work.precision };
-        // A front begins with what the transform wants to know.
-        let before = work.front.map_or(0, |front| front.length);
+        // A prefix begins with what the transform wants to know.
+        let before = work.prefix.map_or(0, |prefix| prefix.length);
         let meta = match self.trailer(work) {
             Some(trailer) => trailer.meta.as_slice(),
             None => fetched.get(0..before).map_err(|e| self.undecodable(work, &e))?,

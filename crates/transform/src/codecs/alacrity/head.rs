@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a key that its bin does not tell.
+    /// Bytes of a key that its bin does not imply.
     pub(super) fn low(&self) -> usize {
         (8 * self.width - self.bits as usize).div_ceil(8)
     }
