@@ -51,22 +51,30 @@ def constants(root: Path, file: Path, fixed: list[re.Pattern[str]]) -> Iterator[
     before = ""  # the text of the constant in the line before: it holds for those without one of their own
     lines = file.read_text().splitlines()
     where = str(file.relative_to(root))
-    for number, line in enumerate(lines):
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        number += 1
         if line.startswith("#[cfg(test)]"):
             return
         if line.startswith("///"):
             comment.append(line[3:].strip())
         elif found := CONSTANT.match(line):
-            value = found[2] or ""
-            while not value.endswith(";") and number + 1 < len(lines):
+            value = without_comment(found[2] or "")
+            while not value.endswith(";") and number < len(lines):
+                value = f"{value} {without_comment(lines[number])}".strip()
                 number += 1
-                value = f"{value} {lines[number].split('//')[0].strip()}".strip()
             before = " ".join(filter(None, comment)) or before
             if before and not any(pattern.fullmatch(f"{where}:{found[1]}") for pattern in fixed):
                 yield Constant(found[1], short(value.rstrip(";")), where, before)
             comment = []
         elif not line.startswith("#["):
             comment, before = [], ""
+
+
+def without_comment(line: str) -> str:
+    """A line of code without the comment behind it."""
+    return line.split("//")[0].strip()
 
 
 def short(value: str) -> str:
