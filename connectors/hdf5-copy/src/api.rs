@@ -213,7 +213,7 @@ impl Hdf5 {
                 "no access list".into()
             })?;
             let native = self.id((self.H5VLget_connector_id_by_name)(c"native".as_ptr()), || {
-                "HDF5 does not give its own connector".into()
+                "HDF5 does not return its own connector".into()
             })?;
             done((self.H5Pset_vol)(list.hid, native.hid, std::ptr::null()), || {
                 "HDF5's own connector cannot be chosen".into()
@@ -244,7 +244,7 @@ impl Hdf5 {
         let mut info = ObjectInfo::default();
         // SAFETY: the struct is the library's.
         done(unsafe { (self.H5Oget_info3)(object, &mut info, BASIC) }, || {
-            "an object does not say what it is".into()
+            "an object's type cannot be read".into()
         })?;
         Ok(info)
     }

@@ -32,7 +32,7 @@ pub(crate) struct OpenDataset<'h> {
 impl<'h> OpenDataset<'h> {
     /// Examines an open dataset.
     pub(crate) fn of(hdf5: &'h Hdf5, set: Id<'h>, path: &str) -> Result<Self> {
-        let silent = || format!("the dataset {path} does not say what it is");
+        let silent = || format!("the dataset {path} cannot be examined");
         // SAFETY: plain calls with ids of this library; the array is as long as is said.
         unsafe {
             let kind = hdf5.id((hdf5.H5Dget_type)(set.hid), silent)?;

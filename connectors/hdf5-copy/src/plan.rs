@@ -136,8 +136,9 @@ fn links_of(hdf5: &Hdf5, group: Hid, path: &str) -> Result<Vec<FoundLink>> {
     let out = (&raw mut found).cast();
     // SAFETY: the callback has the library's signature and is done when the call returns.
     unsafe {
-        let list =
-            hdf5.id((hdf5.H5Gget_create_plist)(group), || format!("{path} does not say how it was made"))?;
+        let list = hdf5.id((hdf5.H5Gget_create_plist)(group), || {
+            format!("{path} has creation properties that cannot be read")
+        })?;
         let mut order: c_uint = 0;
         (hdf5.H5Pget_link_creation_order)(list.hid, &mut order);
         let by = if order & 1 != 0 { BY_CREATION } else { BY_NAME };

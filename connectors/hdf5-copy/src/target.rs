@@ -15,8 +15,9 @@ pub(crate) fn write(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Resul
     let access = hdf5.native_access()?;
     // SAFETY: the name ends with NUL; plain calls with ids of this library.
     let file = unsafe {
-        let how =
-            hdf5.id((hdf5.H5Fget_create_plist)(source), || "the file does not say how it was made".into())?;
+        let how = hdf5.id((hdf5.H5Fget_create_plist)(source), || {
+            "the file has creation properties that cannot be read".into()
+        })?;
         let made = (hdf5.H5Fcreate)(path.as_ptr(), TRUNCATE, how.hid, access.hid);
         hdf5.id(made, || format!("{} cannot be made", path.to_string_lossy()))?
     };
@@ -197,7 +198,7 @@ impl<'a> Making<'a> {
         let path = &object.path;
         let from = open(hdf5, self.source, path)?;
         let to = open(hdf5, self.target, path)?;
-        let silent = || format!("{path} does not say how it was made");
+        let silent = || format!("{path} has creation properties that cannot be read");
         let mut references = self.references();
         // SAFETY: names end with NUL; values are as the library laid them down; plain calls with ids of this library.
         unsafe {

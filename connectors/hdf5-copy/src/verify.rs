@@ -43,7 +43,7 @@ pub(crate) fn same(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result
 }
 
 fn differs(what: &str) -> Failure {
-    Failure(format!("the copy is not the same: {what} differs"))
+    Failure(format!("the copy differs: {what}"))
 }
 
 struct Comparing<'a> {
@@ -56,7 +56,7 @@ impl Comparing<'_> {
     fn object(&self, source: Hid, target: Hid, path: &str, kind: ObjectKind) -> Result<()> {
         let hdf5 = self.hdf5;
         let (a, b) = (open(hdf5, source, path)?, open(hdf5, target, path)?);
-        let silent = || format!("{path} does not say how it was made");
+        let silent = || format!("{path} has creation properties that cannot be read");
         // SAFETY: plain calls with ids of this library.
         let lists = unsafe {
             let list = match kind {

@@ -150,7 +150,7 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<&'a st
 pub(crate) fn optional_step(step: i64) -> Result<Option<u64>> {
     match step {
         -1 => Ok(None),
-        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is no step"))),
+        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is not a step"))),
     }
 }
 

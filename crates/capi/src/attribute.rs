@@ -266,7 +266,7 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
             }
             CValue::Array(array) => {
                 return Err(Failure::invalid(format!(
-                    "the attribute \"{name}\" is no text but {}{:?}: use dry_get_attribute",
+                    "the attribute \"{name}\" is not a text but {}{:?}: use dry_get_attribute",
                     array.dtype, array.shape
                 )));
             }

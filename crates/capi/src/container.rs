@@ -100,7 +100,7 @@ pub(crate) fn mode(number: i32) -> Result<Mode> {
         0 => Ok(Mode::Read),
         1 => Ok(Mode::ReadWrite),
         2 => Ok(Mode::Append),
-        other => Err(Failure::invalid(format!("{other} is no mode (dry_mode)"))),
+        other => Err(Failure::invalid(format!("{other} is not a mode (dry_mode)"))),
     }
 }
 
@@ -114,7 +114,7 @@ impl dry_create_options {
 /// The durability of a number.
 fn durability(number: i32) -> Result<Durability> {
     let found = usize::try_from(number).ok().and_then(|at| DURABILITIES.get(at)).copied();
-    found.ok_or_else(|| Failure::invalid(format!("{number} is no durability (dry_durability)")))
+    found.ok_or_else(|| Failure::invalid(format!("{number} is not a durability (dry_durability)")))
 }
 
 /// Creates a container in a folder, or at a URL; options of its store come from the environment.

@@ -109,7 +109,7 @@ unsafe fn nested(number: Type, length: u32, record: *const dry_record, depth: us
 
 fn unknown(number: Type) -> Failure {
     let never = if number == 0 { ": the type was not set" } else { "" };
-    Failure::invalid(format!("{number} is no element type (dry_type){never}"))
+    Failure::invalid(format!("{number} is not an element type (dry_type){never}"))
 }
 
 unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {

@@ -80,7 +80,7 @@ fn wrong<T: Handled>(handle: u64) -> Failure {
         && (1..NAMES.len() as u64).contains(&kind);
     Failure::invalid(match given {
         false => format!(
-            "{handle:#x} is no handle of a {wanted}: give one that this library gave, in this process"
+            "{handle:#x} is not a handle of a {wanted}: give one that this library gave, in this process"
         ),
         true if kind != T::KIND => format!("a handle of a {} was given for a {wanted}", name(kind)),
         true => format!("the handle of the {wanted} was closed before"),

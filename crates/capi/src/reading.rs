@@ -162,7 +162,9 @@ pub(crate) unsafe fn selection(naxes: u32, axes: *const dry_axis) -> Result<Sele
         let step = if axis.step == 0 { 1 } else { axis.step };
         let last = i128::from(axis.start) + i128::from(step) * (i128::from(axis.count) - 1);
         if axis.count > 0 && (last < 0 || last > i128::from(i64::MAX)) {
-            return Err(Failure::invalid(format!("axis {d} of the selection leaves the numbers of 63 bits")));
+            return Err(Failure::invalid(format!(
+                "axis {d} of the selection exceeds the 63-bit index range"
+            )));
         }
         out.axes.push(Axis { start: axis.start, step, count: axis.count });
     }
@@ -188,7 +190,7 @@ impl dry_read_options {
                     "max_error or level are given, but accuracy does not ask for them",
                 ));
             }
-            other => return Err(Failure::invalid(format!("{other} is no accuracy (dry_accuracy)"))),
+            other => return Err(Failure::invalid(format!("{other} is not an accuracy (dry_accuracy)"))),
         };
         if matches!(precision, Precision::Exact) {
             return Ok(Arc::clone(reading));
@@ -365,7 +367,7 @@ pub(crate) unsafe extern "C" fn dry_variable_text(
             0 => open.dtype().to_string(),
             1 => open.reading.variable().transform.clone(),
             2 => open.reading.variable().access.clone(),
-            other => return Err(Failure::invalid(format!("{other} is no text of a variable (dry_text)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a text of a variable (dry_text)"))),
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_text(&found, out, capacity, length) }
@@ -388,7 +390,9 @@ pub(crate) unsafe extern "C" fn dry_variable_names(
             (0, _) => open.reading.variable().dims.clone(),
             (1, DType::Record(record)) => record.members.iter().map(|m| m.name.clone()).collect(),
             (1, _) => Vec::new(),
-            (other, _) => return Err(Failure::invalid(format!("{other} is no list of names of a variable"))),
+            (other, _) => {
+                return Err(Failure::invalid(format!("{other} is not a list of names of a variable")));
+            }
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_names(&found, out, capacity, length, count) }

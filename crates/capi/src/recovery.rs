@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn dry_recover(
             1 => Adopt::None,
             2 => Adopt::Steps(steps.iter().copied().collect()),
             3 => Adopt::AllBut(steps.iter().copied().collect()),
-            other => return Err(Failure::invalid(format!("{other} is no decision (dry_adopt)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a decision (dry_adopt)"))),
         };
         let container = container(handle)?;
         let done = container.recover(&adopt)?;

@@ -60,7 +60,7 @@ fn refused(error: impl std::fmt::Display) -> Failure {
 
 fn element(type_: Type) -> Result<Block> {
     let scalar = scalar(type_)
-        .ok_or_else(|| Failure::invalid(format!("{type_} is no type of a number (dry_type)")))?;
+        .ok_or_else(|| Failure::invalid(format!("{type_} is not a type of a number (dry_type)")))?;
     Ok(match drystone::rule_kind(scalar) {
         Some(kind) => Block::number(Dtype { kind, big_endian: cfg!(target_endian = "big") }),
         None => Block::opaque(scalar.size().into()),
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn dry_rule_compile(
             0 => Narrowing::Refuse,
             1 => Narrowing::Saturate,
             2 => Narrowing::Wrap,
-            other => return Err(Failure::invalid(format!("{other} is no narrowing (dry_narrowing)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a narrowing (dry_narrowing)"))),
         };
         *out = keep(Rule::compile(&src, &dst, narrowing).map_err(refused)?);
         Ok(())

@@ -215,7 +215,7 @@ pub(crate) unsafe extern "C" fn dry_names(
         let found: Vec<String> = match kind {
             1 => schema.names.iter().filter(is_variable).map(|(path, _)| path.clone()).collect(),
             2 => schema.groups.keys().filter(|path| !path.is_empty()).cloned().collect(),
-            other => return Err(Failure::invalid(format!("{other} is no kind of names (dry_kind)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a kind of names (dry_kind)"))),
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_names(&found, names, capacity, length, count) }

@@ -114,7 +114,7 @@ impl Column {
             tag::FLOAT => {
                 let x = f64::from_le_bytes(r.array()?);
                 if x.to_bits() != (x + 0.0).to_bits() || x.is_nan() && x.to_bits() != f64::NAN.to_bits() {
-                    return Err(r.corrupt("a float that is not in its one form"));
+                    return Err(r.corrupt("a float that is not in its canonical form"));
                 }
                 Cell::Float(x)
             }

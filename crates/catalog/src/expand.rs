@@ -16,7 +16,7 @@ pub(crate) fn normal(location: &str) -> Result<String> {
     }
     let path = location.strip_prefix("file://").unwrap_or(location);
     let absolute = std::path::absolute(path)
-        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("{path:?} is no path: {e}")))?;
+        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("{path:?} is not a path: {e}")))?;
     let Some(text) = absolute.to_str() else {
         return Err(Error::new(
             ErrorKind::InvalidArgument,

@@ -84,7 +84,7 @@ impl Manifest {
         };
         let mut r = Reader::new(body);
         if r.array()? != *MAGIC {
-            return Err(Corrupt::new("no manifest of a catalogue, or a newer one: wrong magic", 0));
+            return Err(Corrupt::new("not a manifest of a catalogue, or a newer one: wrong magic", 0));
         }
         if crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(Corrupt::new("it fails its CRC", 0));

@@ -151,7 +151,7 @@ impl Question {
             Operand::Step(step) => return Ok(*step),
             Operand::NamedKeys(asked) => Step::Truth(asked.clone()),
             Operand::Constant(Value::Bool(value)) => Step::Constant(*value),
-            Operand::Constant(_) => return Err(refused(format!("a constant is no condition; {HELP}"))),
+            Operand::Constant(_) => return Err(refused(format!("a constant is not a condition; {HELP}"))),
         };
         self.steps.push(step);
         Ok(self.steps.len() - 1)

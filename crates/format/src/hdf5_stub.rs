@@ -86,12 +86,12 @@ impl Stub {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
         let container = value("container").ok_or("it names no container")?.to_string();
         if !plain(&container) {
-            return Err("the name of its container is no plain name");
+            return Err("the name of its container is not a plain name");
         }
         let hex = value("uuid").filter(|h| h.len() == 32 && h.is_ascii()).ok_or("it has no uuid")?;
         let mut uuid = [0; 16];
         for (i, byte) in uuid.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| "its uuid is no number")?;
+            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| "its uuid is not a number")?;
         }
         Ok(Stub { container, uuid })
     }

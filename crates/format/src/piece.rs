@@ -170,7 +170,7 @@ impl Trailer {
         let whole =
             bytes.len() as u64 == left || (bytes.len() as u64) < left && bytes.len().is_multiple_of(unit);
         if !whole {
-            return Err(Corrupt::new(format!("{} bytes are no whole units", bytes.len()), 0));
+            return Err(Corrupt::new(format!("{} bytes are not whole units", bytes.len()), 0));
         }
         let checks =
             usize::try_from(first).ok().and_then(|first| self.checks.get(first..)).unwrap_or_default();

@@ -73,7 +73,7 @@ impl Prefix {
         }
         // Negative errors and NaN have greater patterns.
         if self.absolute.max(self.relative) > above(f64::INFINITY) {
-            return Err("a prefix with an error that is none".into());
+            return Err("a prefix with an invalid error bound".into());
         }
         Ok(())
     }

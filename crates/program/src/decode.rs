@@ -69,7 +69,7 @@ impl Program {
         program.check()?;
         // A program has one encoding, so an accepted one means the same to every reader.
         if program.encode()? != bytes {
-            return Err(Corrupt::new("a program that is not in its one encoding", 0).into());
+            return Err(Corrupt::new("a program in another encoding than its own", 0).into());
         }
         Ok(program)
     }
@@ -136,7 +136,7 @@ fn chain(r: &mut Reader<'_>) -> Result<String, Corrupt> {
     if len > MAX_CHAIN {
         return Err(r.corrupt(format!("a chain of {len} bytes")));
     }
-    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is no text"))?;
+    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not a text"))?;
     Ok(text.to_owned())
 }
 

@@ -27,7 +27,7 @@ pub fn run<S: Source + ?Sized>(
     let conditional = program.items.iter().any(|item| item.condition.is_some());
     let room = room.saturating_add(program.items.len() * reply::FRAME_OVERHEAD + reply::REPLY_HEADER);
     if !conditional && out.try_reserve_exact(room).is_err() {
-        return Refusal::new(Why::Budget, format!("{room} bytes of memory are not to be had")).reply();
+        return Refusal::new(Why::Budget, format!("{room} bytes of memory cannot be allocated")).reply();
     }
     reply::begin(&mut out);
     let mut bench = Workbench::default();

@@ -57,7 +57,7 @@ fn damaged(what: impl Into<String>) -> Refusal {
 /// Sets the length of a buffer; memory that cannot be allocated is a refusal.
 fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
     if let Some(more) = len.checked_sub(buffer.len()) {
-        let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory are not to be had"));
+        let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory cannot be allocated"));
         buffer.try_reserve_exact(more).map_err(short)?;
     }
     buffer.resize(len, 0);
@@ -72,7 +72,7 @@ impl Workbench {
         item: &Item,
         source: &mut S,
     ) -> Result<&[u8], Refusal> {
-        let malformed = || Refusal::new(Why::Malformed, "a number that leads nowhere");
+        let malformed = || Refusal::new(Why::Malformed, "a number outside its table");
         let arrangement = program.arrangements.get(usize::from(item.arrangement)).ok_or_else(malformed)?;
         let rule = program.rules.get(usize::from(item.rule)).ok_or_else(malformed)?;
         let held = (item.arrangement, item.mode, item.piece, item.prefix);

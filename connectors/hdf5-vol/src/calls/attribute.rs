@@ -263,7 +263,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut AttrGet, _dxpl: Hid,
                         None => Type::copy(host, types_of(h)?.0.id)?.give(),
                     }
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about an attribute"))),
+                op => return Err(Failure::unsupported(format!("query {op} of an attribute"))),
             }
         }
         Ok(())

@@ -22,7 +22,7 @@ pub(crate) fn add(from: &ObjectRef, name: &[u8], lcpl: Hid, lapl: Hid, object: O
     at.group.context.writable()?;
     let mut state = at.group.context.opening.shared.lock();
     let Some(group) = state.tree.group(at.group.id) else {
-        return Err(Failure::wrong_kind("cannot create an object in what is no group"));
+        return Err(Failure::wrong_kind("cannot create an object in something that is not a group"));
     };
     if group.links.contains_key(&at.name) {
         return Err(Failure::exists(format!(

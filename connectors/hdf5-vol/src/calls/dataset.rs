@@ -500,7 +500,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut DatasetGet, _dxpl: H
                 3 => *args.args.status = if stored_bytes(h)? > 0 { 2 } else { 0 },
                 4 => *args.args.size = stored_bytes(h)?,
                 5 => args.args.id = type_id(h)?,
-                op => return Err(Failure::unsupported(format!("question {op} about a dataset"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a dataset"))),
             }
         }
         Ok(())

@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut DatatypeGet, _dxpl: 
                     props::set_object(h.context.host, &list, order, phase, times);
                     args.args.id = list.give();
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a datatype"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a datatype"))),
             }
         }
         Ok(())

@@ -103,7 +103,7 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         // SAFETY: writes one number.
         quietly(host, || unsafe { (host.api.H5Pget_userblock)(fcpl, &mut userblock) });
         if userblock > 0 && !userblock.is_multiple_of(alignment(host, fcpl, fapl)) {
-            return Err(Failure::invalid("the user block is no multiple of the file's alignment"));
+            return Err(Failure::invalid("the user block is not a multiple of the file's alignment"));
         }
         let (links, attributes, _, _) = props::of_group(host, fcpl);
         let mut tree = Tree::new(links, attributes);
@@ -168,7 +168,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid,
                     }
                     *asked.count = found.len();
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a file"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a file"))),
             }
         }
         Ok(())

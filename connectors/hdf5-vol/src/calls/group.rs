@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut GroupGet, _dxpl: Hid
                     info.max_corder = if group.order == 0 { 0 } else { group.next_order };
                     info.mounted = false;
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a group"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a group"))),
             }
         }
         Ok(())

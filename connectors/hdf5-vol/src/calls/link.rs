@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn get(
                         std::ptr::copy_nonoverlapping(value.as_ptr(), asked.buf.cast(), n);
                     }
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a link"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a link"))),
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ pub(crate) unsafe extern "C" fn get(
                 }
                 2 => *args.args.kind = kind(&locate(h, loc)?)?,
                 3 => *super::args(args.args.info.info)? = info(&locate(h, loc)?)?,
-                op => return Err(Failure::unsupported(format!("question {op} about an object"))),
+                op => return Err(Failure::unsupported(format!("query {op} of an object"))),
             }
         }
         Ok(())

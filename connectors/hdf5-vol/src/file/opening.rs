@@ -449,7 +449,7 @@ impl Opening {
                     _ => Ok(()),
                 }
             }
-            _ => Err(Failure::damaged(format!("{} is no file of this connector", given.display()))),
+            _ => Err(Failure::damaged(format!("{} is not a file of this connector", given.display()))),
         }
     }
 }
@@ -474,7 +474,7 @@ impl Drop for Opening {
 }
 
 fn not_a_file() -> std::io::Error {
-    std::io::Error::other("it is no regular file")
+    std::io::Error::other("it is not a regular file")
 }
 
 /// A name as a path: any bytes are allowed.

@@ -273,7 +273,7 @@ impl Shared {
         let (dims, item) = state.shape(id)?;
         let dataset = state.tree.dataset(id).ok_or_else(gone)?;
         let Space::Simple(_, max) = &dataset.space else {
-            return Err(Failure::invalid("a dataset that is no array has no extent to set"));
+            return Err(Failure::invalid("a dataset that is not an array has no extent to set"));
         };
         let max = max.clone();
         if to.len() != dims.len() || to.iter().zip(&max).any(|(n, m)| n > m) {
@@ -480,7 +480,7 @@ impl FileState {
 }
 
 fn gone() -> Failure {
-    Failure::not_found("the object is no dataset, or it is gone")
+    Failure::not_found("the object is not a dataset, or it is gone")
 }
 
 fn outside() -> Failure {

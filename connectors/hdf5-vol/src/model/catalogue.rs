@@ -176,7 +176,7 @@ fn check(tree: &Tree) -> Result<(), &'static str> {
             Body::Type(_) => {}
         }
         if types.iter().any(|t| t.committed.is_some_and(|id| !is_type(id))) {
-            return Err("a committed type that is none");
+            return Err("a reference to a type that is not committed");
         }
     }
     // A program may have incremented the count (H5Oincr_refcount); there are never more links than it says.

@@ -75,7 +75,7 @@ pub fn step(group: &ObjectRef, name: &[u8], walking: &mut Walk) -> Result<Object
         let state = group.context.opening.shared.lock();
         let Some(links) = state.tree.group(group.id) else {
             return Err(Failure::not_found(format!(
-                "component not found: '{}' is looked up in what is no group",
+                "component not found: '{}' is looked up in something that is not a group",
                 String::from_utf8_lossy(name)
             )));
         };
@@ -110,8 +110,7 @@ pub fn unpack_external(value: &[u8]) -> Option<(&[u8], &[u8])> {
 }
 
 fn external(group: &ObjectRef, value: &[u8], walking: &mut Walk) -> Result<ObjectRef> {
-    let (file, path) =
-        unpack_external(value).ok_or_else(|| Failure::damaged("an external link says nothing"))?;
+    let (file, path) = unpack_external(value).ok_or_else(|| Failure::damaged("an external link is empty"))?;
     let (host, opening) = (group.context.host, &group.context.opening);
     let mut prefix = [0u8; 1024];
     if walking.lapl != P_DEFAULT {

@@ -117,7 +117,7 @@ impl Team {
         for (rank, said) in heard.chunks_exact(SAID).enumerate() {
             let (theirs, numbers, problem) = decode(said).ok_or_else(|| {
                 self.part();
-                Failure::library(format!("rank {rank} said what no rank says"))
+                Failure::library(format!("rank {rank} sent a malformed message; check the communicator"))
             })?;
             if theirs != act {
                 self.part();

@@ -101,7 +101,7 @@ struct Made {
     decoded: u64,
 }
 
-const TOO_MANY: &str = "too many cells that are no box";
+const TOO_MANY: &str = "too many cells that form no box";
 
 impl Making {
     fn add(&mut self, number: usize, work: &Work, slot: &Slot, limits: &Limits) -> Result<(), &'static str> {

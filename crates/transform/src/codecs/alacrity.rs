@@ -117,7 +117,7 @@ fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(),
         elements[at * width..(at + 1) * width].copy_from_slice(&bits.to_le_bytes()[..width]);
     })?;
     if distinct != layout.count {
-        return Err(TransformError::corrupt("lists that name a position twice", layout.lists));
+        return Err(TransformError::corrupt("lists with a position that occurs twice", layout.lists));
     }
     tail.copy_from_slice(fetched.get(layout.rest()..layout.rest() + layout.tail)?);
     Ok(())

@@ -18,7 +18,7 @@ impl Delta {
         let width = Params::read("delta", &["width"], params)?.int("width", 1..=8)?;
         match width {
             Some(width @ (3 | 5..=7)) => {
-                let problem = format!("width {width} is no width of integers, allowed are 1, 2, 4 and 8");
+                let problem = format!("width {width} is not a width of integers, allowed are 1, 2, 4 and 8");
                 Err(TransformError::bad_parameter("delta", problem))
             }
             width => Ok(Delta { width: width.map(|width| width as usize) }),

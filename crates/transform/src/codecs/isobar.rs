@@ -224,7 +224,7 @@ impl Layout {
         let all =
             layout.head.saturating_add(frame).saturating_add(raw).saturating_add(decoded_len % width as u64);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(layout)
     }

@@ -401,7 +401,7 @@ impl Transparent for Mloc {
                 }
             }
             if distinct != volume {
-                return Err(TransformError::corrupt("bins that name a place twice", 0));
+                return Err(TransformError::corrupt("bins with a place that occurs twice", 0));
             }
             cut.rows(&layout.space.shape, |to, at, row| {
                 let own = dense.get(at as usize * width..(at + row) as usize * width).unwrap_or_default();

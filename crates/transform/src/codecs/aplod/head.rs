@@ -70,7 +70,7 @@ impl Layout {
         let stored: u64 = components.iter().map(|c| c.stored).sum();
         let all = (len as u64).saturating_add(stored).saturating_add(decoded_len % width as u64);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(Layout { width, class, components, levels, len, count })
     }

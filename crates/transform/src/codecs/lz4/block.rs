@@ -51,7 +51,7 @@ impl fmt::Display for Damage {
             Damage::TooLong => write!(f, "holds more"),
             Damage::TooShort(len) => write!(f, "ends after {len} bytes"),
             Damage::Distance(distance) => {
-                write!(f, "copies from {distance} bytes back, which is no place in it")
+                write!(f, "copies from {distance} bytes back, before its beginning")
             }
         }
     }

@@ -173,7 +173,7 @@ impl Layout {
         let directory = head.take(stored.len().saturating_mul(4))?;
         let mut at = head.len() as u64;
         if at != u64::from(len) {
-            return Err(head.corrupt(&format!("a head of {at} bytes that says {len}")));
+            return Err(head.corrupt(&format!("a head of {at} bytes that states {len}")));
         }
         for ((space, bin, part), entry) in stored.into_iter().zip(directory.as_chunks::<4>().0) {
             let entry = u32::from_le_bytes(*entry);
@@ -194,7 +194,7 @@ impl Layout {
         layout.tail = at;
         let end = at.saturating_add(decoded_len % width as u64);
         if end != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {end}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {end}")));
         }
         Ok(layout)
     }

@@ -122,7 +122,7 @@ impl Layout {
         layout.len = head.len();
         let all = layout.starts().last().copied().unwrap_or(0).saturating_add(layout.tail);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(layout)
     }
