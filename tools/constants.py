@@ -101,9 +101,14 @@ def groups(root: Path, table: dict[str, Any]) -> Iterator[tuple[dict[str, Any], 
 
 def row(constant: Constant) -> str:
     """A row of a table."""
-    text, value = (part.replace("|", "\\|") for part in (constant.text, constant.value))
+    text, value = (part.replace("|", "\\|") for part in (without_links(constant.text), constant.value))
     place = constant.file.removeprefix("crates/").replace("/src/", "/")
     return f"| `{constant.name}` | `{value}` | [{place}](../../{constant.file}) | {text} |"
+
+
+def without_links(text: str) -> str:
+    """A comment without rustdoc's links, which lead nowhere in the page: `[`name`](path)` is `name`."""
+    return re.sub(r"\[(`[^`]*`)\](?:\([^)]*\))?", r"\1", text)
 
 
 def page(root: Path, table: dict[str, Any]) -> str:
