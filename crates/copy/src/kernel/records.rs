@@ -1,8 +1,8 @@
 //! Records of a few short members, to columns and back, each record visited once.
 //!
-//! In tiles, every column is begun anew for each of them, and the processor, which foresees columns that go
-//! on, foresees none; member by member, lines of records are fetched as often as they have members. Here all
-//! columns go on side by side.
+//! In tiles, every column starts anew for each of them, and the hardware prefetcher, which follows long
+//! columns, predicts none; member by member, lines of records are fetched as often as they have members. Here
+//! all columns advance side by side.
 //!
 //! Measured (Zen 5) beside tiles: members of 8 and 16 bytes in the cache 1.3 to 2.3 times as fast, columns in
 //! memory to records in memory 1.0 to 2.2 times, records to columns 1.0 to 1.5 times. Slower, 0.65 to 0.9
@@ -15,8 +15,8 @@ use super::interleave;
 use super::stream;
 use crate::dim::Dim;
 
-/// The most members of a record whose columns are walked side by side: each takes up a register and a stream
-/// of lines.
+/// The most members of a record whose columns are walked side by side: each needs a register and a stream of
+/// lines.
 const MOST: usize = 8;
 
 /// Columns of at most this many bytes end before the processor detects them; they are prefetched at once.
@@ -30,13 +30,13 @@ type Walk = unsafe fn(usize, *const u8, isize, *mut u8, isize);
 #[derive(Clone, Copy)]
 pub(super) struct Records {
     walk: Walk,
-    /// The walk past the caches, to what begins at multiples of 16 bytes from records without gaps or to
-    /// them, if there is one.
+    /// The walk past the caches, to places that begin at multiples of 16 bytes, from or to records without
+    /// gaps, if there is one.
     past: Option<Walk>,
     members: usize,
     /// Whether records are on the source side.
     splits: bool,
-    /// Whether columns are asked for before they are joined.
+    /// Whether columns are prefetched before they are joined.
     asks: bool,
 }
 
@@ -58,8 +58,9 @@ macro_rules! with_members {
 
 impl Records {
     /// The walk of a plane whose first loop is dense in the source and whose second is in the destination, if
-    /// its records have few members, and not enough for squares of this side. Of 1 and 2 bytes, that is only
-    /// joined, and only where registers cannot help: they are scattered up to four times their size apart.
+    /// its records have few members, and not enough for squares of this side. Elements of 1 and 2 bytes are
+    /// only joined, and only where registers cannot help: they are scattered up to four times their size
+    /// apart.
     pub(super) fn of(
         elem: usize,
         near: Dim,
@@ -88,7 +89,7 @@ impl Records {
         walk.map(|walk| Records { walk, past, members, splits, asks })
     }
 
-    /// These records past the caches, if what is written begins at multiples of 16 bytes from `dst` on.
+    /// These records past the caches, if the destination begins at multiples of 16 bytes from `dst` on.
     pub(super) fn passing(self, near: Dim, inner: Dim, dst: *mut u8) -> Option<Records> {
         let record = if self.splits { inner.src_stride } else { near.dst_stride };
         let dense = record == self.members as i64 * near.src_stride;
@@ -176,8 +177,8 @@ unsafe fn join<const W: usize, const M: usize>(
     }
 }
 
-/// [`join`] of as many records at a time as 16 bytes of a column hold members of 4 or 8 bytes, which are put
-/// together in registers.
+/// [`join`] of as many records at a time as 16 bytes of a column hold members of 4 or 8 bytes, which are
+/// interleaved in registers.
 ///
 /// Measured (Zen 5) beside moving member by member: in the cache 1.2 to 1.8 times as fast, out of memory by
 /// way of a stage up to 1.1 times.
@@ -208,7 +209,7 @@ unsafe fn join_packing<const W: usize, const M: usize>(
     unsafe { join::<W, M>(count % group, src, column, dst, record) }
 }
 
-/// The same to records that follow each other, by stores of 16 bytes one behind the other.
+/// The same to adjacent records, by stores of 16 bytes one after the other.
 ///
 /// Measured (Zen 5) out of memory, past the caches: 1.4 to 1.8 times as fast as by way of a stage.
 ///
@@ -264,7 +265,7 @@ fn past(elem: usize, members: usize, splits: bool) -> Option<Walk> {
     }
 }
 
-/// Without registers that are known of, members move one by one.
+/// Without known registers, members move one by one.
 #[cfg(not(target_arch = "x86_64"))]
 use join as join_packing;
 
@@ -303,7 +304,7 @@ unsafe fn split_packing<const W: usize, const M: usize>(
     unsafe { split::<W, M>(count % group, src, record, dst, column) }
 }
 
-/// The same of records that follow each other, by loads of 16 bytes one behind the other.
+/// The same for adjacent records, by loads of 16 bytes one after the other.
 ///
 /// Measured (Zen 5) beside putting elements together one by one: in the cache 1.2 to 1.5 times as fast with
 /// members of 8 bytes, 1.9 to 2.2 times with ones of 4; past the caches, beside a stage, 1.4 to 1.9 times.
