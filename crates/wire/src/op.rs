@@ -14,6 +14,7 @@ mod code {
     pub(super) const DELETE: u16 = 21;
     pub(super) const SYNC: u16 = 22;
     pub(super) const SWEEP: u16 = 23;
+    pub(super) const EXEC: u16 = 24;
     pub(super) const LOCK: u16 = 32;
     pub(super) const RENEW: u16 = 33;
     pub(super) const UNLOCK: u16 = 34;
@@ -107,6 +108,15 @@ pub enum Ask {
         /// Only what nobody has written to for so long, in milliseconds.
         older: u64,
     },
+    /// Runs a method on an object; the payload is its input. Answer: its output as payload.
+    Exec {
+        /// The object.
+        key: String,
+        /// The method, as docs/format/read-program.md names it.
+        method: String,
+        /// The longest output that is of use, in bytes.
+        limit: u64,
+    },
     /// A lease on a region. The server waits for it only briefly; then the answer is the status deadline, and the client asks again under
     /// the same number. Answer: number 0, the fencing number; number 1, its life in milliseconds.
     Lock {
@@ -166,6 +176,7 @@ impl Ask {
             Ask::Delete { key } => (code::DELETE, texts(&[key]), Vec::new()),
             Ask::Sync { keys } => (code::SYNC, keys.clone(), Vec::new()),
             Ask::Sweep { prefix, older } => (code::SWEEP, texts(&[prefix]), vec![*older]),
+            Ask::Exec { key, method, limit } => (code::EXEC, texts(&[key, method]), vec![*limit]),
             Ask::Lock { region, once, life } => (
                 code::LOCK,
                 texts(&[&region.variable]),
@@ -202,6 +213,11 @@ impl Ask {
                 _ => Err(wrong()),
             };
         }
+        if code == code::EXEC {
+            let [key, method] = <[String; 2]>::try_from(texts).map_err(|_| wrong())?;
+            let [limit] = <[u64; 1]>::try_from(numbers).map_err(|_| wrong())?;
+            return Ok(Ask::Exec { key, method, limit });
+        }
         let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         match (code, numbers.as_slice()) {
             (code::LEN, []) => Ok(Ask::Len { key }),
@@ -222,7 +238,7 @@ impl Ask {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
                 Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
             }
-            (16..=23 | 32..=37, _) => Err(wrong()),
+            (16..=24 | 32..=37, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

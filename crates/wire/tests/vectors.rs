@@ -44,6 +44,16 @@ fn bodies() -> Vec<(&'static str, Body)> {
             ],
         ),
         (
+            "v1_exec",
+            vec![
+                (ask(Ask::Exec { key: key(), method: "dry.version".into(), limit: 4096 }), vec![]),
+                (
+                    ask(Ask::Exec { key: key(), method: "dry.read.1".into(), limit: 1 << 20 }),
+                    b"DRYP".to_vec(),
+                ),
+            ],
+        ),
+        (
             "v1_reply",
             vec![
                 (answer(0, Status::Ok, vec![], ""), b"whole".to_vec()),
