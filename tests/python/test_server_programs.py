@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import struct
 import subprocess
 import sys
 import textwrap
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,71 +15,10 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import Server
+from server_rig import Proxy, Server
 
 SHAPE = (128, 128, 128)
 RECORD = np.dtype([("u", "f4"), ("v", "f4"), ("w", "f4")])
-
-
-class Proxy:
-    """A relay that counts the bytes of each direction, and passes on no more than `rate` bytes per second of replies."""
-
-    def __init__(self, port: int, rate: float | None = None, older: bool = False) -> None:
-        self.target, self.rate, self.older = port, rate, older
-        self.sent = self.received = self.requests = self.refused = 0
-        self._lock = threading.Lock()
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self.port = self._listener.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                client, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._pair, args=(client,), daemon=True).start()
-
-    def _pair(self, client: socket.socket) -> None:
-        with client, socket.create_connection(("127.0.0.1", self.target)) as server:
-            back = threading.Thread(target=self._relay, args=(server, client, False), daemon=True)
-            back.start()
-            self._relay(client, server, True)
-            back.join()
-
-    def _relay(self, source: socket.socket, sink: socket.socket, is_request: bool) -> None:
-        try:
-            while piece := source.recv(1 << 16):
-                with self._lock:
-                    if is_request:
-                        self.sent += len(piece)
-                        self.requests += piece.count(b" HTTP/1.1\r\n")
-                        if self.older and b"dry.version" in piece:
-                            self.refused += 1
-                            text = b"the request is an ask that this version does not know\n"
-                            head = "HTTP/1.1 400 Bad Request\r\nDrystone-Status: invalid\r\nContent-Length: {}\r\n\r\n"
-                            source.sendall(head.format(len(text)).encode() + text)
-                            continue
-                    else:
-                        self.received += len(piece)
-                        if self.rate is not None:
-                            time.sleep(len(piece) / self.rate)
-                sink.sendall(piece)
-        except OSError:
-            pass
-        for end in (source, sink):
-            try:
-                end.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                pass
-
-    @property
-    def bytes(self) -> int:
-        with self._lock:
-            return self.sent + self.received
-
-    def close(self) -> None:
-        self._listener.close()
 
 
 READER = """
@@ -171,7 +108,7 @@ SELECTIONS = {
 }
 
 
-@pytest.mark.parametrize("first, counted", SELECTIONS.values(), ids=SELECTIONS)
+@pytest.mark.parametrize(("first", "counted"), SELECTIONS.values(), ids=SELECTIONS)
 def test_little_else_than_the_wanted_bytes_travels(
     server: Server, token: str, first: str, counted: str, tmp_path: Path
 ) -> None:
@@ -230,9 +167,7 @@ def test_programs_are_sent_where_the_link_is_slow_and_explain_says_so(
     proxy.close()
 
 
-def test_an_older_server_costs_a_request_and_nothing_else(
-    server: Server, token: str, tmp_path: Path
-) -> None:
+def test_an_older_server_costs_a_request_and_nothing_else(server: Server, token: str, tmp_path: Path) -> None:
     proxy = Proxy(server.port, older=True)
     reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
     with dry.open(server.folder / "run42.dry") as c:
@@ -267,6 +202,7 @@ def test_small_reads_travel_together(server: Server, token: str, tmp_path: Path)
 
 def body(*frames: tuple[int, list[str], list[int], bytes]) -> bytes:
     """A body as docs/format/wire.md has it."""
+
     def crc(data: bytes) -> int:
         table = []
         for n in range(256):

@@ -15,7 +15,7 @@ use crate::address::Way;
 use crate::connection::{Sender, connect};
 use crate::options::Resolved;
 use crate::tls;
-use crate::together::Together;
+use crate::waiting::Together;
 use crate::{Address, InvalidAddress};
 
 /// A server, with the options under which it is asked.

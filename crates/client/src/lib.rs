@@ -24,6 +24,7 @@ mod session;
 mod store;
 mod tls;
 mod together;
+mod waiting;
 
 pub use address::{Address, SCHEMES};
 pub use drystone_wire::{Level, Region, Status};

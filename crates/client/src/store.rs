@@ -19,7 +19,7 @@ use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
-use crate::{Address, InvalidAddress, Options, Refused, together};
+use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
 #[derive(Clone)]
@@ -256,7 +256,7 @@ impl Asking<'_> {
     }
 
     /// One small ask of a container, with others in one request.
-    async fn small(&self, ask: Ask, payload: Bytes, answer: u64) -> together::Answered {
+    async fn small(&self, ask: Ask, payload: Bytes, answer: u64) -> waiting::Answered {
         together::ask(&self.endpoint, self.inner.address.name(), ask, payload, answer).await
     }
 

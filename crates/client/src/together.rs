@@ -3,8 +3,8 @@
 //! A few such requests are under way at once. What is asked for meanwhile waits, and goes with the next of them: so a link that is slow
 //! carries few requests with many asks, and one that is fast delays nothing.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::Bytes;
 use drystone_wire::{Answer, Ask, Builder, CONTENT_TYPE, Frames, Status};
@@ -14,70 +14,14 @@ use tokio::sync::oneshot;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
+use crate::waiting::{Answered, Small};
 
 /// Requests with several asks that are under way at once.
 const AT_ONCE: usize = 4;
-/// Asks of one request.
-const ASKS: usize = 64;
-/// Bytes of the answers of one request.
-const BYTES: u64 = 4 << 20;
 /// Bytes of a reply beside what is asked for.
 const BESIDE: usize = 1 << 20;
 /// The longest answer of an ask that is small.
 pub(crate) const SMALL: u64 = 256 << 10;
-
-/// Numbers and payload of an answer.
-pub(crate) type Answered = Result<(Vec<u64>, Vec<u8>), Failure>;
-
-/// Asks that wait for a request to go with.
-#[derive(Default)]
-pub(crate) struct Together {
-    queue: Mutex<Queue>,
-}
-
-#[derive(Default)]
-struct Queue {
-    waiting: VecDeque<Small>,
-    under_way: usize,
-}
-
-struct Small {
-    container: String,
-    ask: Ask,
-    payload: Bytes,
-    /// Bytes that the answer has at most.
-    answer: u64,
-    done: oneshot::Sender<Answered>,
-}
-
-impl Together {
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The asks of the next request: of one container, the oldest first. Nothing: the sender ends.
-    fn next(&self) -> Vec<Small> {
-        let mut queue = self.lock();
-        let Some(first) = queue.waiting.front() else {
-            queue.under_way -= 1;
-            return Vec::new();
-        };
-        let container = first.container.clone();
-        let (mut taken, mut bytes, mut left) = (Vec::new(), 0_u64, VecDeque::new());
-        while let Some(small) = queue.waiting.pop_front() {
-            let sum = bytes.saturating_add(small.answer);
-            let fits = taken.is_empty() || (taken.len() < ASKS && sum <= BYTES);
-            if small.container == container && fits {
-                bytes = sum;
-                taken.push(small);
-            } else {
-                left.push_back(small);
-            }
-        }
-        queue.waiting = left;
-        taken
-    }
-}
 
 /// Asks something small of a container; `answer` is the most bytes that come back.
 pub(crate) async fn ask(
@@ -89,18 +33,14 @@ pub(crate) async fn ask(
 ) -> Answered {
     let (done, outcome) = oneshot::channel();
     let small = Small { container: container.to_owned(), ask, payload, answer, done };
-    let begins = {
-        let mut queue = endpoint.together.lock();
-        queue.waiting.push_back(small);
-        let begins = queue.under_way < AT_ONCE;
-        queue.under_way += usize::from(begins);
-        begins
-    };
-    if begins {
+    if endpoint.together.push(small, AT_ONCE) {
         let endpoint = Arc::clone(endpoint);
         endpoint.handle.spawn(async move {
             // What is submitted in the same moment goes along.
-            tokio::task::yield_now().await;
+            match endpoint.together.linger() {
+                Some(moment) => tokio::time::sleep(moment).await,
+                None => tokio::task::yield_now().await,
+            }
             loop {
                 let asks = endpoint.together.next();
                 if asks.is_empty() {
@@ -148,7 +88,9 @@ async fn exchanged(endpoint: &Arc<Endpoint>, asks: &[Small]) -> Result<Vec<Answe
     let limit = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(BESIDE);
     let mut attempts = Attempts::new(endpoint);
     loop {
+        let begun = Instant::now();
         let (_, reply) = attempts.done(&message, limit).await?;
+        endpoint.together.took(begun.elapsed());
         let failure = match answers(&reply, asks.len()) {
             Ok(answers) => return Ok(answers),
             Err(failure) => failure,
