@@ -99,6 +99,7 @@ fn rights(ask: &Ask) -> &'static [Right] {
         | Ask::Unlock { .. }
         | Ask::Release { .. }
         | Ask::Wait { .. }
+        | Ask::Transfer { .. }
         | Ask::Commit => &[Right::Modify],
         Ask::Sync { .. } => &[Right::Modify, Right::Create],
     }
@@ -294,6 +295,7 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
         | Ask::Unlock { .. }
         | Ask::Release { .. }
         | Ask::Wait { .. }
+        | Ask::Transfer { .. }
         | Ask::Commit
         | Ask::Exec { .. } => Err(Refusal::new(Status::Unsupported, "this is about regions or programs")),
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),

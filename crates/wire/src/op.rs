@@ -21,6 +21,7 @@ mod code {
     pub(super) const RELEASE: u16 = 35;
     pub(super) const WAIT: u16 = 36;
     pub(super) const COMMIT: u16 = 37;
+    pub(super) const TRANSFER: u16 = 38;
 }
 
 /// A box of cells of one variable and step.
@@ -155,6 +156,19 @@ pub enum Ask {
         /// Whether stable storage is waited for.
         stable: bool,
     },
+    /// Carries values of one variable to another. Answer: number 0, the transfer.
+    Transfer {
+        /// Whose values.
+        from: String,
+        /// Where they go.
+        to: String,
+        /// What is computed of them; empty: they stay as they are.
+        rule: String,
+        /// One step; `None`: all.
+        step: Option<u64>,
+        /// Number of the request: the same request is done once.
+        once: u64,
+    },
     /// Commits what was released, and what all writers have closed. Answer: number 0, the snapshot.
     Commit,
 }
@@ -188,6 +202,11 @@ impl Ask {
                 let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(region.numbers());
                 (code::RELEASE, texts(&[&region.variable]), numbers.collect())
             }
+            Ask::Transfer { from, to, rule, step, once } => (
+                code::TRANSFER,
+                texts(&[from, to, rule]),
+                vec![*once, u64::from(step.is_some()), step.unwrap_or(0)],
+            ),
             Ask::Wait { transfer, stable } => (code::WAIT, Vec::new(), vec![*transfer, u64::from(*stable)]),
             Ask::Commit => (code::COMMIT, Vec::new(), Vec::new()),
         };
@@ -218,6 +237,15 @@ impl Ask {
             let [limit] = <[u64; 1]>::try_from(numbers).map_err(|_| wrong())?;
             return Ok(Ask::Exec { key, method, limit });
         }
+        if code == code::TRANSFER {
+            let [from, to, rule] = <[String; 3]>::try_from(texts).map_err(|_| wrong())?;
+            let (once, step) = match numbers.as_slice() {
+                [once, 0, 0] => (*once, None),
+                [once, 1, step] => (*once, Some(*step)),
+                _ => return Err(wrong()),
+            };
+            return Ok(Ask::Transfer { from, to, rule, step, once });
+        }
         let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         match (code, numbers.as_slice()) {
             (code::LEN, []) => Ok(Ask::Len { key }),
@@ -238,7 +266,7 @@ impl Ask {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
                 Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
             }
-            (16..=24 | 32..=37, _) => Err(wrong()),
+            (16..=24 | 32..=38, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

@@ -27,6 +27,13 @@ fn asks() -> Vec<Ask> {
         Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
+        Ask::Transfer {
+            from: "T".into(),
+            to: "t/T32".into(),
+            rule: "cast:dtype=f4".into(),
+            step: Some(3),
+            once: 79,
+        },
     ]
 }
 
