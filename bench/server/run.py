@@ -69,15 +69,15 @@ def raw_copy(size: int) -> float:
     return got / seconds
 
 
-def child(url: str, token: str, programs: str, first: str, counted: str, out: Path) -> None:
+def child(url: str, first: str, counted: str, out: Path) -> None:
     """One reader: reads once, so that tables and the link are known, waits for a line, and reads what is counted."""
-    del token, programs
+
     with dry.open(url) as c:
-        eval(first)
+        eval(first, {"c": c})
         print("ready", flush=True)
         sys.stdin.readline()
         began = time.perf_counter()
-        values = eval(counted)
+        values = eval(counted, {"c": c})
         print(json.dumps([time.perf_counter() - began, int(values.nbytes)]), flush=True)
         np.save(out, values)
 
@@ -267,6 +267,6 @@ def main() -> None:
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--child"]:
         _, _, address, first_read, counted_read, to = sys.argv
-        child(address, "", "", first_read, counted_read, Path(to))
+        child(address, first_read, counted_read, Path(to))
     else:
         main()
