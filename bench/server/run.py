@@ -71,7 +71,6 @@ def raw_copy(size: int) -> float:
 
 def child(url: str, first: str, counted: str, out: Path) -> None:
     """One reader: reads once, so that tables and the link are known, waits for a line, and reads what is counted."""
-
     with dry.open(url) as c:
         eval(first, {"c": c})
         print("ready", flush=True)
