@@ -5,8 +5,8 @@ pub(super) type Bounds = (Vec<u64>, Vec<u64>);
 
 /// Whether a cell lies in both.
 pub(super) fn meet(a: &Bounds, b: &Bounds) -> bool {
-    let axes = a.0.iter().zip(&a.1).zip(b.0.iter().zip(&b.1));
-    axes.into_iter().all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
+    let mut axes = a.0.iter().zip(&a.1).zip(b.0.iter().zip(&b.1));
+    axes.all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
 /// What of `a` lies outside of `b`: boxes that are apart.

@@ -188,7 +188,7 @@ impl Tallies {
         for Rule { into, operation, dtype } in rules {
             let computed = if operation.is_reduction() {
                 let part = operation.partial(&values);
-                let tally = self.with(container, cells, step, (&into, &operation), part)?;
+                let tally = self.with(container, cells, step, (into.as_str(), &operation), part)?;
                 let computed = tally.result(&operation, &variable.dtype);
                 results.tallies.push(((into.clone(), step), tally));
                 Some(computed)
@@ -302,6 +302,12 @@ impl ObjectTransfer {
         container.refresh()?;
         let reading = container.reading(&self.from, None)?;
         let variable = reading.variable();
+        if variable.dtype == DType::String {
+            return Err(Error::unsupported(format!(
+                "\"{}\" holds strings, which are not carried",
+                self.from
+            )));
+        }
         if container.variable(&self.to).is_err() {
             container.make_result(&self.from, variable, self.rule.as_ref(), &self.to, BTreeMap::new())?;
         }
