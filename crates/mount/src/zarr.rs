@@ -53,7 +53,8 @@ impl Names {
             return Some(Place::Node(path.to_owned()));
         }
         let ends = path.match_indices('/').map(|(at, _)| at);
-        let (node, counts) = ends.map(|at| &path[..at]).find_map(|node| Some((node, self.nodes.get(node)?.as_ref()?)))?;
+        let (node, counts) =
+            ends.map(|at| &path[..at]).find_map(|node| Some((node, self.nodes.get(node)?.as_ref()?)))?;
         let mut parts = path.get(node.len() + 1..)?.split('/');
         if parts.next() != Some(CHUNKS) {
             return None;
@@ -159,7 +160,6 @@ impl ZarrTree {
         }
     }
 }
-
 
 #[cfg(test)]
 mod tests {
