@@ -15,7 +15,7 @@ use drystone::{
 };
 use drystone_plan::selection::{Axis, Selection};
 use drystone_store::{
-    Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
+    DelayStore, Fault, FaultStore, LoggedRequest, MemoryStore, NoAppendStore, PutMode, Script, Store,
 };
 
 use common::*;
@@ -46,15 +46,15 @@ fn opened(store: &Far) -> Container {
     Container::open(Arc::new(store.clone()), Mode::Read).unwrap()
 }
 
-fn rounds(log: &[Asked]) -> u64 {
+fn rounds(log: &[LoggedRequest]) -> u64 {
     log.iter().map(|asked| asked.round).max().unwrap_or(0)
 }
 
-fn total(log: &[Asked]) -> u64 {
+fn total(log: &[LoggedRequest]) -> u64 {
     log.iter().map(|asked| asked.bytes).sum()
 }
 
-fn shown(log: &[Asked]) -> String {
+fn shown(log: &[LoggedRequest]) -> String {
     log.iter().map(|a| format!("\n  round {}: {} {} ({} bytes)", a.round, a.kind, a.key, a.bytes)).collect()
 }
 
@@ -491,7 +491,7 @@ fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
     let mut done = 0;
     for asked in log.iter().filter(|asked| asked.kind == "put" && asked.key.starts_with("log/")) {
         if asked.key.ends_with(".idx") {
-            let of = |a: &&Asked| {
+            let of = |a: &&LoggedRequest| {
                 a.key.ends_with(".seg") && a.key[..a.key.len() - 4] <= asked.key[..asked.key.len() - 4]
             };
             assert!(log.iter().filter(of).all(|segment| segment.round < asked.round), "{}", shown(&log));

@@ -10,7 +10,7 @@ use crate::value::Value;
 /// Attributes of a group or variable.
 pub type Attrs = BTreeMap<String, Value>;
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
     /// A variable by its permanent id.
@@ -41,9 +41,10 @@ pub struct Variable {
     pub created: u64,
     /// Entries of commits up to and including this one are cut to the shape.
     pub clips: Vec<(u64, Vec<u64>)>,
-    /// Drawn at random when it was created: tells it from another of the same id whose creation a power cut took. 0: none.
+    /// Drawn at random at creation: distinguishes it from another variable with the same id whose creation a
+    /// power cut lost. 0: none.
     pub uid: u64,
-    /// The mix of reads that is expected, in the words of docs/reference/language.md; empty if nobody said.
+    /// The expected mix of reads, in the language of docs/reference/language.md; empty if none was declared.
     pub access: String,
 }
 
@@ -63,19 +64,19 @@ pub struct Schema {
 /// A text in the dataset language, and what it was declared with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declaration {
-    /// The text, as given. What it means is not this crate's to say.
+    /// The text, as given. This crate does not interpret it.
     pub text: String,
     /// Values of its parameters.
     pub values: BTreeMap<String, i64>,
 }
 
-/// Declared texts in one schema.
+/// Most declared texts in one schema.
 pub const MAX_DECLARATIONS: usize = 256;
 
-/// Bytes of all declared texts together.
+/// Most bytes of all declared texts together.
 pub const MAX_DECLARED: usize = 1 << 20;
 
-/// Values of parameters of one declared text.
+/// Most parameters of one declared text.
 pub const MAX_VALUES: usize = 1024;
 
 /// Links followed before a path is taken to be circular.
@@ -84,7 +85,7 @@ pub const MAX_LINKS: usize = 16;
 /// Bytes of a path.
 pub const MAX_PATH: usize = 1024;
 
-/// Bytes of the expected mix of reads of a variable.
+/// Most bytes of the expected mix of reads of a variable.
 pub const MAX_ACCESS: usize = 4096;
 
 /// Components of a path.
@@ -111,7 +112,7 @@ pub fn check_path(path: &str) -> Result<(), String> {
 }
 
 impl Variable {
-    /// Checks that shapes, names and fill value fit together.
+    /// Checks that shapes, names and fill value are consistent.
     pub fn validate(&self) -> Result<(), String> {
         let ndim = self.shape.len();
         let fits = |n: usize| n == ndim;
@@ -286,13 +287,14 @@ fn read_attrs(source: &mut Source<'_>) -> Result<Attrs, Corrupt> {
 }
 
 impl Schema {
-    /// The schema of a container in which nothing was created yet: the root group.
+    /// The schema of an empty container: the root group.
     pub fn empty() -> Self {
         let groups = BTreeMap::from([(String::new(), Attrs::new())]);
         Schema { groups, ..Schema::default() }
     }
 
-    /// The variable a path names, through links to variables and to groups; None if there is none or links go in circles.
+    /// The variable that a path names, through links to variables and to groups; None if there is none or
+    /// links form a circle.
     pub fn resolve(&self, path: &str) -> Option<&Variable> {
         let found = match self.names.get(path) {
             Some(Name::Variable(id)) => Some(id),
@@ -326,7 +328,7 @@ impl Schema {
         None
     }
 
-    /// The path with its longest linked ancestor replaced by what that links to.
+    /// The path with its longest linked ancestor replaced by the link's target.
     fn through_a_linked_group(&self, path: &str) -> Option<String> {
         path.rmatch_indices('/').find_map(|(at, _)| {
             let (group, rest) = path.split_at(at);
@@ -339,7 +341,7 @@ impl Schema {
         })
     }
 
-    /// Checks ids, paths, targets and every variable: what passes is stored and read back exactly.
+    /// Checks ids, paths, targets and every variable: a valid schema is stored and read back exactly.
     pub fn validate(&self) -> Result<(), String> {
         if !self.groups.contains_key("") {
             return Err("the root group is missing".into());
@@ -411,7 +413,7 @@ impl Schema {
         out.finish()
     }
 
-    /// Reads a schema section; everything in it has passed `validate`.
+    /// Decodes a schema section; everything in it has passed `validate`.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let mut next_id = None;

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::entry::{self, Entry};
-use drystone_format::frame::{self, Kind};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
@@ -405,11 +405,11 @@ impl PageFile {
             base: 0,
         };
         let mut bytes = Vec::new();
-        frame::push(&mut bytes, Kind::File, 0, &header.encode());
+        frame::push(&mut bytes, FrameKind::File, 0, &header.encode());
         PageFile { id, apart: true, bytes, frames: 1, made: Vec::new(), replaced: Vec::new() }
     }
 
-    fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {
+    fn push(&mut self, kind: FrameKind, payload: &[u8]) -> PageRef {
         let offset = self.bytes.len() as u64;
         frame::push(&mut self.bytes, kind, self.frames, payload);
         self.frames += 1;
@@ -422,7 +422,7 @@ impl PageFile {
         if payload.len() <= INLINE_SECTION {
             Section::Inline(payload.to_vec())
         } else {
-            Section::Page(self.push(Kind::Section, payload))
+            Section::Page(self.push(FrameKind::Section, payload))
         }
     }
 
@@ -438,7 +438,7 @@ impl PageFile {
                 Some(old) => old,
                 None => {
                     self.replaced.extend(base.manifest.source_pages.get(i));
-                    let reference = self.push(Kind::Section, &source::encode_page(page));
+                    let reference = self.push(FrameKind::Section, &source::encode_page(page));
                     self.keep(reference, || Page::Sources(Arc::new(page.to_vec())))
                 }
             });
@@ -463,7 +463,8 @@ impl PageFile {
                     Some(old) if inner.pages.shards(&old.page)?.as_slice() == page => Some(old.page),
                     _ => None,
                 };
-                let at = unchanged.unwrap_or_else(|| self.push(Kind::Section, &published::encode_page(page)));
+                let at =
+                    unchanged.unwrap_or_else(|| self.push(FrameKind::Section, &published::encode_page(page)));
                 let first = page.first().map_or(0, |shard| shard.number);
                 array.pages.push(ShardPage { first, count: page.len() as u32, page: at });
             }
@@ -498,11 +499,11 @@ impl PageFile {
 
 impl Emit for PageFile {
     fn leaf(&mut self, entries: Vec<Entry>) -> PageRef {
-        let reference = self.push(Kind::Leaf, &entry::encode_block(&entries));
+        let reference = self.push(FrameKind::Leaf, &entry::encode_block(&entries));
         self.keep(reference, || Page::Leaf(Arc::new(Leaf::Entries(entries))))
     }
     fn branch(&mut self, branch: Branch) -> PageRef {
-        let reference = self.push(Kind::Branch, &branch.encode());
+        let reference = self.push(FrameKind::Branch, &branch.encode());
         self.keep(reference, || Page::Branch(Arc::new(branch)))
     }
     fn replaces(&mut self, page: &PageRef) {

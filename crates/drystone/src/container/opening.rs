@@ -261,7 +261,7 @@ impl Container {
             )));
         };
         if !found.is_dir() {
-            if let Ok((hdf5_stub::Found::Stub(stub), _)) = hdf5_stub::find(path) {
+            if let Ok((hdf5_stub::FileContent::Stub(stub), _)) = hdf5_stub::find(path) {
                 return Self::open_behind(path, &stub, mode, early, trust);
             }
             return Err(Error::not_found(format!(

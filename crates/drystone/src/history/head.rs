@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
@@ -328,7 +328,7 @@ pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     let (mut at, mut ordinal) = (0u64, 0u64);
     loop {
         match frame::next(&bytes, at, ordinal) {
-            Next::Frame { header, end, .. } if header.kind != Kind::Manifest => {
+            Next::Frame { header, end, .. } if header.kind != FrameKind::Manifest => {
                 (at, ordinal) = (end, ordinal + 1)
             }
             Next::Frame { .. } => break,

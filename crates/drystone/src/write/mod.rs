@@ -18,7 +18,7 @@ use crate::layout::BlockLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use drystone_format::frame::Kind;
+use drystone_format::frame::FrameKind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead, Rank};
@@ -275,7 +275,7 @@ impl Writer {
         state.generation += 1;
         if open.frames > 0 {
             self.guard(&mut state, |w, state| {
-                state.part.idx_push(Kind::Abort, &[]);
+                state.part.idx_push(FrameKind::Abort, &[]);
                 if w.appends() {
                     state.part.idx_flush(&w.shared.inner, w.shared.id)?;
                 }
@@ -418,7 +418,7 @@ impl Writer {
         open.frames += 1;
         open.written += open.entries.len();
         open.entries.clear();
-        state.part.idx_push(Kind::Group, &payload);
+        state.part.idx_push(FrameKind::Group, &payload);
         Ok(())
     }
 

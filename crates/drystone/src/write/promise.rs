@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use drystone_format::frame::Kind;
+use drystone_format::frame::FrameKind;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead};
 
@@ -168,7 +168,7 @@ impl Writer {
         {
             self.guard(&mut state, |w, state| {
                 if dropped.as_ref().is_some_and(|o| o.frames > 0) {
-                    state.part.idx_push(Kind::Abort, &[]);
+                    state.part.idx_push(FrameKind::Abort, &[]);
                 }
                 w.finish_loose(state)
             })?;
@@ -301,7 +301,7 @@ impl Writer {
     /// Ends the current part: everything handed over, CLOSE written; without append on its way.
     pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
-        state.part.idx_push(Kind::Close, &[]);
+        state.part.idx_push(FrameKind::Close, &[]);
         if !self.appends() {
             let segment = state.part.segment.take_whole()?;
             let idx = state.part.take_idx(s.id);

@@ -6,7 +6,7 @@ use drystone_format::branch::{Branch, PageRef};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_format::frame::{Next, next};
 use drystone_format::identity::{Identity, decode_hint, decode_mark};
 use drystone_format::layout::{Layout, Order};
@@ -18,7 +18,7 @@ use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
-use drystone_format::table::{self, Front};
+use drystone_format::table::{self, Prefix};
 use drystone_format::value::Value;
 
 use super::json::Json;
@@ -55,10 +55,10 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "subchunk_table" => {
             let n = r.u32()?;
             let table = table::decode(bytes, n.into())?;
-            let fronts = table.iter().any(|s| s.front.is_some());
+            let prefixes = table.iter().any(|s| s.prefix.is_some());
             Json::list(&table, |s| {
                 let mut all = stored(&s.piece, &s.stats);
-                all.extend(fronts.then(|| front(s.front.unwrap_or_default())).into_iter().flatten());
+                all.extend(prefixes.then(|| prefix(s.prefix.unwrap_or_default())).into_iter().flatten());
                 Json::Object(all)
             })
         }
@@ -130,7 +130,7 @@ fn file_header(header: &FileHeader) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
+fn stored(piece: &StoredPiece, stats: &Stats) -> Vec<(String, Json)> {
     let members = [
         ("position", piece.position.into()),
         ("length", piece.length.into()),
@@ -144,15 +144,15 @@ fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The columns of a front; errors as the table keeps them.
-fn front(front: Front) -> Vec<(String, Json)> {
+/// The columns of a prefix; errors as the table keeps them.
+fn prefix(prefix: Prefix) -> Vec<(String, Json)> {
     let members = [
-        ("front_length", front.length.into()),
-        ("front_position", front.position.into()),
-        ("front_check", front.check.into()),
-        ("front_level", u64::from(front.level).into()),
-        ("front_absolute", (front.absolute().to_bits() >> 40).into()),
-        ("front_relative", (front.relative().to_bits() >> 40).into()),
+        ("front_length", prefix.length.into()),
+        ("front_position", prefix.position.into()),
+        ("front_check", prefix.check.into()),
+        ("front_level", u64::from(prefix.level).into()),
+        ("front_absolute", (prefix.absolute().to_bits() >> 40).into()),
+        ("front_relative", (prefix.relative().to_bits() >> 40).into()),
     ];
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -411,7 +411,7 @@ fn shard_statistics(s: &Statistics) -> Json {
 /// In front of the piece: u64 length, u64 trailer, u32 unit_log2, u32 check, as its entry would state them.
 fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
     let (length, trailer, unit_log2, check) = (r.u64()?, r.u64()?, r.u32()? as u8, r.u32()?);
-    let piece = Piece { position: 0, length, trailer, unit_log2, check };
+    let piece = StoredPiece { position: 0, length, trailer, unit_log2, check };
     let payload = r.take(length as usize)?;
     let mut checks = Json::Null;
     let mut histogram = Json::Null;

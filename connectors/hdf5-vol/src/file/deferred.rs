@@ -1,35 +1,37 @@
-//! Variables that come to be in the commit that takes their first values: in a flush every rank knows their ids without a word.
+//! Deferred creation: variables are created in the commit that takes their first values, and in a flush every
+//! rank knows their ids without a message.
 //!
-//! Why not a commit for them before that of the values: one rank made it while the others waited, and each of them then read a schema
-//! of all datasets back, of which it needs those that it writes.
+//! Why not a commit for them before that of the values: one rank made it while the others waited, and each of
+//! them then read back a schema of all datasets, of which it needs only those that it writes.
 //!
 //! Invariants
-//! - ids follow each other as objects do, from the first that is free in a schema that all ranks have, and trees are the same on all
-//!   ranks: the flush has compared them;
-//! - while a promise stands, and from when the ranks say which schema they have, no rank makes variables in another way;
-//! - uids are made of the opening and the object, so what a killed program has left is nobody's: without the commit that creates
-//!   them, blocks of promised variables are taken by none.
+//! - ids are assigned in the order of objects, from the first free one in a schema that all ranks have, and
+//!   trees are the same on all ranks, as the flush has verified;
+//! - while a deferred creation stands, and from the moment when the ranks state their schema, no rank creates
+//!   variables in another way;
+//! - uids are derived from the opening and the object. So leftovers of a killed program are never mistaken:
+//!   without the commit that creates them, no reader takes blocks of deferred variables.
 
 use drystone::format::schema::{Schema, Variable};
 use drystone::format::value::Value;
 use drystone::{Error, ErrorKind, NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, HEAP, Promise, State};
+use crate::file::state::{CATALOGUE, Deferred, FileState, HEAP};
 use crate::file::variables::{OBJECT, bytes_variable};
 use crate::library::failure::{Failure, Result};
 use crate::model::element;
 use crate::model::tree::{Body, Id, Object, Space};
 
-/// The uid of the variable of an object: another for each opening, and never 0.
+/// The uid of the variable of an object: different for each opening, and never 0.
 fn uid(session: u64, id: Id) -> u64 {
-    // The mixer of splitmix64: neighbours get numbers that have nothing in common.
+    // The mixer of splitmix64: neighbours get unrelated numbers.
     let mut x = session ^ id.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     (x ^ (x >> 31)).max(1)
 }
 
-/// Creates a variable with an id and a uid; `false` if its path is taken, or cannot be.
+/// Creates a variable with an id and a uid; `false` if its path is taken or invalid.
 fn create(
     schema: &mut Schema,
     path: &str,
@@ -48,14 +50,14 @@ fn create(
     }
 }
 
-impl State {
-    /// Is it a dataset without its variable?
+impl FileState {
+    /// Whether it is a dataset without a variable.
     pub(crate) fn lacks_variable(object: &Object) -> bool {
         let Body::Dataset(dataset) = &object.body else { return false };
         dataset.variable.is_none() && dataset.space != Space::Null
     }
 
-    /// Takes the variables that ranks of this opening have made between flushes for those of the datasets.
+    /// Assigns the variables that ranks of this opening have created between flushes to their datasets.
     pub(crate) fn adopt_variables(&mut self) {
         let Some(session) = self.session else { return };
         let schema = self.container.schema();
@@ -73,9 +75,9 @@ impl State {
         self.adopted = schema.next_id;
     }
 
-    /// Promises variables to all datasets that have none; `commits`: on the rank that will create them. All ranks have the same
-    /// schema and the same tree.
-    pub(crate) fn promise(&mut self, session: u64, commits: bool) -> Result<()> {
+    /// Defers the creation of variables for all datasets that have none; `commits`: this rank will create
+    /// them. All ranks have the same schema and the same tree.
+    pub(crate) fn defer(&mut self, session: u64, commits: bool) -> Result<()> {
         let base = self.container.schema();
         let mut schema = commits.then(|| (*base).clone());
         let mut next = base.next_id;
@@ -128,25 +130,25 @@ impl State {
         }
         self.dirty = true;
         let schemas = schema.map(|schema| (base.clone(), schema));
-        self.promised = Some(Promise { from: base.next_id, schemas });
+        self.deferred = Some(Deferred { from: base.next_id, schemas });
         Ok(())
     }
 
-    /// The path that a dataset's variable shall have, by its name in HDF5.
+    /// The path of a dataset's variable, from its name in HDF5.
     fn name_for(&self, id: Id) -> Option<String> {
         let path = self.named.get(&id)?.trim_matches('/');
         let plain = drystone::format::schema::check_path(path).is_ok() && !path.starts_with(".hdf5");
         plain.then(|| path.to_string())
     }
 
-    /// A variable that is promised, with its path (or, where only the committing rank knows that, one for messages).
-    pub(crate) fn promised_variable(
+    /// A deferred variable with its path (or, where only the committing rank knows that, one for messages).
+    pub(crate) fn deferred_variable(
         &self,
         id: u32,
         dataset: Option<Id>,
     ) -> Result<Option<(String, Variable)>> {
-        let Some(promise) = self.promised.as_ref().filter(|p| id >= p.from) else { return Ok(None) };
-        if let Some((_, schema)) = &promise.schemas {
+        let Some(deferred) = self.deferred.as_ref().filter(|p| id >= p.from) else { return Ok(None) };
+        if let Some((_, schema)) = &deferred.schemas {
             let found = schema.variables.get(&id).cloned();
             return Ok(self.variables.get(&id).cloned().zip(found));
         }
@@ -161,23 +163,24 @@ impl State {
         Ok(new.map(|variable| (path, variable)))
     }
 
-    /// The schema as it will be, of the rank that commits it.
-    pub(crate) fn promised_schema(&self) -> Option<&Schema> {
-        self.promised.as_ref()?.schemas.as_ref().map(|(_, schema)| schema)
+    /// The schema after the commit, on the rank that commits it.
+    pub(crate) fn deferred_schema(&self) -> Option<&Schema> {
+        self.deferred.as_ref()?.schemas.as_ref().map(|(_, schema)| schema)
     }
 
-    /// Keeps the promise, on the rank that commits: `lengths` are those of catalogue and heap.
-    pub(crate) fn commit_promised(&mut self, writers: &[u64], lengths: [(&str, u64); 2]) -> Result<()> {
-        let promised = self.promised.as_ref().and_then(|promise| promise.schemas.as_ref());
+    /// Creates the deferred variables, on the rank that commits: `lengths` are those of catalogue and heap.
+    pub(crate) fn commit_deferred(&mut self, writers: &[u64], lengths: [(&str, u64); 2]) -> Result<()> {
+        let deferred = self.deferred.as_ref().and_then(|deferred| deferred.schemas.as_ref());
         let variables = &self.variables;
         self.container.commit_sealed_with(writers, |schema, version| {
             let mut changed = false;
-            if let Some((base, made)) = promised {
+            if let Some((base, made)) = deferred {
                 let from = base.next_id;
                 if *schema == **base {
                     schema.clone_from(made);
                 } else {
-                    // Somebody else has committed meanwhile (a publisher, say): what was promised is created on top of that.
+                    // Another process has committed meanwhile (a publisher, say): the variables are created
+                    // on top of that.
                     add(schema, made, from, variables)?;
                 }
                 schema.variables.range_mut(from..).for_each(|(_, variable)| variable.created = version);
@@ -194,20 +197,21 @@ impl State {
             }
             Ok(changed)
         })?;
-        self.promised = None;
+        self.deferred = None;
         Ok(())
     }
 
-    /// After a flush that failed, on this rank or another: of what was promised there is what the container has.
-    pub(crate) fn end_promise(&mut self) {
-        let Some(promise) = self.promised.take() else { return };
+    /// After a failed flush, on this rank or another: only those deferred variables exist that the container
+    /// has.
+    pub(crate) fn end_deferred(&mut self) {
+        let Some(deferred) = self.deferred.take() else { return };
         let _ = self.container.refresh();
         self.learn_variables();
         let schema = self.container.schema();
         let there = |(id, uid): (u32, u64)| schema.variables.get(&id).is_some_and(|v| v.uid == uid);
         for object in self.tree.objects.values_mut() {
             if let Body::Dataset(dataset) = &mut object.body
-                && dataset.variable.is_some_and(|variable| variable.0 >= promise.from && !there(variable))
+                && dataset.variable.is_some_and(|variable| variable.0 >= deferred.from && !there(variable))
             {
                 dataset.variable = None;
             }
@@ -215,7 +219,7 @@ impl State {
     }
 }
 
-/// Creates what `made` has from an id on, as it is there.
+/// Creates the variables of `made` from an id on, as they are there.
 fn add(
     schema: &mut Schema,
     made: &Schema,

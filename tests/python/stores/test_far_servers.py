@@ -17,7 +17,7 @@ import drystone as dry
 import numpy as np
 import pytest
 
-SCRIPTS = Path(__file__).parents[1] / "servers"
+SCRIPTS = Path(__file__).parents[2] / "servers"
 KEYS = {"aws_access_key_id": "x", "aws_secret_access_key": "y"}
 
 

@@ -11,7 +11,7 @@ import drystone as dry
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "reader"))
+sys.path.insert(0, str(Path(__file__).parents[2] / "reader"))
 import drystone_reader as reader
 
 TYPES = {"int8": "i1", "int16": "i2", "int32": "i4", "float32": "f4", "float64": "f8", "complex128": "c16"}
@@ -283,7 +283,7 @@ def test_instances_that_are_counted_from_one_or_by_division_are_found(tmp_path):
 
 
 def test_a_container_of_an_earlier_version_reads_as_it_did():
-    vectors = Path(__file__).parent.parent / "vectors"
+    vectors = Path(__file__).parents[2] / "vectors"
     expected = json.loads((vectors / "v1_layouts.json").read_text())
     with dry.open(vectors / "v1_layouts") as c:
         assert not c.verify().damage

@@ -9,43 +9,19 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-import tensorstore as ts
 import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from published import by_tensorstore, by_zarr, files, publish, shards
 from same_bits import commits_by_itself, random_array, same
 
 SCALARS = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
-
-
-def publish(c, **options):
-    return c.publish(progress=None, **options)
-
-
-def by_zarr(c, path):
-    return zarr.open_group(Path(c.path) / "zarr", mode="r")[path][...]
-
-
-def by_tensorstore(c, path):
-    folder = os.fspath(Path(c.path) / "zarr" / path)
-    spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": folder}}
-    return np.asarray(ts.open(spec, open=True, read=True).result().read().result())
 
 
 def check(c, path, expected):
     """Both readers give the array, to the bit."""
     same(np.asarray(by_zarr(c, path)), np.asarray(expected))
     same(by_tensorstore(c, path), np.asarray(expected))
-
-
-def files(c):
-    """Everything below `zarr/`, with its inode: a file that was written again is another."""
-    root = Path(c.path) / "zarr"
-    return {str(f.relative_to(root)): f.stat().st_ino for f in root.rglob("*") if f.is_file()}
-
-
-def shards(c):
-    return {name: inode for name, inode in files(c).items() if not name.endswith("zarr.json")}
 
 
 @pytest.mark.parametrize("transform", [None, "shuffle,zstd:1"])

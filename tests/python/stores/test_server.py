@@ -462,7 +462,7 @@ def test_many_names_take_few_requests(tmp_path: Path) -> None:
 
 
 def test_the_examples_are_a_configuration_and_a_unit_that_can_be_used(tmp_path: Path) -> None:
-    examples = Path(__file__).parents[2] / "examples" / "server"
+    examples = Path(__file__).parents[3] / "examples" / "server"
     text = (examples / "server.toml").read_text()
     (tmp_path / "tokens.toml").touch()
     for line in ("/run/drystone/", "0.0.0.0:7070", "/data/scratch"):

@@ -1,12 +1,13 @@
-//! Files without a name that wait for their bytes.
+//! Unnamed files (`O_TMPFILE`) made ahead, which wait for their bytes.
 //!
-//! A file system takes longer to make a file than to take a few KiB of it: on ext4 10 us, and several times as long where thousands
-//! were removed nearby within minutes. Whoever puts one object after another finds the next files made, by another thread, while it
-//! did something else.
+//! A file system takes longer to make a file than to take a few KiB of it: on ext4 10 us, and several times
+//! as long where thousands of files were removed nearby within minutes. A caller that puts one object after
+//! another finds the next files made by another thread.
 //!
 //! Invariants
-//! - a file is handed out once, for an object in the folder in which it was made;
-//! - nothing is made ahead for who puts now and then; at most [`SPARE`] files are open and empty, and vanish with the store or the process.
+//! - a file is given out once, for an object in the folder in which it was made;
+//! - nothing is made ahead for a caller that puts only now and then; at most [`SPARE`] files are open and
+//!   empty, and they vanish with the store or the process.
 
 use std::fs::File;
 use std::io;
@@ -14,15 +15,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// So many files wait at most; when half of them are gone more are made, so that a thread is woken once for several.
+/// At most this many files wait. When half of them are gone more are made, so that a thread is woken once for
+/// several.
 const SPARE: usize = 8;
-/// Who has put so many objects, each so soon after the one before, will go on.
+/// A caller that has put this many objects, each soon after the one before, is expected to go on.
 const STREAK: u32 = 8;
 const SOON: Duration = Duration::from_millis(50);
 
 /// The waiting files of one process for one store.
 #[derive(Debug, Default)]
-pub(crate) struct Nameless {
+pub(crate) struct UnnamedFiles {
     waiting: Mutex<Waiting>,
 }
 
@@ -33,24 +35,24 @@ struct Waiting {
     /// Puts in that folder, each soon after the one before.
     streak: u32,
     last: Option<Instant>,
-    /// A thread is at it.
+    /// A thread is making files.
     making: bool,
-    /// There are no such files here, or no more.
+    /// The system has no such files, or has no more.
     refused: bool,
 }
 
-impl Nameless {
+impl UnnamedFiles {
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file that was made in this folder, empty and without a name.
+    /// A file that was made in this folder, empty and unnamed.
     pub(crate) fn take(&self, folder: &Path) -> Option<File> {
         let mut waiting = self.waiting();
         if waiting.folder == folder { waiting.files.pop() } else { None }
     }
 
-    /// An object was put in this folder. Whether [`make`](Self::make) is due.
+    /// An object was put in this folder. Returns whether [`make`](Self::make) is due.
     pub(crate) fn was_put(&self, folder: &Path) -> bool {
         let mut waiting = self.waiting();
         let now = Instant::now();
@@ -92,7 +94,7 @@ impl Nameless {
             match made {
                 Ok(file) if waiting.folder == folder => waiting.files.push(file),
                 Ok(_) => {}
-                // Whoever puts next makes a file for himself, and says what is wrong.
+                // The next put makes a file itself, and reports the error.
                 Err(error) => {
                     waiting.refused = error.kind() != io::ErrorKind::NotFound;
                     waiting.streak = 0;
@@ -107,7 +109,7 @@ impl Nameless {
     }
 }
 
-/// Makes a file without a name in this folder.
+/// Makes an unnamed file in this folder.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
@@ -127,37 +129,37 @@ mod tests {
     #[test]
     fn files_are_made_for_who_puts_one_object_after_another_in_a_folder() {
         let dir = tempfile::tempdir().unwrap();
-        let nameless = Nameless::default();
+        let files = UnnamedFiles::default();
         if open(dir.path()).is_err() {
             return; // a file system without such files
         }
-        assert!(!(0..STREAK).any(|_| nameless.was_put(dir.path())), "nobody knows yet whether it goes on");
-        assert!(nameless.was_put(dir.path()));
-        assert!(!nameless.was_put(dir.path()), "somebody is at it");
-        nameless.make();
-        assert_eq!(nameless.count(), SPARE);
-        let inodes: std::collections::HashSet<u64> = std::iter::from_fn(|| nameless.take(dir.path()))
+        assert!(!(0..STREAK).any(|_| files.was_put(dir.path())), "too few puts so far");
+        assert!(files.was_put(dir.path()));
+        assert!(!files.was_put(dir.path()), "another thread is making files");
+        files.make();
+        assert_eq!(files.count(), SPARE);
+        let inodes: std::collections::HashSet<u64> = std::iter::from_fn(|| files.take(dir.path()))
             .map(|file| std::os::unix::fs::MetadataExt::ino(&file.metadata().unwrap()))
             .collect();
         assert_eq!(inodes.len(), SPARE, "each is another one");
-        assert!(nameless.was_put(dir.path()));
-        nameless.make();
-        assert!(nameless.take(&dir.path().join("other")).is_none());
+        assert!(files.was_put(dir.path()));
+        files.make();
+        assert!(files.take(&dir.path().join("other")).is_none());
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-        nameless.was_put(&dir.path().join("other"));
-        assert_eq!(nameless.count(), 0, "they are of the folder before");
+        files.was_put(&dir.path().join("other"));
+        assert_eq!(files.count(), 0, "they are of the folder before");
     }
 
     #[test]
     fn nothing_is_kept_for_who_puts_now_and_then() {
         let dir = tempfile::tempdir().unwrap();
-        let nameless = Nameless::default();
-        assert_eq!((0..=STREAK).filter(|_| nameless.was_put(dir.path())).count(), 1);
-        nameless.make();
-        let mut waiting = nameless.waiting();
+        let files = UnnamedFiles::default();
+        assert_eq!((0..=STREAK).filter(|_| files.was_put(dir.path())).count(), 1);
+        files.make();
+        let mut waiting = files.waiting();
         waiting.last = waiting.last.and_then(|last| last.checked_sub(SOON));
         drop(waiting);
-        assert!(!nameless.was_put(dir.path()));
-        assert_eq!(nameless.count(), 0);
+        assert!(!files.was_put(dir.path()));
+        assert_eq!(files.count(), 0);
     }
 }

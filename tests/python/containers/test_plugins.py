@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WRITE = """
 import drystone as dry, numpy as np
 values = (np.arange(64 * 64 * 64) // 1000 % 251).astype("u1").reshape(64, 64, 64)

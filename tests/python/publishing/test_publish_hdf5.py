@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 import xarray as xr
 import zarr
+from published import by_tensorstore, by_zarr, files, publish, shards
 from same_bits import commits_by_itself, random_array, same
-from test_publish import by_tensorstore, by_zarr, files, publish, shards
 
 pytestmark = pytest.mark.filterwarnings("ignore:Numcodecs codecs are not in the Zarr")
 

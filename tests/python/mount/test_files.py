@@ -23,7 +23,7 @@ from file_model import Model
 from mount_rig import LONG, command, end, mounted, needs_fuse, start
 
 pytestmark = needs_fuse
-MODEL = Path(__file__).with_name("file_model.py")
+MODEL = Path(__file__).parents[1] / "file_model.py"
 
 
 @pytest.fixture

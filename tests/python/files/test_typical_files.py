@@ -22,7 +22,7 @@ netCDF4 = pytest.importorskip("netCDF4")
 
 pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 
-DOCUMENT = Path(__file__).parents[2] / "docs/guide/import.md"
+DOCUMENT = Path(__file__).parents[3] / "docs/guide/import.md"
 REAL = sorted(Path("/usr/share/ferret-vis/data").glob("*.*"))
 rng = np.random.default_rng(42)
 

@@ -21,7 +21,7 @@ import drystone as dry
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
 import ceph  # noqa: E402
 
