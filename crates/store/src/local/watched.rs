@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// A longer object cannot identify a folder.
 const LONGEST: u64 = 64 << 10;
-/// A read of that which begins so soon after a look takes what the look has seen.
+/// A first read this soon after the first look takes the bytes of the look.
 const MOMENT: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -51,8 +51,8 @@ impl Watched {
         Ok(())
     }
 
-    /// The content as it was looked at a moment ago, for the first read of it: a caller who watches an object reads it next. An object that
-    /// is longer than what is kept is read.
+    /// The content as the first look found it, for a read that follows at once.
+    /// `None`: the object has to be read.
     pub(super) fn first_read(&self, path: impl FnOnce() -> Option<PathBuf>) -> Option<Vec<u8>> {
         if !self.is_unread.load(Ordering::Acquire) {
             return None;
