@@ -649,6 +649,7 @@ class Container(Group):
         | None = ...,
         attrs: bool = True,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
         overwrite: bool = False,
         progress: Callable[[int, int], object] | bool | None = False,
         damaged: bool = False,
@@ -668,6 +669,7 @@ class Container(Group):
                 default what each has.
             attrs: Whether attributes are copied.
             storage_options: Of the target, as of `create`.
+            credentials: Gives those of the target, as of `create`.
             overwrite: Remove a container that is there before the copy begins.
             progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
                 line where standard error is a terminal.
@@ -686,6 +688,7 @@ class Container(Group):
             chunks=chunks,
             attrs=attrs,
             storage_options=storage_options,
+            credentials=credentials,
             overwrite=overwrite,
             progress=progress if callable(progress) else line,
             damaged=damaged,
