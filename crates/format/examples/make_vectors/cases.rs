@@ -349,6 +349,7 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
     Variable {
         uid: 0,
         access: String::new(),
+        meaning: None,
         id,
         dtype,
         shape: shape.to_vec(),
@@ -366,9 +367,18 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
 }
 
 fn every_value() -> Value {
-    let scalar =
-        TypedArray { dtype: DType::Scalar(Scalar::F32), shape: vec![], data: 1.5f32.to_le_bytes().to_vec() };
-    let array = TypedArray { dtype: DType::Scalar(Scalar::I16), shape: vec![2, 3], data: (0..12).collect() };
+    let scalar = TypedArray {
+        dtype: DType::Scalar(Scalar::F32),
+        shape: vec![],
+        data: 1.5f32.to_le_bytes().to_vec(),
+        meaning: None,
+    };
+    let array = TypedArray {
+        dtype: DType::Scalar(Scalar::I16),
+        shape: vec![2, 3],
+        data: (0..12).collect(),
+        meaning: None,
+    };
     let floats = [0.1, -0.0, f64::INFINITY, f64::from_bits(0x7ff4_dead_beef_0001)];
     Value::Map(BTreeMap::from([
         ("null".into(), Value::Null),
