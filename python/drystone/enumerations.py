@@ -58,7 +58,7 @@ def enum(
             raise InvalidArgumentError(f"an enumeration is stored as integers, not as {dtype}")
         limits = np.iinfo(dtype)
         if limits.min <= low and high <= limits.max:
-            return np.dtype(dtype.str, metadata={"enum": values})  # type: ignore[call-overload, no-any-return]
+            return np.dtype(dtype.str, metadata={"enum": values})
     raise InvalidArgumentError(f"{low} to {high} are no values of one integer type ({base or 'of 64 bits'})")
 
 
@@ -75,7 +75,9 @@ def numbered(value: Any, names: Mapping[str, int], what: str) -> Any:
     if texts is None or texts.dtype.kind not in "OUT" or not texts.size:
         return value
     try:
-        numbers = [names[one] if isinstance(one, str) else operator.index(one) for one in texts.ravel().tolist()]
+        numbers = [
+            names[one] if isinstance(one, str) else operator.index(one) for one in texts.ravel().tolist()
+        ]
     except KeyError as error:
         known = ", ".join(list(names)[:20])
         raise InvalidArgumentError(f"{what} has no value named {error.args[0]!r}; it has: {known}") from None

@@ -113,7 +113,9 @@ def _as_times(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     """Instants or durations, given as such, as texts of ISO 8601, or as objects of Python's `datetime`, as an array of `dtype`."""
     if is_array(value) and as_array(value).dtype.kind not in "OUT":
         return _as_same_kind(as_array(value), dtype, what)
-    exact = getattr(value, "to_datetime64" if dtype.kind == "M" else "to_timedelta64", None)  # as pandas has them
+    exact = getattr(
+        value, "to_datetime64" if dtype.kind == "M" else "to_timedelta64", None
+    )  # as pandas has them
     try:
         given = np.asarray(value if exact is None else exact())
         if given.dtype.kind not in "mM":

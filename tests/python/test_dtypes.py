@@ -103,7 +103,8 @@ def test_an_enumeration_of_h5py_keeps_its_names(container, dtype):
     made = container.create_variable("v", dtype, (2,)).dtype
     given = np.dtype(dtype)
     inner, expected = (made["colour"].base, given["colour"].base) if given.names else (made, given)
-    assert made == given and inner.metadata == expected.metadata
+    assert made == given
+    assert inner.metadata == expected.metadata
 
 
 def test_the_string_dtypes_of_h5py_numpy_and_xarray_are_strings(container):

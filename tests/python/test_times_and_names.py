@@ -45,10 +45,12 @@ def test_times_of_every_unit_come_back_bit_for_bit(tmp_path, unit, kind):
     with dry.open(tmp_path / "a.dry") as c:
         assert c["t"].dtype == array.dtype
         np.testing.assert_array_equal(c["t"][...].view("i8"), array.view("i8"))
-        assert c["r"].dtype["t"] == array.dtype and c["r"].dtype["many"].base == array.dtype
+        assert c["r"].dtype["t"] == array.dtype
+        assert c["r"].dtype["many"].base == array.dtype
         np.testing.assert_array_equal(c["r"]["many"][:, 1].view("i8"), array[:, 0].view("i8"))
         assert c["r"]["t"].dtype == array.dtype
-        assert c.attrs["when"] == array[0, 0] and c.attrs["when"].dtype == array.dtype
+        assert c.attrs["when"] == array[0, 0]
+        assert c.attrs["when"].dtype == array.dtype
         np.testing.assert_array_equal(c.attrs["all"].view("i8"), array.view("i8"))
 
 
@@ -57,8 +59,10 @@ def test_cells_that_nobody_wrote_are_no_times(container):
     T = container.create_variable("t", "datetime64[s]", (3,))
     R = container.create_variable("r", [("n", "i4"), ("t", "m8[ms]", (2,))], (1,))
     given = container.create_variable("g", "M8[s]", (1,), fill_value="2000-01-01")
-    assert np.isnat(T[...]).all() and np.isnat(T.fill_value)
-    assert np.isnat(R[0]["t"]).all() and R[0]["n"] == 0
+    assert np.isnat(T[...]).all()
+    assert np.isnat(T.fill_value)
+    assert np.isnat(R[0]["t"]).all()
+    assert R[0]["n"] == 0
     assert given[0] == np.datetime64("2000-01-01", "s")
 
 
@@ -67,7 +71,11 @@ def test_units_convert_where_every_instant_stays(container):
     T[0] = "2026-01-31T12:30"
     T[1] = dt.datetime(2026, 2, 1, 1, 2, 3)
     T[2] = np.datetime64("2026-02-02", "D")
-    assert [str(one) for one in T[...]] == ["2026-01-31T12:30:00", "2026-02-01T01:02:03", "2026-02-02T00:00:00"]
+    assert [str(one) for one in T[...]] == [
+        "2026-01-31T12:30:00",
+        "2026-02-01T01:02:03",
+        "2026-02-02T00:00:00",
+    ]
     T[...] = np.array(["2026-01-01T00:00:01.000", "NaT", "1900-01-01"], "M8[ms]")
     assert np.isnat(T[1])
     T[0:2] = ["2027-01-01", "2028-01-01"]
@@ -128,7 +136,8 @@ def test_extremes_of_times_are_times(container):
 def test_an_enumeration_keeps_names_and_numbers(tmp_path, base):
     h5py = pytest.importorskip("h5py")
     kind = dry.enum(COLOURS, base)
-    assert h5py.check_enum_dtype(kind) == COLOURS and kind == h5py.enum_dtype(COLOURS, base)
+    assert h5py.check_enum_dtype(kind) == COLOURS
+    assert kind == h5py.enum_dtype(COLOURS, base)
     with dry.create(tmp_path / "a.dry") as c:
         V = c.create_variable("v", kind, (4,))
         V[...] = ["red", "blue", "dark green", "red"]
@@ -137,8 +146,10 @@ def test_an_enumeration_keeps_names_and_numbers(tmp_path, base):
         c.attrs["colour"] = np.array([3], kind)
     with dry.open(tmp_path / "a.dry", mode="r+") as c:
         V = c["v"]
-        assert V.dtype == base and dry.enum_names(V.dtype) == COLOURS
-        assert V[...].tolist() == [0, 7, 3, 7] and dry.enum_names(V[...].dtype) == COLOURS
+        assert V.dtype == base
+        assert dry.enum_names(V.dtype) == COLOURS
+        assert V[...].tolist() == [0, 7, 3, 7]
+        assert dry.enum_names(V[...].dtype) == COLOURS
         assert dry.enum_names(c["r"].dtype["w"].base) == COLOURS
         assert dry.enum_names(c.attrs["colour"].dtype) == COLOURS
         V[0] = 5  # as in HDF5, numbers need no name
@@ -150,7 +161,8 @@ def test_enumerations_are_made_of_many_things():
         SOLID = 1
         FLUID = 300
 
-    assert dry.enum(Phase) == np.dtype("u2") and dry.enum_names(dry.enum(Phase)) == {"SOLID": 1, "FLUID": 300}
+    assert dry.enum(Phase) == np.dtype("u2")
+    assert dry.enum_names(dry.enum(Phase)) == {"SOLID": 1, "FLUID": 300}
     assert dry.enum_names(dry.enum(["a", "b"])) == {"a": 0, "b": 1}
     assert dry.enum({"a": -1}) == np.dtype("i1")
     assert dry.enum_names("u1") is None
@@ -161,7 +173,9 @@ def test_enumerations_are_made_of_many_things():
         dry.enum({"a": 256}, "u1")
 
 
-@pytest.mark.parametrize("value", ["green", ["red", "green"], np.array([1], np.dtype("u1", metadata={"enum": {"x": 1}}))])
+@pytest.mark.parametrize(
+    "value", ["green", ["red", "green"], np.array([1], np.dtype("u1", metadata={"enum": {"x": 1}}))]
+)
 def test_what_has_no_name_there_is_refused(container, value):
     V = container.create_variable("v", dry.enum(COLOURS), (2,))
     with pytest.raises(InvalidArgumentError, match=r"named|names"):
@@ -267,8 +281,13 @@ def test_values_at_hits_have_their_dtype(measured):
 def test_commands_show_times_and_names(measured, tmp_path):
     assert "datetime64[D]" in drystone("ls", measured.path)
     shown = drystone("dump", measured.path, "t")
-    assert "2026-01-02" in shown and "NaT" in shown
-    assert json.loads(drystone("dump", measured.path, "t", "--json"))["values"][:3] == ["2026-01-01", "2026-01-02", None]
+    assert "2026-01-02" in shown
+    assert "NaT" in shown
+    assert json.loads(drystone("dump", measured.path, "t", "--json"))["values"][:3] == [
+        "2026-01-01",
+        "2026-01-02",
+        None,
+    ]
     assert "dark green" in drystone("dump", measured.path, "v")
     assert json.loads(drystone("dump", measured.path, "v", "--json"))["values"] == [0, 3, 7, 7, 1]
     assert "90 s" in drystone("dump", measured.path, "d")
@@ -292,14 +311,17 @@ def test_hdf5_holds_enumerations_and_times_with_units(measured, tmp_path):
     measured.create_variable("p", "M8[ps]", (1,))[0] = np.datetime64(5, "ps")
     dry.export(measured.path, tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as f:
-        assert h5py.check_enum_dtype(f["v"].dtype) == COLOURS and f["v"][...].tolist() == [0, 3, 7, 7, 1]
+        assert h5py.check_enum_dtype(f["v"].dtype) == COLOURS
+        assert f["v"][...].tolist() == [0, 3, 7, 7, 1]
         assert f["t"].attrs["units"] == "days since 1970-01-01"
         np.testing.assert_array_equal(f["t"][...], measured["t"][...].view("i8"))
         assert f["d"].attrs["units"] == "seconds"
-        assert f["p"].attrs["numpy_dtype"] == "datetime64[ps]" and f["p"][0] == 5
+        assert f["p"].attrs["numpy_dtype"] == "datetime64[ps]"
+        assert f["p"][0] == 5
     assert dry.import_file(tmp_path / "a.h5", tmp_path / "b.dry").lost == []
     with dry.open(tmp_path / "b.dry") as c:
-        assert dry.enum_names(c["v"].dtype) == COLOURS and c["v"][...].tolist() == [0, 3, 7, 7, 1]
+        assert dry.enum_names(c["v"].dtype) == COLOURS
+        assert c["v"][...].tolist() == [0, 3, 7, 7, 1]
 
 
 def test_netcdf_holds_enumerations_where_every_value_has_a_name(tmp_path):
@@ -309,9 +331,11 @@ def test_netcdf_holds_enumerations_where_every_value_has_a_name(tmp_path):
         c["w"] = np.array([0, 3, 5], dry.enum(COLOURS, "i2"))
         c["t"] = np.array(["2026-01-01", "NaT"], "M8[h]")
     lost = dry.export(tmp_path / "a.dry", tmp_path / "a.nc").lost
-    assert len(lost) == 1 and lost[0].startswith("w: its type of an enumeration")
+    assert len(lost) == 1
+    assert lost[0].startswith("w: its type of an enumeration")
     with netCDF4.Dataset(tmp_path / "a.nc") as f:
-        assert f["v"].datatype.enum_dict == COLOURS and f["v"][...].tolist() == [0, 3, 7]
+        assert f["v"].datatype.enum_dict == COLOURS
+        assert f["v"][...].tolist() == [0, 3, 7]
         assert f["w"].flag_meanings == "red dark_green blue"
         assert f["t"].units == "hours since 1970-01-01"
     assert dry.import_file(tmp_path / "a.nc", tmp_path / "b.dry").lost == []
@@ -323,16 +347,21 @@ def test_xarray_gets_times_without_decoding(tmp_path):
     xr = pytest.importorskip("xarray")
     with dry.create(tmp_path / "a.dry") as c:
         for unit in ("Y", "D", "h", "s", "ns", "ps"):
-            c.create_variable(unit, f"M8[{unit}]", (2,), dims=("x",))[...] = np.array([3, "NaT"], f"M8[{unit}]")
+            c.create_variable(unit, f"M8[{unit}]", (2,), dims=("x",))[...] = np.array(
+                [3, "NaT"], f"M8[{unit}]"
+            )
         c.create_variable("d", "m8[h]", (2,), dims=("x",))[...] = np.array([3, "NaT"], "m8[h]")
         c.create_variable("v", dry.enum(COLOURS), (2,), dims=("x",))[...] = [0, 7]
         c.commit()
     for decode in (True, False):
         with xr.open_dataset(tmp_path / "a.dry", engine="drystone", decode_times=decode) as ds:
-            assert ds["ns"].dtype == "M8[ns]" and ds["s"].dtype == ds["D"].dtype == ds["Y"].dtype == "M8[s]"
-            assert ds["D"].values[0] == np.datetime64("1970-01-04") and np.isnat(ds["D"].values[1])
+            assert ds["ns"].dtype == "M8[ns]"
+            assert ds["s"].dtype == ds["D"].dtype == ds["Y"].dtype == "M8[s]"
+            assert ds["D"].values[0] == np.datetime64("1970-01-04")
+            assert np.isnat(ds["D"].values[1])
             assert ds["d"].values[0] == np.timedelta64(3, "h")
-            assert ds["ps"].dtype == "i8" and ds["ps"].attrs["numpy_dtype"] == "datetime64[ps]"
+            assert ds["ps"].dtype == "i8"
+            assert ds["ps"].attrs["numpy_dtype"] == "datetime64[ps]"
             assert dry.enum_names(ds["v"].encoding["dtype"]) == COLOURS
             ds = ds.load()
     ds.to_netcdf(tmp_path / "a.nc")
@@ -365,7 +394,8 @@ def test_xarray_appends_to_stored_times(tmp_path):
     )
     more.drystone.to_container(tmp_path / "a.dry", append_dim="step")
     with dry.open(tmp_path / "a.dry") as c:
-        assert c["t"].dtype == "M8[ms]" and c["t"][2] == np.datetime64("2026-01-01T18")
+        assert c["t"].dtype == "M8[ms]"
+        assert c["t"][2] == np.datetime64("2026-01-01T18")
         assert c["d"][...].tolist() == [dt.timedelta(hours=n) for n in (1, 2, 3)]
 
 
@@ -384,13 +414,17 @@ def test_the_replica_and_the_store_show_times(tmp_path):
         expected = {name: c[name][...] for name in ("t", "n", "v")}
         from drystone.zarr_store import DrystoneStore
 
-        for root in (zarr.open_group(tmp_path / "a.dry" / "zarr", mode="r"), zarr.open_group(DrystoneStore(c), mode="r")):
+        for root in (
+            zarr.open_group(tmp_path / "a.dry" / "zarr", mode="r"),
+            zarr.open_group(DrystoneStore(c), mode="r"),
+        ):
             for name, values in expected.items():
                 assert root[name].dtype == values.dtype
                 np.testing.assert_array_equal(root[name][...], values)
             assert root["v"].attrs["flag_values"] == [0, 3, 7]
             assert root["v"].attrs["flag_meanings"] == "red dark_green blue"
-            assert root["r/t"].dtype == "m8[s]" and root["r/v"].attrs["flag_values"] == [0, 3, 7]
+            assert root["r/t"].dtype == "m8[s]"
+            assert root["r/v"].attrs["flag_values"] == [0, 3, 7]
     with xr.open_zarr(tmp_path / "a.dry" / "zarr", consolidated=False) as ds:
         np.testing.assert_array_equal(ds["n"].values, expected["n"])
 
@@ -421,4 +455,33 @@ def test_published_hdf5_and_netcdf_have_cf_times(tmp_path):
         c.publish(format="netcdf", path=tmp_path / "a.nc")
     with xr.open_dataset(tmp_path / "a.nc") as ds:
         np.testing.assert_array_equal(ds["t"].values.astype("M8[s]"), values)
-        assert ds["v"].attrs["flag_meanings"] == "red dark_green blue" and ds["v"].values.tolist() == [0, 3, 7]
+        assert ds["v"].attrs["flag_meanings"] == "red dark_green blue"
+        assert ds["v"].values.tolist() == [
+            0,
+            3,
+            7,
+        ]
+
+
+def test_tables_have_times(measured):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table(measured.table(columns=["t", "d", "v"]))
+    assert str(table.schema.field("t").type) == "timestamp[s]"
+    assert str(table.schema.field("d").type) == "duration[s]"
+    assert table.column("t").to_pylist()[1:3] == [dt.datetime(2026, 1, 2), None]
+    assert table.column("d").to_pylist()[1] == dt.timedelta(seconds=90)
+    assert table.column("v").to_pylist() == [0, 3, 7, 7, 1]
+    import pyarrow.compute as pc
+
+    late = measured.dataset().to_table(filter=pc.field("t") > dt.datetime(2026, 1, 1), columns=["t"])
+    assert late.column("t").to_pylist() == [dt.datetime(2026, 1, 2), dt.datetime(2026, 1, 3)]
+
+
+def test_times_are_coordinates(container, tmp_path):
+    container.create_variable("time", "M8[D]", (3,), dims=("time",))[...] = np.array([0, 1, 2], "M8[D]")
+    container.create_variable("x", "f4", (3,), dims=("time",))[...] = [1, 2, 3]
+    container.commit()
+    dry.export(container.path, tmp_path / "x.csv", "x")
+    assert "1970-01-02" in (tmp_path / "x.csv").read_text()
+    assert dry.plot(container.path, "x", output=tmp_path / "x.png")
+    assert (tmp_path / "x.png").exists()

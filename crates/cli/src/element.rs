@@ -11,31 +11,31 @@ use crate::json::{Json, written};
 
 /// An element type, and what its integers stand for.
 #[derive(Clone, Copy)]
-pub(crate) struct Kind<'a> {
+pub(crate) struct Element<'a> {
     pub(crate) dtype: &'a DType,
     pub(crate) meaning: Option<&'a Meaning>,
 }
 
-impl<'a> From<&'a DType> for Kind<'a> {
+impl<'a> From<&'a DType> for Element<'a> {
     fn from(dtype: &'a DType) -> Self {
-        Kind { dtype, meaning: None }
+        Element { dtype, meaning: None }
     }
 }
 
-impl<'a> From<(&'a DType, Option<&'a Meaning>)> for Kind<'a> {
+impl<'a> From<(&'a DType, Option<&'a Meaning>)> for Element<'a> {
     fn from((dtype, meaning): (&'a DType, Option<&'a Meaning>)) -> Self {
-        Kind { dtype, meaning }
+        Element { dtype, meaning }
     }
 }
 
-impl std::fmt::Display for Kind<'_> {
+impl std::fmt::Display for Element<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&described(self.dtype, self.meaning))
     }
 }
 
 /// The element `bytes` hold: `shape` (of a record's member; else empty) elements of a kind.
-pub(crate) fn text<'a>(kind: impl Into<Kind<'a>>, shape: &[u64], bytes: &[u8]) -> String {
+pub(crate) fn text<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> String {
     let kind = kind.into();
     let Some((_, inner)) = shape.split_first() else { return text_of_one(kind, bytes) };
     let parts: Vec<String> = split(kind.dtype, shape, bytes).map(|part| text(kind, inner, part)).collect();
@@ -44,7 +44,7 @@ pub(crate) fn text<'a>(kind: impl Into<Kind<'a>>, shape: &[u64], bytes: &[u8]) -
 
 /// The same as JSON: complex numbers are pairs, records objects, fixed bytes text with `\xNN` for what is no printable ASCII, instants
 /// texts of ISO 8601, durations and named values integers; none of both times is null.
-pub(crate) fn json<'a>(kind: impl Into<Kind<'a>>, shape: &[u64], bytes: &[u8]) -> Json {
+pub(crate) fn json<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> Json {
     let kind = kind.into();
     let Some((_, inner)) = shape.split_first() else { return json_of_one(kind, bytes) };
     Json::List(split(kind.dtype, shape, bytes).map(|part| json(kind, inner, part)).collect())
@@ -75,7 +75,7 @@ fn count(bytes: &[u8]) -> i64 {
     bytes.try_into().map_or(NAT, i64::from_le_bytes)
 }
 
-fn text_of_one(kind: Kind<'_>, bytes: &[u8]) -> String {
+fn text_of_one(kind: Element<'_>, bytes: &[u8]) -> String {
     match kind.meaning {
         Some(Meaning::Instant(unit)) => return instant_text(count(bytes), *unit),
         Some(Meaning::Duration(unit)) => return duration_text(count(bytes), *unit),
@@ -100,7 +100,7 @@ fn text_of_one(kind: Kind<'_>, bytes: &[u8]) -> String {
     }
 }
 
-fn json_of_one(kind: Kind<'_>, bytes: &[u8]) -> Json {
+fn json_of_one(kind: Element<'_>, bytes: &[u8]) -> Json {
     match kind.meaning {
         Some(Meaning::Instant(_) | Meaning::Duration(_)) if count(bytes) == NAT => return Json::Null,
         Some(Meaning::Instant(unit)) => return Json::Text(instant_text(count(bytes), *unit)),
@@ -137,13 +137,13 @@ fn members<'a>(
     record: &'a Record,
     meaning: Option<&'a Meaning>,
     bytes: &'a [u8],
-) -> impl Iterator<Item = (&'a str, Kind<'a>, &'a [u64], &'a [u8])> {
+) -> impl Iterator<Item = (&'a str, Element<'a>, &'a [u64], &'a [u8])> {
     record.members.iter().filter_map(move |m| {
         let cells: u64 = m.shape.iter().product();
         let from = m.offset as usize;
         let len = cells as usize * m.dtype.item_size() as usize;
         let below = meaning.and_then(|meaning| meaning.of_member([m.name.as_str()]));
-        let kind = Kind { dtype: &m.dtype, meaning: below };
+        let kind = Element { dtype: &m.dtype, meaning: below };
         Some((m.name.as_str(), kind, m.shape.as_slice(), bytes.get(from..from.checked_add(len)?)?))
     })
 }
@@ -306,7 +306,7 @@ mod tests {
         let record = DType::Record(Record { itemsize: 16, members: vec![member("t", 0), member("n", 8)] });
         let whole = Meaning::Members([("t".to_string(), instant)].into());
         assert_eq!(text((&record, Some(&whole)), &[], &[0; 16]), "{t: 1970-01-01T00:00:00, n: 0}");
-        assert_eq!(Kind::from((&record, Some(&whole))).to_string(), "record{t: datetime64[s], n: int64}");
+        assert_eq!(Element::from((&record, Some(&whole))).to_string(), "record{t: datetime64[s], n: int64}");
     }
 
     #[test]

@@ -97,7 +97,7 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
     let kind = char::from(fields.kind());
     let size = u32::try_from(fields.itemsize())
         .map_err(|_| unsupported(format!("dtype {descr} is not stored: it is longer than 4 GiB")))?;
-    let scalar = |scalar| {
+    let scalar = |scalar: Scalar| -> Result<Element> {
         let dtype = DType::Scalar(scalar);
         let meaning = if matches!(kind, 'i' | 'u') { names(descr)? } else { None };
         if let Some(meaning) = &meaning {

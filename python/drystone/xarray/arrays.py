@@ -53,7 +53,9 @@ class StoredArray(BackendArray):
         if self.steps is not None:
             wanted = Wanted(tuple(self._numbered(leg) for leg in wanted.legs), wanted.shape)
         values = views.read(self.variable._reading(), wanted)
-        return np.asarray(values, self.dtype if self.dtype.kind in "OmM" else None)
+        if self.variable.dtype.kind in "mM":
+            return times.shown(np.asarray(values), self.dtype)
+        return np.asarray(values, self.dtype if self.dtype.kind == "O" else None)
 
     def _numbered(self, leg: selection.Leg) -> selection.Leg:
         """The same with the numbers of the steps for their positions."""

@@ -134,7 +134,7 @@ class DrystoneStore(WritableCFDataStore):
         if (names := enum_names(variable.dtype)) is not None:
             # As xarray does of netCDF's, so that it writes them there as such.
             named = {"enum": names, "enum_name": f"{name}_enum"}
-            encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)  # type: ignore[call-overload]
+            encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)
         if variable.transform:
             encoding["transform"] = variable.transform
         if variable.chunk_shape:
@@ -233,7 +233,8 @@ class DrystoneStore(WritableCFDataStore):
             attrs[STEP_DIM] = self.step_dim
         text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
         dtype = str if text else variable.dtype
-        if enum_names(encoded_as := variable.encoding.get("dtype")) is not None and encoded_as == dtype:
+        encoded_as = variable.encoding.get("dtype")
+        if isinstance(encoded_as, np.dtype) and enum_names(encoded_as) is not None and encoded_as == dtype:
             dtype = encoded_as
         own = dims[1:] if steps else dims
         shape = [None if dim in unlimited_dims else variable.sizes[dim] for dim in own]

@@ -38,6 +38,11 @@ def shown_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
     return np.dtype(f"{dtype.kind}8[{unit if unit in _RESOLUTIONS else 's'}]") if exact else np.dtype("i8")
 
 
+def shown(times: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Stored times in the dtype that `shown_as` gives; InvalidArgumentError for one that is too far away for it."""
+    return times.view(dtype) if dtype.kind == "i" else _finer(times, dtype)
+
+
 def counted(name: str, variable: xr.Variable, dtype: np.dtype[Any]) -> xr.Variable:
     """Times that join stored ones of `dtype`, as the integers of that unit, which nothing encodes further."""
 

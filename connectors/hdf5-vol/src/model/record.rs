@@ -97,8 +97,7 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
         class::ENUM => {
             let (base, rest) = read(at.0, depth + 1)?;
             at.0 = rest;
-            let names: Vec<_> =
-                (0..bits & 0xffff).map(|_| at.name(version)).collect::<Option<_>>()?;
+            let names: Vec<_> = (0..bits & 0xffff).map(|_| at.name(version)).collect::<Option<_>>()?;
             let values = at.take(names.len() * base.size as usize)?;
             meaning = named(&names, values, &base.dtype);
         }
@@ -142,18 +141,12 @@ fn named(names: &[&[u8]], values: &[u8], base: &DType) -> Option<Meaning> {
         wide.get_mut(..size)?.copy_from_slice(bytes);
         Some(i128::from_le_bytes(wide))
     };
-    let one = |(name, bytes): (&&[u8], &[u8])| {
-        Some((std::str::from_utf8(name).ok()?.to_owned(), number(bytes)?))
-    };
+    let one =
+        |(name, bytes): (&&[u8], &[u8])| Some((std::str::from_utf8(name).ok()?.to_owned(), number(bytes)?));
     names.iter().zip(values.chunks_exact(size)).map(one).collect::<Option<_>>().map(Meaning::Names)
 }
 
-fn member(
-    at: &mut Bytes<'_>,
-    version: u8,
-    size: u32,
-    depth: usize,
-) -> Option<(Member, Option<Meaning>)> {
+fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<(Member, Option<Meaning>)> {
     let name = std::str::from_utf8(at.name(version)?).ok()?.to_string();
     let offset = match version {
         0..=2 => at.number(4)?,

@@ -13,7 +13,7 @@ use drystone::{Container, Reading};
 use super::{Wanted, open, shape_text, step_number, wanted, warn};
 use crate::args::Dump;
 use crate::cells::{Slabs, result_shape};
-use crate::element::{self, Kind};
+use crate::element::{self, Element};
 use crate::failure::{DAMAGE, Failure, OK, Result, USAGE};
 use crate::json::{Json, list};
 use crate::nested::Nested;
@@ -172,8 +172,8 @@ fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result
 }
 
 impl Style<'_> {
-    fn kind(&self) -> Kind<'_> {
-        Kind { dtype: &self.dtype, meaning: self.meaning.as_ref() }
+    fn kind(&self) -> Element<'_> {
+        Element { dtype: &self.dtype, meaning: self.meaning.as_ref() }
     }
     fn is_number(&self) -> bool {
         matches!(self.dtype, DType::Scalar(_)) && self.shape.is_empty()

@@ -67,7 +67,7 @@ def write(
             fill = None if texts or v.dtype.names else v.fill_value
             is_time = times.is_time(v.dtype)
             if is_time:
-                fill = times.numbers(fill)[()]
+                fill = times.numbers(np.asarray(fill))[()]
             is_bfloat16 = bfloat16.is_bfloat16(kind)
             if is_bfloat16:
                 fill = np.float32(fill)

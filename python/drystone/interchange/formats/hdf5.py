@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -182,9 +182,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     )
 
 
-def enum_type(
-    name: str, names: dict[str, int], dtype: np.dtype[Any], contents: Contents
-) -> np.dtype[Any]:
+def enum_type(name: str, names: Mapping[str, int], dtype: np.dtype[Any], contents: Contents) -> np.dtype[Any]:
     """The dtype of an enumeration as containers take it; of one that they do not, the integers, and the loss is named."""
     try:
         return enum({name: int(value) for name, value in names.items()}, dtype.str[1:])

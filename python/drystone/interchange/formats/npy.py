@@ -27,7 +27,9 @@ def opened(path: Path) -> Iterator[Contents]:
     contents = Contents()
     grows = (False,) * array.ndim
     if times.has_no_unit(array.dtype):
-        contents.lost.append(f"{path.stem}: its type {native(array.dtype)} (the numbers are kept, without a unit)")
+        contents.lost.append(
+            f"{path.stem}: its type {native(array.dtype)} (the numbers are kept, without a unit)"
+        )
         contents.arrays.append(
             Array(
                 path.stem,
