@@ -313,6 +313,8 @@ def _type_name(dtype: Any) -> str:
         return "its elements are arrays, on which there are no expressions"
     if dtype.kind == "b":
         return "bool"
+    if dtype.kind in "mM":
+        return "i8"  # the integers that they are stored as
     if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize in (4, 8)):
         return f"{dtype.kind}{dtype.itemsize}"
     if dtype.kind in "USOT":

@@ -439,6 +439,12 @@ fn schema_of_meanings() -> Schema {
         meaning: Some(instant.clone()),
     };
     schema.groups.insert(String::new(), BTreeMap::from([("when".into(), Value::Array(when))]));
+    let member = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
     let members = DType::Record(Record {
         itemsize: 24,
         members: vec![

@@ -130,8 +130,8 @@ def _by_netcdf(
                 file.set_fill_off()
             kept = {} if kind is str or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
             named = _enumeration(file, v, name, lost, attrs)
-            if named is not None:
-                fill = None  # of which netCDF wants that it has a name
+            if named is not None and fill not in named.enum_dict.values():
+                fill = None  # netCDF wants that it has a name
             target = below.createVariable(
                 name.rpartition("/")[2], kind if named is None else named, dims, fill_value=fill, **kept
             )
