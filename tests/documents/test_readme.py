@@ -21,7 +21,14 @@ def blocks(document, language):
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/guide/reading.md", "docs/guide/xarray.md", "docs/guide/view.md"]
+    "document",
+    [
+        "README.md",
+        "docs/guide/reading.md",
+        "docs/guide/times-and-names.md",
+        "docs/guide/xarray.md",
+        "docs/guide/view.md",
+    ],
 )
 def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

@@ -68,6 +68,7 @@ fn variable(shape: &[u64], steps: bool, local: bool) -> NewVariable {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Attrs::new(),
     }

@@ -479,8 +479,10 @@ impl ContainerHandle {
             let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
             extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
         }
+        let element = dtype::parse(dtype)?;
         let new = NewVariable {
-            dtype: dtype::parse(dtype)?,
+            dtype: element.dtype,
+            meaning: element.meaning,
             shape: extents,
             dims: dims.unwrap_or_default(),
             steps,
