@@ -74,6 +74,7 @@ pub use query::{
 pub use read::{
     BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
 };
+pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};

@@ -29,6 +29,7 @@ use crate::container::Inner;
 use crate::history::head;
 use crate::history::pages::Page;
 use crate::history::snapshot::Snapshot;
+use crate::schema::derived;
 use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
@@ -203,9 +204,12 @@ pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
     version: u64,
-    change: Change,
+    mut change: Change,
 ) -> Result<Option<Snapshot>> {
     inner.require_same()?;
+    if let Some(schema) = &mut change.schema {
+        derived::settle(schema);
+    }
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let encoded = |schema: &Schema| {

@@ -349,6 +349,7 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
     Variable {
         uid: 0,
         access: String::new(),
+        derived: None,
         id,
         dtype,
         shape: shape.to_vec(),
