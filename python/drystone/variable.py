@@ -99,6 +99,12 @@ class Variable(expr.Operators):
         return self._reading().transform
 
     @property
+    def derived(self) -> described.Derived | None:
+        """How it is computed from other variables; None if it holds values."""
+        found = self._reading().derived
+        return None if found is None else described.Derived(*found[:3], dict(found[3]))
+
+    @property
     def access(self) -> str | None:
         """The mix of reads that is expected of it, every kind with its share; None if nobody said."""
         return self._reading().access
@@ -119,10 +125,22 @@ class Variable(expr.Operators):
         if reading.local:
             return None
         if self._cut is None or self._cut[0] != reading.snapshot:
-            cut = reading.chunks or _largest_cut(reading)
+            cut = reading.chunks or _largest_cut(reading) or self._cut_of_inputs(reading)
             steps = (1,) if reading.has_steps else ()
             self._cut = reading.snapshot, None if cut is None else (*steps, *cut, *reading.inner)
         return self._cut[1]
+
+    def _cut_of_inputs(self, reading: ReadingHandle) -> tuple[int, ...] | None:
+        """How an input of the same shape is cut, of a variable that is derived."""
+        if reading.derived is None:
+            return None
+        for path in dict(reading.derived[3]).values():
+            if path is not None:
+                other = self._container._handle.reading(path, None)
+                if other.has_steps == reading.has_steps and other.shape == reading.shape:
+                    own = Variable(self._container, path).chunks
+                    return None if own is None else own[int(other.has_steps) :]
+        return None
 
     @property
     def fill_value(self) -> Any:

@@ -6,10 +6,7 @@ use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
-use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
-    Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
-};
+use drystone::{Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
@@ -491,6 +488,26 @@ impl ContainerHandle {
             access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
+    }
+
+    /// Makes a variable that is computed from others.
+    #[pyo3(signature = (path, text, kind, edge, attrs))]
+    fn derive(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        text: &str,
+        kind: &str,
+        edge: &str,
+        attrs: Option<&Bound<'_, PyAny>>,
+    ) -> Result<bool> {
+        let definition = Definition {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            edge: edge.to_owned(),
+            attrs: value::attrs(attrs)?,
+        };
+        self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {

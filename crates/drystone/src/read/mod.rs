@@ -55,6 +55,7 @@ use crate::{Error, Result};
 
 pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
+pub use derived::Derivation;
 use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
@@ -109,7 +110,7 @@ pub struct Reading {
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
     /// How its values are computed, once it was asked.
-    derived: OnceLock<Arc<derived::Computed>>,
+    computed: OnceLock<Arc<derived::Computed>>,
 }
 
 impl Container {
@@ -183,7 +184,7 @@ impl Reading {
             forced: None,
             programs,
             noted,
-            derived: OnceLock::new(),
+            computed: OnceLock::new(),
         })
     }
 

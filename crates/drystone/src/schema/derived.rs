@@ -147,7 +147,8 @@ impl Derivation {
     }
 }
 
-fn expression_edge(edge: Edge) -> drystone_expression::Edge {
+/// The rule in the words of expressions.
+pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
     match edge {
         Edge::OneSided => drystone_expression::Edge::OneSided,
         Edge::Fill => drystone_expression::Edge::Fill,

@@ -1,5 +1,6 @@
 //! What the bytes of a vector say, as JSON: the decoded value, by name of the structure.
 
+use drystone_format::derived::{Derived, Input};
 use drystone_format::Corrupt;
 use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
@@ -290,7 +291,8 @@ fn attrs(attrs: &Attrs) -> Json {
 }
 
 fn variable(v: &Variable) -> Json {
-    Json::object([
+    let derived = v.derived.as_deref().map(|derived| ("derived", definition(derived)));
+    let members = [
         ("id", v.id.into()),
         ("dtype", dtype(&v.dtype)),
         ("shape", numbers(&v.shape)),
@@ -304,6 +306,21 @@ fn variable(v: &Variable) -> Json {
         ("attrs", attrs(&v.attrs)),
         ("created", v.created.into()),
         ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
+    ];
+    Json::Object(members.into_iter().chain(derived).map(|(name, value)| (name.to_owned(), value)).collect())
+}
+
+fn definition(d: &Derived) -> Json {
+    let edge = ["one_sided", "fill", "periodic", "nan"][d.edge as usize];
+    let input = |input: &Input| {
+        Json::object([("name", Json::Text(input.name.clone())), ("variable", input.variable.into())])
+    };
+    Json::object([
+        ("kind", Json::Text(d.kind.name().into())),
+        ("edge", Json::Text(edge.into())),
+        ("text", Json::Text(d.text.clone())),
+        ("tree", Json::hex(&d.tree)),
+        ("inputs", Json::list(&d.inputs, input)),
     ])
 }
 

@@ -30,7 +30,7 @@ use super::{ReadReport, Reading};
 use crate::base::array::Target;
 use crate::base::cpus::threads;
 use crate::base::sync::lock;
-use crate::schema::derived::{Derivation, Origin};
+use crate::schema::derived::{self, Origin, expression_edge};
 use crate::{Error, Result};
 use evaluate::Evaluator;
 
@@ -42,7 +42,7 @@ const MOST: u64 = 1 << 19;
 
 /// A definition with the readings of its inputs.
 pub(super) struct Computed {
-    derivation: Derivation,
+    derivation: derived::Derivation,
     /// Of each name of the tree; `None` for those that are no variables.
     inputs: Vec<Option<Reading>>,
     /// The definitions of inputs that are derived themselves.
@@ -52,7 +52,30 @@ pub(super) struct Computed {
     bytes_per_cell: u64,
 }
 
+/// How a variable is computed, as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Derivation {
+    /// The expression, as it was given.
+    pub text: String,
+    /// What of it is stored: "virtual".
+    pub kind: &'static str,
+    /// What lies beyond the edge of the domain.
+    pub edge: &'static str,
+    /// The names of the inputs in the expression, and their paths now; `None` for one that was deleted.
+    pub inputs: Vec<(String, Option<String>)>,
+}
+
 impl Reading {
+    /// How its values are computed; `None` for a variable that holds values.
+    pub fn derived(&self) -> Option<Derivation> {
+        let derived = self.variable.derived.as_deref()?;
+        let schema = &self.snapshot.schema;
+        let path = |id: u32| schema.named().find(|(_, v)| v.id == id).map(|(path, _)| path.to_owned());
+        let inputs = derived.inputs.iter().map(|input| (input.name.clone(), path(input.variable))).collect();
+        let (kind, edge) = (derived.kind.name(), expression_edge(derived.edge).name());
+        Some(Derivation { text: derived.text.clone(), kind, edge, inputs })
+    }
+
     /// Whether its values are computed.
     pub(crate) fn is_derived(&self) -> bool {
         self.variable.derived.is_some()
@@ -60,8 +83,8 @@ impl Reading {
 
     /// The definition, ready to be evaluated; `None` of a variable that is not derived.
     pub(super) fn computed(&self) -> Result<Option<Arc<Computed>>> {
-        let Some(derived) = &self.variable.derived else { return Ok(None) };
-        if let Some(known) = self.derived.get() {
+        let Some(definition) = self.variable.derived.as_deref() else { return Ok(None) };
+        if let Some(known) = self.computed.get() {
             return Ok(Some(known.clone()));
         }
         let schema = &self.snapshot.schema;
@@ -71,7 +94,7 @@ impl Reading {
                 self.path
             )));
         }
-        let derivation = Derivation::of(schema, &self.path, derived)?;
+        let derivation = derived::Derivation::of(schema, &self.path, definition)?;
         derivation.field.check_extents(&derivation.shape).map_err(|wrong| {
             Error::invalid(format!("\"{}\", which is derived: {wrong}", self.path))
         })?;
@@ -82,7 +105,7 @@ impl Reading {
                 nested.push(None);
                 continue;
             };
-            let name = derived.inputs.iter().find(|input| input.variable == *id).map(|input| &input.name);
+            let name = definition.inputs.iter().find(|input| input.variable == *id).map(|input| &input.name);
             let reading = self.by_id(*id, name.map_or("", String::as_str), member.as_deref())?;
             nested.push(reading.computed()?);
             inputs.push(Some(reading));
@@ -93,7 +116,7 @@ impl Reading {
             && all.clone().all(|computed| computed.pointwise);
         let bytes_per_cell = all.fold(derivation.field.bytes_per_cell(), |bytes, n| bytes + n.bytes_per_cell);
         let made = Arc::new(Computed { derivation, inputs, nested, pointwise, bytes_per_cell });
-        Ok(Some(self.derived.get_or_init(|| made).clone()))
+        Ok(Some(self.computed.get_or_init(|| made).clone()))
     }
 
     /// A variable of the same snapshot, whatever its path is now.
