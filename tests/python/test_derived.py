@@ -336,3 +336,102 @@ def test_memory_is_that_of_the_tiles(tmp_path):
         c["lap"].read(out=out)
         assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 48 << 10
         assert not out.any()
+
+
+def test_queries_prune_by_the_inputs_bounds(tmp_path):
+    with dry.create(tmp_path / "ramp.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f4", (64, 1024), dims=("y", "x"), chunks=(8, 64), steps=True)
+        ramp = np.linspace(0, 1, 1024, dtype="f4") * np.ones((64, 1), "f4")
+        with c.writer(rank=0, nranks=1) as w:
+            with w.step():
+                w.put("u", ramp, offset=(0, 0))
+                w.put("v", ramp[:, ::-1].copy() * 0.1, offset=(0, 0))
+        c.derive("speed", "sqrt(u*u + v*v)")
+        expected = np.sqrt(ramp * ramp + (ramp[:, ::-1] * np.float32(0.1)) ** 2)
+        q = c.query("speed > 0.99")
+        assert q.count() == (expected > np.float32(0.99)).sum()
+        assert q.report.bytes < 2 * ramp.nbytes / 8
+        assert np.array_equal(q.mask()[0], expected > np.float32(0.99))
+        speed, u = q.values("speed", "u")
+        assert np.array_equal(speed, expected[expected > np.float32(0.99)])
+        assert np.array_equal(u, ramp[expected > np.float32(0.99)])
+        assert c.query("speed >= 0").bounds().low == ramp.size
+        assert c.query("speed > 2").report.bytes == 0
+        assert c.query("speed > 2").count() == 0
+        both = c.query("speed > 0.5 & v < 0.03")
+        assert both.count() == ((expected > np.float32(0.5)) & (ramp[:, ::-1] * np.float32(0.1) < np.float32(0.03))).sum()
+        c.derive("fast", "speed > 0.99")
+        assert c.query("fast & x > 1000").count() == (expected > np.float32(0.99))[:, 1001:].sum()
+
+
+def test_queries_of_stencils_and_holes_agree_with_numpy(tmp_path):
+    rng = np.random.default_rng(3)
+    with dry.create(tmp_path / "holes.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f8", (40, 50), dims=("y", "x"), chunks=(16, 16))
+        u, v = rng.standard_normal((2, 40, 50))
+        for lo in (0, 24):
+            c["u"][lo : lo + 16] = u[lo : lo + 16]
+        c["v"][:, 5:44] = v[:, 5:44]
+        for name, text in {"sum": "u + v", "lap": "u[x+1] + u[x-1] + v[y+1] - v[y-1]", "choice": "where(v > 0, v, u)"}.items():
+            values = c.derive(name, text)[...]
+            for condition in (f"{name} > 0.5", f"~({name} > 0.5)", f"{name} < 0.1 & u > -1", f"isnan({name}) | {name} > 1"):
+                q = c.query(condition)
+                known = ~np.isnan(values)
+                mask = {0: values > 0.5, 1: known & ~(values > 0.5), 2: (values < 0.1) & (np.where(known, c["u"][...], -9) > -1), 3: values > 1}
+                number = [f"{name} > 0.5", f"~({name} > 0.5)", f"{name} < 0.1 & u > -1"].index(condition) if "isnan" not in condition else 3
+                if number == 2 and name == "choice":
+                    continue
+                assert np.array_equal(q.mask(), mask[number]), condition
+                assert q.count() == mask[number].sum()
+                low, high = q.bounds().low, q.bounds().high
+                assert low <= q.count() <= high
+                assert np.array_equal(q.values(name), values[mask[number]])
+
+
+@pytest.mark.parametrize("edge", ["one_sided", "periodic", "fill", "nan"])
+def test_tiles_have_halos_and_fit_together(run, edge):
+    u = flow(1)[0]
+    modes = {"one_sided": {"mode": "edge"}, "periodic": {"mode": "wrap"}, "fill": {"constant_values": 0}, "nan": {"constant_values": np.nan}}
+    padded = np.pad(u, ((1, 1), (0, 0), (2, 2)), **modes[edge])
+    out = np.zeros(u.shape, "f4")
+    for place, tile in run["u"].tiles((5, 7, 23), halo=(1, 0, 2), steps=1, edge=edge):
+        assert place[0] == 1
+        cells = tuple(slice(p.start, p.stop + 2 * h) for p, h in zip(place[1:], (1, 0, 2), strict=True))
+        assert np.array_equal(tile, padded[cells], equal_nan=True)
+        out[place[1:]] = tile[1:-1, :, 2:-2]
+    assert np.array_equal(out, u)
+
+
+def test_a_function_is_applied_tile_by_tile(run):
+    def smooth(a):
+        return (a[:-2, 1:-1, 1:-1] + a[2:, 1:-1, 1:-1]) / 2
+
+    whole = run["u"].apply(smooth, halo=1, shape=(4, 5, 6))
+    u = np.stack([flow(step)[0] for step in range(2)])
+    padded = np.pad(u, ((0, 0), (1, 1), (0, 0), (0, 0)), mode="edge")
+    assert np.array_equal(whole, (padded[:, :-2] + padded[:, 2:]) / 2)
+    assert np.array_equal(run["u"].apply(np.negative, halo=(1, 1, 1), dtype="f8"), -u.astype("f8"))
+    run.derive("speed", "hypot(u, v)")
+    assert np.array_equal(run["speed"].apply(np.square), np.square(run["speed"][...]))
+    with pytest.raises(InvalidArgumentError, match=r"shape \(2,\) for the tile \[0, 0:12, 0:17, 0:23\]"):
+        run["u"].apply(lambda a: a[0, 0, :2])
+    with pytest.raises(ZeroDivisionError) as failed:
+        run["u"].apply(lambda _: 1 // 0)
+    assert "in the tile [0, 0:12" in failed.value.__notes__[0]
+    with pytest.raises(InvalidArgumentError, match="halo"):
+        run["u"].apply(np.negative, halo=(1, 1))
+
+
+def test_a_copy_keeps_the_definition_or_the_values(tmp_path, run):
+    run.derive("energy", "0.5*(u*u + v*v)", attrs={"units": "m2/s2"})
+    run.derive("twice", "energy * 2")
+    whole = run.copy(tmp_path / "whole.dry")
+    assert whole["twice"].derived.text == "energy * 2"
+    assert whole["energy"].attrs["units"] == "m2/s2"
+    assert np.array_equal(whole["twice"][...], run["twice"][...])
+    part = run.copy(tmp_path / "part.dry", variables=["energy", "twice"])
+    assert part["energy"].derived is None
+    assert part["twice"].derived.inputs == {"energy": "energy"}
+    assert np.array_equal(part["twice"][...], run["twice"][...])

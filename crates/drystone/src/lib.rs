@@ -72,7 +72,8 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary,
 };
 pub use read::{
-    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
+    Written,
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};

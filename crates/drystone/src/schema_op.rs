@@ -266,7 +266,9 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
     let id = schema.next_id;
     if let Some(old) = schema.resolve(path) {
         let Some(derived) = &old.derived else {
-            return Err(Error::conflict(format!("variable \"{path}\" exists and holds values; choose another name")));
+            return Err(Error::conflict(format!(
+                "variable \"{path}\" exists and holds values; choose another name"
+            )));
         };
         // Made anew it would be younger than what is derived from it.
         let same = define(schema, path, new, id, 0)?.derived.is_some_and(|again| again == *derived);

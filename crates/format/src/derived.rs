@@ -87,19 +87,25 @@ impl Derived {
     pub fn validate(&self, own: u32) -> Result<(), String> {
         for (what, bytes) in [("text", self.text.len()), ("tree", self.tree.len())] {
             if bytes > MAX_DEFINITION {
-                return Err(format!("a definition with a {what} of {bytes} bytes; {MAX_DEFINITION} are possible"));
+                return Err(format!(
+                    "a definition with a {what} of {bytes} bytes; {MAX_DEFINITION} are possible"
+                ));
             }
         }
         if self.inputs.is_empty() || self.inputs.len() > MAX_INPUTS {
-            return Err(format!("a definition of {} inputs; 1 to {MAX_INPUTS} are possible", self.inputs.len()));
+            return Err(format!(
+                "a definition of {} inputs; 1 to {MAX_INPUTS} are possible",
+                self.inputs.len()
+            ));
         }
         if let Some(pair) = self.inputs.windows(2).find(|pair| pair[0].name >= pair[1].name) {
             return Err(format!("the input {:?} of a definition is not in ascending order", pair[1].name));
         }
         match self.inputs.iter().find(|input| input.variable >= own) {
-            Some(input) => {
-                Err(format!("it is derived from {:?}, variable {}, which is no older", input.name, input.variable))
-            }
+            Some(input) => Err(format!(
+                "it is derived from {:?}, variable {}, which is no older",
+                input.name, input.variable
+            )),
             None => Ok(()),
         }
     }

@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
-use drystone::{Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions, Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions};
+use drystone::{
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
+};
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 

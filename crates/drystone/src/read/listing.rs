@@ -39,7 +39,7 @@ impl Reading {
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;
         if let Some(computed) = self.computed()? {
-            return self.read_computed_cells(&computed, listing, out);
+            return self.read_computed_cells(&computed, listing, out, None);
         }
         let sources = Sources::of(self);
         let mut report = ReadReport::default();
@@ -137,7 +137,8 @@ impl Reading {
             }
         }
         let whole = largest.filter(|entry| !planes_lie_apart(entry));
-        let cells = whole.map(|e| e.cut.iter().take(e.ndim.into()).fold(1u64, |n, cut| n.saturating_mul((*cut).max(1))));
+        let cells = whole
+            .map(|e| e.cut.iter().take(e.ndim.into()).fold(1u64, |n, cut| n.saturating_mul((*cut).max(1))));
         Ok((grain, cells))
     }
 

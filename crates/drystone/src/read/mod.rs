@@ -371,7 +371,7 @@ impl Reading {
             return Ok((report, false));
         }
         if let Some(computed) = self.computed()? {
-            return Ok((self.read_computed(&computed, selection, out)?, true));
+            return Ok((self.read_computed(&computed, selection, out, None)?, true));
         }
         let (steps, cells) = self.split(selection);
         let sources = Sources::of(self);

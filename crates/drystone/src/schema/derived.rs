@@ -67,7 +67,9 @@ impl Derivation {
     /// What the definition of the variable at a path means in a schema. Errors name the variable and the input that does not fit.
     pub(crate) fn of(schema: &Schema, path: &str, derived: &Derived) -> Result<Derivation> {
         let tree = Tree::decode(&derived.tree).map_err(|found| match found.unsupported {
-            true => Error::unsupported(format!("\"{path}\" is derived by an expression of a newer version: {found}")),
+            true => Error::unsupported(format!(
+                "\"{path}\" is derived by an expression of a newer version: {found}"
+            )),
             false => Error::corrupt(format!("the definition of \"{path}\" is damaged: {found}")),
         })?;
         check_nesting(schema, path, derived)?;
@@ -90,12 +92,15 @@ impl Derivation {
                 })?),
             });
         }
-        let shaped = tree.names().iter().zip(&found).zip(&values).filter_map(|((name, variable), is_value)| {
-            let variable = variable.filter(|_| *is_value)?;
-            Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
-        });
+        let shaped =
+            tree.names().iter().zip(&found).zip(&values).filter_map(|((name, variable), is_value)| {
+                let variable = variable.filter(|_| *is_value)?;
+                Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
+            });
         let Some((shape, dims)) = grid::widest(shaped) else {
-            return Err(Error::invalid("it names no variable: a derived variable has the cells of those that it names"));
+            return Err(Error::invalid(
+                "it names no variable: a derived variable has the cells of those that it names",
+            ));
         };
         let (mut origins, mut types, mut meanings) = (Vec::new(), Vec::new(), Vec::new());
         let mut steps = false;
@@ -117,7 +122,9 @@ impl Derivation {
         let dims_or_none = if dims.is_empty() { vec![String::new(); shape.len()] } else { dims.clone() };
         let field = Field::new(tree, &dims_or_none, &meanings, expression_edge(edge))?;
         if origins.iter().any(|origin| matches!(origin, Origin::Step)) && !steps {
-            return Err(Error::invalid(format!("no variable that it names has steps, so there is no `{STEP}`")));
+            return Err(Error::invalid(format!(
+                "no variable that it names has steps, so there is no `{STEP}`"
+            )));
         }
         Ok(Derivation { field, origins, types, shape, dims, steps })
     }
@@ -206,10 +213,13 @@ fn of_variable(
         field = Some(path);
     }
     let dtype = expression_type(dtype).map_err(|reason| unfit(format!("cannot be an input: {reason}")))?;
-    let axes = grid::axes(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims }, shape, dims)?;
+    let axes =
+        grid::axes(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims }, shape, dims)?;
     let is_coordinate = is_coordinate(name, variable, dtype);
     if !is_value && !is_coordinate {
-        return Err(unfit("is a variable that is no coordinate: it has one dimension and no steps, or give a number".into()));
+        return Err(unfit(
+            "is a variable that is no coordinate: it has one dimension and no steps, or give a number".into(),
+        ));
     }
     let mut own = axes.clone();
     own.sort_unstable();
@@ -260,7 +270,8 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
             new.edge
         ))
     })?;
-    let edge = Edge::ALL[drystone_expression::Edge::ALL.iter().position(|one| *one == edge).unwrap_or_default()];
+    let edge =
+        Edge::ALL[drystone_expression::Edge::ALL.iter().position(|one| *one == edge).unwrap_or_default()];
     let (tree, inputs) = read(schema, &new.text).map_err(|wrong| bad(wrong.render(&new.text)))?;
     if tree.names().iter().any(|name| name.path() == path) {
         return Err(bad("it would be derived from itself; choose another name".into()));
@@ -365,7 +376,8 @@ fn coordinate<'s>(schema: &'s Schema, path: &str, dim: &str) -> Option<&'s Varia
         if let Some(variable) = schema.resolve(&name) {
             let is_numeric = expression_type(&variable.dtype).is_ok_and(|dtype| dtype != Type::Bool);
             let own = variable.dims.is_empty() || variable.dims == [dim];
-            return Some(variable).filter(|v| v.shape.len() == 1 && !v.steps && !v.local && is_numeric && own);
+            return Some(variable)
+                .filter(|v| v.shape.len() == 1 && !v.steps && !v.local && is_numeric && own);
         }
         if group.is_empty() {
             return None;

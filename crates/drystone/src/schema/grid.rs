@@ -17,7 +17,8 @@ pub(crate) struct Shaped<'a> {
 pub(crate) fn widest<'a>(all: impl Iterator<Item = Shaped<'a>> + Clone) -> Option<(Vec<u64>, Vec<String>)> {
     let mut each = all.clone();
     let first = each.next()?;
-    let widest = each.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
+    let widest =
+        each.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
     let mut dims = widest.dims.to_vec();
     // A single dimension without a name has the name of the variable, for those that are named after their dimension.
     if dims.iter().all(String::is_empty) {

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
 use drystone_format::frame::{self, Kind};
@@ -429,18 +429,17 @@ fn derived_schema() -> Schema {
         edge: Edge::Periodic,
         text: "f8(u)*n".into(),
         tree: [header, name("u"), name("n"), nodes].concat(),
-        inputs: vec![
-            Input { name: "n".into(), variable: 1 },
-            Input { name: "u".into(), variable: 0 },
-        ],
+        inputs: vec![Input { name: "n".into(), variable: 1 }, Input { name: "u".into(), variable: 0 }],
     };
     let product = Variable {
         fill: Some(f64::NAN.to_le_bytes().to_vec()),
         derived: Some(Box::new(derived)),
         ..variable(2, DType::Scalar(Scalar::F64), &[5], true)
     };
-    let inputs =
-        [variable(0, DType::Scalar(Scalar::F32), &[5], true), variable(1, DType::Scalar(Scalar::F64), &[5], false)];
+    let inputs = [
+        variable(0, DType::Scalar(Scalar::F32), &[5], true),
+        variable(1, DType::Scalar(Scalar::F64), &[5], false),
+    ];
     for (path, v) in ["wind", "number", "product"].into_iter().zip(inputs.into_iter().chain([product])) {
         schema.names.insert(path.into(), Name::Variable(v.id));
         schema.variables.insert(v.id, v);

@@ -1,11 +1,11 @@
 //! What the bytes of a vector say, as JSON: the decoded value, by name of the structure.
 
-use drystone_format::derived::{Derived, Input};
 use drystone_format::Corrupt;
 use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
+use drystone_format::derived::{Derived, Input};
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Piece, Stats};
 use drystone_format::frame::{Next, next};

@@ -127,7 +127,8 @@ impl<'c> Inputs<'c> {
                 .collect(),
         };
         let has_voids = {
-            let (mut shape, mut strides, mut selection) = (own_shape.clone(), own_strides.clone(), cells.clone());
+            let (mut shape, mut strides, mut selection) =
+                (own_shape.clone(), own_strides.clone(), cells.clone());
             if reading.variable().steps {
                 shape.insert(0, 1);
                 strides.insert(0, count as u64);
@@ -221,7 +222,6 @@ impl Inputs<'_> {
         let selection = Selection::boxed(&[0], &[count]);
         let out = target(&mut values, &[count], &[1])?;
         let (_, has_voids) = reading.read_and_look(&selection, &out)?;
-        drop(out);
         let voids = if has_voids { reading.voids(0, &selection)? } else { Vec::new() };
         Ok(Array { values, known: (!voids.is_empty()).then(|| vec![0; count as usize]) })
     }

@@ -61,6 +61,7 @@ impl Reading {
         computed: &Computed,
         listing: &Listing,
         out: &Target<'_>,
+        mask: Option<&Target<'_>>,
     ) -> Result<ReadReport> {
         let mut report = ReadReport::default();
         let mut evaluator: Option<(u64, Evaluator<'_>)> = None;
@@ -108,6 +109,9 @@ impl Reading {
             self.filled(&mut array);
             let (bytes, item) = memory::bytes(&array.values);
             place(&legs, (&lo, &hi), bytes, item, out)?;
+            if let (Some(mask), Some(known)) = (mask, &array.known) {
+                place(&legs, (&lo, &hi), known, 1, mask)?;
+            }
         }
         Ok(report)
     }
@@ -118,7 +122,13 @@ fn longest(lo: &[u64], hi: &[u64]) -> usize {
 }
 
 /// Puts the cells of a box that are listed into their places.
-fn place(legs: &[Cells], (lo, hi): (&[u64], &[u64]), bytes: &[u8], item: usize, out: &Target<'_>) -> Result<()> {
+fn place(
+    legs: &[Cells],
+    (lo, hi): (&[u64], &[u64]),
+    bytes: &[u8],
+    item: usize,
+    out: &Target<'_>,
+) -> Result<()> {
     let shape: Vec<u64> = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).collect();
     let strides = memory::dense(&shape);
     let mut at = vec![0usize; legs.len()];

@@ -44,7 +44,8 @@ pub(super) fn bytes_mut(values: &mut Values) -> (&mut [u8], usize) {
 
 /// The memory of the values as an array to read into, with strides in cells.
 pub(super) fn target<'v>(values: &'v mut Values, shape: &[u64], strides: &[u64]) -> Result<Target<'v>> {
-    let (count, item) = each!(&*values, v => (v.len() as u64, size_of_val(v.as_slice()).checked_div(v.len()).unwrap_or(1)));
+    let (count, item) =
+        each!(&*values, v => (v.len() as u64, size_of_val(v.as_slice()).checked_div(v.len()).unwrap_or(1)));
     let last = shape.iter().zip(strides).map(|(n, stride)| n.saturating_sub(1).saturating_mul(*stride));
     if shape.iter().product::<u64>() != count || last.fold(0, u64::saturating_add) >= count.max(1) {
         return Err(crate::Error::invalid(format!("{count} values are given for a box of {shape:?}")));

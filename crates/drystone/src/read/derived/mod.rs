@@ -20,7 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use drystone_copy::{Dim, StridedCopy};
-use drystone_expression::Array;
+use drystone_expression::{Array, Program, Type};
+use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tiles::Tiles;
@@ -50,6 +51,15 @@ pub(super) struct Computed {
     /// Whether values depend on cells one by one.
     pointwise: bool,
     bytes_per_cell: u64,
+}
+
+/// A name of a program: a variable, or without a reading the number of a cell along an axis, or of the step.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) dtype: Type,
+    /// The axis of the result for each of its dimensions.
+    pub(crate) axes: Vec<usize>,
+    pub(crate) reading: Option<Reading>,
 }
 
 /// How a variable is computed, as people see it.
@@ -95,9 +105,10 @@ impl Reading {
             )));
         }
         let derivation = derived::Derivation::of(schema, &self.path, definition)?;
-        derivation.field.check_extents(&derivation.shape).map_err(|wrong| {
-            Error::invalid(format!("\"{}\", which is derived: {wrong}", self.path))
-        })?;
+        derivation
+            .field
+            .check_extents(&derivation.shape)
+            .map_err(|wrong| Error::invalid(format!("\"{}\", which is derived: {wrong}", self.path)))?;
         let (mut inputs, mut nested) = (Vec::new(), Vec::new());
         for origin in &derivation.origins {
             let Origin::Variable { id, member, .. } = origin else {
@@ -153,6 +164,7 @@ impl Reading {
         computed: &Computed,
         selection: &Selection,
         out: &Target<'_>,
+        mask: Option<&Target<'_>>,
     ) -> Result<ReadReport> {
         let (steps, cells) = self.split(selection);
         let tiles = self.cut(computed, steps.cell(0), &cells)?;
@@ -176,7 +188,7 @@ impl Reading {
                     }
                     let Some((_, evaluator)) = &mut at_step else { return Ok(()) };
                     let Some((place, part)) = tiles.get(tile) else { return Ok(()) };
-                    self.tile(computed, evaluator, row, &place, &part, out)?;
+                    self.tile(computed, evaluator, (row, &place, &part), out, mask)?;
                     report.join(&evaluator.take_report());
                 }
             };
@@ -228,7 +240,12 @@ impl Reading {
     }
 
     /// An input whose dimensions are those of the result, one for one, and what of it is read; `None` if there is none.
-    fn alike(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Option<(Reading, Selection)>> {
+    fn alike(
+        &self,
+        computed: &Computed,
+        step: u64,
+        cells: &Selection,
+    ) -> Result<Option<(Reading, Selection)>> {
         let derivation = &computed.derivation;
         if derivation.field.components() != 1 {
             return Ok(None);
@@ -263,10 +280,9 @@ impl Reading {
         &self,
         computed: &Computed,
         evaluator: &mut Evaluator<'_>,
-        row: u64,
-        place: &[u64],
-        part: &Selection,
+        (row, place, part): (u64, &[u64], &Selection),
         out: &Target<'_>,
+        mask: Option<&Target<'_>>,
     ) -> Result<()> {
         let (mut lo, mut hi) = (place.to_vec(), place.to_vec());
         for (d, axis) in part.axes.iter().enumerate() {
@@ -277,10 +293,28 @@ impl Reading {
             let ends = [axis.start, axis.cell(axis.count.saturating_sub(1))];
             (lo[d], hi[d]) = (ends[0].min(ends[1]), ends[0].max(ends[1]) + 1);
         }
-        let array = evaluator.values(&lo, &hi)?;
+        let mut array = evaluator.values(&lo, &hi)?;
         let shape: Vec<u64> = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo).collect();
         let strides = memory::dense(&shape);
-        let (mut from, mut dims) = (0, Vec::with_capacity(shape.len()));
+        self.filled(&mut array);
+        let (bytes, _) = memory::bytes(&array.values);
+        self.place(computed, bytes, (&lo, &strides), (row, place, part), out)?;
+        if let (Some(mask), Some(known)) = (mask, &array.known) {
+            self.place(computed, known, (&lo, &strides), (row, place, part), mask)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the cells of a tile, which lie dense from `lo` on, to their places.
+    fn place(
+        &self,
+        computed: &Computed,
+        bytes: &[u8],
+        (lo, strides): (&[u64], &[u64]),
+        (row, place, part): (u64, &[u64], &Selection),
+        out: &Target<'_>,
+    ) -> Result<()> {
+        let (mut from, mut dims) = (0, Vec::with_capacity(strides.len()));
         let skip = usize::from(self.variable.steps);
         let mut to = out.start() as i64;
         if skip == 1 {
@@ -288,21 +322,14 @@ impl Reading {
         }
         let item = out.item() as u64;
         for (d, axis) in part.axes.iter().enumerate() {
-            let (along, first) =
-                if computed.pointwise { (1, 0) } else { (axis.step, axis.start - lo[d]) };
+            let (along, first) = if computed.pointwise { (1, 0) } else { (axis.step, axis.start - lo[d]) };
             from += first * strides[d] * item;
             let own = out.strides()[d + skip];
             to += own * place[d] as i64;
             dims.push(Dim::new(axis.count, along * (strides[d] * item) as i64, own));
         }
-        self.put(array, from, to as u64, dims, out)
-    }
-
-    /// Copies computed values, the fill value where one is not known.
-    fn put(&self, mut array: Array, from: u64, to: u64, dims: Vec<Dim>, out: &Target<'_>) -> Result<()> {
-        self.filled(&mut array);
-        let (bytes, item) = memory::bytes(&array.values);
-        let copy = StridedCopy::new(from, to, item, dims).map_err(|e| Error::invalid(e.to_string()))?;
+        let copy =
+            StridedCopy::new(from, to as u64, out.item(), dims).map_err(|e| Error::invalid(e.to_string()))?;
         let (base, len) = out.raw();
         // SAFETY: the target is exclusively ours, and tiles are disjoint cells of it; the copy checks its bounds.
         let done = unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), base, len) };
@@ -325,36 +352,110 @@ impl Reading {
         }
     }
 
-    /// What a read of a selection asks of the inputs: a plan each.
-    pub(super) fn explain_computed(&self, computed: &Computed, selection: &Selection) -> Result<ReadPlan> {
-        let (steps, cells) = self.split(selection);
-        let mut plan = ReadPlan::default();
+    /// Reads a box of computed values, and which of them are known, a byte each in row-major order; `None`: all are.
+    pub(crate) fn read_known(
+        &self,
+        selection: &Selection,
+        out: &Target<'_>,
+    ) -> Result<(ReadReport, Option<Vec<u8>>)> {
+        self.check_read(selection, out)?;
+        let Some(computed) = self.computed()?.filter(|_| !selection.is_empty()) else {
+            return Ok((ReadReport::default(), None));
+        };
+        let shape = selection.shape();
+        let mut known = vec![1; shape.iter().product::<u64>() as usize];
+        let mask = Target::dense(&mut known, &shape, 1)?;
+        let report =
+            self.read_computed(&computed, selection, out, Some(&mask)).map_err(|e| self.reason(e))?;
+        Ok((report, known.contains(&0).then_some(known)))
+    }
+
+    /// Which of listed cells are known; `None`: all are.
+    pub(crate) fn known_at(&self, listing: &Listing) -> Result<Option<Vec<u8>>> {
+        let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) else { return Ok(None) };
+        let (shape, item) = (listing.shape(), self.item as usize);
+        let cells = shape.iter().product::<u64>() as usize;
+        let (mut values, mut known) = (vec![0; cells * item], vec![1; cells]);
+        let out = Target::dense(&mut values, &shape, item)?;
+        let mask = Target::dense(&mut known, &shape, 1)?;
+        self.read_computed_cells(&computed, listing, &out, Some(&mask)).map_err(|e| self.reason(e))?;
+        Ok(known.contains(&0).then_some(known))
+    }
+
+    /// Whether some cells of a step of a selection, without the step axis, may not be known.
+    pub(crate) fn may_be_unknown(&self, step: u64, cells: &Selection) -> Result<bool> {
+        let Some(computed) = self.computed()? else {
+            return Ok(!cells.is_empty() && !self.voids(step, cells)?.is_empty());
+        };
+        if cells.is_empty() {
+            return Ok(false);
+        }
+        if computed.derivation.field.edge() == drystone_expression::Edge::Nan
+            && computed.derivation.field.reaches()
+        {
+            return Ok(true);
+        }
+        for (input, wanted) in self.needed(&computed, cells) {
+            if input.may_be_unknown(step, &wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The program and its inputs in its order, where values depend on cells one by one.
+    pub(crate) fn parts(&self) -> Result<Option<(Program, Vec<Part>)>> {
+        let Some(computed) = self.computed()? else { return Ok(None) };
         let derivation = &computed.derivation;
-        let ndim = derivation.field.axes().len();
-        let (mut lo, mut hi) = (Vec::new(), Vec::new());
-        for axis in cells.axes.iter().take(ndim) {
+        let Some((program, names)) = derivation.field.pointwise() else { return Ok(None) };
+        let part = |name: usize| {
+            let (reading, axes) = match &derivation.origins[name] {
+                Origin::Variable { axes, .. } => (computed.inputs[name].clone(), axes.clone()),
+                Origin::Place(axis) => (None, vec![*axis]),
+                Origin::Step | Origin::Dimension => (None, Vec::new()),
+            };
+            let spelt = reading.as_ref().map_or_else(String::new, |reading| reading.path.clone());
+            Part { name: spelt, dtype: derivation.types[name], axes, reading }
+        };
+        Ok(Some((program.clone(), names.into_iter().map(part).collect())))
+    }
+
+    /// What of each input a selection needs, without step axes.
+    fn needed<'c>(&self, computed: &'c Computed, cells: &Selection) -> Vec<(&'c Reading, Selection)> {
+        let derivation = &computed.derivation;
+        let (mut lo, mut hi, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        for axis in cells.axes.iter().take(derivation.field.axes().len()) {
             let ends = [axis.start, axis.cell(axis.count.saturating_sub(1))];
             lo.push(ends[0].min(ends[1]));
             hi.push(ends[0].max(ends[1]) + 1);
         }
-        let mut predicted = Some(0.0);
         for reach in derivation.field.reach(&lo, &hi, &derivation.shape) {
             let (Origin::Variable { axes, .. }, Some(input)) =
                 (&derivation.origins[reach.name], &computed.inputs[reach.name])
             else {
                 continue;
             };
-            let mut wanted = Selection::default();
-            if input.variable.steps {
-                wanted.axes.push(steps);
-            }
-            for axis in axes {
+            let along = |axis: &usize| {
                 let at = reach.axes.iter().position(|other| other == axis).unwrap_or_default();
                 let own = derivation.field.axes().iter().position(|other| other == axis);
-                wanted.axes.push(match own.filter(|_| computed.pointwise) {
+                match own.filter(|_| computed.pointwise) {
                     Some(own) => cells.axes[own],
                     None => Axis { start: reach.lo[at], step: 1, count: reach.hi[at] - reach.lo[at] },
-                });
+                }
+            };
+            out.push((input, Selection { axes: axes.iter().map(along).collect() }));
+        }
+        out
+    }
+
+    /// What a read of a selection asks of the inputs: a plan each.
+    pub(super) fn explain_computed(&self, computed: &Computed, selection: &Selection) -> Result<ReadPlan> {
+        let (steps, cells) = self.split(selection);
+        let mut plan = ReadPlan::default();
+        let mut predicted = Some(0.0);
+        for (input, mut wanted) in self.needed(computed, &cells) {
+            if input.variable.steps {
+                wanted.axes.insert(0, steps);
             }
             let part = input.explain(&wanted)?;
             plan.wanted_bytes = plan.wanted_bytes.saturating_add(part.wanted_bytes);
