@@ -1,4 +1,4 @@
-"""Does a derived variable cost what reading its inputs costs, in bounded memory, with the same bits however the run was cut?
+"""What a derived variable costs beside reading its inputs, in which memory, and whether it has the same bits however the run was cut.
 
 The bars: at most 1.1 times reading the inputs cold; at least twice NumPy and as fast as numexpr where everything is in the cache of the
 system; halo bytes at most 1.1 of the surface; memory of tiles and 32 MiB; a query on a magnitude at one hit in 1e5 five times faster than
@@ -130,7 +130,11 @@ def speeds(c: dry.Container, folder: Path, fields: list[Array], rounds: int) -> 
         cold = least(lambda n=count: read(n), rounds, lambda: drop(folder))
         own_cold = least(lambda v=variable, o=out: v.read(out=o), rounds, lambda: drop(folder))
         cells = [f"{warm * 1e3:.0f}", f"{own / warm:.2f} x", f"{numpy / warm:.2f} x"]
-        cells += ["" if other is None else f"{other / warm:.2f} x", f"{cold * 1e3:.0f}", f"{own_cold / cold:.2f} x"]
+        cells += [
+            "" if other is None else f"{other / warm:.2f} x",
+            f"{cold * 1e3:.0f}",
+            f"{own_cold / cold:.2f} x",
+        ]
         print(f"| `{text}` | {' | '.join(cells)} |")
 
 
@@ -140,7 +144,9 @@ def memory(c: dry.Container) -> None:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     c["curl"].read(out=out)
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
-    print(f"\nMemory beside the array of `curl` ({out.nbytes >> 20} MiB), above what earlier reads took: {more} MiB")
+    print(
+        f"\nMemory beside the array of `curl` ({out.nbytes >> 20} MiB), above what earlier reads took: {more} MiB"
+    )
 
 
 def query(c: dry.Container, rounds: int) -> None:
@@ -168,7 +174,9 @@ def halo(c: dry.Container, edge: int) -> None:
     side = edge // 4
     plan = c["laplacian"].explain[side : 2 * side, side : 2 * side, side : 2 * side]
     surface = (side + 2) ** 3 * 4
-    print(f"\nInputs of `laplacian` in a box of {side}^3: {plan.wanted_bytes} bytes, {plan.wanted_bytes / surface:.3f} of cells and surface")
+    print(
+        f"\nInputs of `laplacian` in a box of {side}^3: {plan.wanted_bytes} bytes, {plan.wanted_bytes / surface:.3f} of cells and surface"
+    )
 
 
 def cuts(folder: Path, fields: list[Array], edge: int) -> None:
@@ -183,7 +191,9 @@ def cuts(folder: Path, fields: list[Array], edge: int) -> None:
             with c.writer() as w:
                 for name, values in zip("uvw", fields, strict=True):
                     for place in np.ndindex(blocks, blocks, blocks):
-                        part = tuple(slice(i * side, (i + 1) * side if i < blocks - 1 else edge) for i in place)
+                        part = tuple(
+                            slice(i * side, (i + 1) * side if i < blocks - 1 else edge) for i in place
+                        )
                         w.put(name, np.ascontiguousarray(values[part]), offset=[i * side for i in place])
             c.commit()
             found = c["curl"][...]
@@ -203,7 +213,9 @@ def make(c: dry.Container, edge: int) -> None:
 
 def main() -> None:
     """Make the run, measure, print."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--edge", type=int, default=256)
     parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()

@@ -46,11 +46,20 @@ def create(path: Path, cells: int) -> None:
             c.create_variable(name, data=values, dims=(name,), attrs={"units": "m"})
         for name in NAMES:
             c.create_variable(
-                name, "f8", (cells,) * 3, dims=("z", "y", "x"), steps=True, transform="zstd:1", attrs={"units": "m/s"}
+                name,
+                "f8",
+                (cells,) * 3,
+                dims=("z", "y", "x"),
+                steps=True,
+                transform="zstd:1",
+                attrs={"units": "m/s"},
             )
         c.derive("vorticity", "curl(u, v, w)", attrs={"units": "1/s"})
         # The squares of the same differences: a definition may not name a component of another.
-        squares = [f"({a})**2" for a in ("diff(w, y) - diff(v, z)", "diff(u, z) - diff(w, x)", "diff(v, x) - diff(u, y)")]
+        squares = [
+            f"({a})**2"
+            for a in ("diff(w, y) - diff(v, z)", "diff(u, z) - diff(w, x)", "diff(v, x) - diff(u, y)")
+        ]
         c.derive("enstrophy", f"0.5*({' + '.join(squares)})", attrs={"units": "1/s2"})
         c.derive("mean_enstrophy", "mean(enstrophy)", attrs={"units": "1/s2"})
 
@@ -62,11 +71,11 @@ def write(path: Path, rank: int, blocks: tuple[int, int, int], cells: int, steps
     edges = [np.linspace(0, cells, n + 1).astype(int) for n in blocks]
     lo = [int(e[i]) for e, i in zip(edges, place, strict=True)]
     hi = [int(e[i + 1]) for e, i in zip(edges, place, strict=True)]
-    own = [c[a:b] for c, a, b in zip(coordinates(cells), lo, hi, strict=True)]
+    z, y, x = [c[a:b] for c, a, b in zip(coordinates(cells), lo, hi, strict=True)]
     with dry.open(path, mode="r+") as c, c.writer(rank=rank, nranks=count) as w:
         for step in range(steps):
             with w.step():
-                for name, values in flow(*own, time=step).items():
+                for name, values in flow(z, y, x, float(step)).items():
                     w.put(name, np.ascontiguousarray(values), offset=lo)
 
 
@@ -75,7 +84,8 @@ def simulate(path: Path, blocks: tuple[int, int, int], cells: int, steps: int) -
     create(path, cells)
     spawn = multiprocessing.get_context("spawn")
     ranks = [
-        spawn.Process(target=write, args=(path, rank, blocks, cells, steps)) for rank in range(int(np.prod(blocks)))
+        spawn.Process(target=write, args=(path, rank, blocks, cells, steps))
+        for rank in range(int(np.prod(blocks)))
     ]
     for process in ranks:
         process.start()
@@ -110,7 +120,8 @@ def check(divided: Path, whole: Path, cells: int, steps: int) -> bool:
         for step in range(steps):
             vorticity, enstrophy = expected(cells, step)
             same = all(
-                a[name][step].tobytes() == b[name][step].tobytes() for name in ("vorticity", "enstrophy", "mean_enstrophy")
+                a[name][step].tobytes() == b[name][step].tobytes()
+                for name in ("vorticity", "enstrophy", "mean_enstrophy")
             )
             near = np.allclose(a["vorticity"][step], vorticity, rtol=1e-9, atol=1e-9)
             near &= np.allclose(a["enstrophy"][step], enstrophy, rtol=1e-9, atol=1e-9)
@@ -122,7 +133,9 @@ def check(divided: Path, whole: Path, cells: int, steps: int) -> bool:
         strong = 0.9 * float(a["enstrophy"][-1].max())
         hits = a.query(f"enstrophy > {strong}", steps=steps - 1)
         where = hits.coords()
-        print(f"{hits.count()} cells of the last step have an enstrophy above {strong:.3f}; the first is {tuple(map(int, where[0]))}")
+        print(
+            f"{hits.count()} cells of the last step have an enstrophy above {strong:.3f}; the first is {tuple(map(int, where[0]))}"
+        )
         print(a["vorticity"].explain[steps - 1, 0 : cells // 4, 0 : cells // 4, 0 : cells // 4])
     return right
 
@@ -130,7 +143,9 @@ def check(divided: Path, whole: Path, cells: int, steps: int) -> bool:
 def main() -> int:
     """Write, read, compare; 0 only if all agree."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("build/vorticity"), help="where everything is put")
+    parser.add_argument(
+        "--folder", type=Path, default=Path("build/vorticity"), help="where everything is put"
+    )
     parser.add_argument("--cells", type=int, default=64, help="cells along each side")
     parser.add_argument("--steps", type=int, default=4, help="output times")
     given = parser.parse_args()

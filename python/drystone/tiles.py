@@ -32,7 +32,9 @@ def extents(given: Any, ndim: int, what: str, least: int) -> tuple[int, ...]:
     except AttributeError:
         raise InvalidArgumentError(f"{what} is an integer or one per dimension, not {given!r}") from None
     if len(found) != ndim or any(n < least for n in found):
-        raise InvalidArgumentError(f"{what}={given!r}: {ndim} integers from {least} are needed, one per dimension")
+        raise InvalidArgumentError(
+            f"{what}={given!r}: {ndim} integers from {least} are needed, one per dimension"
+        )
     return found
 
 
@@ -59,7 +61,9 @@ def tiles(
     if variable.local:
         raise InvalidArgumentError(f'"{variable.name}" is a local variable: it has blocks, not one array')
     if edge not in ("one_sided", "fill", "periodic", "nan"):
-        raise InvalidArgumentError(f'there is no edge rule {edge!r}; give "one_sided", "fill", "periodic" or "nan"')
+        raise InvalidArgumentError(
+            f'there is no edge rule {edge!r}; give "one_sided", "fill", "periodic" or "nan"'
+        )
     whole = variable.shape[int(variable.has_steps) :]
     around = extents(halo, len(whole), "halo", 0)
     if edge == "nan" and variable.dtype.kind not in "fc" and any(around):

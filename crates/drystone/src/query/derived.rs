@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use drystone_expression::{Bounds, Extremes, Outcome, Program};
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Stats;
 use drystone_plan::selection::{Axis, Selection};
@@ -13,21 +12,10 @@ use super::bits;
 use super::column::Values;
 use super::names::{Grid, Input, Origin};
 use super::place::{Place, extents};
-use super::plan::{Known, ZoneSet};
+use super::plan::{Deep, Known, ZoneSet};
 use crate::Result;
 use crate::base::array::Target;
 use crate::read::{Reading, StoredZone, Zone, Zones};
-
-/// A definition and the zones of its inputs, in a selection at a step.
-pub(super) struct Deep {
-    program: Program,
-    /// In the order of the program's inputs.
-    inputs: Vec<Input>,
-    zones: Vec<Arc<ZoneSet>>,
-    grid: Grid,
-    cells: Selection,
-    step: u64,
-}
 
 /// The zones of a reading at a step, in a selection without the step axis.
 pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
@@ -63,36 +51,6 @@ pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Resul
 }
 
 impl Deep {
-    fn known(&self) -> Known<'_> {
-        Known {
-            grid: &self.grid,
-            inputs: &self.inputs,
-            zones: &self.zones,
-            cells: &self.cells,
-            step: self.step,
-        }
-    }
-
-    /// What is known of the values in a box.
-    pub(super) fn bounds(&self, lo: &Place, hi: &Place) -> Bounds {
-        let known = self.known();
-        let of: Vec<Bounds> = (0..self.inputs.len()).map(|number| known.bounds(number, lo, hi)).collect();
-        // Of a single cell one that may be unknown would count as one that is.
-        let cells = volume(lo, hi).max(2);
-        match self.program.bounds(&of) {
-            Outcome::Values { extremes, nan, unknown } => {
-                Bounds { extremes, nans: nan.into(), unwritten: unknown.into(), cells }
-            }
-            Outcome::Condition(_) => {
-                Bounds { extremes: Extremes::Unknown, nans: 0, unwritten: u64::from(self.is_unsure()), cells }
-            }
-        }
-    }
-
-    fn is_unsure(&self) -> bool {
-        self.zones.iter().any(|set| set.has_voids)
-    }
-
     /// The zones of the input that has most of them, with the bytes of all inputs, and whether parts can be read alone.
     fn boxes(&self) -> Vec<(Zone, u64, bool)> {
         let straight = (0..self.inputs.len()).filter(|n| self.inputs[*n].is_straight(&self.grid));
@@ -130,10 +88,6 @@ fn ends(shape: &[u64]) -> Place {
     let mut hi = [1; MAX_NDIM];
     shape.iter().zip(&mut hi).for_each(|(n, hi)| *hi = *n);
     hi
-}
-
-fn volume(lo: &Place, hi: &Place) -> u64 {
-    lo.iter().zip(hi).fold(1u64, |cells, (lo, hi)| cells.saturating_mul(hi.saturating_sub(*lo)))
 }
 
 impl Known<'_> {

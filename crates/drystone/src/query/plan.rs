@@ -15,7 +15,6 @@ use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Typ
 use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
-use super::derived::Deep;
 use super::names::{Grid, Input, Origin};
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
@@ -121,6 +120,49 @@ pub(super) struct Known<'a> {
     /// The selected cells.
     pub(super) cells: &'a Selection,
     pub(super) step: u64,
+}
+
+/// A definition and the zones of its inputs, in a selection at a step.
+pub(super) struct Deep {
+    pub(super) program: Program,
+    /// In the order of the program's inputs.
+    pub(super) inputs: Vec<Input>,
+    pub(super) zones: Vec<Arc<ZoneSet>>,
+    pub(super) grid: Grid,
+    pub(super) cells: Selection,
+    pub(super) step: u64,
+}
+
+impl Deep {
+    pub(super) fn known(&self) -> Known<'_> {
+        Known {
+            grid: &self.grid,
+            inputs: &self.inputs,
+            zones: &self.zones,
+            cells: &self.cells,
+            step: self.step,
+        }
+    }
+
+    /// What is known of the values in a box.
+    fn bounds(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
+        let known = self.known();
+        let of: Vec<Bounds> = (0..self.inputs.len()).map(|number| known.bounds(number, lo, hi)).collect();
+        // Of a single cell one that may be unknown would count as one that is.
+        let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d].saturating_sub(lo[d]))).max(2);
+        match self.program.bounds(&of) {
+            Outcome::Values { extremes, nan, unknown } => {
+                Bounds { extremes, nans: nan.into(), unwritten: unknown.into(), cells }
+            }
+            Outcome::Condition(_) => {
+                Bounds { extremes: Extremes::Unknown, nans: 0, unwritten: u64::from(self.is_unsure()), cells }
+            }
+        }
+    }
+
+    fn is_unsure(&self) -> bool {
+        self.zones.iter().any(|set| set.has_voids)
+    }
 }
 
 impl Known<'_> {
