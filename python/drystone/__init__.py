@@ -9,7 +9,7 @@ from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
 from drystone.enumerations import enum, enum_names
@@ -64,6 +64,7 @@ __all__ = [
     "Coverage",
     "Damage",
     "DeadlineError",
+    "Derived",
     "Description",
     "Difference",
     "DiskUse",

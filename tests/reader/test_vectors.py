@@ -43,6 +43,10 @@ def dtype(d):
     return {"itemsize": d[1], "members": members}
 
 
+KINDS = ("virtual", "bounds", "stored")
+EDGES = ("one_sided", "fill", "periodic", "nan")
+
+
 def variable(v):
     names = [
         "id",
@@ -62,7 +66,14 @@ def variable(v):
     out = dict(zip(names, (v[i] for i in range(13)), strict=True))
     fill = None if v[9] is None else v[9].hex()
     out |= {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
-    return out | {"meaning": v[15]} if 15 in v else out
+    out |= {"meaning": v[15]} if 15 in v else {}
+    return out | ({"derived": derived(v[16])} if 16 in v else {})
+
+
+def derived(d):
+    inputs = [{"name": name, "variable": id_} for name, id_ in d[4]]
+    kind, edge = KINDS[d[0]], EDGES[d[1]]
+    return {"kind": kind, "edge": edge, "text": d[2], "tree": d[3].hex(), "inputs": inputs}
 
 
 def schema(data):

@@ -11,6 +11,7 @@ pub mod branch;
 mod cbor;
 pub mod column;
 pub mod cursor;
+pub mod derived;
 pub mod dtype;
 pub mod entry;
 pub mod files;

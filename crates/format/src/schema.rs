@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
+use crate::derived::Derived;
 use crate::dtype::DType;
 use crate::meaning::Meaning;
 use crate::value::Value;
@@ -49,6 +50,8 @@ pub struct Variable {
     pub access: String,
     /// What the integers stand for; None: nothing but themselves.
     pub meaning: Option<Meaning>,
+    /// How it is computed from other variables, if it is.
+    pub derived: Option<Box<Derived>>,
 }
 
 /// The whole schema of one snapshot.
@@ -155,12 +158,18 @@ impl Variable {
             }
             above = Some(*commit);
         }
+        if let Some(derived) = &self.derived {
+            if self.local {
+                return Err("a local variable that is derived".into());
+            }
+            derived.validate(self.id)?;
+        }
         self.attrs.values().try_for_each(Value::validate)
     }
 
     fn write(&self, out: &mut Sink) {
-        let more = [self.uid != 0, !self.access.is_empty(), self.meaning.is_some()];
-        out.map(13 + more.into_iter().filter(|&there| there).count()).u64(0).u64(self.id.into()).u64(1);
+        let rare = [self.uid != 0, !self.access.is_empty(), self.meaning.is_some(), self.derived.is_some()];
+        out.map(13 + rare.into_iter().filter(|there| *there).count()).u64(0).u64(self.id.into()).u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
         out.u64(3).array(self.growable.len());
@@ -191,6 +200,9 @@ impl Variable {
         if let Some(meaning) = &self.meaning {
             meaning.write(out.u64(15));
         }
+        if let Some(derived) = &self.derived {
+            derived.write(out.u64(16));
+        }
     }
 
     fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
@@ -198,7 +210,7 @@ impl Variable {
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
         let (mut attrs, mut created, mut clips, mut uid, mut access) = (None, None, None, 0, String::new());
-        let mut meaning = None;
+        let (mut meaning, mut derived) = (None, None);
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -224,6 +236,7 @@ impl Variable {
                 13 => uid = source.u64()?,
                 14 => access = source.text()?.to_owned(),
                 15 => meaning = Some(Meaning::read(source)?),
+                16 => derived = Some(Box::new(Derived::read(source)?)),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -245,6 +258,7 @@ impl Variable {
             uid,
             access,
             meaning,
+            derived,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
         Ok(variable)
@@ -314,6 +328,10 @@ impl Schema {
             },
         };
         self.variables.get(found?)
+    }
+
+    fn is_derived(&self, id: u32) -> bool {
+        self.variables.get(&id).is_some_and(|variable| variable.derived.is_some())
     }
 
     /// Every variable with its path, in the order of paths; links are left out.
@@ -412,7 +430,8 @@ impl Schema {
         for (path, name) in &self.names {
             out.text(path).array(2);
             match name {
-                Name::Variable(id) => out.u64(0).u64((*id).into()),
+                // A reader that knows no definitions refuses the name, and does not show fill values.
+                Name::Variable(id) => out.u64(if self.is_derived(*id) { 2 } else { 0 }).u64((*id).into()),
                 Name::Link(target) => out.u64(1).text(target),
             };
         }
@@ -446,7 +465,14 @@ impl Schema {
                 3 => source.entries(|source, path| {
                     source.tuple(2)?;
                     let name = match source.u64()? {
-                        0 => Name::Variable(source.u32()?),
+                        kind @ (0 | 2) => {
+                            let id = source.u32()?;
+                            if schema.is_derived(id) != (kind == 2) {
+                                let what = format!("the name {path:?} of variable {id} is of kind {kind}");
+                                return Err(source.corrupt(what));
+                            }
+                            Name::Variable(id)
+                        }
                         1 => Name::Link(source.text()?.to_owned()),
                         kind => return Err(source.corrupt(format!("unknown kind of name {kind}"))),
                     };

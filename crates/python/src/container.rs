@@ -8,8 +8,8 @@ use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
-    Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -501,6 +501,26 @@ impl ContainerHandle {
         let operation = Operation::parse(operation)?;
         let container = self.open_container()?;
         Ok(py.detach(|| container.on(source, &operation, into))?)
+    }
+
+    /// Makes a variable that is computed from others.
+    #[pyo3(signature = (path, text, kind, edge, attrs))]
+    fn derive(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        text: &str,
+        kind: &str,
+        edge: &str,
+        attrs: Option<&Bound<'_, PyAny>>,
+    ) -> Result<bool> {
+        let definition = Definition {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            edge: edge.to_owned(),
+            attrs: value::attrs(attrs)?,
+        };
+        self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {

@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod check;
+mod derive;
 mod dump;
 mod explain;
 mod fmt;
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Query(asked) => query::run(asked, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
+        Command::Derive(derive) => derive::run(derive, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),

@@ -29,6 +29,7 @@ use crate::container::Inner;
 use crate::history::head;
 use crate::history::pages::Page;
 use crate::history::snapshot::Snapshot;
+use crate::schema::derived;
 use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
@@ -208,11 +209,14 @@ pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
     version: u64,
-    change: Change,
+    mut change: Change,
     same: bool,
 ) -> Result<Option<Snapshot>> {
     if !same {
         inner.require_same()?;
+    }
+    if let Some(schema) = &mut change.schema {
+        derived::settle(schema);
     }
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;

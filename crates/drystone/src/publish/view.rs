@@ -257,10 +257,26 @@ impl ZarrView {
             .then(|| grid.cells_of(own.iter().zip(&many).fold(0, |number, (i, n)| number * n + i)))
     }
 
+    /// The chunks of computed values, which no entry of the index names: those of steps that the inputs have.
+    fn computed(&self, shown: &Shown) -> Result<Vec<Vec<u64>>> {
+        let (array, grid) = (&shown.target.array, &shown.target.grid);
+        let steps = self.container.leaf_reading(&array.variable, array.leaf)?.steps()?;
+        let many = grid.shards().iter().product::<u64>();
+        let each = grid.chunk.first().copied().unwrap_or(1).max(1);
+        let is_there = |index: &Vec<u64>| {
+            let first = index.first().map_or(0, |index| index * each);
+            !array.steps || steps.iter().any(|step| (first..first + each).contains(step))
+        };
+        Ok((0..many).map(|number| grid.index_of(number)).filter(is_there).collect())
+    }
+
     /// Whether anything was written to a chunk.
     pub fn has_chunk(&self, node: &str, index: &[u64]) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
+        if shown.target.array.derived {
+            return Ok(self.computed(shown)?.iter().any(|known| known == index));
+        }
         changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, 0)
     }
 
@@ -274,6 +290,9 @@ impl ZarrView {
     /// Indices of the chunks that were written to, in row-major order.
     pub fn chunks(&self, node: &str) -> Result<Vec<Vec<u64>>> {
         let shown = self.shown(node)?;
+        if shown.target.array.derived {
+            return self.computed(shown);
+        }
         let target = &shown.target;
         let copy = Target {
             array: target.array.clone(),
@@ -299,7 +318,11 @@ impl ZarrView {
             return Err(Error::unsupported(format!("the chunks of {node} are encoded by who declared it")));
         }
         let Some(cells) = Self::cells(shown, index) else { return Ok(None) };
-        if !changes::any(&self.container.inner, &self.container.snapshot(), target, &cells, 0)? {
+        let written = match target.array.derived {
+            true => self.has_chunk(node, index)?,
+            false => changes::any(&self.container.inner, &self.container.snapshot(), target, &cells, 0)?,
+        };
+        if !written {
             return Ok(None);
         }
         let array = &target.array;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::frame::{self, FrameKind};
@@ -365,6 +366,7 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
         uid: 0,
         access: String::new(),
         meaning: None,
+        derived: None,
         id,
         dtype,
         shape: shape.to_vec(),
@@ -482,6 +484,37 @@ fn schema_of_meanings() -> Schema {
     schema
 }
 
+/// `f8(u) * n`, of variables that have other names now.
+fn derived_schema() -> Schema {
+    let mut schema = Schema::empty();
+    schema.next_id = 3;
+    let name = |text: &str| [&[1, 0], (text.len() as u16).to_le_bytes().as_slice(), text.as_bytes()].concat();
+    // A name, its cast to f8, the other name, their product.
+    let nodes = [&[0, 0, 0][..], &[74, 0, 0], &[0, 1, 0], &[109, 1, 0, 2, 0]].concat();
+    let header = [&b"DRYX"[..], &[1, 0, 2, 0, 4, 0, 0, 0]].concat();
+    let derived = Derived {
+        kind: Kind::Virtual,
+        edge: Edge::Periodic,
+        text: "f8(u)*n".into(),
+        tree: [header, name("u"), name("n"), nodes].concat(),
+        inputs: vec![Input { name: "n".into(), variable: 1 }, Input { name: "u".into(), variable: 0 }],
+    };
+    let product = Variable {
+        fill: Some(f64::NAN.to_le_bytes().to_vec()),
+        derived: Some(Box::new(derived)),
+        ..variable(2, DType::Scalar(Scalar::F64), &[5], true)
+    };
+    let inputs = [
+        variable(0, DType::Scalar(Scalar::F32), &[5], true),
+        variable(1, DType::Scalar(Scalar::F64), &[5], false),
+    ];
+    for (path, v) in ["wind", "number", "product"].into_iter().zip(inputs.into_iter().chain([product])) {
+        schema.names.insert(path.into(), Name::Variable(v.id));
+        schema.variables.insert(v.id, v);
+    }
+    schema
+}
+
 fn sections() -> Vec<Case> {
     let mut steps = Steps::default();
     (0..10).for_each(|i| steps.insert(5 * i));
@@ -564,6 +597,7 @@ fn sections() -> Vec<Case> {
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
         ("schema_meanings", "schema", schema_of_meanings().encode()),
+        ("schema_derived", "schema", derived_schema().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),

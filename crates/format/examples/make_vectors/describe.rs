@@ -5,6 +5,7 @@ use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
+use drystone_format::derived::{Derived, Input};
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_format::frame::{Next, next};
@@ -326,7 +327,8 @@ fn meaning(said: &Meaning) -> Json {
 }
 
 fn variable(v: &Variable) -> Json {
-    let plain = Json::object([
+    let derived = v.derived.as_deref().map(|derived| ("derived", definition(derived)));
+    let members = [
         ("id", v.id.into()),
         ("dtype", dtype(&v.dtype)),
         ("shape", numbers(&v.shape)),
@@ -340,8 +342,23 @@ fn variable(v: &Variable) -> Json {
         ("attrs", attrs(&v.attrs)),
         ("created", v.created.into()),
         ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
-    ]);
-    with_meaning(plain, v.meaning.as_ref())
+    ];
+    let members = members.into_iter().chain(derived).map(|(name, value)| (name.to_owned(), value)).collect();
+    with_meaning(Json::Object(members), v.meaning.as_ref())
+}
+
+fn definition(d: &Derived) -> Json {
+    let edge = ["one_sided", "fill", "periodic", "nan"][d.edge as usize];
+    let input = |input: &Input| {
+        Json::object([("name", Json::Text(input.name.clone())), ("variable", input.variable.into())])
+    };
+    Json::object([
+        ("kind", Json::Text(d.kind.name().into())),
+        ("edge", Json::Text(edge.into())),
+        ("text", Json::Text(d.text.clone())),
+        ("tree", Json::hex(&d.tree)),
+        ("inputs", Json::list(&d.inputs, input)),
+    ])
 }
 
 fn schema(schema: &Schema) -> Json {

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, key_cmp};
 use drystone_format::layout::{Cells, Layout, Order};
@@ -153,10 +154,20 @@ fn variable() -> impl Strategy<Value = Variable> {
                 meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,
                 uid: created.wrapping_mul(3),
+                derived: None,
                 clips: (3u64..).step_by(7).zip(clips).map(|(c, s)| (c, s[..axes.len()].to_vec())).collect(),
                 dtype,
             }
         })
+}
+
+/// A definition from two older variables; what it computes is not read here.
+fn definition(id: u32, variable: &Variable) -> Box<Derived> {
+    let input = |name: &str, variable| Input { name: name.into(), variable };
+    let inputs = vec![input("a", id - 1), input("b", variable.created as u32 % id)];
+    let (kind, edge) = (Kind::ALL[variable.created as usize % 3], Edge::ALL[variable.uid as usize % 4]);
+    let (text, tree) = (variable.transform.clone(), variable.transform.clone().into_bytes());
+    Box::new(Derived { kind, edge, text, tree, inputs })
 }
 
 pub(crate) fn schema() -> impl Strategy<Value = Schema> {
@@ -169,6 +180,7 @@ pub(crate) fn schema() -> impl Strategy<Value = Schema> {
         let mut numbered = BTreeMap::new();
         for (id, mut variable) in (0u32..).step_by(3).zip(variables) {
             variable.id = id;
+            variable.derived = (id > 0 && !variable.local && id % 2 == 0).then(|| definition(id, &variable));
             names.insert(format!("v/{id}"), Name::Variable(id));
             numbered.insert(id, variable);
         }
