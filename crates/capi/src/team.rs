@@ -188,7 +188,7 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
         begin(out, ranks, mine, |(path, durability), ranks| {
-            Team::create_local(path, CreateOptions { durability }, ranks)
+            Team::create_local(path, CreateOptions { durability, ..CreateOptions::default() }, ranks)
         })
     })
 }

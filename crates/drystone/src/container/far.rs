@@ -68,7 +68,8 @@ impl Container {
         options: &[(String, String)],
         who: Option<Arc<dyn Credentials>>,
     ) -> Result<()> {
-        const FOLDERS: [&str; 6] = ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/"];
+        const FOLDERS: [&str; 7] =
+            ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
         let store = found::store(url, options, who)?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());

@@ -4,6 +4,7 @@
 //! - the mark of a version is written after everything that the version needs has been synced;
 //! - what a handle has synced is not synced again: segments and indices only grow, pages and manifests never change.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use drystone_format::identity::Durability;
@@ -15,6 +16,7 @@ use crate::Result;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
 use crate::history::head;
+use crate::history::snapshot::Snapshot;
 
 /// So many manifests are synced by their numbers; of more a list is asked for.
 const MANY_COMMITS: u64 = 1 << 14;
@@ -28,6 +30,12 @@ impl Inner {
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
+        self.bring_all_home(&snapshot)?;
+        self.flush_of(snapshot, elsewhere)
+    }
+
+    /// The same of a snapshot all of whose parts are home.
+    pub(super) fn flush_of(&self, snapshot: Arc<Snapshot>, elsewhere: &[u64]) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
             return Ok(version);
