@@ -153,8 +153,8 @@ fn parse_timeout(timeout: Option<f64>) -> Result<Option<Duration>> {
     }
 }
 
-fn tier_folders(given: Option<Vec<(PathBuf, Option<u64>)>>) -> Vec<TierFolder> {
-    given.into_iter().flatten().map(|(folder, budget)| TierFolder { folder, budget }).collect()
+fn tier_folders(given: Vec<(PathBuf, Option<u64>)>) -> Vec<TierFolder> {
+    given.into_iter().map(|(folder, budget)| TierFolder { folder, budget }).collect()
 }
 
 fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
@@ -211,7 +211,7 @@ impl ContainerHandle {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
         let options = CreateOptions { durability, tiers: tiers.is_some() };
-        let tiers = tier_folders(tiers);
+        let tiers = tiers.map(tier_folders);
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| {
             let created = match among_files {
@@ -221,7 +221,10 @@ impl ContainerHandle {
                 true => Container::create_among_files(path, options, targets.as_ref()),
                 false => Container::create_placed(path, options, targets.as_ref()),
             }?;
-            created.use_tiers(&tiers).map(|()| created)
+            match &tiers {
+                Some(tiers) => created.use_tiers(tiers).map(|()| created),
+                None => Ok(created),
+            }
         })?;
         Ok(ContainerHandle { container: Held::new(container) })
     }
@@ -260,7 +263,7 @@ impl ContainerHandle {
                 None => Container::open_local(path, mode),
             }?;
             match tiers {
-                Some(tiers) => opened.use_tiers(&tier_folders(Some(tiers))).map(|()| opened),
+                Some(tiers) => opened.use_tiers(&tier_folders(tiers)).map(|()| opened),
                 None => Ok(opened),
             }
         })?;

@@ -120,7 +120,8 @@ fn a_damaged_registration_is_said_and_changes_nothing_else() {
     let a = handle(&home, "a", Some(dir.path()));
     write(&a, 0);
     let registration = home.list("tiers/").expect("listed").remove(0).key;
-    home.write_at(&registration, &[(30, b"!")], home.len(&registration).expect("there")).expect("memory takes it");
+    home.write_at(&registration, &[(30, b"!")], home.len(&registration).expect("there"))
+        .expect("memory takes it");
     let b = handle(&home, "b", None);
     assert_eq!(b.broken().expect("looked").len(), 1);
     assert!(a.read_all(&key(0), 1 << 20).expect("its own") == bytes(0));
