@@ -755,7 +755,9 @@ class Container(Group):
         for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
         """
         which, but = _orders(adopt, discard)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but, list(lost_nodes))
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(
+            which, but, list(lost_nodes)
+        )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
         self._warn()
         return RecoverReport(

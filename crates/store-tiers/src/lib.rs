@@ -8,16 +8,12 @@
 
 #![forbid(unsafe_code)]
 
-mod bring;
 mod health;
-mod near;
-mod owner;
 mod registry;
 mod staged;
 mod store;
 mod tier;
 
-pub use owner::Away;
 pub use registry::Node;
-pub use store::{Drained, TieredStore};
+pub use store::{Away, Drained, TieredStore};
 pub use tier::{Tier, TierState};

@@ -4,6 +4,7 @@ use crc_fast::{CrcAlgorithm, Digest};
 
 /// CRC-32C of a part's bytes.
 #[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation at every look at a part")]
 pub(crate) enum Sum {
     /// Of what was written so far.
     Growing(Digest),

@@ -6,6 +6,10 @@
 //! - what home answers is never refused because a tier failed;
 //! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
 
+mod bring;
+mod near;
+mod owner;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -20,12 +24,14 @@ use drystone_store::{
     validate_key, validate_prefix,
 };
 
-use crate::bring::Moving;
-use crate::near::Folders;
-use crate::owner::Owned;
 use crate::registry::{Node, Registry, guard};
 use crate::staged::{Staged, Sum};
 use crate::tier::{Tier, TierState, is_failure};
+use bring::Moving;
+use near::Folders;
+use owner::Owned;
+
+pub use owner::Away;
 
 /// What a drain did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -11,9 +11,9 @@ use drystone_format::keys;
 use drystone_format::staged::{MAX_PARTS, Registration, StagedPart};
 use drystone_store::{PutMode, Reply, Request, Result, Store, StoreError, StoreExt};
 
+use super::TieredStore;
 use crate::registry::{Registered, guard};
 use crate::staged::{Staged, Sum};
-use crate::store::TieredStore;
 
 /// A writer whose parts this handle has, and what of them was registered last.
 #[derive(Debug, Default)]

@@ -10,9 +10,9 @@ use std::sync::{Condvar, Mutex};
 use crc_fast::{CrcAlgorithm, Digest};
 use drystone_store::{PutMode, Reply, Result, Store, StoreError, StoreExt};
 
+use super::TieredStore;
 use crate::registry::guard;
 use crate::staged::Staged;
-use crate::store::TieredStore;
 
 /// A longer part goes home in pieces of this length, so that a drain needs little memory.
 const PIECE: u64 = 8 << 20;

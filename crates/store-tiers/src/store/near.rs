@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 
 use drystone_store::{LocalStore, Result, Store, StoreError};
 
+use super::TieredStore;
 use crate::registry::{Registered, guard};
-use crate::store::TieredStore;
 use crate::tier::parts_of;
 
 /// Folders of tiers on this node that registrations name, opened for reading.
