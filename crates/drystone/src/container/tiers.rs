@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_plan::tier::drain::{PATIENCE, Pace, pause};
-use drystone_store::Store;
+use drystone_store::{Store, StoreError};
 use drystone_store_tiers::{Node, Tier, TieredStore};
 
 use super::{Container, Inner};
@@ -40,6 +40,8 @@ const ROUND: usize = 16;
 const UNDER_WAY: (usize, usize) = (2, 4);
 /// The drain looks for work so often where nobody wakes it.
 const LOOK: Duration = Duration::from_millis(250);
+/// A snapshot that could not be marked is looked at again after so long.
+const MARK_AGAIN: Duration = Duration::from_secs(5);
 /// Pauses after a round that failed: the first, and the longest.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
@@ -143,12 +145,17 @@ impl Tiers {
         }
     }
 
+    /// Whether something is to be brought home, synced there, or taken out of a registration.
+    fn has_work(&self) -> bool {
+        !self.store.is_drained() || self.drain.unsaid.load(Ordering::SeqCst)
+    }
+
     /// Brings some parts home, oldest step first, syncs them there, and takes them out of the registrations. `false`: there was nothing.
     fn round(&self) -> Result<bool> {
-        let mut waiting = self.store.waiting();
-        if waiting.is_empty() && self.store.is_drained() && !self.drain.unsaid.load(Ordering::SeqCst) {
+        if !self.has_work() {
             return Ok(false);
         }
+        let mut waiting = self.store.waiting();
         self.drain.unsaid.store(true, Ordering::SeqCst);
         waiting.truncate(ROUND);
         let (begun, bytes) = (Instant::now(), waiting.iter().map(|part| part.bytes).sum::<u64>());
@@ -162,7 +169,16 @@ impl Tiers {
                 }
                 let begun = Instant::now();
                 if let Err(error) = self.store.bring_home(&part.key) {
+                    // A part whose bytes are wrong holds up no other; a home that fails would fail for all.
+                    let is_of_part = matches!(&error, StoreError::Io { source, .. }
+                        if source.kind() == std::io::ErrorKind::InvalidData);
                     lock(&failure).get_or_insert(error.into());
+                    if !is_of_part {
+                        return;
+                    }
+                }
+                let asked = self.drain.wanted.load(Ordering::Relaxed) > 0;
+                if self.drain.stop.load(Ordering::SeqCst) && !asked {
                     return;
                 }
                 std::thread::sleep(pause(self.pace(), begun.elapsed()));
@@ -205,21 +221,33 @@ impl Tiers {
 fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     let drain = &tiers.drain;
     let mut after_failure = AFTER_FAILURE.0;
+    let mut tried: Option<(u64, Instant)> = None;
     while !drain.stop.load(Ordering::SeqCst) {
-        let snapshot = match inner.upgrade() {
-            Some(inner) => inner.newest_known().0,
+        let begun = match inner.upgrade() {
+            Some(inner) => {
+                let same = if tiers.has_work() { inner.require_same() } else { Ok(()) };
+                same.map(|()| inner.newest_known().0)
+            }
             None => return,
         };
-        match tiers.round() {
-            Ok(true) => {
-                after_failure = AFTER_FAILURE.0;
-                *lock(&drain.failure) = None;
+        let done = begun.and_then(|snapshot| Ok((tiers.round()?, snapshot)));
+        if let Ok((more, snapshot)) = &done {
+            after_failure = AFTER_FAILURE.0;
+            *lock(&drain.failure) = None;
+            // Where nothing is left of it other nodes may have to bring theirs home first: that is looked at now and then.
+            let again =
+                |(version, at): (u64, Instant)| version < snapshot.version() || at.elapsed() > MARK_AGAIN;
+            if *more || tried.is_none_or(again) {
+                tried = Some((snapshot.version(), Instant::now()));
                 if let Some(inner) = inner.upgrade() {
-                    // What fails here is tried again when more was drained, and by `flush`, which says so.
-                    let _ = inner.mark_drained(&snapshot);
+                    // What fails here is tried again, and by `flush`, which says so.
+                    let _ = inner.mark_drained(snapshot);
                 }
             }
-            Ok(false) => {
+        }
+        match done {
+            Ok((true, _)) => {}
+            Ok((false, _)) => {
                 let mut work = lock(&drain.work);
                 if !*work && !drain.stop.load(Ordering::SeqCst) {
                     work = drain
@@ -242,7 +270,7 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
 }
 
 /// Counts a caller that waits or computes.
-struct Counted<'a>(&'a AtomicUsize);
+pub(crate) struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {
     fn new(count: &'a AtomicUsize) -> Self {
@@ -324,6 +352,7 @@ impl Container {
         let left = || tiers.store.waiting().iter().map(|part| part.bytes).sum::<u64>();
         let total = left();
         loop {
+            inner.require_same()?;
             let snapshot = inner.newest_known().0;
             let more = tiers.round()?;
             let left = left();
@@ -463,7 +492,10 @@ impl Inner {
 
     /// Marks a snapshot all of whose parts were drained; nothing happens where some are not, or nothing is to be marked.
     fn mark_drained(&self, snapshot: &Arc<Snapshot>) -> Result<()> {
-        if self.identity.durability != Durability::Async || self.last_marked(snapshot) >= snapshot.version() {
+        if self.identity.durability != Durability::Async
+            || self.require_whole().is_err()
+            || self.last_marked(snapshot) >= snapshot.version()
+        {
             return Ok(());
         }
         match self.require_home(snapshot) {
@@ -473,8 +505,13 @@ impl Inner {
         }
     }
 
+    /// The drain does not give way as long as this is there.
+    pub(crate) fn hurry_drain(&self) -> Option<Counted<'_>> {
+        self.tiers.as_ref().map(|tiers| Counted::new(&tiers.drain.wanted))
+    }
+
     /// Nothing is drained unasked.
-    pub(super) fn is_drain_held(&self) -> bool {
+    pub(crate) fn is_drain_held(&self) -> bool {
         self.tiers.as_ref().is_some_and(|tiers| tiers.is_held())
     }
 

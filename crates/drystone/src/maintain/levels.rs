@@ -37,11 +37,16 @@ impl Container {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        let _hurry = self.inner.hurry_drain();
         loop {
             let mut found = self.levels()?.get(&step).copied();
-            if found.is_some_and(|found| found < level) && level == Level::Stable && self.inner.is_unpinned()
-            {
-                self.flush()?;
+            let flushes = level == Level::Stable && self.inner.is_unpinned() && !self.inner.is_drain_held();
+            if found.is_some_and(|found| found < level) && flushes {
+                match self.flush() {
+                    // Other nodes have to bring theirs home first.
+                    Err(e) if e.kind() == ErrorKind::NotYetHome => {}
+                    flushed => _ = flushed?,
+                }
                 found = self.levels()?.get(&step).copied();
             }
             if found.is_some_and(|found| found >= level) {

@@ -7,6 +7,7 @@
 //! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
 
 mod bring;
+mod local;
 mod near;
 mod owner;
 
@@ -278,11 +279,24 @@ impl TieredStore {
                 aside: tier.health.aside(),
             }
         };
-        self.tiers().iter().enumerate().map(row).collect()
+        let shown = self.tiers().iter().enumerate().filter(|(_, tier)| !tier.volatile);
+        shown.map(row).collect()
     }
 
     fn reads(&self, number: usize) -> Option<&AtomicU64> {
         self.attached.get()?.reads.get(number)
+    }
+
+    /// Notes that a tier answered a read.
+    fn hit(&self, key: &str, number: usize) {
+        if let Some(reads) = self.reads(number) {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = self.tick();
+        if let Some(one) = self.lock().get_mut(key) {
+            one.uses = one.uses.saturating_add(1);
+            one.used = now;
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Staged>> {
@@ -430,10 +444,9 @@ impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
-            // What is put is put at home; of what is appended to a tier `sync` knows.
-            let append = home.append || self.has_tiers();
+            // Of objects as a rule: that segments grow in tiers is between this store and those who laid them down.
             let uploads = home.uploads && !self.has_tiers();
-            return Features { append, write_at: false, exec: false, uploads, ..home };
+            return Features { write_at: false, exec: false, uploads, ..home };
         }
         Features {
             append: true,
@@ -454,9 +467,9 @@ impl Store for TieredStore {
         self.home.device()
     }
 
-    /// None: a part may lie in any tier, and move.
+    /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
-        None
+        self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
     }
 
     fn watch(&self, key: &str) -> Result<bool> {
@@ -485,14 +498,7 @@ impl Store for TieredStore {
         };
         match near {
             Ok(()) => {
-                if let Some(reads) = self.reads(one.tier) {
-                    reads.fetch_add(1, Ordering::Relaxed);
-                }
-                let now = self.tick();
-                if let Some(one) = self.lock().get_mut(key) {
-                    one.uses = one.uses.saturating_add(1);
-                    one.used = now;
-                }
+                self.hit(key, one.tier);
                 Ok(())
             }
             Err(error) => {
