@@ -138,6 +138,17 @@ def identity(data):
     return {name: members[name] for name in ("version", "uuid", "durability", "features", "created")}
 
 
+def staged(data):
+    assert data.endswith(b'"\n}\n')
+    body = json.loads(data)
+    assert int(body["crc32c"], 16) == reader.crc32c(data[:-23])
+    assert (body["format"], body["version"]) == ("drystone-staged", 1)
+    names = {"part": "part", "length": "length", "step": "step"}
+    parts = [{new: p[old] for old, new in names.items()} | {"crc": int(p["crc32c"], 16)} for p in body["parts"]]
+    texts = {name: body[name] for name in ("uuid", "node", "group", "boot", "folders")}
+    return texts | {"writer": int(body["writer"], 16), "parts": parts}
+
+
 def file_header(data):
     h = reader.cbor(data)
     names = ["kind", "uuid", "id", "part", "run", "rank", "nranks", "fence", "time", "origin"]
@@ -167,6 +178,7 @@ READERS = {
     "column": column,
     "frames": frames,
     "identity": identity,
+    "staged": staged,
     "hint": reader.hint,
     "mark": int,
     "file_header": file_header,

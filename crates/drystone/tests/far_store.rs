@@ -36,7 +36,9 @@ fn behind(objects: &MemoryStore, latency: Duration) -> Far {
 fn written(write: impl FnOnce(&Container)) -> MemoryStore {
     let objects = MemoryStore::new();
     let store = Arc::new(NoAppendStore::new(objects.clone()));
-    let c = Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+    let c =
+        Container::create(store, CreateOptions { durability: Durability::Async, ..CreateOptions::default() })
+            .unwrap();
     write(&c);
     c.settle();
     objects
@@ -515,7 +517,7 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
         let script = fault.map_or(Script::default(), |at| Script::seeded(at).at(at, Fault::Crash));
         let faulty = Arc::new(FaultStore::in_memory(script));
         let far = DelayStore::new(NoAppendStore::new(faulty.clone()), Duration::from_micros(300), 1e10);
-        let options = CreateOptions { durability: Durability::Async };
+        let options = CreateOptions { durability: Durability::Async, ..CreateOptions::default() };
         let written = Container::create(Arc::new(far), options).and_then(|c| {
             create_a(&c)?;
             write_step(&c, ROWS)

@@ -33,6 +33,7 @@ pub mod published;
 pub mod reads;
 pub mod schema;
 pub mod source;
+pub mod staged;
 pub mod statistics;
 pub mod steps;
 pub mod table;

@@ -4,6 +4,7 @@
 //! - the mark of a version is written after everything that the version needs has been synced;
 //! - what a handle has synced is not synced again: segments and indices only grow, pages and manifests never change.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use drystone_format::identity::Durability;
@@ -29,6 +30,7 @@ impl Inner {
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
+        self.bring_all_home(&snapshot)?;
         self.flush_snapshot(&snapshot, elsewhere, false)
     }
 
@@ -39,11 +41,12 @@ impl Inner {
         if self.require_whole().is_err() {
             return Ok(());
         }
+        self.bring_all_home(&snapshot)?;
         self.flush_snapshot(&snapshot, &[], true).map(drop)
     }
 
-    /// `ends`: no commit of this handle is to be expected, so that the hint may go with the mark.
-    fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
+    /// The flush of a snapshot all of whose parts are home. `ends`: no commit of this handle is to be expected, so that the hint may go with the mark.
+    pub(super) fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
             return Ok(version);

@@ -18,6 +18,7 @@ use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
+use drystone_format::staged::{Registration, StagedPart};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Prefix, Subchunk};
@@ -27,6 +28,21 @@ use drystone_format::value::{TypedArray, Value};
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) const UUID: [u8; 16] = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8];
+
+fn staged() -> Registration {
+    Registration {
+        uuid: UUID,
+        writer: 0x0123_4567_89ab_cdef,
+        node: "node7".into(),
+        group: "rack \"2\"".into(),
+        boot: "0f0e0d0c-0b0a-0908-0706-050403020100".into(),
+        folders: vec!["/dev/shm/x/1032547698badcfe0102030405060708".into(), "/ssd/é".into()],
+        parts: vec![
+            StagedPart { part: 0, length: 4096, crc: 0x0102_0304, step: Some(41) },
+            StagedPart { part: 3, length: 5_000_000_000, crc: 0, step: None },
+        ],
+    }
+}
 
 /// All of them.
 pub(crate) fn cases() -> Vec<Case> {
@@ -135,6 +151,8 @@ fn files() -> Vec<Case> {
         ("frames", "frames", frames),
         ("identity", "identity", identity.encode()),
         ("identity_features", "identity", odd.encode()),
+        ("staged", "staged", staged().encode()),
+        ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
         ("hint", "hint", encode_hint(17)),
         ("mark", "mark", encode_mark(17)),
         ("file_header_ranked_idx", "file_header", header.encode()),

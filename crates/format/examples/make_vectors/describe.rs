@@ -18,6 +18,7 @@ use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
+use drystone_format::staged::Registration;
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Prefix};
@@ -37,6 +38,7 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         }
         "frames" => frames(bytes)?,
         "identity" => identity(&Identity::decode(bytes)?),
+        "staged" => staged(&Registration::decode(bytes)?),
         "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
         "mark" => decode_mark(bytes)?.into(),
         "file_header" => file_header(&FileHeader::decode(bytes)?),
@@ -103,6 +105,29 @@ fn frames(bytes: &[u8]) -> Result<Json, Corrupt> {
             Next::Torn(e) => return Err(e),
         }
     }
+}
+
+fn staged(registration: &Registration) -> Json {
+    let text = |text: &String| Json::Text(text.clone());
+    Json::object([
+        ("uuid", Json::hex(&registration.uuid)),
+        ("writer", registration.writer.into()),
+        ("node", text(&registration.node)),
+        ("group", text(&registration.group)),
+        ("boot", text(&registration.boot)),
+        ("folders", Json::list(&registration.folders, text)),
+        (
+            "parts",
+            Json::list(&registration.parts, |part| {
+                Json::object([
+                    ("part", u64::from(part.part).into()),
+                    ("length", part.length.into()),
+                    ("crc", u64::from(part.crc).into()),
+                    ("step", part.step.map_or(Json::Null, Json::from)),
+                ])
+            }),
+        ),
+    ])
 }
 
 fn identity(identity: &Identity) -> Json {
