@@ -4,7 +4,6 @@
 //! - the mark of a version is written after everything that the version needs has been synced;
 //! - what a handle has synced is not synced again: segments and indices only grow, pages and manifests never change.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use drystone_format::identity::Durability;
