@@ -437,6 +437,11 @@ impl ContainerHandle {
         Ok(Some(if schema.groups.contains_key(&path) { "group" } else { "variable" }))
     }
 
+    /// Counters by name.
+    fn metrics(&self) -> BTreeMap<&'static str, u64> {
+        self.container.metrics().named().into_iter().collect()
+    }
+
     /// The variable at a path; the error names near misses.
     #[pyo3(signature = (path, member=None))]
     fn reading(&self, py: Python<'_>, path: &str, member: Option<&str>) -> Result<ReadingHandle> {
