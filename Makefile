@@ -100,6 +100,8 @@ lints:
 	@$(BIN)/python tools/public_items.py
 	@echo "==> lint: words"
 	@$(BIN)/python tools/words.py
+	@echo "==> lint: tuned constants"
+	@$(BIN)/python tools/constants.py
 	@echo "==> lint: Python"
 	@$(BIN)/ruff format --check
 	@$(BIN)/ruff check

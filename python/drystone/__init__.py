@@ -9,7 +9,7 @@ from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
 from drystone.enumerations import enum, enum_names
@@ -24,6 +24,7 @@ from drystone.errors import (
     IoError,
     LeaseExpired,
     NotFoundError,
+    NotYetHome,
     OutOfRangeError,
     PermissionError,
     UnsupportedError,
@@ -46,6 +47,8 @@ from drystone.reports import (
     PublishReport,
     RecoverReport,
     Snapshot,
+    StagedPart,
+    Tier,
     TransformChoice,
     VerifyReport,
 )
@@ -65,6 +68,7 @@ __all__ = [
     "Coverage",
     "Damage",
     "DeadlineError",
+    "Derived",
     "Description",
     "Difference",
     "DiskUse",
@@ -89,6 +93,7 @@ __all__ = [
     "Matches",
     "Missing",
     "NotFoundError",
+    "NotYetHome",
     "OutOfRangeError",
     "PermissionError",
     "Plan",
@@ -99,7 +104,9 @@ __all__ = [
     "RecoverReport",
     "Region",
     "Snapshot",
+    "StagedPart",
     "Statistics",
+    "Tier",
     "Transfer",
     "TransformChoice",
     "UnsupportedError",

@@ -27,7 +27,7 @@ pub(crate) struct dry_attribute_info {
 
 versioned!(dry_attribute_info, 88);
 
-/// An attribute as C gets it.
+/// An attribute in C's types.
 enum CValue {
     Text(String),
     Texts(Vec<String>),
@@ -267,7 +267,7 @@ pub(crate) unsafe extern "C" fn dry_get_text_attribute(
             }
             CValue::Array(array) => {
                 return Err(Failure::invalid(format!(
-                    "the attribute \"{name}\" is no text but {}{:?}: use dry_get_attribute",
+                    "the attribute \"{name}\" is not a text but {}{:?}: use dry_get_attribute",
                     array.dtype, array.shape
                 )));
             }

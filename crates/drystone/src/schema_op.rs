@@ -14,6 +14,7 @@ use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Vari
 use drystone_format::value::Value;
 use drystone_transform::Transform;
 
+use crate::schema::derived::{Definition, define, settle};
 use crate::schema::element_type::logical;
 
 use crate::base::random;
@@ -69,6 +70,7 @@ impl NewVariable {
             uid,
             access: self.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
             meaning: self.meaning.clone(),
+            derived: None,
         })
     }
 
@@ -144,11 +146,21 @@ pub enum SchemaOp {
     Link(String, String),
     /// Keeps a declared text; the identical one again is no change. Its variables are operations of their own.
     Declare(Declaration),
+    /// Makes a variable that is computed from others; the identical definition again is no change.
+    Derive(String, Box<Definition>),
 }
 
 impl SchemaOp {
     /// Applies it; `version` is the commit that will hold it. `false` if nothing changed.
     pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
+        let changed = self.apply_alone(schema, version)?;
+        if let (true, SchemaOp::Resize(..)) = (changed, self) {
+            settle(schema);
+        }
+        Ok(changed)
+    }
+
+    fn apply_alone(&self, schema: &mut Schema, version: u64) -> Result<bool> {
         match self {
             SchemaOp::CreateVariable(path, new) => create_variable(schema, path, new, version),
             SchemaOp::CreateGroup(path, attrs) => create_group(schema, path, attrs),
@@ -158,6 +170,7 @@ impl SchemaOp {
             SchemaOp::Delete(path) => delete(schema, path),
             SchemaOp::Link(path, target) => link(schema, path, target),
             SchemaOp::Declare(declaration) => keep(schema, declaration),
+            SchemaOp::Derive(path, new) => derive(schema, path, new, version),
         }
     }
 }
@@ -261,6 +274,12 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
     let path = checked(path, "variable")?;
     let mut variable = Variable { created: version, ..new.declared(path, 0, random::id64())? };
     if let Some(old) = schema.resolve(path) {
+        if let Some(derived) = &old.derived {
+            return Err(Error::conflict(format!(
+                "variable \"{path}\" exists and is derived: {}; delete or rename it first",
+                derived.text
+            )));
+        }
         return match difference(old, &variable) {
             None => Ok(false),
             Some(what) => Err(Error::conflict(format!(
@@ -277,6 +296,38 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
         schema.next_id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
     schema.names.insert(path.to_string(), Name::Variable(variable.id));
     schema.variables.insert(variable.id, variable);
+    Ok(true)
+}
+
+fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Result<bool> {
+    let path = checked(path, "variable")?;
+    check_attrs(path, new.attrs.keys())?;
+    let id = schema.next_id;
+    if let Some(old) = schema.resolve(path) {
+        let Some(derived) = &old.derived else {
+            return Err(Error::conflict(format!(
+                "variable \"{path}\" exists and holds values; choose another name"
+            )));
+        };
+        // Made anew it would be younger than what is derived from it.
+        let same = define(schema, path, new, id, 0)?.derived.is_some_and(|again| again == *derived);
+        if same && new.attrs.iter().all(|(key, value)| old.attrs.get(key) == Some(value)) {
+            return Ok(false);
+        }
+        let what = if same { "other attributes" } else { "another definition" };
+        return Err(Error::conflict(format!(
+            "variable \"{path}\" exists with {what} ({}); delete or rename it first",
+            derived.text
+        )));
+    }
+    if schema.groups.contains_key(path) || schema.names.contains_key(path) {
+        return Err(Error::conflict(format!("\"{path}\" exists and is no variable; choose another name")));
+    }
+    let variable = Variable { created: version, ..define(schema, path, new, id, random::id64())? };
+    make_parents(schema, path)?;
+    schema.next_id = id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
+    schema.names.insert(path.to_string(), Name::Variable(id));
+    schema.variables.insert(id, variable);
     Ok(true)
 }
 
@@ -398,6 +449,13 @@ fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Resul
     };
     if variable.local {
         return Err(Error::invalid(format!("\"{path}\" is a local variable: it has no shape to set")));
+    }
+    if let Some(derived) = &variable.derived {
+        let inputs: Vec<&str> = derived.inputs.iter().map(|input| input.name.as_str()).collect();
+        return Err(Error::invalid(format!(
+            "\"{path}\" is derived and has the shape of what it is derived from; resize {}",
+            inputs.join(", ")
+        )));
     }
     if shape.len() != variable.shape.len() {
         return Err(Error::invalid(format!(

@@ -1,4 +1,4 @@
-//! Attribute values: what CBOR can say, and typed arrays.
+//! Attribute values: CBOR values and typed arrays.
 
 use std::collections::BTreeMap;
 
@@ -40,13 +40,13 @@ pub const MAX_DEPTH: usize = 32;
 const TYPED_ARRAY: u64 = 40000;
 
 impl TypedArray {
-    /// Bytes that `dtype` and `shape` call for, if they are possible at all.
+    /// Bytes that `dtype` and `shape` require, if they are possible at all.
     pub fn expected_len(&self) -> Option<u64> {
         let n = self.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))?;
         n.checked_mul(self.dtype.item_size().into())
     }
 
-    /// Checks the type, the number of dimensions, and that the data has the length they call for.
+    /// Checks the type, the number of dimensions, and the length of the data.
     pub fn validate(&self) -> Result<(), String> {
         self.dtype.validate()?;
         if self.dtype == DType::String {
@@ -66,7 +66,8 @@ impl TypedArray {
 }
 
 impl Value {
-    /// Checks nesting, the range of integers, and typed arrays: what passes is stored and read back exactly.
+    /// Checks nesting, the range of integers, and typed arrays: a valid value is stored and read back
+    /// exactly.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_at(0)
     }

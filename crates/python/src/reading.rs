@@ -334,6 +334,14 @@ impl ReadingHandle {
         self.reading.variable().fill.as_ref().map(|f| PyBytes::new(py, f))
     }
 
+    /// How it is computed: text, kind, edge rule, and the path of each input, if it is still there; nothing if it holds values.
+    #[getter]
+    #[allow(clippy::type_complexity, reason = "a tuple for Python")]
+    fn derived(&self) -> Option<(String, &'static str, &'static str, Vec<(String, Option<String>)>)> {
+        let found = self.reading.derived()?;
+        Some((found.text, found.kind, found.edge, found.inputs))
+    }
+
     /// Committed steps in which the variable has a block.
     fn steps(&self, py: Python<'_>) -> Result<Vec<u64>> {
         Ok(py.detach(|| self.reading.steps())?)

@@ -1,10 +1,13 @@
-//! Compound types as records of the engine: so their members are columns, and tools that know nothing of HDF5 show them by name.
+//! Compound types as records of the engine, so that their members are columns, and tools without HDF5 show
+//! them by name.
 //!
-//! What is read is the message that `H5Tencode` writes, in versions 1 to 5 of HDF5's file format specification (IV.A.2.d). The record has
-//! HDF5's offsets and size, so that the bytes of an element are the same on both sides. Members that the engine does not know
-//! (strings, references, values of variable length, odd numbers) are bytes of their size.
+//! The input is the message that `H5Tencode` writes, in versions 1 to 5 of HDF5's file format specification
+//! (IV.A.2.d). The record has HDF5's offsets and size, so that the bytes of an element are the same on both
+//! sides. Members of types that the engine does not have (strings, references, values of variable length, odd
+//! numbers) are bytes of their size.
 //!
-//! Invariant: the bytes may come from anywhere; what does not fit is `None`, and the compound is kept as bytes.
+//! Invariant: the bytes are untrusted; a type that does not fit is `None`, and the compound is stored as
+//! bytes.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +16,10 @@ use drystone::format::meaning::Meaning;
 
 use crate::model::encoded::{class, plain_number};
 
-/// Types inside types; as deep as the engine's records go.
+/// Greatest nesting of types; as deep as the engine's records go.
 const DEEPEST: usize = limit::NESTING + 4;
 
-/// The record for an encoded compound of so many bytes.
+/// The record for an encoded compound of this many bytes.
 pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
     let body = encoded.get(2..)?;
     if body.first()? & 0x0f != class::COMPOUND as u8 {
@@ -32,15 +35,15 @@ pub fn meaning(encoded: &[u8], dtype: &DType) -> Option<Meaning> {
     found.meaning.filter(|meaning| meaning.validate(dtype).is_ok())
 }
 
-/// A type, and what an array has of it.
-struct Found {
+/// A type, the shape if it is an array, and the names of an enumeration's values.
+struct ParsedType {
     dtype: DType,
     shape: Vec<u64>,
     size: u32,
     meaning: Option<Meaning>,
 }
 
-/// Bytes that are read from the front.
+/// Bytes that are consumed from the start.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -55,7 +58,7 @@ impl<'a> Bytes<'a> {
         Some(self.take(n)?.iter().rev().fold(0, |a, b| a << 8 | u32::from(*b)))
     }
 
-    /// A text that a zero ends; up to version 2 zeros fill it to a multiple of 8.
+    /// A text that ends with a zero; up to version 2 zeros fill it to a multiple of 8.
     fn name(&mut self, version: u8) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|b| *b == 0)?;
         let len = if version < 3 { (end + 1).next_multiple_of(8) } else { end + 1 };
@@ -63,8 +66,8 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The type at the front of a message, and what follows it.
-fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
+/// The type at the start of a message, and the bytes after it.
+fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     if depth > DEEPEST {
         return None;
     }
@@ -121,13 +124,14 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
         }
         _ => return None,
     }
-    // Members lie as the program's type says: the bytes of a number in the other order are not the engine's number.
+    // Members are stored as in the program's type: a number in the other byte order is not the engine's
+    // number.
     let order = if class == class::ENUM { body.get(9) } else { body.get(1) };
     if let (Some(scalar), Some(0)) = (plain_number(body, size), order.map(|bits| bits & 1)) {
         dtype = DType::Scalar(scalar);
     }
     let meaning = meaning.filter(|meaning| meaning.validate(&dtype).is_ok());
-    Some((Found { dtype, shape, size, meaning }, at.0))
+    Some((ParsedType { dtype, shape, size, meaning }, at.0))
 }
 
 /// The names of an enumeration; `None` where one is no UTF-8, or the integers are not in the engine's order of bytes.
@@ -172,7 +176,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
     use super::*;
 
-    /// `H5Tencode` of {"i": int32, "v": float64[2][3], "s": string of 5, "in": {"b": uint8, "r": reference}} as HDF5 writes it.
+    /// `H5Tencode` of {"i": int32, "v": float64[2][3], "s": string of 5, "in": {"b": uint8, "r": reference}}
+    /// as HDF5 writes it.
     fn example(version: u8) -> Vec<u8> {
         let name = |text: &str| {
             let mut out = [text.as_bytes(), &[0]].concat();

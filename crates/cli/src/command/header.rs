@@ -44,6 +44,9 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         if !variable.transform.is_empty() {
             output.text(&format!("\t\t// transform {}\n", plain(&variable.transform)));
         }
+        if let Some(derived) = &variable.derived {
+            output.text(&format!("\t\t// derived: {}\n", plain(&derived.text)));
+        }
         if !variable.access.is_empty() {
             output.text(&format!("\t\t// access {}\n", plain(&variable.access)));
         }

@@ -181,7 +181,10 @@ fn item_row(
                 (true, Some(usage)) => usage.steps.len().to_string(),
             };
             let dims = if v.dims.is_empty() { "-".into() } else { v.dims.join(", ") };
-            let transform = applied(&v.transform, usage);
+            let transform = match &v.derived {
+                Some(derived) => format!("= {}", derived.text),
+                None => applied(&v.transform, usage),
+            };
             let cut = cuts(v.chunks.as_deref(), usage);
             let mut row = vec![
                 path.to_string(),
@@ -240,6 +243,7 @@ fn item_json(
                         .map_or(Json::Null, |f| crate::element::json((&v.dtype, v.meaning.as_ref()), &[], f)),
                 ),
                 ("attributes", attributes::json(&v.attrs)),
+                ("derived", v.derived.as_ref().map_or(Json::Null, |derived| derived.text.clone().into())),
             ];
             let usage = usage.and_then(|u| u.get(id));
             if let Some(usage) = usage.filter(|_| long) {

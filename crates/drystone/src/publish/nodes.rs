@@ -61,6 +61,8 @@ pub(super) struct Array {
     /// One per axis of the Zarr array, unique.
     pub(super) dims: Vec<String>,
     pub(super) attributes: Map<String, Json>,
+    /// Whether its values are computed: then no entry of the index tells where there are any.
+    pub(super) derived: bool,
     pub(super) transform: String,
     /// The mix of reads that is declared, unless a newer program wrote what this one cannot read: it is a hint.
     pub(super) access: Option<Access>,
@@ -189,6 +191,9 @@ fn arrays_of(
     if variable.local {
         return Err("it is local: its blocks are not one array".into());
     }
+    if let (Some(derived), Form::Portable) = (&variable.derived, form) {
+        return Err(format!("it is derived ({}), so there are no values of its own", derived.text));
+    }
     let base = form.node(path);
     let mut shapes = Vec::new();
     leaf_shapes(&variable.dtype, &[], &mut shapes);
@@ -235,6 +240,7 @@ fn arrays_of(
             variable: path.to_owned(),
             id: variable.id,
             uid: variable.uid,
+            derived: variable.derived.is_some(),
             leaf: number as u32,
             member: leaf.path,
             steps: variable.steps,

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use drystone_expression::{Tree, Type, parse_with_groups, parse_with_words};
 use drystone_plan::selection::{Axis, Selection};
 
+use super::derived::zone_set;
 use super::keys;
 use super::names::{Grid, Input, Origin, Pinned, Resolved};
 use super::plan::{Known, Term, ZoneSet};
@@ -277,7 +278,7 @@ impl Asked {
                 continue;
             }
             let axes = input.axes.iter().map(|axis| self.cells.axes[*axis]).collect();
-            let found = Arc::new(ZoneSet::new(reading.zones(step, &Selection { axes })?));
+            let found = Arc::new(zone_set(reading, step, &Selection { axes })?);
             if !reading.variable().steps {
                 // Of two threads that find it at once, one is kept.
                 let _ = known.set(found.clone());

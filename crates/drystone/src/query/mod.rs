@@ -22,6 +22,7 @@ mod asked;
 mod batches;
 mod bits;
 mod column;
+mod derived;
 mod gather;
 mod hits;
 mod inputs;
