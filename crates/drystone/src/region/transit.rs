@@ -71,6 +71,7 @@ impl Container {
             Some(operation) => operation.result(&variable.dtype, &variable.shape)?,
             None => (variable.dtype.clone(), variable.shape.clone()),
         };
+        let meaning = if operation.is_none() { variable.meaning.clone() } else { None };
         let dims = if shape.len() == variable.shape.len() { variable.dims.clone() } else { Vec::new() };
         let new = NewVariable {
             dtype,
@@ -83,6 +84,7 @@ impl Container {
             fill: None,
             attrs,
             access: String::new(),
+            meaning,
         };
         let into = Self::normal_path(into).to_owned();
         self.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
