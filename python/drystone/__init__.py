@@ -4,7 +4,7 @@
 read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
-from drystone import expr, rules
+from drystone import expr, metrics, rules
 from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
@@ -29,6 +29,7 @@ from drystone.errors import (
     PermissionError,
     UnsupportedError,
 )
+from drystone.events import Event, on_event
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
@@ -74,6 +75,7 @@ __all__ = [
     "DrystoneError",
     "DrystoneWarning",
     "ErrorBound",
+    "Event",
     "Exported",
     "ExportedVariable",
     "Files",
@@ -125,6 +127,8 @@ __all__ = [
     "export",
     "expr",
     "import_file",
+    "metrics",
+    "on_event",
     "open",
     "plot",
     "rules",

@@ -14,12 +14,13 @@ from html import escape
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast, overload
 
-from drystone import html, values
+from drystone import html, metrics, values
 from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
+from drystone.events import emit
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import (
@@ -102,6 +103,7 @@ def create(
             cannot read such a container. See docs/guide/tiers.md.
 
     """
+    begun = time.perf_counter()
     location = place(path)
     options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
@@ -117,7 +119,8 @@ def create(
     )
     _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
-    return Container(handle, location, options)
+    emit("create", location, begun, durability=durability)
+    return metrics.remember(Container(handle, location, options))
 
 
 def open(
@@ -148,6 +151,7 @@ def open(
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
+    begun = time.perf_counter()
     location = place(url)
     options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
@@ -162,10 +166,11 @@ def open(
         )
     handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who, _tiers(tiers))
     log.info("opened %s to %s", location, "read" if mode == "r" else "write")
+    emit("open", location, begun, mode=mode)
     _remember(location, options, credentials)
     container = Container(handle, location, options)
     container._consistency = consistency
-    return container
+    return metrics.remember(container)
 
 
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
@@ -420,13 +425,15 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
+        begun = time.perf_counter()
         self._drain()
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
-        version, time, changed, incomplete, notes = self._handle.commit()
+        version, when, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
         if changed:
             log.info("committed snapshot %d of %s", version, self._location)
-        snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
+            emit("commit", self._location, begun, snapshot=version)
+        snapshot = Snapshot(version, moment(when), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)
         for note in notes:
@@ -443,10 +450,20 @@ class Container(Group):
 
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
+        begun = time.perf_counter()
         self._settle()
         version = self._handle.flush()
         log.debug("flushed %s up to snapshot %d", self._location, version)
+        emit("flush", self._location, begun, snapshot=version)
         return version
+
+    def metrics(self) -> dict[str, Any]:
+        """What was read, put and committed through this container since it was opened: counters by name, which only grow.
+
+        `steps` has the number of committed steps by level. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
+        gives those of all open containers as text.
+        """
+        return metrics.counted(self._handle.metrics(), self._handle.levels())
 
     def levels(self) -> dict[int, str]:
         """How safe each committed step is: `"node"` while it lies in a tier, `"home"`, or `"stable"` where it survives a power cut.
@@ -537,10 +554,13 @@ class Container(Group):
 
         A container that was removed or renamed is a `NotFoundError`, one that was replaced a `ConflictError`.
         """
+        begun = time.perf_counter()
         self._settle()
         changed = self._handle.refresh()
         if changed:
-            log.debug("moved to snapshot %d of %s", self.snapshot.version, self._location)
+            version = self.snapshot.version
+            log.debug("moved to snapshot %d of %s", version, self._location)
+            emit("refresh", self._location, begun, snapshot=version)
         self._warn()
         return changed
 
@@ -802,11 +822,13 @@ class Container(Group):
         Of what lies in tiers it gives up what no tier of this node has any more, and says so per step. What other nodes hold waits
         for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
         """
+        begun = time.perf_counter()
         which, but = _orders(adopt, discard)
         adopted, discarded, incomplete, notes, run, version = self._handle.recover(
             which, but, list(lost_nodes)
         )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
+        emit("recover", self._location, begun, adopted=tuple(adopted), discarded=tuple(discarded))
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -847,6 +869,7 @@ class Container(Group):
             path: Of the netCDF file; by default `netcdf/NAME.nc` below the container's path.
 
         """
+        begun = time.perf_counter()
         self._settle()
         if isinstance(variables, str):
             variables = [variables]
@@ -879,6 +902,7 @@ class Container(Group):
         )
         where = f"{self._location}/zarr" if file is None else os.fspath(file)
         log.info("published snapshot %d to %s: %s", snapshot, where, counted(len(published), "array"))
+        emit("publish", self._location, begun, snapshot=snapshot, arrays=len(published))
         return PublishReport(where, snapshot, published, dict(skipped))
 
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
@@ -914,6 +938,7 @@ class Container(Group):
                 True prints to standard error.
 
         """
+        begun = time.perf_counter()
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = _print_progress if progress is True else progress or None
         self._assigned.end()  # a log that goes on is kept
@@ -921,6 +946,7 @@ class Container(Group):
         log.info(
             "collected garbage of %s: %d bytes in %s", self._location, nbytes, counted(len(removed), "file")
         )
+        emit("gc", self._location, begun, bytes=nbytes, files=len(removed), dry_run=bool(dry_run))
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
@@ -962,10 +988,12 @@ class Container(Group):
         `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
         prints to standard error.
         """
+        begun = time.perf_counter()
         self._settle()
         report = _print_progress if progress is True else progress or None
         entries, nbytes, manifests, shards, damage, away = self._handle.verify(report, bool(values))
         log.info("verified %s: %s", self._location, counted(len(damage), "damaged place"))
+        emit("verify", self._location, begun, bytes=nbytes, damaged=len(damage))
         return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards, away)
 
     def __reduce__(self) -> tuple[Any, ...]:

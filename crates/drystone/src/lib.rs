@@ -39,6 +39,7 @@ mod write;
 
 pub use base::array;
 pub use base::error::{Away, Error, ErrorKind, Result};
+pub use base::metrics::Metrics;
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};

@@ -1,6 +1,7 @@
 //! Instants as texts of ISO 8601 and back, in the proleptic Gregorian calendar without leap seconds, as NumPy has them.
 //!
-//! A text has the digits of the unit: `2026-01` for months, `2026-01-31T12` for hours, nine digits of a second for nanoseconds.
+//! A text has the digits of the unit: `2026-01` for months, `2026-01-31T12` for hours, nine digits of a second for
+//! nanoseconds.
 
 use crate::meaning::{Scale, Unit};
 
@@ -112,8 +113,8 @@ pub struct Placed {
     pub exact: bool,
 }
 
-/// The instant that a text names (`2026`, `2026-01-31`, `2026-01-31T12:30:00.5`, `Z` behind it or not); None for other texts, and for
-/// instants that the unit does not reach.
+/// The instant that a text names (`2026`, `2026-01-31`, `2026-01-31T12:30:00.5`, `Z` behind it or not); None for other
+/// texts, and for instants that the unit does not reach.
 pub fn parse(text: &str, unit: Unit) -> Option<Placed> {
     let text = text.trim();
     let text = text.strip_suffix('Z').unwrap_or(text);
@@ -138,8 +139,8 @@ pub fn parse(text: &str, unit: Unit) -> Option<Placed> {
     place(year, month, days * DAY + second, atto, (day, second, atto) == (1, 0, 0), unit)
 }
 
-/// The duration that a text names, a number and a unit (`90 m`, `-1.5 s`); None for other texts, and for durations that the unit does not
-/// reach or that are not to be had in it, as months in days.
+/// The duration that a text names, a number and a unit (`90 m`, `-1.5 s`); None for other texts, for durations that the
+/// unit does not reach, and for those that are not a number of it, as months in days.
 pub fn parse_duration(text: &str, unit: Unit) -> Option<Placed> {
     let text = text.trim();
     let (number, name) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);

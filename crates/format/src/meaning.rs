@@ -1,8 +1,10 @@
 //! What the integers of a variable or attribute stand for: instants, durations, or names.
 //!
-//! Values are stored, encoded and compared as the integers that they are; a reader that ignores a meaning still reads every value.
+//! Values are stored, encoded and compared as the integers that they are; a reader that ignores a meaning still reads
+//! every value.
 //!
-//! Invariant: a meaning fits its element type ([`Meaning::validate`]): times are `int64`, named values are integers of the type.
+//! Invariant: a meaning fits its element type ([`Meaning::validate`]): times are `int64`, named values are integers of
+//! the type.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -17,9 +19,10 @@ pub const MAX_NAMES: usize = 4096;
 /// What an element stands for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// An instant: so many units since 1970-01-01T00:00:00 UTC, in the proleptic Gregorian calendar. -2^63 is no instant (NaT).
+    /// An instant: a number of units since 1970-01-01T00:00:00 UTC, in the proleptic Gregorian calendar. -2^63 is no
+    /// instant (NaT).
     Instant(Unit),
-    /// A duration: so many units. -2^63 is none (NaT).
+    /// A duration: a number of units. -2^63 is none (NaT).
     Duration(Unit),
     /// Names of some of the values, in the order of declaration; names and values are distinct.
     Names(Vec<(String, i128)>),

@@ -9,8 +9,8 @@ use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder, TierRow,
-    VariableUsage, WriterOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
+    TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -502,6 +502,11 @@ impl ContainerHandle {
         let schema = self.open_container()?.schema();
         let Some(path) = schema.follow(normal(path)) else { return Ok(None) };
         Ok(Some(if schema.groups.contains_key(&path) { "group" } else { "variable" }))
+    }
+
+    /// Counters by name.
+    fn metrics(&self) -> BTreeMap<&'static str, u64> {
+        self.container.metrics().named().into_iter().collect()
     }
 
     /// The variable at a path; the error names near misses.

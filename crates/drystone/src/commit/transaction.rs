@@ -24,6 +24,7 @@ use drystone_plan::tree::{self, Emit, Leaf, NewEntries};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
+use crate::base::metrics::add;
 use crate::base::{random, writer_process};
 use crate::container::Inner;
 use crate::history::head;
@@ -194,6 +195,7 @@ fn transact_from(
         if let Some(snapshot) = done {
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
+            add(&inner.tally.commits, 1);
             return Ok(Committed { snapshot, changed: true, incomplete, notes });
         }
     }

@@ -38,6 +38,7 @@ use self::learn::Seen;
 use self::targets::Placing;
 use self::tiers::Tiers;
 use crate::base::cache::Cache;
+use crate::base::metrics::{Metrics, Tally};
 use crate::history::head::{self, Look};
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::pages::PageLoader;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
     pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
     pub(crate) shards: Shards,
+    pub(crate) tally: Arc<Tally>,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -110,6 +112,17 @@ pub struct Container {
 }
 
 impl Container {
+    /// What this handle, its clones and those at earlier snapshots did since it was opened; the caches are this handle's own.
+    pub fn metrics(&self) -> Metrics {
+        let inner = &self.inner;
+        let mut metrics = inner.tally.metrics();
+        for (hits, misses) in [inner.pages.counted(), inner.tables.counted(), inner.trailers.counted()] {
+            metrics.cache_hits += hits;
+            metrics.cache_misses += misses;
+        }
+        metrics
+    }
+
     /// A read-only handle on an earlier (or the current) snapshot.
     pub fn at(&self, version: u64) -> Result<Self> {
         self.inner.require_open()?;
@@ -130,6 +143,7 @@ impl Container {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
             shards: Shards::default(),
+            tally: inner.tally.clone(),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),

@@ -420,6 +420,7 @@ impl Container {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
             shards: Shards::default(),
+            tally: Arc::default(),
             pages,
             identity,
             writable,
