@@ -227,7 +227,7 @@ impl Operation {
                 return Ok(Some(Computed { offset: offset.clone(), count: count.clone(), bytes }));
             }
         };
-        let mut axes = offset.iter().zip(count).zip(shape);
+        let axes = offset.iter().zip(count).zip(shape);
         if is_mean
             && axes
                 .clone()
