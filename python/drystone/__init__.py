@@ -9,9 +9,10 @@ from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
+from drystone.enumerations import enum, enum_names
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -23,6 +24,7 @@ from drystone.errors import (
     IoError,
     LeaseExpired,
     NotFoundError,
+    NotYetHome,
     OutOfRangeError,
     PermissionError,
     UnsupportedError,
@@ -44,6 +46,8 @@ from drystone.reports import (
     PublishReport,
     RecoverReport,
     Snapshot,
+    StagedPart,
+    Tier,
     TransformChoice,
     VerifyReport,
 )
@@ -63,6 +67,7 @@ __all__ = [
     "Coverage",
     "Damage",
     "DeadlineError",
+    "Derived",
     "Description",
     "Difference",
     "DiskUse",
@@ -86,6 +91,7 @@ __all__ = [
     "Matches",
     "Missing",
     "NotFoundError",
+    "NotYetHome",
     "OutOfRangeError",
     "PermissionError",
     "Plan",
@@ -96,7 +102,9 @@ __all__ = [
     "RecoverReport",
     "Region",
     "Snapshot",
+    "StagedPart",
     "Statistics",
+    "Tier",
     "Transfer",
     "TransformChoice",
     "UnsupportedError",
@@ -112,6 +120,8 @@ __all__ = [
     "create",
     "diff",
     "du",
+    "enum",
+    "enum_names",
     "export",
     "expr",
     "import_file",

@@ -42,6 +42,8 @@ from drystone.reports import (
     PublishReport,
     RecoverReport,
     Snapshot,
+    StagedPart,
+    Tier,
     VerifyReport,
     in_words,
     moment,
@@ -75,6 +77,7 @@ def create(
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
+    tiers: Sequence[Path | tuple[Path, int]] | None = None,
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
@@ -94,6 +97,9 @@ def create(
         credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
             UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
         token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
+        tiers: Folders nearer than the container's home (memory, a local disk), nearest first, in which blocks are laid down and
+            from which they are brought home in the background; a pair gives the most bytes that a tier may hold. Older programs
+            cannot read such a container. See docs/guide/tiers.md.
 
     """
     location = place(path)
@@ -107,7 +113,7 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(
-        location, durability, _folders(targets), spread, among_files, options, who
+        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers)
     )
     _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
@@ -125,6 +131,7 @@ def open(
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
     consistency: _Consistency = "commit",
+    tiers: Sequence[Path | tuple[Path, int]] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
@@ -134,6 +141,9 @@ def open(
 
     `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
     `"commit"` or `"strong"`; docs/guide/regions.md has the table.
+
+    `tiers` are as of `create`, for a container that was created with tiers: what is written lies in them first, and what dead
+    processes of this node left in them is brought home. To read, a container on its own node needs none.
 
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
@@ -150,7 +160,7 @@ def open(
         raise InvalidArgumentError(
             f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
         )
-    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who)
+    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who, _tiers(tiers))
     log.info("opened %s to %s", location, "read" if mode == "r" else "write")
     _remember(location, options, credentials)
     container = Container(handle, location, options)
@@ -161,6 +171,15 @@ def open(
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
     if targets is not None and is_url(location):
         raise InvalidArgumentError(f"{location}: storage targets are folders of local file systems")
+
+
+def _tiers(given: Sequence[Path | tuple[Path, int]] | None) -> list[tuple[str, int | None]] | None:
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        raise InvalidArgumentError(f"tiers is a list of folders, not {given!r}: write [{given!r}]")
+    pairs = [one if isinstance(one, tuple) else (one, None) for one in given]
+    return [(local_path(folder), None if most is None else operator.index(most)) for folder, most in pairs]
 
 
 def require_whole(c: Container) -> None:
@@ -287,10 +306,11 @@ class Container(Group):
         """Whether it has been closed."""
         return self._handle.closed
 
-    def close(self) -> None:
+    def close(self, *, drain: bool = True) -> None:
         """Close it, and the writers that were opened from it. Closing again does nothing.
 
-        A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
+        What its tiers hold is brought home first, which may take a while; with `drain=False` it stays in them until a process of
+        this node opens the container with these tiers. A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
         survives a power cut.
         """
         try:
@@ -302,7 +322,7 @@ class Container(Group):
         finally:
             self._own_regions = None
             warnings = [] if self._handle.closed else self._handle.take_warnings()
-            self._handle.close()
+            self._handle.close(drain)
         for text in warnings:
             warn(text)
 
@@ -429,7 +449,7 @@ class Container(Group):
         return version
 
     def levels(self) -> dict[int, str]:
-        """How safe each committed step is: `"home"`, or `"stable"` where it survives a power cut.
+        """How safe each committed step is: `"node"` while it lies in a tier, `"home"`, or `"stable"` where it survives a power cut.
 
         The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
         """
@@ -441,6 +461,36 @@ class Container(Group):
         For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
         """
         self._handle.wait(step, level, timeout)
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The tiers of this handle, nearest first, with what lies in them and how far their drain is."""
+        return tuple(Tier(*row) for row in self._handle.tiers())
+
+    @property
+    def staged(self) -> list[StagedPart]:
+        """The parts of logs that are not home yet, of all nodes."""
+        return [StagedPart(*part) for part in self._handle.staged()]
+
+    def drain(
+        self, timeout: float | None = None, progress: Callable[[int, int], object] | bool | None = None
+    ) -> None:
+        """Bring home what writers of this handle closed, and what dead processes of this node left in its tiers.
+
+        `DeadlineError` after `timeout` seconds. `progress(done, total)` is called in bytes, and stops by giving False
+        (`CancelledError`); True prints to standard error.
+        """
+        self._settle()
+        self._handle.drain(timeout, _print_progress if progress is True else progress or None)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """A hint: inside `with c.computing():` the program computes, and the drain of its tiers need not give way to it."""
+        self._handle.computing(True)
+        try:
+            yield
+        finally:
+            self._handle.computing(False)
 
     def describe(self) -> Description:
         """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
@@ -649,6 +699,7 @@ class Container(Group):
         | None = ...,
         attrs: bool = True,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
         overwrite: bool = False,
         progress: Callable[[int, int], object] | bool | None = False,
         damaged: bool = False,
@@ -668,6 +719,7 @@ class Container(Group):
                 default what each has.
             attrs: Whether attributes are copied.
             storage_options: Of the target, as of `create`.
+            credentials: Gives those of the target, as of `create`.
             overwrite: Remove a container that is there before the copy begins.
             progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
                 line where standard error is a terminal.
@@ -686,6 +738,7 @@ class Container(Group):
             chunks=chunks,
             attrs=attrs,
             storage_options=storage_options,
+            credentials=credentials,
             overwrite=overwrite,
             progress=progress if callable(progress) else line,
             damaged=damaged,
@@ -737,15 +790,22 @@ class Container(Group):
         self,
         adopt: bool | Iterable[SupportsIndex] | None = None,
         discard: bool | Iterable[SupportsIndex] | None = None,
+        *,
+        lost_nodes: Iterable[str] = (),
     ) -> RecoverReport:
         """Settle what a run that died has left, and begin a new run.
 
         Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default) or are dropped
         (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
+
+        Of what lies in tiers it gives up what no tier of this node has any more, and says so per step. What other nodes hold waits
+        for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
         """
         which, but = _orders(adopt, discard)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(
+            which, but, list(lost_nodes)
+        )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
         self._warn()
         return RecoverReport(
@@ -904,9 +964,9 @@ class Container(Group):
         """
         self._settle()
         report = _print_progress if progress is True else progress or None
-        entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
+        entries, nbytes, manifests, shards, damage, away = self._handle.verify(report, bool(values))
         log.info("verified %s: %s", self._location, counted(len(damage), "damaged place"))
-        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)
+        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards, away)
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._settle()
