@@ -1,7 +1,8 @@
 //! Operations in transit: what is computed from the values of a box. Pure.
 //!
-//! A *local* operation gives cells of the result for cells of its source: a box of values is all that it needs. A *reduction* gives one
-//! result for a whole step; those of boxes that are apart are merged, in the order of their places.
+//! A *local* operation gives cells of the result for cells of its source: a box of values is all that it needs.
+//! A *reduction* gives one result for a whole step; those of boxes that are apart are merged, in the order of their
+//! places.
 //!
 //! Invariants
 //! - an operation has one text, and other texts for it are refused;
@@ -227,15 +228,13 @@ impl Operation {
                 return Ok(Some(Computed { offset: offset.clone(), count: count.clone(), bytes }));
             }
         };
-        let axes = offset.iter().zip(count).zip(shape);
-        if is_mean
-            && axes
-                .clone()
-                .any(|((at, n), all)| !at.is_multiple_of(by) || (!n.is_multiple_of(by) && at + n < *all))
-        {
+        let cuts = |((at, n), all): ((&u64, &u64), &u64)| {
+            !at.is_multiple_of(by) || (!n.is_multiple_of(by) && at + n < *all)
+        };
+        if is_mean && offset.iter().zip(count).zip(shape).any(cuts) {
             return Err(Error::invalid(format!(
-                "the box at {offset:?} of {count:?} cells cuts blocks of downsample:factor={by}: release boxes that begin and end at \
-                 multiples of {by}, or at the end of \"{}\"",
+                "the box at {offset:?} of {count:?} cells cuts blocks of downsample:factor={by}: release boxes that \
+                 begin and end at multiples of {by}, or at the end of \"{}\"",
                 cells.variable
             )));
         }
@@ -299,7 +298,8 @@ fn wrong(text: &str, what: &str) -> Error {
 
 fn unfit(dtype: &DType) -> Error {
     Error::unsupported(format!(
-        "values of type {dtype} cannot be computed with in transit; floats of 32 and 64 bits and integers to 32 bits can"
+        "values of type {dtype} cannot be computed with in transit; floats of 32 and 64 bits and integers to \
+         32 bits can"
     ))
 }
 
