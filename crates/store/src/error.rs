@@ -160,7 +160,7 @@ pub enum StoreError {
         /// The store that was there before.
         store: String,
     },
-    /// The store was closed, or the request belongs to another process; nothing further is done.
+    /// The store has ended, or the request belongs to another process; nothing further will be done.
     #[error("{store} is closed: {reason}")]
     Closed {
         /// The store that was closed.
