@@ -12,6 +12,7 @@ from drystone.container import Container, create, open
 from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
+from drystone.enumerations import enum, enum_names
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -112,6 +113,8 @@ __all__ = [
     "create",
     "diff",
     "du",
+    "enum",
+    "enum_names",
     "export",
     "expr",
     "import_file",

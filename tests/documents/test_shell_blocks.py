@@ -58,6 +58,7 @@ WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
     "CATALOG": "catalogue", "PLACE": "run42.dry", "QUESTION": "max(T)>30", "KEY=VALUE": "campaign=a",
     "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "TOKENS": "tokens.toml", "SCOPE": "storage.read:/run42", "TIME": "30d", "A:B": "0:3", "SHAPE": "3,5",
+    "TEXT": "layout.drepl", "NAME": "all",
 }  # fmt: skip
 FILES = {
     "import": "some.h5",
@@ -103,6 +104,9 @@ def place(tmp_path_factory):
     (folder / "tokens.toml").touch()
     dry.catalog(folder / "catalogue").add(folder / "run42.dry")
     (folder / "some.drepl").write_text("dataset { var a[4] float64 }\n")
+    length = (folder / "some.h5").stat().st_size
+    layout = f"dataset {{ var bytes[{length}] uint8 }}\nfragment all {{ var b[i:{length}] = bytes[i] }}\n"
+    (folder / "layout.drepl").write_text(layout)
     return folder
 
 

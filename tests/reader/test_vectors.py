@@ -25,7 +25,8 @@ def value(v):
     if isinstance(v, dict):
         return {"map": attrs(v)}
     if isinstance(v, reader.TypedArray):
-        return {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        out = {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        return out if v.meaning is None else out | {"meaning": v.meaning}
     return v
 
 
@@ -60,7 +61,8 @@ def variable(v):
     ]
     out = dict(zip(names, (v[i] for i in range(13)), strict=True))
     fill = None if v[9] is None else v[9].hex()
-    return out | {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    out |= {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    return out | {"meaning": v[15]} if 15 in v else out
 
 
 def schema(data):

@@ -180,7 +180,7 @@ unsafe fn begin<T>(
     Ok(())
 }
 
-/// Creates a container; all ranks open it.
+/// Creates a container in a folder, or at a URL with options from the environment; all ranks open it.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_create(
     path: *const c_char,
@@ -192,12 +192,16 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
         begin(out, ranks, mine, |(path, durability), ranks| {
-            Team::create_local(path, CreateOptions { durability }, ranks)
+            let options = CreateOptions { durability };
+            match Some(path).filter(|name| drystone::is_url(name)) {
+                Some(url) => Team::create_url(url, &[], options, ranks),
+                None => Team::create_local(path, options, ranks),
+            }
         })
     })
 }
 
-/// Opens a container on all ranks.
+/// Opens a container in a folder, or at a URL with options from the environment, on all ranks.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_open(
     path: *const c_char,
@@ -208,7 +212,12 @@ pub(crate) unsafe extern "C" fn dry_team_open(
     // SAFETY: pointers as drystone.h says.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, crate::container::mode(mode)?));
-        begin(out, ranks, mine, |(path, mode), ranks| Team::open_local(path, mode, ranks))
+        begin(out, ranks, mine, |(path, mode), ranks| {
+            match Some(path).filter(|name| drystone::is_url(name)) {
+                Some(url) => Team::open_url(url, &[], mode, ranks),
+                None => Team::open_local(path, mode, ranks),
+            }
+        })
     })
 }
 

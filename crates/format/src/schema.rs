@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 use crate::dtype::DType;
+use crate::meaning::Meaning;
 use crate::value::Value;
 
 /// Attributes of a group or variable.
@@ -46,6 +47,8 @@ pub struct Variable {
     pub uid: u64,
     /// The expected mix of reads, in the language of docs/reference/language.md; empty if none was declared.
     pub access: String,
+    /// What the integers stand for; None: nothing but themselves.
+    pub meaning: Option<Meaning>,
 }
 
 /// The whole schema of one snapshot.
@@ -142,6 +145,9 @@ impl Variable {
         if self.access.len() > MAX_ACCESS {
             return Err(format!("a mix of reads of {} bytes; {MAX_ACCESS} are possible", self.access.len()));
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.validate(&self.dtype)?;
+        }
         let mut above = None;
         for (commit, shape) in &self.clips {
             if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
@@ -153,10 +159,8 @@ impl Variable {
     }
 
     fn write(&self, out: &mut Sink) {
-        out.map(13 + usize::from(self.uid != 0) + usize::from(!self.access.is_empty()))
-            .u64(0)
-            .u64(self.id.into())
-            .u64(1);
+        let more = [self.uid != 0, !self.access.is_empty(), self.meaning.is_some()];
+        out.map(13 + more.into_iter().filter(|&there| there).count()).u64(0).u64(self.id.into()).u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
         out.u64(3).array(self.growable.len());
@@ -184,6 +188,9 @@ impl Variable {
         if !self.access.is_empty() {
             out.u64(14).text(&self.access);
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.write(out.u64(15));
+        }
     }
 
     fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
@@ -191,6 +198,7 @@ impl Variable {
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
         let (mut attrs, mut created, mut clips, mut uid, mut access) = (None, None, None, 0, String::new());
+        let mut meaning = None;
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -215,6 +223,7 @@ impl Variable {
                 }
                 13 => uid = source.u64()?,
                 14 => access = source.text()?.to_owned(),
+                15 => meaning = Some(Meaning::read(source)?),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -235,6 +244,7 @@ impl Variable {
             clips: clips.unwrap_or_default(),
             uid,
             access,
+            meaning,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
         Ok(variable)

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
+use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
     Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
@@ -478,8 +479,10 @@ impl ContainerHandle {
             let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
             extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
         }
+        let element = dtype::parse(dtype)?;
         let new = NewVariable {
-            dtype: dtype::parse(dtype)?,
+            dtype: element.dtype,
+            meaning: element.meaning,
             shape: extents,
             dims: dims.unwrap_or_default(),
             steps,
@@ -491,6 +494,13 @@ impl ContainerHandle {
             access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
+    }
+
+    /// Results in transit: what is computed of a variable when regions of it are released.
+    fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
+        let operation = Operation::parse(operation)?;
+        let container = self.open_container()?;
+        Ok(py.detach(|| container.on(source, &operation, into))?)
     }
 
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {

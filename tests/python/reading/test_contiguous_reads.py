@@ -133,3 +133,24 @@ def test_the_plan_says_how_threads_carry_it_out(path, monkeypatch):
         assert int(said[1]) <= 8
         assert int(said[2]) >= 64
         assert str(c["T"].explain[...]) == many, "explaining is no read"
+
+
+def test_opening_reads_identity_hint_and_manifest_once_each(tmp_path: Path) -> None:
+    """The identity is looked at once: what the store watches is what is read. It took 9 calls, 5 of them for the watch."""
+    if not Path("/proc/self/io").exists():
+        pytest.skip("this system does not count calls")
+
+    def calls() -> int:
+        found = dict(line.split(": ") for line in Path("/proc/self/io").read_text().splitlines())
+        return int(found["syscr"])
+
+    with dry.create(tmp_path / "c") as c:
+        c["x"] = np.arange(10.0)
+    dry.open(tmp_path / "c").close()
+    begun = calls()
+    own = calls() - begun
+    begun = calls()
+    with dry.open(tmp_path / "c") as c:
+        taken = calls() - begun - own
+        assert np.array_equal(c["x"][:], np.arange(10.0))
+    assert taken <= 3, taken

@@ -245,3 +245,23 @@ def test_xarray_takes_the_function(rig: Rig) -> None:
     options = {"aws_endpoint": rig.endpoint}
     with xr.open_dataset(URL, engine="drystone", storage_options=options, credentials=source) as ds:
         assert float(ds["T"][0, 1, 1]) == 31
+
+
+def test_a_copy_asks_the_function_and_one_that_fails_removes_itself_with_it(rig: Rig, tmp_path: Path) -> None:
+    source = Source()
+    options = {"aws_endpoint": rig.endpoint}
+    target = "s3://bucket/who/copy.dry"
+    with dry.create(tmp_path / "run.dry") as c:
+        c["x"] = np.arange(1000.0)
+        with c.copy(target, storage_options=options, credentials=source) as copied:
+            assert np.array_equal(copied["x"][:], np.arange(1000.0))
+        assert source.calls >= 1
+        with pytest.raises(dry.CancelledError):
+            c.copy(
+                f"{target}2", storage_options=options, credentials=source, progress=lambda _done, _all: False
+            )
+        with pytest.raises(dry.InvalidArgumentError, match="credentials are for URLs"):
+            c.copy(tmp_path / "copy.dry", credentials=source)
+    assert not (tmp_path / "copy.dry").exists()
+    with pytest.raises(dry.NotFoundError):
+        dry.open(f"{target}2", storage_options=options, credentials=source)

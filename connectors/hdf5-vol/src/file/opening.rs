@@ -247,7 +247,7 @@ impl Opening {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
         let mut files = files();
-        let path = canonical(given).map_err(|e| failed(&e))?;
+        let path = canonical(given).map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
         let key = (path.clone(), team.as_ref().map_or(0, |team| team.lane()));
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
@@ -349,7 +349,7 @@ impl Opening {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to open file", e);
         let mut files = files();
-        let path = given.canonicalize().map_err(|e| failed(&e))?;
+        let path = given.canonicalize().map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
         let writable = flags & access::RDWR != 0;
         let key = (path.clone(), team.as_ref().map_or(0, |(team, _)| team.lane()));
         if let Some(shared) = files.get(&key) {
@@ -471,6 +471,15 @@ impl Drop for Opening {
             drop(files);
         }
     }
+}
+
+/// Why a name that is no path here cannot be opened, if it is a URL: HDF5 replaces and renames files, and locks them.
+fn url(name: &[u8]) -> Option<Failure> {
+    let name = std::str::from_utf8(name).ok().filter(|name| drystone::is_url(name))?;
+    Some(Failure::no_file(format!(
+        "{name} is a URL, and HDF5 programs use local files; write FILE here and then call drystone copy FILE {name}, or read it with \
+         drystone.open"
+    )))
 }
 
 fn not_a_file() -> std::io::Error {

@@ -137,21 +137,24 @@ pub(crate) fn transact(
     inner: &Inner,
     decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
-    transact_from(inner, false, decide)
+    transact_from(inner, false, false, decide)
 }
 
 /// The same for who has something to commit in any case: without looking first whether there is a newer base, which the put of the
-/// manifest finds out. Where others were found to commit as well, it looks.
+/// manifest finds out. Where others were found to commit as well, it looks. `same`: the caller has just asked whether it is still this
+/// container.
 pub(crate) fn transact_at_once(
     inner: &Inner,
+    same: bool,
     decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
-    transact_from(inner, !inner.others_commit.load(Ordering::Relaxed), decide)
+    transact_from(inner, !inner.others_commit.load(Ordering::Relaxed), same, decide)
 }
 
 fn transact_from(
     inner: &Inner,
     at_once: bool,
+    same: bool,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
     inner.require_unpinned()?;
@@ -182,7 +185,8 @@ fn transact_from(
         };
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
-        let done = match attempt(inner, &base, version, change) {
+        // A look for the newest snapshot asks whether it is still this container, too.
+        let done = match attempt(inner, &base, version, change, looked || same) {
             Err(e) if expired(&e) => continue,
             other => other?,
         };
@@ -198,14 +202,18 @@ fn transact_from(
 /// Commits of at most this many entries try to fit their pages into the manifest.
 const SMALL_COMMIT: usize = 2048;
 
-/// One try; `None` if another commit took the version.
+/// One try; `None` if another commit took the version. `same`: this commit has asked whether it is still this container, which costs a far
+/// store a request; a store that looks for itself does so before every change.
 pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
     version: u64,
     change: Change,
+    same: bool,
 ) -> Result<Option<Snapshot>> {
-    inner.require_same()?;
+    if !same {
+        inner.require_same()?;
+    }
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;
     let encoded = |schema: &Schema| {

@@ -146,6 +146,8 @@ impl Inner {
             kinds.iter().map(|kind| (kind.weight, kind.extents.clone())).collect()
         };
         match self.window() {
+            // Before it was made nobody read it, and looking would be a round trip.
+            Some(_) if self.created_by.is_some() => Vec::new(),
             Some(_) => of(self.seen.1.get_or_init(|| load(self.store.as_ref()))),
             None => of(&load(self.store.as_ref())),
         }

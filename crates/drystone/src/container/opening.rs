@@ -343,7 +343,10 @@ impl Container {
         let (read, hint) = match head::begin(store.as_ref()) {
             Some((identity, hint)) => (identity, Some(hint)),
             None => {
-                head::expect(store.as_ref());
+                // What a store watches, it has read.
+                if !watched {
+                    head::expect(store.as_ref());
+                }
                 (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
             }
         };

@@ -111,7 +111,7 @@ impl Container {
                 ));
             }
             report.notes = notes;
-            if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
+            if let Some(snapshot) = transaction::attempt(inner, &base, version, change, false)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
                 inner.set_losses(Losses::default());
                 if !losses.found.is_empty() {

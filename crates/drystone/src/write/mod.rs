@@ -28,6 +28,7 @@ use drystone_transform::Choice;
 
 use crate::base::random;
 use crate::base::sync::lock;
+use crate::commit::adoption::Listing;
 use crate::container::targets::process_cell;
 use crate::container::{Container, Inner};
 use crate::layout::Layouts;
@@ -159,9 +160,12 @@ impl Writer {
                 )));
             }
         };
-        let (base, _) = inner.newest()?;
-        if let Some(rank) = rank {
-            refuse_unfenced(&inner, &base, rank)?;
+        let listing = rank.map(|_| Listing::begin(inner.store.as_ref()));
+        // A writer alone commits each step, and then asks whether it is still this container.
+        let alone = rank.is_some_and(|rank| rank.nranks == 1) && promise == Promise::Manifest;
+        let (base, _) = if alone { inner.newest_to_change()? } else { inner.newest()? };
+        if let (Some(rank), Some(listing)) = (rank, listing) {
+            refuse_unfenced(&inner, &base, rank, listing)?;
         }
         let fence = base.manifest.fence;
         inner.adopt_snapshot(base);

@@ -12,6 +12,7 @@ use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
@@ -363,6 +364,7 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
     Variable {
         uid: 0,
         access: String::new(),
+        meaning: None,
         id,
         dtype,
         shape: shape.to_vec(),
@@ -380,9 +382,18 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
 }
 
 fn every_value() -> Value {
-    let scalar =
-        TypedArray { dtype: DType::Scalar(Scalar::F32), shape: vec![], data: 1.5f32.to_le_bytes().to_vec() };
-    let array = TypedArray { dtype: DType::Scalar(Scalar::I16), shape: vec![2, 3], data: (0..12).collect() };
+    let scalar = TypedArray {
+        dtype: DType::Scalar(Scalar::F32),
+        shape: vec![],
+        data: 1.5f32.to_le_bytes().to_vec(),
+        meaning: None,
+    };
+    let array = TypedArray {
+        dtype: DType::Scalar(Scalar::I16),
+        shape: vec![2, 3],
+        data: (0..12).collect(),
+        meaning: None,
+    };
     let floats = [0.1, -0.0, f64::INFINITY, f64::from_bits(0x7ff4_dead_beef_0001)];
     Value::Map(BTreeMap::from([
         ("null".into(), Value::Null),
@@ -425,6 +436,49 @@ fn rich_schema() -> Schema {
         schema.variables.insert(v.id, v);
     }
     schema.names.insert("latest".into(), Name::Link("fields".into()));
+    schema
+}
+
+/// Times and enumerations, as variables, members and an attribute.
+fn schema_of_meanings() -> Schema {
+    let mut schema = Schema::empty();
+    let int = DType::Scalar(Scalar::I64);
+    let instant = Meaning::Instant(Unit { scale: Scale::Nanosecond, count: 1 });
+    let duration = Meaning::Duration(Unit { scale: Scale::Second, count: 25 });
+    let names = Meaning::Names(vec![("solid".into(), 3), ("dark matter".into(), -1), ("gas".into(), 0)]);
+    let when = TypedArray {
+        dtype: int.clone(),
+        shape: vec![2],
+        data: [0i64, i64::MIN].iter().flat_map(|t| t.to_le_bytes()).collect(),
+        meaning: Some(instant.clone()),
+    };
+    schema.groups.insert(String::new(), BTreeMap::from([("when".into(), Value::Array(when))]));
+    let member = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let members = DType::Record(Record {
+        itemsize: 24,
+        members: vec![
+            member("t", int.clone(), &[2], 0),
+            member("n", DType::Scalar(Scalar::F32), &[], 16),
+            member("phase", DType::Scalar(Scalar::I8), &[], 20),
+        ],
+    });
+    let below = BTreeMap::from([("t".into(), duration.clone()), ("phase".into(), names.clone())]);
+    for (dtype, meaning) in [
+        (int.clone(), instant),
+        (int, duration),
+        (DType::Scalar(Scalar::I8), names),
+        (members, Meaning::Members(below)),
+    ] {
+        let id = schema.next_id;
+        schema.next_id += 1;
+        schema.names.insert(format!("v{id}"), Name::Variable(id));
+        schema.variables.insert(id, Variable { meaning: Some(meaning), ..variable(id, dtype, &[4], false) });
+    }
     schema
 }
 
@@ -509,6 +563,7 @@ fn sections() -> Vec<Case> {
         ("value", "value", every_value().encode()),
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
+        ("schema_meanings", "schema", schema_of_meanings().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),

@@ -12,6 +12,7 @@ use drystone_format::identity::{Identity, decode_hint, decode_mark};
 use drystone_format::layout::{Layout, Order};
 use drystone_format::log::{FileHeader, decode_group};
 use drystone_format::manifest::{Manifest, Section};
+use drystone_format::meaning::{Meaning, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
@@ -277,11 +278,14 @@ fn value(v: &Value) -> Json {
         Value::Bytes(bytes) => Json::object([("bytes", Json::hex(bytes))]),
         Value::List(items) => Json::list(items, value),
         Value::Map(items) => Json::object([("map", attrs(items))]),
-        Value::Array(array) => Json::object([
-            ("dtype", dtype(&array.dtype)),
-            ("shape", numbers(&array.shape)),
-            ("data", Json::hex(&array.data)),
-        ]),
+        Value::Array(array) => with_meaning(
+            Json::object([
+                ("dtype", dtype(&array.dtype)),
+                ("shape", numbers(&array.shape)),
+                ("data", Json::hex(&array.data)),
+            ]),
+            array.meaning.as_ref(),
+        ),
     }
 }
 
@@ -289,8 +293,40 @@ fn attrs(attrs: &Attrs) -> Json {
     Json::Object(attrs.iter().map(|(key, item)| (key.clone(), value(item))).collect())
 }
 
+/// An object with a member for the meaning, if there is one.
+fn with_meaning(object: Json, meaning_of: Option<&Meaning>) -> Json {
+    match (object, meaning_of) {
+        (Json::Object(mut members), Some(said)) => {
+            members.push(("meaning".into(), meaning(said)));
+            Json::Object(members)
+        }
+        (object, _) => object,
+    }
+}
+
+/// As the items of CBOR are.
+fn meaning(said: &Meaning) -> Json {
+    let time = |kind: u32, unit: &Unit| {
+        Json::List(vec![kind.into(), Json::Text(unit.scale.name().into()), unit.count.into()])
+    };
+    match said {
+        Meaning::Instant(unit) => time(0, unit),
+        Meaning::Duration(unit) => time(1, unit),
+        Meaning::Names(names) => {
+            let pair = |(name, value): &(String, i128)| {
+                Json::List(vec![Json::Text(name.clone()), Json::Int(*value)])
+            };
+            Json::List(vec![2u32.into(), Json::list(names, pair)])
+        }
+        Meaning::Members(members) => {
+            let members = members.iter().map(|(name, below)| (name.clone(), meaning(below)));
+            Json::List(vec![3u32.into(), Json::Object(members.collect())])
+        }
+    }
+}
+
 fn variable(v: &Variable) -> Json {
-    Json::object([
+    let plain = Json::object([
         ("id", v.id.into()),
         ("dtype", dtype(&v.dtype)),
         ("shape", numbers(&v.shape)),
@@ -304,7 +340,8 @@ fn variable(v: &Variable) -> Json {
         ("attrs", attrs(&v.attrs)),
         ("created", v.created.into()),
         ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
-    ])
+    ]);
+    with_meaning(plain, v.meaning.as_ref())
 }
 
 fn schema(schema: &Schema) -> Json {

@@ -105,6 +105,7 @@ fn variable(id: u32) -> Variable {
         created: 1,
         uid: 0,
         access: String::new(),
+        meaning: None,
         clips: vec![],
     }
 }

@@ -9,6 +9,7 @@ use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, key_cmp};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::published::{self, Shard};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
@@ -86,8 +87,23 @@ fn typed_array() -> impl Strategy<Value = TypedArray> {
             dtype: dtype.clone(),
             shape: shape.clone(),
             data,
+            meaning: meaning_of(&dtype),
         })
     })
+}
+
+/// Something that elements of this type can stand for.
+fn meaning_of(dtype: &DType) -> Option<Meaning> {
+    match dtype {
+        DType::Scalar(Scalar::I64) => Some(Meaning::Instant(Unit { scale: Scale::Microsecond, count: 3 })),
+        DType::Scalar(Scalar::U8) => Some(Meaning::Names(vec![("solid".into(), 3), ("fluid".into(), 1)])),
+        DType::Record(record) => {
+            let of = |m: &Member| Some((m.name.clone(), meaning_of(&m.dtype)?));
+            Some(Meaning::Members(record.members.iter().filter_map(of).collect()))
+                .filter(|m| *m != Meaning::Members(BTreeMap::new()))
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn value() -> impl Strategy<Value = Value> {
@@ -134,6 +150,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
                 fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
+                meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,
                 uid: created.wrapping_mul(3),
                 clips: (3u64..).step_by(7).zip(clips).map(|(c, s)| (c, s[..axes.len()].to_vec())).collect(),
