@@ -110,7 +110,7 @@ def place(tmp_path_factory):
     return folder
 
 
-# What tests/view, tests/hdf5 and tests/python/test_{server,mount}.py try: servers, mounts, and what is about programs that use HDF5.
+# What tests/view, tests/hdf5 and tests/python/{stores/test_server,mount/test_mount}.py try: servers, mounts, and what is about programs that use HDF5.
 ELSEWHERE = ("view", "doctor", "publish --hdf5", "serve", "mount", "umount")
 CASES = [(line, so) for line in USAGE if not line.startswith(ELSEWHERE) for so in (False, True)]
 

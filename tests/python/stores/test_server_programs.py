@@ -234,7 +234,7 @@ def counter(server: Server, token: str, name: str) -> int:
 
 
 def test_hostile_programs_are_refused_and_counted(server: Server, token: str) -> None:
-    vectors = Path(__file__).parents[1] / "vectors" / "programs"
+    vectors = Path(__file__).parents[2] / "vectors" / "programs"
     sound = (vectors / "v1_field.bin").read_bytes()
     key = "drystone.json"
     programs = [b"", b"DRYP", os.urandom(4000), sound[:-1], sound + b"x", bytes(300_000)]
