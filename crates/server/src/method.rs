@@ -113,8 +113,8 @@ impl<'a> Object<'a> {
     /// Reads the pieces of all items at once.
     fn read_ahead(&mut self, program: &Program) -> bool {
         let stored = program.items.iter().flat_map(|item| {
-            let piece = (item.mode != Mode::Front).then_some(&item.piece);
-            piece.into_iter().chain(&item.front).map(|piece| (piece.position, piece.end()))
+            let piece = (item.mode != Mode::Prefix).then_some(&item.piece);
+            piece.into_iter().chain(&item.prefix).map(|piece| (piece.position, piece.end()))
         });
         let mut stored: Vec<(u64, u64)> = stored.collect();
         stored.sort_unstable();
