@@ -42,7 +42,7 @@ from job import mpi_environment  # noqa: E402
 BLOCK = 47 * 1024
 CALL = re.compile(r"(pwrite64|pwritev|pwritev2|write|writev)\(\d+<([^>]*\.dat)>.* = (\d+)")
 LOCK = re.compile(r"(?:fcntl\(\d+<[^>]*>, F_SETLKW?|flock\()")
-PLACE = re.compile(r", (\d+)(?:, 0)?\s*\) = ")
+PLACE = re.compile(r", (\d+)(?:, 0)?\s*\)\s+= ")
 
 
 @contextmanager

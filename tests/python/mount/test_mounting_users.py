@@ -50,7 +50,7 @@ test -z "$(ls at)"
 
 def interpreter():
     """A Python that the user may run, and where it finds what this one has."""
-    paths = [str(Path(__file__).parents[2] / "python"), *(p for p in sys.path if p.endswith("site-packages"))]
+    paths = [str(Path(__file__).parents[3] / "python"), *(p for p in sys.path if p.endswith("site-packages"))]
     environment = {
         "PYTHONPATH": os.pathsep.join(paths),
         "PYTHONDONTWRITEBYTECODE": "1",
