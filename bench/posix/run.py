@@ -40,9 +40,9 @@ sys.path.insert(0, str(ROOT / "examples" / "gray_scott"))
 from job import mpi_environment  # noqa: E402
 
 BLOCK = 47 * 1024
-CALL = re.compile(r"(pwrite64|pwritev|pwritev2|write|writev)\(\d+<([^>]*\.dat)>.* = (\d+)")
+CALL = re.compile(r"(pwrite64|pwritev)\(\d+<([^>]*\.dat)>.* = (\d+)")
 LOCK = re.compile(r"(?:fcntl\(\d+<[^>]*>, F_SETLKW?|flock\()")
-PLACE = re.compile(r", (\d+)(?:, 0)?\s*\) = ")
+PLACE = re.compile(r", (\d+)\s*\)\s+= ")
 
 
 @contextmanager
@@ -144,7 +144,7 @@ def counted(bench: Bench, files: Path, daemon: int, ranks: int = 4) -> list[str]
     if shutil.which("strace") is None:
         return ["(not counted: strace is not installed)"]
     trace = bench.folder / "trace"
-    kinds = "trace=pwrite64,pwritev,pwritev2,write,writev,fcntl,flock"
+    kinds = "trace=pwrite64,pwritev,fcntl,flock"
     words = ["strace", "-f", "-qq", "-y", "-s", "0", "-e", kinds, "-o", trace, "-p", daemon]
     tracer = subprocess.Popen([str(word) for word in words])
     time.sleep(1)
