@@ -48,6 +48,7 @@ fn written(names: &[&str], [rows, cells]: [u64; 2]) -> MemoryStore {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     };

@@ -9,9 +9,10 @@ from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
+from drystone.enumerations import enum, enum_names
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -66,6 +67,7 @@ __all__ = [
     "Coverage",
     "Damage",
     "DeadlineError",
+    "Derived",
     "Description",
     "Difference",
     "DiskUse",
@@ -118,6 +120,8 @@ __all__ = [
     "create",
     "diff",
     "du",
+    "enum",
+    "enum_names",
     "export",
     "expr",
     "import_file",

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast, overload
 
 from drystone import html, values
 from drystone._core import ContainerHandle, RegionsHandle
@@ -32,7 +32,7 @@ from drystone.location import (
     with_token,
 )
 from drystone.logs import log
-from drystone.regions import Transfer, regions_of
+from drystone.regions import Transfer, operation_text, regions_of
 from drystone.reports import (
     Calibration,
     Damage,
@@ -340,6 +340,51 @@ class Container(Group):
         """The committed steps, ascending."""
         self._settle()
         return self._handle.steps()
+
+    def on(
+        self, variable: str, operation: str, into: str | None = None, **parameters: float | str
+    ) -> Variable:
+        """From now on, what is released of a variable gives a result in the same step of the log, so in the same commit.
+
+        Args:
+            variable: Path of a variable with steps, of floats of 32 or 64 bits or integers to 32 bits.
+            operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`, `high=`): counts per
+                step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every so manieth cell of each axis. `"above"`
+                (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with another precision.
+            into: Path of the variable with the results, which is created; by default the variable's with `_` and the operation.
+            parameters: Those of the operation, in the variable's units.
+
+        Returns:
+            The variable with the results.
+
+        The container's server computes it where there is one, else the process that releases. `InvalidArgumentError`: no such
+        operation, or other parameters than it has. `UnsupportedError`: a variable that cannot be computed with. `ConflictError`: `into` is
+        another variable. See docs/guide/regions.md.
+
+        """
+        path = f"{variable}_{operation}" if into is None else into
+        self._handle.on(variable, operation_text(operation, parameters), path)
+        return cast("Variable", self[path])
+
+    def transfer(
+        self,
+        source: str,
+        into: str,
+        rule: str | None = None,
+        step: int | None = None,
+        **parameters: float | str,
+    ) -> Transfer:
+        """Begins to carry committed values of one variable to another, in one pass, where the container is.
+
+        `into` is created where it is not there. `rule` is an operation as `on` has it, with its `parameters`; without, values
+        stay as they are. `step` is one step; by default all. The values can be committed when the transfer is done:
+        `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. Errors are told by the transfer.
+        """
+        handle = self._regions
+        text = "" if rule is None else operation_text(rule, parameters)
+        transfer = Transfer(handle, handle.transfer(source, into, text, step), "node")
+        self._transfers = [*self._transfers, transfer]
+        return transfer
 
     def writer(
         self,
@@ -654,6 +699,7 @@ class Container(Group):
         | None = ...,
         attrs: bool = True,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
         overwrite: bool = False,
         progress: Callable[[int, int], object] | bool | None = False,
         damaged: bool = False,
@@ -673,6 +719,7 @@ class Container(Group):
                 default what each has.
             attrs: Whether attributes are copied.
             storage_options: Of the target, as of `create`.
+            credentials: Gives those of the target, as of `create`.
             overwrite: Remove a container that is there before the copy begins.
             progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
                 line where standard error is a terminal.
@@ -691,6 +738,7 @@ class Container(Group):
             chunks=chunks,
             attrs=attrs,
             storage_options=storage_options,
+            credentials=credentials,
             overwrite=overwrite,
             progress=progress if callable(progress) else line,
             damaged=damaged,

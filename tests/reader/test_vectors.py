@@ -25,7 +25,8 @@ def value(v):
     if isinstance(v, dict):
         return {"map": attrs(v)}
     if isinstance(v, reader.TypedArray):
-        return {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        out = {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        return out if v.meaning is None else out | {"meaning": v.meaning}
     return v
 
 
@@ -40,6 +41,10 @@ def dtype(d):
         return {("bytes", "unicode")[d[0]]: d[1]}
     members = [{"name": n, "dtype": dtype(t), "shape": s, "offset": o} for n, t, s, o in d[2]]
     return {"itemsize": d[1], "members": members}
+
+
+KINDS = ("virtual", "bounds", "stored")
+EDGES = ("one_sided", "fill", "periodic", "nan")
 
 
 def variable(v):
@@ -60,7 +65,15 @@ def variable(v):
     ]
     out = dict(zip(names, (v[i] for i in range(13)), strict=True))
     fill = None if v[9] is None else v[9].hex()
-    return out | {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    out |= {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    out |= {"meaning": v[15]} if 15 in v else {}
+    return out | ({"derived": derived(v[16])} if 16 in v else {})
+
+
+def derived(d):
+    inputs = [{"name": name, "variable": id_} for name, id_ in d[4]]
+    kind, edge = KINDS[d[0]], EDGES[d[1]]
+    return {"kind": kind, "edge": edge, "text": d[2], "tree": d[3].hex(), "inputs": inputs}
 
 
 def schema(data):

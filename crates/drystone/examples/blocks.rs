@@ -26,6 +26,7 @@ fn new_variable(shape: &[u64]) -> NewVariable {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     }

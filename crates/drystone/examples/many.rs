@@ -22,6 +22,7 @@ fn variable(shape: &[u64], steps: bool) -> Box<NewVariable> {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     })

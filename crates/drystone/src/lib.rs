@@ -73,8 +73,10 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary,
 };
 pub use read::{
-    BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
+    Written,
 };
+pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};

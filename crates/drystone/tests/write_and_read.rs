@@ -96,9 +96,9 @@ fn pieces_behind_a_large_one_of_an_odd_length_are_read_back() {
     }
 }
 
-/// Subchunks that are stored while others are encoded: those of one batch and of several, with and without fronts.
+/// Subchunks that are stored while others are encoded: those of one batch and of several, with and without prefixes.
 #[test]
-fn a_block_of_many_encoded_subchunks_comes_back_and_its_fronts_stand_together() {
+fn a_block_of_many_encoded_subchunks_comes_back_and_its_prefixes_stand_together() {
     for transform in ["shuffle,zstd:1", "aplod", "blosc:lz4:5:shuffle"] {
         for edge in [80u64, 140] {
             let c = memory();

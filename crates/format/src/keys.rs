@@ -27,7 +27,7 @@ pub fn pages(id: u64) -> String {
     format!("index/{id:016x}.dsx")
 }
 
-/// In the file number of a page reference: the page stands in the manifest of the version that the other bits give.
+/// In the file number of a page reference: the page is inside the manifest of the version in the other bits.
 pub const IN_MANIFEST: u64 = 1 << 63;
 
 /// Where the pages of a file number are: in a page file, or in a manifest.
@@ -45,7 +45,7 @@ pub fn mark(version: u64) -> String {
     format!("manifest/{version:012}.mark")
 }
 
-/// Writer, part, and whether it is an idx. Other keys, and these in any other spelling, are None.
+/// Writer, part, and whether it is an idx. None for other keys, and for any other spelling of these.
 pub fn parse_log(key: &str) -> Option<(u64, u32, bool)> {
     let (name, kind) = key.strip_prefix("log/")?.split_once('.')?;
     let (writer, part) = name.split_once('-')?;
@@ -112,12 +112,12 @@ pub fn journal(generation: u64) -> String {
     format!("files/{generation:012}.jnl")
 }
 
-/// Nothing is added to the generation before once this is there.
+/// Once this object exists, nothing is added to the generation before.
 pub fn journal_claim(generation: u64) -> String {
     format!("files/{generation:012}.claim")
 }
 
-/// A log of bytes of files: number of its mount in the upper half, its own number in the lower.
+/// A data log of byte files: number of its mount in the upper half, its own number in the lower.
 pub fn data_log(log: u64) -> String {
     format!("files/{:08x}-{:08x}.dat", log >> 32, log & 0xffff_ffff)
 }
@@ -127,7 +127,7 @@ pub fn mount(mount: u32) -> String {
     format!("files/{mount:08x}.mount")
 }
 
-/// What lies where byte files lie.
+/// The objects below the folder of byte files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FilesKey {

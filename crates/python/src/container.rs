@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
+use drystone::region::operation::Operation;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
-    Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder, TierRow,
-    VariableUsage, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
+    TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -544,8 +545,10 @@ impl ContainerHandle {
             let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
             extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
         }
+        let element = dtype::parse(dtype)?;
         let new = NewVariable {
-            dtype: dtype::parse(dtype)?,
+            dtype: element.dtype,
+            meaning: element.meaning,
             shape: extents,
             dims: dims.unwrap_or_default(),
             steps,
@@ -557,6 +560,33 @@ impl ContainerHandle {
             access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
+    }
+
+    /// Results in transit: what is computed of a variable when regions of it are released.
+    fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
+        let operation = Operation::parse(operation)?;
+        let container = self.open_container()?;
+        Ok(py.detach(|| container.on(source, &operation, into))?)
+    }
+
+    /// Makes a variable that is computed from others.
+    #[pyo3(signature = (path, text, kind, edge, attrs))]
+    fn derive(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        text: &str,
+        kind: &str,
+        edge: &str,
+        attrs: Option<&Bound<'_, PyAny>>,
+    ) -> Result<bool> {
+        let definition = Definition {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            edge: edge.to_owned(),
+            attrs: value::attrs(attrs)?,
+        };
+        self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {

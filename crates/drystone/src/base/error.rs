@@ -96,6 +96,12 @@ impl Error {
     }
 }
 
+impl From<drystone_expression::Error> for Error {
+    fn from(error: drystone_expression::Error) -> Self {
+        Error::invalid(error.to_string())
+    }
+}
+
 impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         let kind = match &error {

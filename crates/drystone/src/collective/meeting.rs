@@ -193,7 +193,7 @@ impl Meeting {
 }
 
 fn strange() -> Error {
-    Error::corrupt("a rank said what no rank says: is the communicator right?")
+    Error::corrupt("a rank sent a malformed message; check the communicator: is the communicator right?")
 }
 
 fn name(act: Act) -> &'static str {

@@ -31,7 +31,7 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::following::Following;
-use drystone_store::{Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
+use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
 
 use self::calibrate::Known;
 use self::learn::Seen;
@@ -289,18 +289,10 @@ impl Container {
         let inner = &self.inner;
         let made_here = inner.created_by == Some(drystone_store::process_id());
         let promised = inner.identity.durability == Durability::Async && inner.newest_known().1 > 0;
-        if !made_here
-            || !promised
-            || inner.is_drain_held()
-            || inner.require_same().is_err()
-            || inner.require_whole().is_err()
-        {
+        if !made_here || !promised || inner.is_drain_held() || inner.require_whole().is_err() {
             return Ok(());
         }
-        inner
-            .flush()
-            .map(|_| ())
-            .map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
+        inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
     }
 
     /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
@@ -393,7 +385,7 @@ impl Inner {
         }
     }
 
-    fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
+    pub(crate) fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
         let (key, store) = (keys::IDENTITY.to_owned(), self.store.describe());
         match read.map(|bytes| Identity::decode(&bytes)) {
             Ok(Ok(found)) if found.uuid == self.identity.uuid => Ok(()),
@@ -404,11 +396,19 @@ impl Inner {
         }
     }
 
-    /// Whether there is a manifest above a version, of a container that is still this one: both are asked at once.
-    fn has_newer(&self, version: u64) -> Result<bool> {
+    /// Asks whether the container is still this one, while something else goes on; [`require`](Same::require) has the answer.
+    pub(crate) fn ask_same(&self) -> Same {
+        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
+        Same((!self.watched).then(|| self.store.submit(identity())))
+    }
+
+    /// Whether there is a manifest above a version; with `same` of a container that is still this one: both are asked at once.
+    fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
         let store = self.store.as_ref();
         if self.watched {
             self.require_same()?;
+        }
+        if self.watched || !same {
             return head::has_newer(store, version);
         }
         let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
@@ -449,8 +449,17 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.newest_if(true)
+    }
+
+    /// The same for a caller who asks, before the container is changed, whether it is still this one: of a far store not before that.
+    pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.newest_if(false)
+    }
+
+    fn newest_if(&self, same: bool) -> Result<(Arc<Snapshot>, u64)> {
         let known = self.newest_known();
-        if !self.has_newer(known.1)? {
+        if !self.has_newer(known.1, same)? {
             return Ok(known);
         }
         let head =
@@ -527,6 +536,21 @@ impl Inner {
 
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
+    }
+}
+
+/// Whether a container is still the one that a handle has opened, while the store is asked. `None`: the store looks for itself.
+#[derive(Debug)]
+pub(crate) struct Same(Option<Pending>);
+
+impl Same {
+    /// The answer, as [`Inner::require_same`] has it.
+    pub(crate) fn require(self, inner: &Inner) -> Result<()> {
+        match self.0.map(Pending::wait) {
+            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
+            Some(Err(error)) => inner.check_identity(Err(error)),
+            _ => inner.require_same(), // too long, which that says
+        }
     }
 }
 

@@ -264,7 +264,7 @@ impl Container {
             )));
         };
         if !found.is_dir() {
-            if let Ok((hdf5_stub::Found::Stub(stub), _)) = hdf5_stub::find(path) {
+            if let Ok((hdf5_stub::FileContent::Stub(stub), _)) = hdf5_stub::find(path) {
                 return Self::open_behind(path, &stub, mode, early, trust);
             }
             return Err(Error::not_found(format!(
@@ -346,7 +346,10 @@ impl Container {
         let (read, hint) = match head::begin(store.as_ref()) {
             Some((identity, hint)) => (identity, Some(hint)),
             None => {
-                head::expect(store.as_ref());
+                // What a store watches, it has read.
+                if !watched {
+                    head::expect(store.as_ref());
+                }
                 (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
             }
         };

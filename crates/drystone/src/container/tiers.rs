@@ -498,7 +498,7 @@ impl Inner {
             return Ok(());
         }
         match self.require_home(snapshot) {
-            Ok(()) => self.flush_of(snapshot.clone(), &[]).map(drop),
+            Ok(()) => self.flush_snapshot(snapshot, &[], false).map(drop),
             Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
             Err(other) => Err(other),
         }

@@ -125,7 +125,7 @@ impl Container {
             }
             notes.extend(gone_notes(&gone));
             report.notes = notes;
-            if let Some(snapshot) = transaction::attempt(inner, &base, version, change)? {
+            if let Some(snapshot) = transaction::attempt(inner, &base, version, change, false)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
                 inner.set_losses(Losses::default());
                 if !losses.found.is_empty() {

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
-use drystone_plan::parts::{Part, parts};
+use drystone_plan::parts::{SubchunkPart, parts};
 use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
@@ -58,9 +58,9 @@ pub(crate) struct StoredZone {
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedZone {
     /// Which of its cells the zone is.
-    pub(crate) part: Part,
+    pub(crate) part: SubchunkPart,
     pub(super) source: u32,
-    pub(super) piece: Piece,
+    pub(super) piece: StoredPiece,
     pub(super) step: u64,
     pub(super) encoding: Arc<Encoding>,
 }
@@ -131,9 +131,10 @@ impl Reading {
                 for part in parts(entry, &slot.selection, visible) {
                     let listed = usize::try_from(part.subchunk).ok();
                     let listed = table.as_ref().and_then(|table| table.get(listed?));
-                    let (stats, piece, front) = listed
-                        .map_or((entry.stats, entry.piece, None), |one| (one.stats, one.piece, one.front));
-                    let searchable = has_index && front.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
+                    let (stats, piece, prefix) = listed
+                        .map_or((entry.stats, entry.piece, None), |one| (one.stats, one.piece, one.prefix));
+                    let searchable =
+                        has_index && prefix.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
                     let index = searchable.then(|| {
                         let (source, step, encoding) = (entry.source, entry.step, entry.encoding.clone());
                         out.indexed.push(IndexedZone { part, source, piece, step, encoding });
@@ -152,6 +153,21 @@ impl Reading {
             }
         }
         Ok(out)
+    }
+
+    /// Boxes of a selection at a step that nobody wrote: first places, and those behind the last.
+    pub(crate) fn voids(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
+        let log = self.clone().from_log();
+        let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
+        let mut slots = read_plan::offered(&slots, 0);
+        // Arrays that were put in parts have several slots: then nothing is known of the whole.
+        let [slot] = &mut slots[..] else { return Ok(Vec::new()) };
+        slot.candidates.insert(0, nothing(&self.variable.shape));
+        let sources = Sources::of(&log);
+        let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
+        let visible = found.iter().flat_map(|resolved| &resolved.visible).filter(|v| v.candidate == 0);
+        let ndim = cells.axes.len();
+        Ok(visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
     }
 
     /// Reads that are best under way at once: one per processor, and as many as a far store has under way.

@@ -18,7 +18,7 @@ use crate::layout::BlockLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use drystone_format::frame::Kind;
+use drystone_format::frame::FrameKind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead, Rank};
@@ -28,6 +28,7 @@ use drystone_transform::Choice;
 
 use crate::base::random;
 use crate::base::sync::lock;
+use crate::commit::adoption::Listing;
 use crate::container::targets::process_cell;
 use crate::container::tiers::{PART_LIMIT, Tiers};
 use crate::container::{Container, Inner};
@@ -160,9 +161,12 @@ impl Writer {
                 )));
             }
         };
-        let (base, _) = inner.newest()?;
-        if let Some(rank) = rank {
-            refuse_unfenced(&inner, &base, rank)?;
+        let listing = rank.map(|_| Listing::begin(inner.store.as_ref()));
+        // A writer alone commits each step, and then asks whether it is still this container.
+        let alone = rank.is_some_and(|rank| rank.nranks == 1) && promise == Promise::Manifest;
+        let (base, _) = if alone { inner.newest_to_change()? } else { inner.newest()? };
+        if let (Some(rank), Some(listing)) = (rank, listing) {
+            refuse_unfenced(&inner, &base, rank, listing)?;
         }
         let fence = base.manifest.fence;
         inner.adopt_snapshot(base);
@@ -273,7 +277,7 @@ impl Writer {
         state.generation += 1;
         if open.frames > 0 {
             self.guard(&mut state, |w, state| {
-                state.part.idx_push(Kind::Abort, &[]);
+                state.part.idx_push(FrameKind::Abort, &[]);
                 if w.appends() {
                     state.part.idx_flush(&w.shared.inner, w.shared.id)?;
                 }
@@ -436,7 +440,7 @@ impl Writer {
         open.frames += 1;
         open.written += open.entries.len();
         open.entries.clear();
-        state.part.idx_push(Kind::Group, &payload);
+        state.part.idx_push(FrameKind::Group, &payload);
         Ok(())
     }
 

@@ -2,8 +2,8 @@
 
 use drystone_format::column;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Piece, encode_block};
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::{StoredPiece, encode_block};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::fuzzing::*;
 use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
@@ -43,7 +43,7 @@ fn draw<T: std::fmt::Debug>(
 fn frames(payloads: Vec<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     for (ordinal, payload) in (0..).zip(payloads) {
-        frame::push(&mut out, Kind::Group, ordinal, &payload);
+        frame::push(&mut out, FrameKind::Group, ordinal, &payload);
     }
     out
 }
@@ -76,13 +76,13 @@ fn trailer_sound(bytes: &[u8]) -> bool {
     let Some((head, rest)) = bytes.split_at_checked(5) else { return false };
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]).into();
     let check = crc32(rest);
-    let piece = Piece { position: 0, length, trailer: rest.len() as u64, unit_log2: head[4], check };
+    let piece = StoredPiece { position: 0, length, trailer: rest.len() as u64, unit_log2: head[4], check };
     piece.validate().is_ok() && Trailer::decode(&piece, rest).is_ok()
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
     let mut framed = Vec::new();
-    frame::push(&mut framed, Kind::Group, 0, bytes);
+    frame::push(&mut framed, FrameKind::Group, 0, bytes);
     frame::parse_header(&framed).expect("just made").payload_crc
 }
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_format::keys;
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::schema::{Name, Schema, Variable, check_path};
@@ -105,6 +106,8 @@ fn variable(id: u32) -> Variable {
         created: 1,
         uid: 0,
         access: String::new(),
+        meaning: None,
+        derived: None,
         clips: vec![],
     }
 }
@@ -165,9 +168,9 @@ fn a_part_of_a_piece_is_verified_by_its_units() {
     let trailer = Trailer::of(&payload, 5, vec![]);
     let bytes = trailer.encode();
     let mut framed = Vec::new();
-    drystone_format::frame::push(&mut framed, drystone_format::frame::Kind::Group, 0, &bytes);
+    drystone_format::frame::push(&mut framed, drystone_format::frame::FrameKind::Group, 0, &bytes);
     let check = drystone_format::frame::parse_header(&framed).unwrap().payload_crc;
-    let piece = Piece { position: 64, length: 100, trailer: 16, unit_log2: 5, check };
+    let piece = StoredPiece { position: 64, length: 100, trailer: 16, unit_log2: 5, check };
     assert_eq!((piece.units(), piece.trailer_position(), piece.end()), (4, 164, 180));
     let trailer = Trailer::decode(&piece, &bytes).unwrap();
     assert_eq!(trailer.check(&piece, 0, &payload), Ok(()));
@@ -189,7 +192,7 @@ fn metadata_stands_between_the_checks_and_the_histogram() {
     assert_eq!(&bytes[16..], b"M\x04\0\0Meta\x01histogram");
     let piece = |bytes: &[u8]| {
         let check = BlobRef::of(0, bytes).crc;
-        Piece { position: 0, length: 100, trailer: bytes.len() as u64, unit_log2: 5, check }
+        StoredPiece { position: 0, length: 100, trailer: bytes.len() as u64, unit_log2: 5, check }
     };
     assert_eq!(Trailer::decode(&piece(&bytes), &bytes), Ok(trailer));
     for bad in [&b"M\0\0\0"[..], b"M\x05\0\0meta", b"M", b"M\x01\0\0aM\x01\0\0b"] {
@@ -206,4 +209,52 @@ fn an_empty_blob_has_no_place() {
     assert_eq!(BlobRef::decode(&blob.encode()), Ok(blob));
     assert_eq!((blob.check(b"text"), blob.check(b"tent").is_err()), (Ok(()), true));
     assert!(BlobRef::decode(&BlobRef { length: 0, ..blob }.encode()).is_err());
+}
+
+/// A schema with a variable that is derived from another.
+fn derived_schema() -> Schema {
+    let mut schema = Schema::empty();
+    schema.next_id = 2;
+    let inputs = vec![Input { name: "u".into(), variable: 0 }];
+    let derived = Derived {
+        kind: Kind::Virtual,
+        edge: Edge::Fill,
+        text: "u * 2".into(),
+        tree: b"DRYX".to_vec(),
+        inputs,
+    };
+    for (id, derived) in [None, Some(Box::new(derived))].into_iter().enumerate() {
+        schema.variables.insert(id as u32, Variable { derived, ..variable(id as u32) });
+        schema.names.insert(format!("v{id}"), Name::Variable(id as u32));
+    }
+    schema
+}
+
+#[test]
+fn a_name_of_a_derived_variable_has_a_kind_of_its_own() {
+    let bytes = derived_schema().encode();
+    assert_eq!(Schema::decode(&bytes).as_ref(), Ok(&derived_schema()));
+    // `"v0": [0, 0]`, then `"v1": [2, 1]`.
+    let at = bytes.windows(6).position(|w| w == b"\x62v1\x82\x02\x01").expect("the name is there");
+    for kind in [0, 1, 3] {
+        let mut other = bytes.clone();
+        other[at + 4] = kind;
+        assert!(Schema::decode(&other).is_err(), "kind {kind}");
+    }
+}
+
+#[test]
+fn what_is_derived_is_younger_than_its_inputs() {
+    let with = |change: &dyn Fn(&mut Derived)| {
+        let mut schema = derived_schema();
+        change(schema.variables.get_mut(&1).and_then(|v| v.derived.as_mut()).expect("it is derived"));
+        Schema::decode(&schema.encode()).map(|_| ())
+    };
+    assert_eq!(with(&|_| ()), Ok(()));
+    let circle = with(&|d| d.inputs[0].variable = 1).expect_err("a circle");
+    assert!(circle.what.contains("which is no older"), "{circle:?}");
+    assert!(with(&|d| d.inputs.clear()).is_err());
+    assert!(with(&|d| d.inputs.push(d.inputs[0].clone())).is_err());
+    assert!(with(&|d| d.text = "u".repeat(1 + (256 << 10))).is_err());
+    assert!(with(&|d| d.tree = vec![0; 1 + (256 << 10)]).is_err());
 }
