@@ -400,8 +400,11 @@ fn a_commit_asks_once_whether_it_is_still_the_same_container() {
 #[test]
 fn the_end_of_a_handle_that_made_its_container_takes_two_round_trips() {
     let store = far(&MemoryStore::new());
-    let c =
-        Container::create(Arc::new(store.clone()), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        Arc::new(store.clone()),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     for name in ["a", "b", "c"] {
         c.apply(vec![create(name, f4(), &[10], |_| {})]).unwrap();
     }
@@ -438,8 +441,11 @@ fn a_writer_whose_container_was_replaced_records_and_commits_nothing() {
             }
             if replaced {
                 let store = Arc::new(NoAppendStore::new(objects.clone()));
-                let other =
-                    Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+                let other = Container::create(
+                    store,
+                    CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+                )
+                .unwrap();
                 fill(&other);
             }
             let before = objects.list("").unwrap();

@@ -80,7 +80,8 @@ pub const STAGED: &str = "tiers/";
 /// No component of a key made of a node's name is longer.
 const MAX_NODE: usize = 128;
 
-/// The component of keys that stands for a node: its name, where that is one; else what of it may stand in a key, and a CRC.
+/// The component of keys that stands for a node: its name, where that is one; else the characters of it that may
+/// stand in a key, and a CRC.
 pub fn node(name: &str) -> String {
     let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let plain = (1..=MAX_NODE).contains(&name.len()) && name.chars().all(may) && !name.starts_with('.');

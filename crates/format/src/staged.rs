@@ -1,7 +1,7 @@
-//! Registrations: which parts of a writer's log lie in the tiers of its node, and not at home yet (docs/format/staged.md).
+//! Registrations: which parts of a writer's log lie in the tiers of its node, and not at home yet.
 //!
-//! A registration is put before the first step record that needs one of its parts, and removed after the last of them is home: so a part
-//! that a manifest names is at home, or registered.
+//! docs/format/staged.md specifies them. A registration is put before the first step record that needs one of its
+//! parts, and removed after the last of them is home: so a part that a manifest names is at home, or registered.
 
 use serde_json::{Map, Value};
 
@@ -9,9 +9,9 @@ use crate::Corrupt;
 
 /// No registration is longer, in bytes.
 pub const MAX_REGISTRATION: u64 = 8 << 20;
-/// It names at most so many parts.
+/// The most parts that it names.
 pub const MAX_PARTS: usize = 1 << 16;
-/// It names at most so many folders.
+/// The most folders that it names.
 pub const MAX_FOLDERS: usize = 64;
 /// No text in it is longer, in bytes.
 pub const MAX_TEXT: usize = 4096;
@@ -136,7 +136,7 @@ impl Registration {
     }
 }
 
-/// A number of so many hexadecimal digits in lower case; of more than sixteen only the last sixteen count.
+/// A number of `digits` hexadecimal digits in lower case; the last sixteen of them, if there are more.
 fn hex(text: &str, digits: usize) -> Option<u64> {
     let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == digits && text.bytes().all(lower)).then_some(())?;

@@ -170,7 +170,7 @@ pub enum StoreError {
         store: String,
         /// The node in whose tiers it lies.
         node: String,
-        /// Bytes that this node has yet to bring home.
+        /// Bytes of this node that are not home yet.
         left: u64,
         /// The step in which it was written.
         step: Option<u64>,

@@ -353,12 +353,11 @@ impl Container {
         let total = left();
         loop {
             inner.require_same()?;
-            let snapshot = inner.newest_known().0;
             let more = tiers.round()?;
             let left = left();
             if !more && left == 0 {
-                inner.mark_drained(&snapshot)?;
-                return Ok(());
+                // Of several processes whose parts a snapshot names the last one marks it, whoever committed it.
+                return inner.mark_drained(&inner.newest()?.0);
             }
             if !go_on(total.saturating_sub(left), total) {
                 return Err(Error::new(
