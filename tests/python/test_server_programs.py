@@ -1,4 +1,4 @@
-"""Reads through a server: selections, codecs, members and precision are resolved at the server, and little else than the wanted bytes travels."""
+"""Reads through a server: it resolves selections, codecs, members and precision, and little else than wanted bytes travels."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_little_else_than_the_wanted_bytes_travels(
 
 
 def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_path: Path) -> None:
-    """What travels are the decoded values: no more bytes than without `max_error`, and the same values as of a folder. Trailers are at hand."""
+    """What travels are the decoded values: as many bytes as without `max_error`. Tables and trailers are at hand."""
     proxy = Proxy(server.port)
     reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
     reader("c['P'].read(step=0, offset=(0, 0, 70), count=(128, 128, 1), max_error=0.05)")

@@ -1,4 +1,4 @@
-"""Results in transit: what is released gives its result in the same commit; values are carried from one variable to another."""
+"""Results in transit: what is released gives its result in the same commit; values are carried between variables."""
 
 from __future__ import annotations
 
