@@ -104,7 +104,8 @@ def test_enumerations_of_a_program_keep_their_names(connector_environment, tmp_p
             if v.dtype.names or drystone.enum_names(v.dtype) is not None
         }
         phases, rows = found[(3,)], next(v for v in found.values() if v.dtype.names)
-        assert drystone.enum_names(phases.dtype) == names and phases[...].tolist() == [0, 300, 0]
+        assert drystone.enum_names(phases.dtype) == names
+        assert phases[...].tolist() == [0, 300, 0]
         assert c.query(f"`{phases.name}` == 'dark matter'").count() == 1
         assert drystone.enum_names(rows.dtype["phase"]) == names
         assert drystone.enum_names(rows.dtype["both"].base) == names
