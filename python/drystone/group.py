@@ -267,7 +267,7 @@ class Group(Mapping[str, Any]):
 
         Args:
             name: Path, with `/` between groups.
-            definition: What it is: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an expression of variables. See
+            definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an expression of variables. See
                 docs/guide/expressions.md.
             kind: What is stored besides the definition: nothing (`"virtual"`).
             edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as `numpy.gradient`, `"fill"` the fill
@@ -277,6 +277,8 @@ class Group(Mapping[str, Any]):
         """
         path = self._below(name)
         self._container._settle_before_change()
+        from drystone.variable import Variable
+
         text = str(definition)
         self._container._handle.derive(path, text, kind, edge, values.named(attrs, "attrs"))
         self._container._warn()

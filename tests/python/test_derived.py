@@ -184,7 +184,7 @@ def test_names_dimensions_and_groups(tmp_path):
         assert np.array_equal(
             c.derive("c", "fields/cells.p - turned")[...], p - np.arange(20.0).reshape(5, 4).T
         )
-        assert np.array_equal(c.derive("d", "scale + y")[...], np.arange(4.0) * 2)
+        assert np.array_equal(c.derive("d", "scale + f8(y)")[...], np.arange(4.0) * 2)
         nested = c.derive("deep/e", "a - c[x+1]")
         other = c["c"][...]
         assert np.array_equal(
@@ -469,7 +469,8 @@ def test_a_copy_keeps_the_definition_or_the_values(tmp_path, run):
     assert whole["twice"].derived.text == "energy * 2"
     assert whole["energy"].attrs["units"] == "m2/s2"
     assert np.array_equal(whole["twice"][...], run["twice"][...])
-    part = run.copy(tmp_path / "part.dry", variables=["energy", "twice"])
+    with pytest.warns(dry.DrystoneWarning, match="energy holds the values that were computed"):
+        part = run.copy(tmp_path / "part.dry", variables=["energy", "twice"])
     assert part["energy"].derived is None
     assert part["twice"].derived.inputs == {"energy": "energy"}
     assert np.array_equal(part["twice"][...], run["twice"][...])

@@ -98,6 +98,14 @@ impl Derivation {
                 Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
             });
         let Some((shape, dims)) = grid::widest(shaped) else {
+            let unknown = tree.names().first().map(|name| of_dimension(schema, name, &[], true).1);
+            if let (Some(name), Some(Answer::Unknown(known))) =
+                (tree.names().first(), unknown.map(|m| m.answer))
+            {
+                let near = drystone_suggest::did_you_mean(name.path(), known.iter().map(String::as_str));
+                let near = near.map(|near| format!("; {near}")).unwrap_or_default();
+                return Err(Error::invalid(format!("`{}`: there is no such variable{near}", spelt(name))));
+            }
             return Err(Error::invalid(
                 "it names no variable: a derived variable has the cells of those that it names",
             ));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
-use drystone_format::derived::{Derived, Edge, Input, Kind};
+use drystone_format::derived::{self, Derived, Edge, Input};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::frame::{self, FrameKind};
@@ -511,7 +511,7 @@ fn derived_schema() -> Schema {
     let nodes = [&[0, 0, 0][..], &[74, 0, 0], &[0, 1, 0], &[109, 1, 0, 2, 0]].concat();
     let header = [&b"DRYX"[..], &[1, 0, 2, 0, 4, 0, 0, 0]].concat();
     let derived = Derived {
-        kind: Kind::Virtual,
+        kind: derived::Kind::Virtual,
         edge: Edge::Periodic,
         text: "f8(u)*n".into(),
         tree: [header, name("u"), name("n"), nodes].concat(),

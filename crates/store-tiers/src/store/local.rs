@@ -74,7 +74,7 @@ impl LocalFiles for TieredStore {
     }
 
     fn maps_from(&self) -> Option<u64> {
-        self.home.local().and_then(LocalFiles::maps_from)
+        self.home.local().and_then(|files| files.maps_from())
     }
 
     fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
