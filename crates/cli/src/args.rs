@@ -22,7 +22,7 @@ pub(crate) use python::{PublishHdf5, PythonCommand};
 pub(crate) use service::{Mount, Serve, Token, TokenAction, Umount};
 pub(crate) use shell::{Completion, Shell};
 pub(crate) use texts::{Fmt, Texts};
-pub(crate) use upkeep::{Calibrate, Gc, Publish, Recover, Verify};
+pub(crate) use upkeep::{Calibrate, Gc, Index, Publish, Recover, Verify};
 
 const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline.\n\
                      A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// Remove what no retained snapshot needs: expired snapshots, superseded log files, leftovers
     Gc(Gc),
+    /// Index values that were written without an index, so that queries for ranges of them read few bytes
+    Index(Index),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     Recover(Recover),
     /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files

@@ -7,6 +7,7 @@ mod explain;
 mod fmt;
 mod gc;
 mod header;
+mod index;
 mod info;
 mod ls;
 mod mount;
@@ -46,6 +47,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Query(asked) => query::run(asked, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
+        Command::Index(index) => index::run(index, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),
