@@ -281,7 +281,7 @@ fn what_has_no_meaning_is_refused_by_name() {
                 let (_, meanings) = memory(&tree, extents, false);
                 match Field::new(&tree, &dims(), &meanings, Edge::OneSided) {
                     Err(error) => error,
-                    Ok(field) => Runner::new(&field, extents).err().expect(text),
+                    Ok(field) => Runner::new(&field, extents).expect_err(text),
                 }
             }
         };
