@@ -2,10 +2,11 @@
 
 `python tools/words.py` reads `tools/words.toml` and checks. Standard library only. `make lint` runs it.
 
-The table has three parts. `[types]` lists names that say too little for a type ("Place", "Found"): in the listed crates
+The table has four parts. `[types]` lists names that say too little for a type ("Place", "Found"): in the listed crates
 no type has such a name. `[instead]` maps old words to the field's terms; each is refused in the crates that are listed
-for it, in code and comments. `[lines]` lists folders whose lines have at most 120 columns; code blocks, tables and links
-in Markdown may be longer.
+for it, in code and comments. `[prose]` maps private phrases to the field's terms; in the listed folders they are refused
+in comments, messages and Markdown, and not in names. `[lines]` lists folders whose lines have at most 120 columns; code
+blocks, tables and links in Markdown may be longer.
 """
 
 import re
@@ -27,15 +28,23 @@ def sources(root: Path, folder: str) -> list[Path]:
     return [where] if where.is_file() else sorted([*where.rglob("*.rs"), *where.rglob("*.py")])
 
 
+def texts(root: Path, table: dict[str, Any]) -> Iterator[Path]:
+    """The sources and Markdown files of a table's folders, without those below its exceptions."""
+    for folder in table["folders"]:
+        where = root / folder
+        for file in [where] if where.is_file() else sorted([*where.rglob("*.md"), *sources(root, folder)]):
+            if not any(file.is_relative_to(root / other) for other in table.get("except", [])):
+                yield file
+
+
 def vague(root: Path, table: dict[str, Any]) -> Iterator[str]:
     """Types whose names say too little."""
     names = set(table["names"])
-    for folder in table["folders"]:
-        for file in sources(root, folder):
-            for number, line in enumerate(file.read_text().splitlines(), 1):
-                found = TYPE.match(line)
-                if found and found[1] in names:
-                    yield f"{file.relative_to(root)}:{number}: a type called {found[1]}: say which, as in the glossary"
+    for file in texts(root, table):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = TYPE.match(line) if file.suffix != ".md" else None
+            if found and found[1] in names:
+                yield f"{file.relative_to(root)}:{number}: a type called {found[1]}: say which, as in the glossary"
 
 
 def old(root: Path, table: dict[str, Any]) -> Iterator[str]:
@@ -49,14 +58,35 @@ def old(root: Path, table: dict[str, Any]) -> Iterator[str]:
                         yield f'{file.relative_to(root)}:{number}: "{word}" is called {entry["say"]}'
 
 
+def private(root: Path, table: dict[str, Any]) -> Iterator[str]:
+    """Private phrases in comments, messages and documents, with the field's terms."""
+    phrases = [(re.compile(rf"\b(?:{phrase})\b"), say) for phrase, say in table["phrases"].items()]
+    for file in texts(root, table):
+        for number, line in said(file):
+            for pattern, say in phrases:
+                if found := pattern.search(line):
+                    yield f'{file.relative_to(root)}:{number}: "{found[0]}": say {say}'
+
+
+def said(file: Path) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a file that people read: comments, texts in quotes, Markdown without code."""
+    in_block = False
+    for number, line in enumerate(file.read_text().splitlines(), 1):
+        if file.suffix == ".md":
+            in_block ^= line.lstrip().startswith("```")
+            yield number, "" if in_block else re.sub(r"`[^`]*`", "", line)
+        elif line.lstrip().startswith("//" if file.suffix == ".rs" else ("#", '"""')):
+            yield number, re.sub(r"`[^`]*`", "", line)
+        else:
+            yield number, " ".join(re.findall(r'"((?:[^"\\]|\\.)*)"', line))
+
+
 def long_lines(root: Path, table: dict[str, Any]) -> Iterator[str]:
     """Lines that are too long to read side by side."""
-    for folder in table["folders"]:
-        where = root / folder
-        for file in [where] if where.is_file() else sorted([*where.rglob("*.md"), *sources(root, folder)]):
-            for number, line in prose(file):
-                if len(line) > MOST:
-                    yield f"{file.relative_to(root)}:{number}: {len(line)} columns; at most {MOST}"
+    for file in texts(root, table):
+        for number, line in prose(file):
+            if len(line) > MOST:
+                yield f"{file.relative_to(root)}:{number}: {len(line)} columns; at most {MOST}"
 
 
 def prose(file: Path) -> Iterator[tuple[int, str]]:
@@ -68,14 +98,19 @@ def prose(file: Path) -> Iterator[tuple[int, str]]:
             if in_block or line.startswith("|") or re.fullmatch(r"\s*\S+\s*", line):
                 continue
             yield number, re.sub(r"\]\([^)]*\)", "]", line)
-        elif line.lstrip().startswith(("//", "#", '"""')):
+        elif line.lstrip().startswith("//" if file.suffix == ".rs" else ("#", '"""')):
             yield number, line
 
 
 def faults(root: Path, table: dict[str, Any]) -> list[str]:
     """Everything that is wrong."""
-    found = vague(root, table["types"]), old(root, table["instead"]), long_lines(root, table["lines"])
-    return [text for part in found for text in part]
+    parts = (
+        vague(root, table["types"]),
+        old(root, table["instead"]),
+        private(root, table["prose"]),
+        long_lines(root, table["lines"]),
+    )
+    return [text for part in parts for text in part]
 
 
 def main() -> int:

@@ -15,5 +15,5 @@ python=${PYTHON:-$(found)} || true
 "$folder/bin/python" -c 'import sys, zarr; print("Python", sys.version.split()[0], "zarr", zarr.__version__)'
 # Warnings of newer packages are theirs to settle.
 PYTHONPATH=python exec "$folder/bin/python" -m pytest -q -W default -p no:cacheprovider \
-    tests/python/test_zarr_store.py tests/python/test_zarr_store_conformance.py tests/python/test_publish.py \
-    tests/python/test_publish_hdf5.py
+    tests/python/publishing/test_zarr_store.py tests/python/publishing/test_zarr_store_conformance.py tests/python/publishing/test_publish.py \
+    tests/python/publishing/test_publish_hdf5.py

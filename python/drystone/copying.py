@@ -37,7 +37,7 @@ from drystone.errors import (
     NotFoundError,
     UnsupportedError,
 )
-from drystone.location import is_url, place, store_options
+from drystone.location import is_url, place, store_options, supplier
 from drystone.undoing import Addition
 from drystone.writer import Writer
 
@@ -53,6 +53,7 @@ _OPEN = 64
 Chunks = Mapping[str, Sequence[SupportsIndex] | None] | Sequence[SupportsIndex] | None
 Transform = str | Sequence[str | Mapping[str, Any]] | None
 Progress = Callable[[int, int], object]
+Credentials = Callable[[], Mapping[str, object]] | None
 
 
 @dataclass
@@ -88,6 +89,7 @@ def copy(
     chunks: Chunks | EllipsisType = ...,
     attrs: bool = True,
     storage_options: Mapping[str, object] | None = None,
+    credentials: Credentials = None,
     overwrite: bool = False,
     progress: Progress | None = None,
     damaged: bool = False,
@@ -101,7 +103,9 @@ def copy(
     cuts = _cuts(source, wanted, chunks)
     _check_apart(source, url)
     durability: Any = "async" if is_url(url) else source.durability
-    adding = Addition.creating(url, durability, overwrite=overwrite, storage_options=storage_options)
+    adding = Addition.creating(
+        url, durability, overwrite=overwrite, storage_options=storage_options, credentials=credentials
+    )
     copied = Copied(adding.container, wanted.variables, wanted.steps, 0)
     try:
         adding.begin(())
@@ -117,7 +121,7 @@ def copy(
         uuid = adding.container.uuid
         adding.undo()
         if is_url(url):
-            _remove(place(url), uuid, storage_options)
+            _remove(place(url), uuid, storage_options, credentials)
         raise
     return copied
 
@@ -129,13 +133,16 @@ def shown(done: int, total: int) -> None:
         print(f"\rcopying: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)
 
 
-def _remove(url: str, uuid: str, storage_options: Mapping[str, object] | None) -> None:
+def _remove(
+    url: str, uuid: str, storage_options: Mapping[str, object] | None, credentials: Credentials
+) -> None:
     """Remove the container that a failed copy made in a far store, if it is still that one."""
     with suppress(DrystoneError):
-        with open_container(url, storage_options=storage_options) as there:
+        with open_container(url, storage_options=storage_options, credentials=credentials) as there:
             is_ours = there.uuid == uuid
         if is_ours:
-            ContainerHandle.remove_url(url, store_options(url, storage_options), None)
+            options = store_options(url, storage_options)
+            ContainerHandle.remove_url(url, options, supplier(url, credentials))
 
 
 def _check_apart(source: Container, url: str | os.PathLike[str]) -> None:

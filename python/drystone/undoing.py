@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Literal, Self
 from drystone.container import Container, create
 from drystone.container import open as open_container
 from drystone.errors import DrystoneError, NotFoundError
-from drystone.location import is_url, local_path, remove_container, store_options
+from drystone.location import is_url, local_path, remove_container, store_options, supplier
 
 
 class Addition:
@@ -53,13 +53,22 @@ class Addition:
         overwrite: bool = False,
         into_existing: bool = False,
         storage_options: Mapping[str, object] | None = None,
+        credentials: Callable[[], Mapping[str, object]] | None = None,
     ) -> Self:
         """To a container that is created."""
         if is_url(path):
             # What failed stays there, uncommitted: a folder of an object store may have been somebody's before.
-            far = create(path, durability, overwrite=overwrite, storage_options=storage_options)
+            far = create(
+                path,
+                durability,
+                overwrite=overwrite,
+                storage_options=storage_options,
+                credentials=credentials,
+            )
             return cls(far, owned=True)
-        store_options(local_path(path), storage_options)  # refuses any
+        # These refuse what is for URLs.
+        store_options(local_path(path), storage_options)
+        supplier(local_path(path), credentials)
         folder = Path(local_path(path))
         is_new = not folder.exists()
         made = cls(create(path, durability, overwrite=overwrite, into_existing=into_existing), owned=True)

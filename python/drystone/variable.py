@@ -12,11 +12,13 @@ import numpy.typing as npt
 
 from drystone import assigning, described, expr, html, selection, tiles, views
 from drystone.described import PublishedStatistics, Statistics
+from drystone.enumerations import enum_names
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
 from drystone.regions import Region, region
 from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
+from drystone.values import as_elements
 from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
@@ -303,7 +305,7 @@ class Variable(expr.Operators):
             values = given
         return (values, ErrorBound(*bound)) if return_bound else values
 
-    def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
+    def value_range(self, low: Any, high: Any, step: SupportsIndex | None = None) -> Found:
         """The cells of a step whose values lie between two values, both included.
 
         A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
@@ -317,6 +319,9 @@ class Variable(expr.Operators):
 
         """
         reading = self._reading()
+        if reading.element.kind in "mM":  # which are stored as the integers that they are
+            ends = (as_elements(end, reading.element, f'"{self._path}"') for end in (low, high))
+            low, high = (int(end.view(np.int64)) for end in ends)
         coords, values, read_bytes, requests = reading.value_range(step, low, high)
         found = np.frombuffer(values, reading.element)
         ndim = len(reading.shape) - reading.has_steps
@@ -541,10 +546,16 @@ class Variable(expr.Operators):
         return expr.of(self)
 
     def __eq__(self, other: object) -> Any:
-        return expr.eq(self, other) if _makes_condition(other) else NotImplemented
+        return expr.eq(self, other) if self._makes_condition(other) else NotImplemented
 
     def __ne__(self, other: object) -> Any:
-        return expr.ne(self, other) if _makes_condition(other) else NotImplemented
+        return expr.ne(self, other) if self._makes_condition(other) else NotImplemented
+
+    def _makes_condition(self, other: object) -> bool:
+        """Whether `==` with it is a condition. NumPy's scalars compare by themselves, texts where values have names or are times."""
+        if isinstance(other, int | float | expr.Expression):
+            return not isinstance(other, np.generic)
+        return expr.is_word(other) and (self.dtype.kind in "mM" or enum_names(self.dtype) is not None)
 
     __hash__ = object.__hash__
 
@@ -591,8 +602,3 @@ def _largest_cut(reading: ReadingHandle) -> tuple[int, ...] | None:
     last = reading.steps()[-1:] if reading.has_steps else [None]
     cuts = (tuple(block["chunks"]) for step in last for block in reading.blocks(step))
     return max(cuts, key=math.prod, default=None) or None
-
-
-def _makes_condition(other: object) -> bool:
-    """Whether `==` with it is a condition. NumPy's scalars compare by themselves."""
-    return isinstance(other, int | float | expr.Expression) and not isinstance(other, np.generic)

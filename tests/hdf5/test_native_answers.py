@@ -279,6 +279,6 @@ def test_what_is_no_regular_file_is_refused_and_stays(connector_environment, tmp
     path = tmp_path / "pipe"
     os.mkfifo(path)
     code = "import h5py, sys\ntry: h5py.File(sys.argv[1], 'w')\nexcept OSError as e: print(e)"
-    assert "no regular file" in program(connector_environment, code, path).stdout
+    assert "not a regular file" in program(connector_environment, code, path).stdout
     assert path.is_fifo()
     assert [found.name for found in tmp_path.iterdir()] == ["pipe"]

@@ -1,4 +1,5 @@
-//! `copy LIBHDF5 SOURCE TARGET`: copies a file through a library, whichever connector the environment makes it use for the source.
+//! `copy LIBHDF5 SOURCE TARGET`: copies a file through a library, whichever connector the environment makes
+//! it use for the source.
 
 #![allow(clippy::unwrap_used, reason = "a program for tests")]
 

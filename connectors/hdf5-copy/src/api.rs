@@ -1,4 +1,4 @@
-//! The functions of an HDF5 library that is loaded, and ids that are given back when they are dropped.
+//! The functions of a loaded HDF5 library, and ids that are released when they are dropped.
 
 use std::ffi::{CString, c_char, c_int, c_uint, c_ulong, c_void};
 
@@ -21,7 +21,7 @@ pub(crate) const READ_ONLY: c_uint = 0;
 /// `H5O_INFO_BASIC | H5O_INFO_NUM_ATTRS`.
 pub(crate) const BASIC: c_uint = 1 | 4;
 
-/// `H5O_token_t`: what an object is known by within its file.
+/// `H5O_token_t`: identifies an object within its file.
 pub(crate) type Token = [u8; 16];
 
 /// `H5O_info2_t`.
@@ -174,14 +174,14 @@ pub use table::Hdf5;
 
 /// An id variable of a library that `dlopen` gave, as `H5T_STD_REF_OBJ_g`; `name` ends with NUL. -1 if there is none.
 ///
-/// A program that names such a variable may have it itself (a copy relocation): the library then sets and reads that one, and its own
-/// stays -1, which is no id.
+/// A program that names such a variable may have its own copy (a copy relocation): the library then sets and
+/// reads that copy, and its own stays -1, which is no id.
 ///
 /// # Safety
 /// The library is open.
 pub unsafe fn id_variable(library: *mut c_void, name: &'static str) -> Hid {
     debug_assert!(name.ends_with('\0'));
-    // SAFETY: such variables are hid_t, which the library sets before anybody has an id.
+    // SAFETY: such variables are hid_t, which the library sets before it returns any id.
     let read = |library| unsafe {
         let at = libc::dlsym(library, name.as_ptr().cast()).cast::<Hid>();
         if at.is_null() { -1 } else { at.read() }
@@ -199,7 +199,7 @@ impl Hdf5 {
         unsafe { id_variable(self.library() as *mut c_void, name) }
     }
 
-    /// An id that the library gave, or what could not be done.
+    /// An id that the library returned, or an error that says what could not be done.
     pub(crate) fn id(&self, hid: Hid, what: impl FnOnce() -> String) -> Result<Id<'_>> {
         if hid < 0 { Err(Failure(what())) } else { Ok(Id { hdf5: self, hid }) }
     }
@@ -213,7 +213,7 @@ impl Hdf5 {
                 "no access list".into()
             })?;
             let native = self.id((self.H5VLget_connector_id_by_name)(c"native".as_ptr()), || {
-                "HDF5 does not give its own connector".into()
+                "HDF5 does not return its own connector".into()
             })?;
             done((self.H5Pset_vol)(list.hid, native.hid, std::ptr::null()), || {
                 "HDF5's own connector cannot be chosen".into()
@@ -239,18 +239,18 @@ impl Hdf5 {
         }
     }
 
-    /// What an object is known by, and its kind.
+    /// The token and the kind of an object.
     pub(crate) fn info(&self, object: Hid) -> Result<ObjectInfo> {
         let mut info = ObjectInfo::default();
         // SAFETY: the struct is the library's.
         done(unsafe { (self.H5Oget_info3)(object, &mut info, BASIC) }, || {
-            "an object does not say what it is".into()
+            "an object's type cannot be read".into()
         })?;
         Ok(info)
     }
 }
 
-/// An id that is given back when it is dropped.
+/// An id that is released when it is dropped.
 pub(crate) struct Id<'h> {
     hdf5: &'h Hdf5,
     pub(crate) hid: Hid,
@@ -263,7 +263,7 @@ impl Drop for Id<'_> {
     }
 }
 
-/// Nothing, or what could not be done.
+/// Success, or an error that says what could not be done.
 pub(crate) fn done(code: Herr, what: impl FnOnce() -> String) -> Result<()> {
     if code < 0 { Err(Failure(what())) } else { Ok(()) }
 }

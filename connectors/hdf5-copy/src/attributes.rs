@@ -31,8 +31,8 @@ pub(crate) fn names(hdf5: &Hdf5, object: Hid, list: Hid, path: &str) -> Result<V
     Ok(found)
 }
 
-/// An attribute that is open, and how its values lie.
-pub(crate) struct Stored<'h> {
+/// An open attribute, and the layout of its values.
+pub(crate) struct OpenAttribute<'h> {
     hdf5: &'h Hdf5,
     pub(crate) attribute: Id<'h>,
     pub(crate) kind: Id<'h>,
@@ -41,7 +41,7 @@ pub(crate) struct Stored<'h> {
     pub(crate) count: usize,
 }
 
-impl<'h> Stored<'h> {
+impl<'h> OpenAttribute<'h> {
     /// Opens it.
     pub(crate) fn open(hdf5: &'h Hdf5, object: Hid, name: &CStr, path: &str) -> Result<Self> {
         let silent = || format!("the attribute {name:?} of {path} cannot be opened");
@@ -57,7 +57,7 @@ impl<'h> Stored<'h> {
                 usize::try_from((hdf5.H5Sget_simple_extent_npoints)(space.hid))
                     .map_err(|_| Failure(silent()))?
             };
-            Ok(Stored { hdf5, attribute, kind, space, shape, count })
+            Ok(OpenAttribute { hdf5, attribute, kind, space, shape, count })
         }
     }
 
@@ -78,7 +78,7 @@ impl<'h> Stored<'h> {
 /// The committed types of the target, by the tokens of those in the source.
 pub(crate) type Types<'h> = BTreeMap<Token, Id<'h>>;
 
-/// The type with which something is made in the target: the copy of a committed type, or the type itself.
+/// The type with which something is created in the target: the copy of a committed type, or the type itself.
 pub(crate) fn kind_in_target<'h>(hdf5: &'h Hdf5, kind: Hid, types: &Types<'_>) -> Result<Id<'h>> {
     // SAFETY: plain calls with ids of this library.
     unsafe {
@@ -88,7 +88,7 @@ pub(crate) fn kind_in_target<'h>(hdf5: &'h Hdf5, kind: Hid, types: &Types<'_>) -
             (hdf5.H5Iinc_ref)(copy.hid);
             return hdf5.id(copy.hid, String::new);
         }
-        // A committed type that no link leads to is not kept as an object.
+        // A committed type without links is not kept as an object.
         hdf5.id((hdf5.H5Tcopy)(kind), || "a type cannot be copied".into())
     }
 }

@@ -1,4 +1,4 @@
-//! The values of a dataset, in blocks of bounded size that go along its chunks.
+//! The values of a dataset, in blocks of bounded size along its chunks.
 
 use crate::api::{DEFAULT, Hdf5, Hid, Id, done};
 use crate::references::Values;
@@ -13,8 +13,8 @@ const LAYOUT_VIRTUAL: i32 = 3;
 const SIMPLE: i32 = 1;
 const NULL: i32 = 2;
 
-/// A dataset that is open, and how its values lie.
-pub(crate) struct Stored<'h> {
+/// An open dataset, and the layout of its values.
+pub(crate) struct OpenDataset<'h> {
     hdf5: &'h Hdf5,
     pub(crate) set: Id<'h>,
     pub(crate) kind: Id<'h>,
@@ -24,15 +24,15 @@ pub(crate) struct Stored<'h> {
     extent: Vec<u64>,
     /// Cells of a block along each axis.
     block: Vec<u64>,
-    /// Whether there are values at all, of its own.
+    /// Whether it has values of its own.
     pub(crate) has_values: bool,
     chunked: bool,
 }
 
-impl<'h> Stored<'h> {
-    /// Looks at an open dataset.
+impl<'h> OpenDataset<'h> {
+    /// Examines an open dataset.
     pub(crate) fn of(hdf5: &'h Hdf5, set: Id<'h>, path: &str) -> Result<Self> {
-        let silent = || format!("the dataset {path} does not say what it is");
+        let silent = || format!("the dataset {path} cannot be examined");
         // SAFETY: plain calls with ids of this library; the array is as long as is said.
         unsafe {
             let kind = hdf5.id((hdf5.H5Dget_type)(set.hid), silent)?;
@@ -53,7 +53,7 @@ impl<'h> Stored<'h> {
             }
             let empty = extent.contains(&0) || (hdf5.H5Sget_simple_extent_type)(space.hid) == NULL;
             let block = block_of(&extent, &chunk, shape.size() as u64);
-            Ok(Stored {
+            Ok(OpenDataset {
                 hdf5,
                 set,
                 kind,
@@ -68,7 +68,7 @@ impl<'h> Stored<'h> {
         }
     }
 
-    /// The value of cells that nobody wrote, if blocks of it need not be written.
+    /// The value of unwritten cells, if blocks of it need not be written.
     pub(crate) fn fill(&self) -> Option<Vec<u8>> {
         if !self.chunked || !self.shape.is_flat() {
             return None;
@@ -96,7 +96,7 @@ impl<'h> Stored<'h> {
         Ok(values)
     }
 
-    /// Reads block after block; `each` gets its values, how many there are, and the selection in the file.
+    /// Reads block after block; `each` gets its values, their number, and the selection in the file.
     pub(crate) fn each_block(
         &self,
         path: &str,

@@ -1,11 +1,14 @@
-//! Copies an open HDF5 file, of whatever connector, into a genuine HDF5 file, and verifies the copy.
+//! Copies an open HDF5 file of any connector into a genuine HDF5 file, and verifies the copy.
 //!
-//! Why through HDF5's own functions: they are in the process that has the file open, they know every type and filter there is, and
-//! what they write needs no plug-in to be read. Nothing here links HDF5: the functions are looked up in a library that is loaded.
+//! Why through HDF5's own functions: they are in the process that has the file open, they support every type
+//! and filter, and their files need no plug-in to be read. Nothing here links HDF5: the functions are looked
+//! up in a loaded library.
 //!
 //! Invariants
-//! - every object, link, attribute and value of the source is in the target, or the copy fails and says what is in the way;
-//! - an object with several names is one object in the target, references point to the copies of what they pointed to;
+//! - every object, link, attribute and value of the source is in the target, or the copy fails and names the
+//!   obstacle;
+//! - an object with several names is one object in the target, and references point to the copies of their
+//!   targets;
 //! - memory is bounded by one block of values (16 MiB, or one chunk where that is larger) and one entry per object.
 
 mod api;
@@ -22,7 +25,7 @@ use std::fmt;
 
 pub use api::{Hdf5, Hid, id_variable};
 
-/// Why a file was not copied: for people, with the path of the object that is in the way.
+/// Why a file was not copied, with the path of the object that prevented it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure(pub String);
 
@@ -49,9 +52,10 @@ pub struct Copied {
     pub dangling: u64,
 }
 
-/// Copies the open file `source` into a new file at `path` in HDF5's own format, then compares the two, value by value.
+/// Copies the open file `source` into a new file at `path` in HDF5's own format, then compares the two, value
+/// by value.
 ///
-/// `path` is made or overwritten; it is not synced. On an error it may be left there, incomplete.
+/// `path` is created or overwritten; it is not synced. After an error an incomplete file may remain there.
 pub fn copy(hdf5: &Hdf5, source: Hid, path: &CStr) -> Result<Copied> {
     let plan = plan::Plan::of(hdf5, source)?;
     let copied = target::write(hdf5, source, &plan, path)?;

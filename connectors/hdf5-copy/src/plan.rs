@@ -1,4 +1,4 @@
-//! What there is to copy: every object once, with its links, in the order in which they were made where that is kept.
+//! The objects to copy: each once, with its links, in creation order where that is tracked.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -28,7 +28,7 @@ pub(crate) struct Object {
 /// A link of a group.
 pub(crate) struct Link {
     pub(crate) name: String,
-    /// The encoding that the link says its name has.
+    /// The character set of the name, according to the link.
     pub(crate) encoding: c_int,
     pub(crate) to: To,
 }
@@ -46,7 +46,7 @@ pub(crate) enum To {
 /// All objects, the root first; the objects of a group come after it.
 pub(crate) struct Plan {
     pub(crate) objects: Vec<Object>,
-    /// Which object has a token.
+    /// The number of the object with a token.
     pub(crate) numbers: BTreeMap<Token, usize>,
 }
 
@@ -136,8 +136,9 @@ fn links_of(hdf5: &Hdf5, group: Hid, path: &str) -> Result<Vec<FoundLink>> {
     let out = (&raw mut found).cast();
     // SAFETY: the callback has the library's signature and is done when the call returns.
     unsafe {
-        let list =
-            hdf5.id((hdf5.H5Gget_create_plist)(group), || format!("{path} does not say how it was made"))?;
+        let list = hdf5.id((hdf5.H5Gget_create_plist)(group), || {
+            format!("{path} has creation properties that cannot be read")
+        })?;
         let mut order: c_uint = 0;
         (hdf5.H5Pget_link_creation_order)(list.hid, &mut order);
         let by = if order & 1 != 0 { BY_CREATION } else { BY_NAME };

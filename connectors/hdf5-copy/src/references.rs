@@ -1,4 +1,4 @@
-//! Makes references to the source's objects into references to their copies, in values that lie in memory.
+//! Translates references to the source's objects into references to their copies, in values in memory.
 
 use std::ffi::{c_int, c_void};
 
@@ -13,7 +13,7 @@ mod any {
     pub(crate) const ATTRIBUTE: i32 = 4;
 }
 
-/// Both files, and what is where in them.
+/// Both files, and the mapping of their objects.
 pub(crate) struct References<'a> {
     pub(crate) hdf5: &'a Hdf5,
     pub(crate) plan: &'a Plan,
@@ -21,15 +21,15 @@ pub(crate) struct References<'a> {
     pub(crate) target: Hid,
     /// The tokens of the copies, by number.
     pub(crate) copies: &'a [Token],
-    /// References to what is not in the file any more.
+    /// Number of references to objects that are not in the file any more.
     pub(crate) dangling: u64,
 }
 
 impl References<'_> {
-    /// Changes all references in `count` elements.
+    /// Translates all references in `count` elements.
     ///
     /// # Safety
-    /// `at` leads to that many elements of this shape, as the library laid them down.
+    /// `at` leads to that many elements of this shape, as the library laid them out.
     pub(crate) unsafe fn translate(&mut self, shape: &Shape, at: *mut u8, count: usize) -> Result<()> {
         if !shape.refers() {
             return Ok(());
@@ -42,7 +42,7 @@ impl References<'_> {
     }
 
     /// # Safety
-    /// As of [`References::translate`], of one element.
+    /// As for [`References::translate`], for one element.
     unsafe fn element(&mut self, shape: &Shape, at: *mut u8) -> Result<()> {
         // SAFETY: members, elements and lists are where the library laid them down.
         unsafe {
@@ -112,7 +112,8 @@ impl References<'_> {
         let mut given = bytes.to_vec();
         let from = given.as_mut_ptr().cast::<c_void>();
         let failed = || "a reference cannot be copied".to_string();
-        // SAFETY: an `H5R_ref_t` is as long as the type says; the old one is destroyed once, the new one lies where it lay.
+        // SAFETY: an `H5R_ref_t` is as long as the type says; the old one is destroyed once, the new one lies
+        // where it lay.
         unsafe {
             let object = self.hdf5.id((self.hdf5.H5Ropen_object)(from, DEFAULT, DEFAULT), failed)?;
             bytes.fill(0);
@@ -152,7 +153,7 @@ impl References<'_> {
         Ok(())
     }
 
-    /// Under which path an object of the source is in both files.
+    /// The path of an object of the source, which is the same in both files.
     fn path(&mut self, object: Hid) -> Result<Option<std::ffi::CString>> {
         let found = self.plan.numbers.get(&self.hdf5.info(object)?.token);
         match found.and_then(|number| self.plan.objects.get(*number)) {
@@ -165,7 +166,7 @@ impl References<'_> {
     }
 }
 
-/// What the library allocated for values, and gives back here.
+/// Memory that the library allocated for values, released here.
 pub(crate) struct Values<'h> {
     pub(crate) hdf5: &'h Hdf5,
     /// Their type, and the space of all of them.
@@ -177,7 +178,7 @@ pub(crate) struct Values<'h> {
 }
 
 impl<'h> Values<'h> {
-    /// Room for `bytes`; `owns` if the library puts pointers or references there.
+    /// A buffer of `bytes`; `owns` if the library stores pointers or references there.
     pub(crate) fn new(hdf5: &'h Hdf5, kind: Hid, space: Hid, bytes: usize, owns: bool) -> Result<Self> {
         let mut words = Vec::new();
         words

@@ -1,4 +1,4 @@
-//! How values of a type lie in memory: where in an element the texts, lists and references are.
+//! The layout of a type's values in memory: the offsets of texts, lists and references in an element.
 
 use std::ffi::{c_int, c_uint};
 
@@ -25,20 +25,20 @@ pub(crate) enum Reference {
     Any,
 }
 
-/// A type, as values of it lie in memory.
+/// A type, as the layout of its values in memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
     /// Bytes that mean the same everywhere.
     Plain(usize),
     /// A pointer to a text.
     Text,
-    /// A reference of so many bytes.
+    /// A reference of this many bytes.
     Reference(Reference, usize),
-    /// Members and their offsets; the size with what lies between them.
+    /// Members and their offsets; the size including padding.
     Compound(Vec<(usize, Shape)>, usize),
-    /// So many elements, one after the other.
+    /// This many elements, one after the other.
     Array(usize, Box<Shape>),
-    /// `hvl_t`: a length and a pointer to so many elements.
+    /// `hvl_t`: a length and a pointer to that many elements.
     List(Box<Shape>),
 }
 
@@ -99,7 +99,7 @@ impl Shape {
         }
     }
 
-    /// Whether there are references in it.
+    /// Whether it contains references.
     pub(crate) fn refers(&self) -> bool {
         match self {
             Shape::Reference(..) => true,
@@ -109,7 +109,7 @@ impl Shape {
         }
     }
 
-    /// Whether elements are only what lies in them, without pointers and references.
+    /// Whether elements contain no pointers and references.
     pub(crate) fn is_flat(&self) -> bool {
         match self {
             Shape::Plain(_) => true,

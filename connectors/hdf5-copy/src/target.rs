@@ -1,4 +1,5 @@
-//! Writes the copy: types first, then objects and links group by group, then values and what refers to other objects.
+//! Writes the copy: types first, then objects and links group by group, then values and references to other
+//! objects.
 
 use std::ffi::{CStr, c_int};
 
@@ -9,13 +10,14 @@ use crate::plan::{ObjectKind, Plan, To, open};
 use crate::references::References;
 use crate::{Copied, Failure, Result};
 
-/// Makes the file at `path`; everything is in it, and it is closed, when this returns.
+/// Creates the file at `path`; when this returns, it is complete and closed.
 pub(crate) fn write(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result<Copied> {
     let access = hdf5.native_access()?;
     // SAFETY: the name ends with NUL; plain calls with ids of this library.
     let file = unsafe {
-        let how =
-            hdf5.id((hdf5.H5Fget_create_plist)(source), || "the file does not say how it was made".into())?;
+        let how = hdf5.id((hdf5.H5Fget_create_plist)(source), || {
+            "the file has creation properties that cannot be read".into()
+        })?;
         let made = (hdf5.H5Fcreate)(path.as_ptr(), TRUNCATE, how.hid, access.hid);
         hdf5.id(made, || format!("{} cannot be made", path.to_string_lossy()))?
     };
@@ -51,7 +53,7 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    /// Commits the types, which datasets and attributes are made with; links to them follow.
+    /// Commits the types with which datasets and attributes are created; links to them follow.
     fn types(&mut self) -> Result<()> {
         for object in self.plan.objects.iter().filter(|object| object.kind == ObjectKind::Type) {
             let from = open(self.hdf5, self.source, &object.path)?;
@@ -140,7 +142,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// Makes one object at its first path.
+    /// Creates one object at its first path.
     fn object(&self, number: usize, group: Hid, name: &CStr, naming: Hid) -> Result<()> {
         let object = &self.plan.objects[number];
         let from = open(self.hdf5, self.source, &object.path)?;
@@ -159,7 +161,7 @@ impl<'a> Making<'a> {
                     done((self.hdf5.H5Olink)(copy.hid, group, name.as_ptr(), naming, DEFAULT), failed)?;
                 }
                 ObjectKind::Dataset => {
-                    let stored = blocks::Stored::of(self.hdf5, from, &object.path)?;
+                    let stored = blocks::OpenDataset::of(self.hdf5, from, &object.path)?;
                     let kind = kind_in_target(self.hdf5, stored.kind.hid, &self.types)?;
                     let made = (self.hdf5.H5Dcreate2)(
                         group,
@@ -177,7 +179,7 @@ impl<'a> Making<'a> {
         Ok(())
     }
 
-    /// The creation list of a link with this encoding of its name.
+    /// The link creation list for this character set.
     fn naming(&self, encoding: c_int) -> Result<Id<'a>> {
         // SAFETY: plain calls with ids of this library.
         unsafe {
@@ -188,14 +190,15 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// Makes the attributes of an object, and writes those that refer to nothing; later, those that do.
+    /// Creates the attributes of an object, and writes those without references; later, those with
+    /// references.
     fn attributes(&self, number: usize, later: bool) -> Result<u64> {
         let Making { hdf5, .. } = *self;
         let object = &self.plan.objects[number];
         let path = &object.path;
         let from = open(hdf5, self.source, path)?;
         let to = open(hdf5, self.target, path)?;
-        let silent = || format!("{path} does not say how it was made");
+        let silent = || format!("{path} has creation properties that cannot be read");
         let mut references = self.references();
         // SAFETY: names end with NUL; values are as the library laid them down; plain calls with ids of this library.
         unsafe {
@@ -206,7 +209,7 @@ impl<'a> Making<'a> {
             };
             let list = hdf5.id(list, silent)?;
             for name in names(hdf5, from.hid, list.hid, path)? {
-                let stored = attributes::Stored::open(hdf5, from.hid, &name, path)?;
+                let stored = attributes::OpenAttribute::open(hdf5, from.hid, &name, path)?;
                 let failed = || format!("the attribute {name:?} of {path} cannot be copied");
                 let made = if later {
                     (hdf5.H5Aopen)(to.hid, name.as_ptr(), DEFAULT)
@@ -238,7 +241,7 @@ impl<'a> Making<'a> {
         }
     }
 
-    /// The values of all datasets, and the attributes that refer to objects.
+    /// The values of all datasets, and the attributes with references.
     fn values(&mut self) -> Result<u64> {
         let mut references = self.references();
         for (number, object) in self.plan.objects.iter().enumerate() {
@@ -247,7 +250,7 @@ impl<'a> Making<'a> {
                 continue;
             }
             let path = &object.path;
-            let from = blocks::Stored::of(self.hdf5, open(self.hdf5, self.source, path)?, path)?;
+            let from = blocks::OpenDataset::of(self.hdf5, open(self.hdf5, self.source, path)?, path)?;
             let to = open(self.hdf5, self.target, path)?;
             let fill = from.fill();
             from.each_block(path, |values, count, selected| {

@@ -9,7 +9,7 @@ use crate::plan::{ObjectKind, Plan, To, open};
 use crate::shape::{List, Reference, Shape};
 use crate::{Failure, Result};
 
-/// An error that names the first object which is not the same.
+/// An error that names the first object that differs.
 pub(crate) fn same(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result<()> {
     let access = hdf5.native_access()?;
     // SAFETY: the name ends with NUL.
@@ -43,7 +43,7 @@ pub(crate) fn same(hdf5: &Hdf5, source: Hid, plan: &Plan, path: &CStr) -> Result
 }
 
 fn differs(what: &str) -> Failure {
-    Failure(format!("the copy is not the same: {what} differs"))
+    Failure(format!("the copy differs: {what}"))
 }
 
 struct Comparing<'a> {
@@ -56,7 +56,7 @@ impl Comparing<'_> {
     fn object(&self, source: Hid, target: Hid, path: &str, kind: ObjectKind) -> Result<()> {
         let hdf5 = self.hdf5;
         let (a, b) = (open(hdf5, source, path)?, open(hdf5, target, path)?);
-        let silent = || format!("{path} does not say how it was made");
+        let silent = || format!("{path} has creation properties that cannot be read");
         // SAFETY: plain calls with ids of this library.
         let lists = unsafe {
             let list = match kind {
@@ -71,8 +71,8 @@ impl Comparing<'_> {
             return Err(differs(path));
         }
         for name in listed {
-            let x = attributes::Stored::open(hdf5, a.hid, &name, path)?;
-            let y = attributes::Stored::open(hdf5, b.hid, &name, path)?;
+            let x = attributes::OpenAttribute::open(hdf5, a.hid, &name, path)?;
+            let y = attributes::OpenAttribute::open(hdf5, b.hid, &name, path)?;
             let (mut left, mut right) = (x.values(path)?, y.values(path)?);
             // SAFETY: values as the library laid them down.
             let alike = x.shape == y.shape
@@ -83,8 +83,8 @@ impl Comparing<'_> {
             }
         }
         if kind == ObjectKind::Dataset {
-            let x = blocks::Stored::of(hdf5, a, path)?;
-            let y = blocks::Stored::of(hdf5, b, path)?;
+            let x = blocks::OpenDataset::of(hdf5, a, path)?;
+            let y = blocks::OpenDataset::of(hdf5, b, path)?;
             if x.shape != y.shape || x.has_values != y.has_values {
                 return Err(differs(path));
             }
@@ -99,7 +99,7 @@ impl Comparing<'_> {
     }
 
     /// # Safety
-    /// Both lead to so many elements of the shape.
+    /// Both lead to this many elements of the shape.
     unsafe fn elements(&self, shape: &Shape, a: *const u8, b: *const u8, count: usize) -> bool {
         // SAFETY: as the caller vouches.
         unsafe {
@@ -141,7 +141,7 @@ impl Comparing<'_> {
         }
     }
 
-    /// Null stays null, and an object is its copy. Regions are made by the library from the same selection.
+    /// Null stays null, and an object is its copy. The library makes regions from the same selection.
     fn reference(&self, kind: Reference, a: &[u8], b: &[u8]) -> bool {
         let null = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
         if kind != Reference::Object {

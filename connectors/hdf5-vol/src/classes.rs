@@ -1,5 +1,5 @@
-//! The tables of callbacks that libraries are given: one per host, because some callbacks come without an object that would
-//! say whose they are.
+//! The tables of callbacks that libraries are given: one per host, because some callbacks have no argument
+//! that identifies the caller.
 
 use std::ffi::{c_int, c_void};
 
@@ -16,10 +16,10 @@ use crate::library::host::MAX_HOSTS;
 /// The connector's number among connectors.
 pub const VALUE: c_int = 5251;
 
-/// What the connector can do (`H5VL_CAP_FLAG_*`): basic and more of attributes, datasets, files, groups, links and objects;
-/// object references, stored datatypes, creation order, iteration, storage size, by index, property lists, flush, external,
-/// hard and soft links, track times, filters, fill values. Not: threads, asynchronous requests, maps, region and attribute
-/// references, user-defined links, mounting.
+/// The connector's capabilities (`H5VL_CAP_FLAG_*`): basic and more of attributes, datasets, files, groups,
+/// links and objects; object references, stored datatypes, creation order, iteration, storage size, by index,
+/// property lists, flush, external, hard and soft links, track times, filters, fill values. Not: threads,
+/// asynchronous requests, maps, region and attribute references, user-defined links, mounting.
 pub const CAPABILITIES: u64 = 0x8
     | 0x10
     | 0x20
@@ -60,7 +60,7 @@ static NATIVE: Class = {
     class
 };
 
-/// The class of the connector; where we claim to be native, one that compares equal to the native one.
+/// The class of the connector; if it claims to be native, one that compares equal to the native one.
 unsafe extern "C" fn get_conn_cls(at: Void, level: c_int, out: *mut *const Class) -> Herr {
     done(at, |h| {
         let class = match level == 1 && h.context.mimic {
@@ -84,7 +84,7 @@ pub fn class(index: usize) -> *const Class {
     &CLASSES[index.min(MAX_HOSTS - 1)]
 }
 
-/// What is shown where we claim to be native.
+/// The class that is shown if the connector claims to be native.
 pub fn native() -> *const Class {
     &NATIVE
 }

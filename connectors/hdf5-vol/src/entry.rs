@@ -1,4 +1,5 @@
-//! The two functions by which a library recognises a plug-in. The second must know who calls: it looks at its return address.
+//! The two functions by which a library recognises a plug-in. The second must identify its caller: it looks
+//! at its return address.
 
 use std::ffi::{c_int, c_void};
 use std::panic::catch_unwind;
@@ -12,7 +13,8 @@ pub extern "C" fn H5PLget_plugin_type() -> c_int {
     1
 }
 
-/// The class for the library that calls, found by the address to which this returns. Null if that library cannot be served.
+/// The class for the calling library, identified by the return address. Null if that library cannot be
+/// served.
 #[cfg(target_arch = "x86_64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]
@@ -21,7 +23,8 @@ pub extern "C" fn H5PLget_plugin_info() -> *const c_void {
     core::arch::naked_asm!("mov rdi, [rsp]", "jmp {}", sym plugin_info)
 }
 
-/// The class for the library that calls, found by the address to which this returns. Null if that library cannot be served.
+/// The class for the calling library, identified by the return address. Null if that library cannot be
+/// served.
 #[cfg(target_arch = "aarch64")]
 #[unsafe(naked)]
 #[unsafe(no_mangle)]

@@ -1,17 +1,21 @@
-//! Bodies of the fuzz targets: bytes from anywhere must give a value or an error, and a value must come back the same.
+//! Bodies of the fuzz targets: any bytes must decode to a value or an error, and a value must survive a round
+//! trip.
 
-use crate::file::stub::{Found, Stub};
+use crate::file::stub::{FileContent, Stub};
 use crate::model::catalogue::Catalogue;
 
 /// A stub.
 pub fn fuzz_stub(data: &[u8]) {
-    if let Found::Stub(stub) = Stub::decode(data) {
+    if let FileContent::Stub(stub) = Stub::decode(data) {
         let bytes = stub.encode();
-        assert!(bytes.is_some_and(|b| Stub::decode(&b) == Found::Stub(stub)), "a stub does not come back");
+        assert!(
+            bytes.is_some_and(|b| Stub::decode(&b) == FileContent::Stub(stub)),
+            "a stub does not come back"
+        );
     }
 }
 
-/// A catalogue; its checksum is put right first, so that what is behind it is reached.
+/// A catalogue; its checksum is corrected first, so that the decoder behind it is reached.
 pub fn fuzz_catalogue(data: &[u8]) {
     let mut bytes = b"DRYHDF5C\x01\0\0\0".to_vec();
     bytes.extend_from_slice(&crc32c::crc32c(data).to_le_bytes());

@@ -1,12 +1,12 @@
-//! The HDF5 VOL connector: programs that speak HDF5 write and read Drystone containers, unchanged (docs/guide/hdf5.md).
+//! The HDF5 VOL connector: HDF5 programs write and read Drystone containers, unchanged (docs/guide/hdf5.md).
 //!
 //! ```text
 //! entry ─► classes ─► calls ─► object ─► file ─► ranks ─► library ─► model
 //! ```
 //!
-//! Each room imports only rooms to its right. Everything of one file lies behind one lock in [`file::state::Shared`]; the container gets
-//! values and the tree that speaks of them in one commit. Bytes of the stub and of the catalogue may come from anywhere and are checked
-//! ([`file::stub`], [`model::catalogue`]).
+//! Each room imports only rooms to its right. Everything of one file lies behind one lock in
+//! [`file::state::Shared`]; the container gets values and the tree that refers to them in one commit. Bytes
+//! of the stub and of the catalogue are untrusted and checked ([`file::stub`], [`model::catalogue`]).
 
 pub(crate) mod calls;
 pub mod classes;

@@ -101,8 +101,9 @@ fn an_object_goes_with_its_last_link_and_takes_what_only_it_led_to() {
     assert_eq!(tree.reap(vec![dataset], |_| false).len(), 2, "the dataset and its type");
 }
 
-/// Symptom: a file did not open any more ("a committed type that is none") after a program had deleted a committed type that a dataset
-/// had. Cause: the type went with its last link, and the catalogue that was stored was refused. Such catalogues are read now.
+/// Symptom: a file did not open any more ("a reference to a type that is not committed") after a program had deleted a
+/// committed type that a dataset had. Cause: the type went with its last link, and the catalogue that was
+/// stored was refused. Such catalogues are read now.
 #[test]
 fn a_dataset_whose_committed_type_was_lost_keeps_what_the_type_was() {
     let mut tree = tree();

@@ -1,4 +1,5 @@
-//! A file of several ranks, here threads: what each writes by itself becomes one file, and ranks that disagree are told so.
+//! A file of several ranks, here threads: what each writes by itself becomes one file, and ranks that
+//! disagree are told so.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::path::Path;
@@ -319,7 +320,8 @@ fn what_a_rank_had_no_room_for_is_found_by_the_flush_of_all() {
         let config = Config { sync: false, buffer: 500_000, ..Config::default() };
         let file = Opening::create(name, TRUNC, config, Tree::new(0, 0), Some(ranks)).unwrap();
         let before = dataset(&file, "before", &[CELLS], &[CELLS]);
-        // A second write waits until the first is put, by a rank alone: it makes the variables that there are to be then.
+        // A second write waits until the first is put, by a rank alone: it makes the variables that there are
+        // to be then.
         if rank == 1 {
             for value in [1, 2] {
                 let all = Cells::Box(vec![0], vec![CELLS]);
@@ -452,8 +454,9 @@ fn what_a_killed_program_left_is_not_taken_for_a_new_object() {
     });
 }
 
-/// Symptom: a collective read after a collective write waited for the device on every rank. Cause: what ranks wrote was shown by a flush. It is
-/// shown by a commit now, and the next flush brings to the device what was only shown, also where nothing was written since.
+/// Symptom: a collective read after a collective write waited for the device on every rank. Cause: what ranks
+/// wrote was shown by a flush. It is shown by a commit now, and the next flush brings to the device what was
+/// only shown, also where nothing was written since.
 #[test]
 fn what_is_shown_to_all_ranks_reaches_the_device_with_the_next_flush() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,17 +1,17 @@
-//! Arguments: texts, lists and structures from C, and those given back, within the sizes that came with them.
+//! Arguments: texts, lists and structures from C and back to C, within the sizes that come with them.
 //!
-//! Every `unsafe fn` here asks for the same: the pointer is what drystone.h says, or NULL.
+//! Every `unsafe fn` here has the same requirement: the pointer is as drystone.h says, or NULL.
 
 use std::ffi::{CStr, c_char};
 
 use crate::failure::{Failure, Result};
 
-/// Structures larger than this are taken for memory that was never set.
+/// A larger structure size means memory that was never initialised.
 const MAX_STRUCT: usize = 4096;
-/// Lists longer than this are refused before their memory is believed.
+/// Longer lists are refused before their memory is read.
 const MAX_LIST: usize = 1 << 28;
 
-/// A structure whose first field is its size, so that header and library may differ in age.
+/// A structure whose first field is its size, so that header and library may differ in version.
 ///
 /// # Safety
 /// `repr(C)`, a `u32` first, and valid where every byte is 0.
@@ -20,17 +20,18 @@ pub(crate) unsafe trait Sized32: Copy {
     const NAME: &'static str;
     /// Its size in the first released header.
     const FIRST: usize;
-    /// Fields without a meaning yet: what a program asks for there, this library would not do.
+    /// Fields without a meaning yet, which must be zero: this library would not do what they ask for.
     fn reserved(&self) -> u32 {
         0
     }
 }
 
-/// Says of a structure of the header that it begins with its size, and how large it was in the first released header; and that it
-/// has a field `reserved`, which has no meaning yet.
+/// Declares that a structure of the header begins with its size, states its size in the first released
+/// header, and that it has a field `reserved`, which has no meaning yet.
 macro_rules! versioned {
     ($name:ident, $first:literal $(, $reserved:ident)?) => {
-        // SAFETY: a structure of the header: repr(C), a u32 first, and zeros are a value of each field (numbers and pointers).
+        // SAFETY: a structure of the header: repr(C), a u32 first, and zeros are a value of each field
+        // (numbers and pointers).
         unsafe impl $crate::argument::Sized32 for $name {
             const NAME: &'static str = stringify!($name);
             const FIRST: usize = $first;
@@ -82,7 +83,7 @@ pub(crate) unsafe fn options<T: Sized32>(given: *const T) -> Result<T> {
     Ok(value)
 }
 
-/// Fills a structure of the caller, as much of it as the caller knows; nothing for NULL.
+/// Fills a structure of the caller, up to the size that the caller knows; nothing for NULL.
 pub(crate) unsafe fn give<T: Sized32>(out: *mut T, value: &T) -> Result<()> {
     if out.is_null() {
         return Ok(());
@@ -110,7 +111,7 @@ pub(crate) unsafe fn give_structs<T: Sized32>(
         aligned(out, T::NAME)?;
     }
     // SAFETY: what the caller of this promises.
-    if unsafe { announce(T::NAME, values.len(), out.is_null(), capacity, count)? } {
+    if unsafe { count_entries(T::NAME, values.len(), out.is_null(), capacity, count)? } {
         for (i, value) in values.iter().enumerate() {
             // SAFETY: the list has room for `capacity` structures of `size` bytes, and there are no more values.
             unsafe {
@@ -149,7 +150,7 @@ pub(crate) unsafe fn text<'a>(given: *const c_char, what: &str) -> Result<&'a st
 pub(crate) fn optional_step(step: i64) -> Result<Option<u64>> {
     match step {
         -1 => Ok(None),
-        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is no step"))),
+        step => u64::try_from(step).map(Some).map_err(|_| Failure::invalid(format!("{step} is not a step"))),
     }
 }
 
@@ -190,7 +191,7 @@ pub(crate) unsafe fn optional_list<'a, T>(
     Ok(Some(unsafe { std::slice::from_raw_parts(given, count) }))
 }
 
-/// Bytes of a memory of the caller; NULL only if there are none.
+/// Bytes of the caller's memory; NULL only if there are none.
 pub(crate) unsafe fn bytes<'a>(given: *const u8, size: u64, what: &str) -> Result<&'a [u8]> {
     if size == 0 {
         return Ok(&[]);
@@ -200,13 +201,13 @@ pub(crate) unsafe fn bytes<'a>(given: *const u8, size: u64, what: &str) -> Resul
     Ok(unsafe { std::slice::from_raw_parts(given, size) })
 }
 
-/// The same to be written, by nobody else meanwhile.
+/// The same for writing; no other thread uses it meanwhile.
 pub(crate) unsafe fn bytes_mut<'a>(given: *mut u8, size: u64, what: &str) -> Result<&'a mut [u8]> {
     if size == 0 {
         return Ok(&mut []);
     }
     let size = byte_count(given, size, what)?;
-    // SAFETY: not NULL, `size` bytes are there, and nobody else uses them during the call.
+    // SAFETY: not NULL, `size` bytes are there, and no other thread uses them during the call.
     Ok(unsafe { std::slice::from_raw_parts_mut(given, size) })
 }
 
@@ -219,7 +220,7 @@ fn byte_count(given: *const u8, size: u64, what: &str) -> Result<usize> {
     Ok(fits.unsigned_abs())
 }
 
-/// Where a result goes, which is not NULL.
+/// Where a result goes; not NULL.
 pub(crate) unsafe fn place<'a, T>(given: *mut T, what: &str) -> Result<&'a mut T> {
     aligned(given, what)?;
     // SAFETY: aligned (checked), NULL or a place that may be written.
@@ -227,7 +228,7 @@ pub(crate) unsafe fn place<'a, T>(given: *mut T, what: &str) -> Result<&'a mut T
         .ok_or_else(|| Failure::invalid(format!("{what} is NULL: there is no place for the result")))
 }
 
-/// Where a handle goes, which is not NULL; it is NULL until there is one.
+/// Where a handle goes; not NULL. It is NULL until there is a handle.
 pub(crate) unsafe fn handle_place<'a, T>(given: *mut *mut T) -> Result<&'a mut *mut T> {
     // SAFETY: what the caller of this promises.
     let out = unsafe { place(given, "the handle")? };
@@ -235,7 +236,7 @@ pub(crate) unsafe fn handle_place<'a, T>(given: *mut *mut T) -> Result<&'a mut *
     Ok(out)
 }
 
-/// Writes a value where the caller wants it; nothing for NULL.
+/// Writes a value to the caller's pointer; nothing for NULL.
 pub(crate) unsafe fn set<T>(out: *mut T, value: T, what: &str) -> Result<()> {
     if !out.is_null() {
         // SAFETY: what the caller of this promises.
@@ -244,8 +245,8 @@ pub(crate) unsafe fn set<T>(out: *mut T, value: T, what: &str) -> Result<()> {
     Ok(())
 }
 
-/// Tells how many there are; true if they are to be written.
-unsafe fn announce(
+/// Returns how many entries there are; true if they are to be written.
+unsafe fn count_entries(
     what: &str,
     there: usize,
     asking: bool,
@@ -265,7 +266,7 @@ unsafe fn announce(
     Ok(!asking)
 }
 
-/// Copies a list into the caller's buffer of `capacity` entries and tells its length.
+/// Copies a list into the caller's buffer of `capacity` entries and returns its length.
 pub(crate) unsafe fn give_list<T: Copy>(
     values: &[T],
     what: &str,
@@ -275,14 +276,15 @@ pub(crate) unsafe fn give_list<T: Copy>(
 ) -> Result<()> {
     aligned(out, what)?;
     // SAFETY: what the caller of this promises.
-    if unsafe { announce(what, values.len(), out.is_null(), capacity, count)? } {
-        // SAFETY: there is room for `capacity` entries, and there are no more values (announce checked).
+    if unsafe { count_entries(what, values.len(), out.is_null(), capacity, count)? } {
+        // SAFETY: there is room for `capacity` entries, and there are no more values (`count_entries`
+        // checked).
         unsafe { std::ptr::copy_nonoverlapping(values.as_ptr(), out, values.len()) };
     }
     Ok(())
 }
 
-/// Copies a text and its NUL into the caller's buffer and tells its length without the NUL.
+/// Copies a text and its NUL into the caller's buffer and returns its length without the NUL.
 pub(crate) unsafe fn give_text(
     text: &str,
     out: *mut c_char,
@@ -295,7 +297,7 @@ pub(crate) unsafe fn give_text(
         return Err(Failure::too_small("a text with its NUL", capacity, text.len() + 1));
     }
     // SAFETY: what the caller of this promises.
-    if unsafe { announce("a text", text.len(), out.is_null(), capacity, length)? } {
+    if unsafe { count_entries("a text", text.len(), out.is_null(), capacity, length)? } {
         // SAFETY: there is room for the text and its NUL (checked).
         unsafe {
             std::ptr::copy_nonoverlapping(text.as_ptr(), out.cast::<u8>(), text.len());

@@ -1,4 +1,4 @@
-//! Containers: created, opened, looked at, refreshed, committed, closed.
+//! Containers: creation, opening, queries, refresh, commit, closing.
 
 use std::ffi::c_char;
 
@@ -20,7 +20,7 @@ impl Handled for Container {
     const KIND: u64 = 1;
 }
 
-/// How to create a container.
+/// Options for creating a container.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_create_options {
@@ -30,7 +30,7 @@ pub(crate) struct dry_create_options {
 
 versioned!(dry_create_options, 8);
 
-/// What a container is, at the snapshot of its handle.
+/// The properties of a container, at the snapshot of its handle.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_container_info {
@@ -62,7 +62,7 @@ versioned!(dry_commit_report, 24);
 
 const DURABILITIES: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
 
-/// Gives a container to C, with what it has to say.
+/// Gives a container to C, and passes its warnings on.
 fn hand_out(container: Container, out: &mut *mut dry_container) {
     log::tell_warnings(&container);
     *out = keep(container);
@@ -73,7 +73,7 @@ pub(crate) fn container(handle: *const dry_container) -> Result<std::sync::Arc<C
     get(handle)
 }
 
-/// What a commit did, told and counted; without one the handle's snapshot stands.
+/// Reports and counts what a commit did; without a commit the handle's snapshot stays.
 pub(crate) fn report(done: Option<&Committed>, container: &Container) -> dry_commit_report {
     let Some(done) = done else {
         let snapshot = container.snapshot().version();
@@ -89,7 +89,7 @@ pub(crate) fn report(done: Option<&Committed>, container: &Container) -> dry_com
     }
 }
 
-/// What the end of a team's step did.
+/// The result of ending a team's step.
 pub(crate) fn committed(snapshot: u64) -> dry_commit_report {
     dry_commit_report { struct_size: 0, changed: 1, snapshot, incomplete: 0 }
 }
@@ -100,12 +100,12 @@ pub(crate) fn mode(number: i32) -> Result<Mode> {
         0 => Ok(Mode::Read),
         1 => Ok(Mode::ReadWrite),
         2 => Ok(Mode::Append),
-        other => Err(Failure::invalid(format!("{other} is no mode (dry_mode)"))),
+        other => Err(Failure::invalid(format!("{other} is not a mode (dry_mode)"))),
     }
 }
 
 impl dry_create_options {
-    /// What is promised about crashes.
+    /// What is guaranteed after a crash.
     pub(crate) fn durability(&self) -> Result<Durability> {
         durability(self.durability)
     }
@@ -114,7 +114,7 @@ impl dry_create_options {
 /// The durability of a number.
 fn durability(number: i32) -> Result<Durability> {
     let found = usize::try_from(number).ok().and_then(|at| DURABILITIES.get(at)).copied();
-    found.ok_or_else(|| Failure::invalid(format!("{number} is no durability (dry_durability)")))
+    found.ok_or_else(|| Failure::invalid(format!("{number} is not a durability (dry_durability)")))
 }
 
 /// Creates a container in a folder, or at a URL; options of its store come from the environment.
@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn dry_create(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
-        let options = CreateOptions { durability: given.durability()? };
+        let options = CreateOptions { durability: given.durability()?, ..CreateOptions::default() };
         let created = match Some(path).filter(|name| drystone::is_url(name)) {
             Some(url) => Container::create_url(url, &[], options)?,
             None => Container::create_local(path, options)?,
@@ -176,7 +176,8 @@ pub(crate) unsafe extern "C" fn dry_open_snapshot(
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Status {
     guard(|| {
-        // The handle is gone; the container is not said to be closed, for writers and the team it is of go on.
+        // Drops the handle; the container itself is not closed, since writers and the team may go on using
+        // it.
         if let Some(container) = take::<Container>(handle)? {
             container.settle();
             container.flush_made()?;
@@ -227,7 +228,7 @@ pub(crate) unsafe extern "C" fn dry_refresh(handle: *const dry_container, change
     })
 }
 
-/// Numbers of the snapshots that can be read.
+/// Numbers of the readable snapshots.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_snapshots(
     handle: *const dry_container,
@@ -272,7 +273,7 @@ pub(crate) unsafe extern "C" fn dry_commit(
     })
 }
 
-/// Makes what is committed survive a power cut.
+/// Makes the committed state survive a power cut.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_flush(handle: *const dry_container, snapshot: *mut u64) -> Status {
     guard(|| {

@@ -69,7 +69,7 @@ pub(crate) fn scalar(number: Type) -> Option<Scalar> {
     Scalar::all().find(|s| self::number(*s) == number)
 }
 
-/// The number that stands for a type; lengths and members aside.
+/// The number of a type, without lengths and members.
 pub(crate) fn number_of(dtype: &DType) -> Type {
     match dtype {
         DType::Scalar(scalar) => number(*scalar),
@@ -109,7 +109,7 @@ unsafe fn nested(number: Type, length: u32, record: *const dry_record, depth: us
 
 fn unknown(number: Type) -> Failure {
     let never = if number == 0 { ": the type was not set" } else { "" };
-    Failure::invalid(format!("{number} is no element type (dry_type){never}"))
+    Failure::invalid(format!("{number} is not an element type (dry_type){never}"))
 }
 
 unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {
@@ -149,9 +149,10 @@ unsafe fn members(given: *const dry_record, depth: usize) -> Result<DType> {
     Ok(dtype)
 }
 
-/// The bytes of an element of what is put or read, given what it must be: `inner` elements of `dtype`.
+/// The bytes of an element that is put or read, which must be `inner` elements of `dtype`.
 ///
-/// The caller's type is compared; `item_size` too, and it must be given where the type alone does not tell it.
+/// The caller's type is compared, and `item_size` too, which must be given where the type alone does not
+/// determine it.
 pub(crate) fn check_element(
     what: &str,
     dtype: &DType,

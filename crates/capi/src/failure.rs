@@ -1,4 +1,4 @@
-//! Failures as C sees them: a status, and for each thread the message of its last one.
+//! Failures in C's terms: a status, and for each thread the message of its last one.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -26,9 +26,10 @@ const BUFFER_TOO_SMALL: Status = 9;
 pub(crate) const INTERNAL: Status = 10;
 const PERMISSION: Status = 11;
 const DEADLINE: Status = 12;
+const NOT_YET_HOME: Status = 13;
 
 /// The names of the statuses, by their numbers.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "DRY_OK\0",
     "DRY_NOT_FOUND\0",
     "DRY_CORRUPT\0",
@@ -42,6 +43,7 @@ const NAMES: [&str; 13] = [
     "DRY_INTERNAL\0",
     "DRY_PERMISSION\0",
     "DRY_DEADLINE\0",
+    "DRY_NOT_YET_HOME\0",
 ];
 
 /// A status other than success, and its message.
@@ -61,7 +63,7 @@ impl Failure {
     pub(crate) fn not_found(message: impl Into<String>) -> Self {
         Failure { status: NOT_FOUND, message: message.into() }
     }
-    /// A status that a function gave back, with this thread's last message if that is of such a failure.
+    /// A status that a callback returned, with this thread's last message if that belongs to such a failure.
     pub(crate) fn last(status: Status) -> Error {
         let last = LAST.try_with(|last| {
             let last = last.borrow();
@@ -72,7 +74,7 @@ impl Failure {
         let own = || format!("this rank gave up: {}", name.unwrap_or("an unknown status"));
         Failure { status, message: last.ok().flatten().unwrap_or_else(own) }.error()
     }
-    /// As the engine has it, to be told to other ranks.
+    /// The failure as an error of the engine, which other ranks receive.
     pub(crate) fn error(self) -> Error {
         let kind = match self.status {
             NOT_FOUND => ErrorKind::NotFound,
@@ -84,6 +86,7 @@ impl Failure {
             CANCELLED => ErrorKind::Cancelled,
             PERMISSION => ErrorKind::Permission,
             DEADLINE => ErrorKind::Deadline,
+            NOT_YET_HOME => ErrorKind::NotYetHome,
             _ => ErrorKind::InvalidArgument,
         };
         Error::new(kind, self.message)
@@ -107,6 +110,7 @@ impl From<Error> for Failure {
             ErrorKind::Cancelled => CANCELLED,
             ErrorKind::Permission => PERMISSION,
             ErrorKind::Deadline => DEADLINE,
+            ErrorKind::NotYetHome => NOT_YET_HOME,
         };
         Failure { status, message: error.to_string() }
     }
@@ -122,7 +126,7 @@ thread_local! {
     static LAST: RefCell<Last> = RefCell::default();
 }
 
-/// Runs what a function does; a failure or panic becomes its status, and the thread's last message.
+/// Runs the body of a function; a failure or panic becomes its status, and the thread's last message.
 pub(crate) fn guard(act: impl FnOnce() -> Result<()>) -> Status {
     match catch_unwind(AssertUnwindSafe(act)) {
         Ok(Ok(())) => OK,
@@ -152,7 +156,8 @@ fn said(panic: &(dyn Any + Send)) -> &str {
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("a panic without a message")
 }
 
-/// The message of this thread's last failure; empty before the first. It is there until the next failure in this thread.
+/// The message of this thread's last failure; empty before the first. It stays valid until the next failure
+/// in this thread.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_last_error() -> *const c_char {
     LAST.try_with(|last| last.borrow().message.as_ptr()).unwrap_or(c"".as_ptr())

@@ -59,7 +59,7 @@ pub(crate) struct dry_fragment_array {
 
 versioned!(dry_fragment_array, 304);
 
-/// What of a fragment a container holds.
+/// Which cells of a fragment a container holds.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_coverage {
@@ -204,7 +204,8 @@ pub(crate) unsafe extern "C" fn dry_fragment_read(
 ) -> Status {
     guard(|| {
         let fragment = fragment(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         unsafe {
             let out = bytes_mut(out, size, "the memory of the fragment")?;
             give_report(report, &fragment.read(optional_step(step)?, out)?, 0)
@@ -212,7 +213,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_read(
     })
 }
 
-/// Puts the fragment's memory through a writer.
+/// Writes the fragment's memory through a writer.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_fragment_write(
     handle: *const dry_fragment,
@@ -227,7 +228,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_write(
     })
 }
 
-/// What the fragment wants, and what of it is there.
+/// The cells of the fragment, and which of them exist.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_fragment_coverage(
     handle: *const dry_fragment,
@@ -249,7 +250,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_coverage(
     })
 }
 
-/// What a read of the fragment would do, as text.
+/// The plan of a read of the fragment, as text.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_fragment_explain(
     handle: *const dry_fragment,

@@ -1,8 +1,8 @@
-//! Handles: what C holds in place of an object is a number in the shape of a pointer, looked up in a table.
+//! Handles: C holds numbers in the shape of pointers, which are looked up in a table.
 //!
 //! Invariants
-//! - a handle is never followed, so a wrong one is an error and nothing worse;
-//! - a number is given once: a closed handle never stands for another object;
+//! - a handle is never dereferenced, so a wrong one is an error and nothing worse;
+//! - a number is assigned once: a closed handle never refers to another object;
 //! - no address of a program looks like a handle, because bit 62 is set (addresses of programs end below it).
 
 use std::any::Any;
@@ -20,7 +20,7 @@ const MARK: u64 = 1 << 62;
 const KIND_BITS: u32 = 4;
 const KIND_SHIFT: u32 = 4;
 
-/// What a handle can stand for.
+/// The kinds of objects behind handles.
 pub(crate) trait Handled: Send + Sync + 'static {
     /// The type that the header declares.
     type Opaque;
@@ -40,7 +40,7 @@ fn name(kind: u64) -> &'static str {
     NAMES.get(kind as usize).copied().unwrap_or("nothing")
 }
 
-/// Keeps an object; its handle.
+/// Stores an object; returns its handle.
 pub(crate) fn keep<T: Handled>(object: T) -> *mut T::Opaque {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let handle = MARK | number << (KIND_SHIFT + KIND_BITS) | T::KIND << KIND_SHIFT;
@@ -55,7 +55,7 @@ pub(crate) fn get<T: Handled>(handle: *const T::Opaque) -> Result<Arc<T>> {
     found.and_then(|object| object.downcast().ok()).ok_or_else(|| wrong::<T>(handle))
 }
 
-/// Forgets a handle and gives its object back; `None` for NULL.
+/// Removes a handle and returns its object; `None` for NULL.
 pub(crate) fn take<T: Handled>(handle: *mut T::Opaque) -> Result<Option<Arc<T>>> {
     if handle.is_null() {
         return Ok(None);
@@ -80,7 +80,7 @@ fn wrong<T: Handled>(handle: u64) -> Failure {
         && (1..NAMES.len() as u64).contains(&kind);
     Failure::invalid(match given {
         false => format!(
-            "{handle:#x} is no handle of a {wanted}: give one that this library gave, in this process"
+            "{handle:#x} is not a handle of a {wanted}: give one that this library gave, in this process"
         ),
         true if kind != T::KIND => format!("a handle of a {} was given for a {wanted}", name(kind)),
         true => format!("the handle of the {wanted} was closed before"),

@@ -1,4 +1,4 @@
-//! The message of a thread's last failure, given to the caller and set by it.
+//! The message of a thread's last failure, read and set by the caller.
 
 use std::ffi::c_char;
 use std::panic::catch_unwind;
@@ -22,7 +22,7 @@ pub(crate) unsafe extern "C" fn dry_error_message(
     }
 }
 
-/// Makes a message the thread's last one, for a failure of the caller's own.
+/// Sets the thread's last message, for a failure of the caller's own.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_set_error(status: Status, message: *const c_char) -> Status {
     if status == OK {

@@ -1,11 +1,13 @@
-//! The C library: what `include/drystone.h` declares, as conversion and error mapping, no decisions.
+//! The C library: implements `include/drystone.h` as conversion and error mapping, without decisions.
 //!
-//! The contract of every function, which a C program cannot be made to keep, stands in the header; docs/guide/c.md is its guide.
+//! The header states the contract of every function, which a C program cannot be forced to keep;
+//! docs/guide/c.md is its guide.
 //!
 //! Invariants
 //! - no function unwinds into its caller, and each returns a status whose message [`failure`] keeps for its thread;
-//! - handles are looked up, never followed: a wrong, closed or foreign one is an error (`handle`);
-//! - memory of the caller is used only within the size that came with it, and only until the function returns.
+//! - handles are looked up, never dereferenced: a wrong, closed or foreign one is an error (`handle`);
+//! - memory of the caller is used only within the size that came with it, and only until the function
+//!   returns.
 
 #![allow(non_camel_case_types, reason = "these are the names that C sees")]
 #![allow(
@@ -47,7 +49,7 @@ pub(crate) extern "C" fn dry_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
 
-/// Fails if a program was compiled with a header that this library does not serve.
+/// Fails if a program was compiled with a header that this library does not support.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_check_abi(header: u32) -> Status {
     guard(|| {

@@ -1,4 +1,4 @@
-//! What a person should know although nothing failed: told to the program's callback, or on standard error.
+//! Warnings and notes: passed to the program's callback, or to standard error.
 
 use std::ffi::{CString, c_char, c_void};
 use std::sync::{PoisonError, RwLock};
@@ -28,7 +28,7 @@ unsafe impl Sync for Listener {}
 
 static LISTENER: RwLock<Option<Listener>> = RwLock::new(None);
 
-/// Sets who is told; NULL: standard error, warnings only.
+/// Sets the callback; NULL: standard error, warnings only.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_set_log(callback: dry_log_callback, context: *mut c_void) -> Status {
     guard(|| {
@@ -53,7 +53,7 @@ pub(crate) fn tell(level: i32, message: &str) {
     unsafe { callback(context, level, message.as_ptr()) }
 }
 
-/// Tells what the container has to say since the last time.
+/// Passes on the container's messages since the last call.
 pub(crate) fn tell_warnings(container: &Container) {
     for warning in container.take_warnings() {
         tell(WARNING, &warning);

@@ -1,4 +1,5 @@
-//! Arrays in the caller's memory: shape and strides against the size that came with them, before a byte is touched.
+//! Arrays in the caller's memory: shape and strides are checked against the given size before a byte is
+//! accessed.
 
 use drystone::array::{Source, Target, dense_strides};
 use drystone::format::MAX_NDIM;
@@ -14,7 +15,7 @@ pub(crate) struct Memory {
     item: usize,
 }
 
-/// Dimensions, if there are not too many.
+/// Dimensions, up to the limit.
 pub(crate) unsafe fn extents<'a>(given: *const u64, ndim: u32, what: &str) -> Result<&'a [u64]> {
     // SAFETY: what the caller of this promises: `ndim` entries.
     unsafe { list(given, check_ndim(ndim)?, what) }
@@ -39,8 +40,8 @@ pub(crate) fn check_ndim(ndim: u32) -> Result<usize> {
 }
 
 impl Memory {
-    /// An array whose first element is at `data`, of `size` bytes from its lowest to its highest; strides are bytes, NULL for a
-    /// dense array in row-major order.
+    /// An array whose first element is at `data`, with `size` bytes from its lowest to its highest; strides
+    /// are bytes, NULL for a dense array in row-major order.
     ///
     /// # Safety
     /// `strides` is NULL or has an entry per dimension.
@@ -73,7 +74,7 @@ impl Memory {
         Ok(Memory { first: data, shape: extents, strides, item })
     }
 
-    /// The same with an axis of one cell in front.
+    /// The same with a leading axis of one cell.
     pub(crate) fn with_leading_axis(mut self) -> Self {
         self.shape.insert(0, 1);
         self.strides.insert(0, 0);
@@ -92,7 +93,7 @@ impl Memory {
     /// To write to.
     ///
     /// # Safety
-    /// The bytes that were checked are there and nobody else uses them while the target is used.
+    /// The bytes that were checked are there and no other thread uses them while the target is used.
     pub(crate) unsafe fn target<'a>(&self) -> Result<Target<'a>> {
         if !self.is_distinct() {
             return Err(Failure::invalid(format!(
@@ -104,7 +105,7 @@ impl Memory {
         Ok(unsafe { Target::new(self.first, &self.shape, &self.strides, self.item)? })
     }
 
-    /// Is it certain that no two elements share a byte?
+    /// Whether it is certain that no two elements share a byte.
     fn is_distinct(&self) -> bool {
         if self.shape.contains(&0) {
             return true;

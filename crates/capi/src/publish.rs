@@ -73,7 +73,8 @@ pub(crate) unsafe extern "C" fn dry_publish(
         // SAFETY: pointers as drystone.h says.
         let wanted = unsafe { options(given)?.parse()? };
         let done = container(handle)?.publish(&wanted, &mut |done, total| match progress {
-            // SAFETY: the header says what the callback must be; it is called by this thread, before dry_publish returns.
+            // SAFETY: the header says what the callback must be; it is called by this thread, before
+            // dry_publish returns.
             Some(progress) => unsafe { progress(context, done, total) == 0 },
             None => true,
         })?;

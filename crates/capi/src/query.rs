@@ -1,4 +1,4 @@
-//! Queries: which cells satisfy a condition, and what variables hold there.
+//! Queries: which cells satisfy a condition, and the values of variables there.
 
 use std::ffi::c_char;
 use std::sync::{Mutex, PoisonError};
@@ -17,7 +17,7 @@ pub(crate) struct dry_query {
     _private: [u8; 0],
 }
 
-/// A query, and the hits that were not given out yet once the first were.
+/// A query, and the hits that were not returned yet, once the first were.
 pub(crate) struct OpenQuery {
     query: Query,
     names: Mutex<Vec<String>>,
@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn dry_query_open(
         // SAFETY: pointers as drystone.h says.
         let (condition, out) = unsafe { (text(condition, "the condition")?, handle_place(out)?) };
         let container = container(handle)?;
-        let mut query = container.query(&container.expression(condition)?, &[])?;
+        let mut query = container.query(&container.condition(condition)?, &[])?;
         if naxes > 0 {
             // SAFETY: as above.
             let selection = unsafe { selection(naxes, axes)? };
@@ -86,7 +86,7 @@ pub(crate) unsafe extern "C" fn dry_query_shape(
     })
 }
 
-/// Between which numbers the count lies.
+/// Bounds of the count.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_bounds(
     handle: *const dry_query,
@@ -141,7 +141,7 @@ pub(crate) unsafe extern "C" fn dry_query_mask(
     })
 }
 
-/// Names the variables whose values come with the hits, and begins with the first hit.
+/// Names the variables whose values are returned with the hits, and restarts at the first hit.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_select(
     handle: *const dry_query,
@@ -162,7 +162,7 @@ pub(crate) unsafe extern "C" fn dry_query_select(
     })
 }
 
-/// The next hits, with the values of the variables that were named.
+/// The next hits, with the values of the named variables.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_next(
     handle: *const dry_query,
@@ -183,7 +183,8 @@ pub(crate) unsafe extern "C" fn dry_query_next(
         if capacity == 0 {
             return Err(Failure::invalid("there is room for no hit"));
         }
-        // SAFETY: pointers as drystone.h says: room for `capacity` hits, and one value of each size per variable and hit.
+        // SAFETY: pointers as drystone.h says: room for `capacity` hits, and one value of each size per
+        // variable and hit.
         unsafe {
             let count = place(count, "the number of hits")?;
             *count = 0;
@@ -222,7 +223,7 @@ pub(crate) unsafe extern "C" fn dry_query_next(
     })
 }
 
-/// The plan of a query: subchunks and bytes it would read.
+/// The plan of a query: subchunks and bytes that it would read.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_query_explain(
     handle: *const dry_query,

@@ -1,4 +1,5 @@
-//! Variables of a snapshot, or single members of their records: what they are, and reads into the caller's memory.
+//! Variables of a snapshot, or single members of their records: their properties, and reads into the caller's
+//! memory.
 
 use std::ffi::c_char;
 use std::sync::Arc;
@@ -75,7 +76,7 @@ pub(crate) struct dry_axis {
     step: i64,
 }
 
-/// What is not usual about the memory to read into.
+/// Options for the memory of a read.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_read_options {
@@ -130,7 +131,7 @@ pub(crate) struct dry_block {
 
 versioned!(dry_block, 272);
 
-/// Gives back the cost of a read.
+/// Returns the cost of a read.
 pub(crate) unsafe fn give_report(out: *mut dry_read_report, report: &ReadReport, readers: u32) -> Result<()> {
     let report = dry_read_report {
         struct_size: 0,
@@ -161,7 +162,9 @@ pub(crate) unsafe fn selection(naxes: u32, axes: *const dry_axis) -> Result<Sele
         let step = if axis.step == 0 { 1 } else { axis.step };
         let last = i128::from(axis.start) + i128::from(step) * (i128::from(axis.count) - 1);
         if axis.count > 0 && (last < 0 || last > i128::from(i64::MAX)) {
-            return Err(Failure::invalid(format!("axis {d} of the selection leaves the numbers of 63 bits")));
+            return Err(Failure::invalid(format!(
+                "axis {d} of the selection exceeds the 63-bit index range"
+            )));
         }
         out.axes.push(Axis { start: axis.start, step, count: axis.count });
     }
@@ -175,7 +178,7 @@ fn padded(values: &[u64]) -> [u64; 8] {
 }
 
 impl dry_read_options {
-    /// The reading with the accuracy that is asked for.
+    /// The reading with the requested accuracy.
     fn accurate(&self, reading: &Arc<Reading>) -> Result<Arc<Reading>> {
         let precision = match self.accuracy {
             0 if self.max_error == 0.0 && self.level == 0 => Precision::Exact,
@@ -187,7 +190,7 @@ impl dry_read_options {
                     "max_error or level are given, but accuracy does not ask for them",
                 ));
             }
-            other => return Err(Failure::invalid(format!("{other} is no accuracy (dry_accuracy)"))),
+            other => return Err(Failure::invalid(format!("{other} is not an accuracy (dry_accuracy)"))),
         };
         if matches!(precision, Precision::Exact) {
             return Ok(Arc::clone(reading));
@@ -205,7 +208,7 @@ impl OpenVariable {
         self.member.as_ref().map_or(&[], |m| &m.shape)
     }
 
-    /// The caller's memory of the given shape, with a step axis of one cell in front if `one_step`.
+    /// The caller's memory of the given shape, with a leading step axis of one cell if `one_step`.
     unsafe fn memory(
         &self,
         type_: Type,
@@ -263,7 +266,7 @@ impl OpenVariable {
 }
 
 impl OpenVariable {
-    /// A reading and the caller's memory for so many listed cells.
+    /// A reading and the caller's memory for this many listed cells.
     ///
     /// # Safety
     /// As of `Asked::selected`.
@@ -364,7 +367,7 @@ pub(crate) unsafe extern "C" fn dry_variable_text(
             0 => open.dtype().to_string(),
             1 => open.reading.variable().transform.clone(),
             2 => open.reading.variable().access.clone(),
-            other => return Err(Failure::invalid(format!("{other} is no text of a variable (dry_text)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a text of a variable (dry_text)"))),
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_text(&found, out, capacity, length) }
@@ -387,7 +390,9 @@ pub(crate) unsafe extern "C" fn dry_variable_names(
             (0, _) => open.reading.variable().dims.clone(),
             (1, DType::Record(record)) => record.members.iter().map(|m| m.name.clone()).collect(),
             (1, _) => Vec::new(),
-            (other, _) => return Err(Failure::invalid(format!("{other} is no list of names of a variable"))),
+            (other, _) => {
+                return Err(Failure::invalid(format!("{other} is not a list of names of a variable")));
+            }
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_names(&found, out, capacity, length, count) }
@@ -425,7 +430,7 @@ pub(crate) unsafe extern "C" fn dry_variable_steps(
     })
 }
 
-/// A read into the caller's memory whose arguments were checked.
+/// A read into the caller's memory with checked arguments.
 pub(crate) struct CheckedRead<'a> {
     pub(crate) reading: Arc<Reading>,
     pub(crate) selection: Selection,
@@ -438,7 +443,7 @@ impl CheckedRead<'_> {
     /// A selection, step axis first.
     ///
     /// # Safety
-    /// Pointers are as drystone.h says; the memory is the caller's, who uses it for nothing else while this lives.
+    /// Pointers are as drystone.h says; the memory is the caller's, who does not use it while this lives.
     pub(crate) unsafe fn selected(
         handle: *const dry_variable,
         type_: Type,
@@ -516,7 +521,8 @@ pub(crate) unsafe extern "C" fn dry_read(
     axes: *const dry_axis,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+    // returns.
     guard(|| unsafe { CheckedRead::selected(handle, type_, out, size, naxes, axes, given)?.read() })
 }
 
@@ -533,13 +539,14 @@ pub(crate) unsafe extern "C" fn dry_read_box(
     count: *const u64,
     given: *const dry_read_options,
 ) -> Status {
-    // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+    // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+    // returns.
     guard(|| unsafe {
         CheckedRead::boxed(handle, step, type_, out, size, ndim, offset, count, given)?.read()
     })
 }
 
-/// What a read would do, as text.
+/// The plan of a read, as text.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_explain(
     handle: *const dry_variable,
@@ -612,7 +619,8 @@ pub(crate) unsafe extern "C" fn dry_read_block(
 ) -> Status {
     guard(|| {
         let open = variable(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         unsafe {
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;

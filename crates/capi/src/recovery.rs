@@ -41,7 +41,7 @@ versioned!(dry_verify_report, 40);
 /// `dry_progress` of the header.
 pub(crate) type dry_progress = Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> i32>;
 
-/// Settles what a dead run left.
+/// Settles the steps that a dead run left.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_recover(
     handle: *const dry_container,
@@ -61,7 +61,7 @@ pub(crate) unsafe extern "C" fn dry_recover(
             1 => Adopt::None,
             2 => Adopt::Steps(steps.iter().copied().collect()),
             3 => Adopt::AllBut(steps.iter().copied().collect()),
-            other => return Err(Failure::invalid(format!("{other} is no decision (dry_adopt)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a decision (dry_adopt)"))),
         };
         let container = container(handle)?;
         let done = container.recover(&adopt)?;
@@ -92,7 +92,8 @@ pub(crate) unsafe extern "C" fn dry_verify(
 ) -> Status {
     guard(|| {
         let done = container(handle)?.verify(&mut |done, total| match progress {
-            // SAFETY: the header says what the callback must be; it is called by this thread, before dry_verify returns.
+            // SAFETY: the header says what the callback must be; it is called by this thread, before
+            // dry_verify returns.
             Some(progress) => unsafe { progress(context, done, total) == 0 },
             None => true,
         })?;

@@ -25,7 +25,7 @@ impl Handled for Rule {
     const KIND: u64 = 5;
 }
 
-/// A box of an array, and how it lies in memory.
+/// A box of an array, and its layout in memory.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_layout {
@@ -51,7 +51,7 @@ pub(crate) struct dry_rule_info {
 
 versioned!(dry_rule_info, 48);
 
-/// How far the abstract array goes in every dimension: far enough for all.
+/// The extents of the abstract array: large enough for both boxes.
 const EXTENT: u64 = 1 << 60;
 
 fn refused(error: impl std::fmt::Display) -> Failure {
@@ -60,7 +60,7 @@ fn refused(error: impl std::fmt::Display) -> Failure {
 
 fn element(type_: Type) -> Result<Block> {
     let scalar = scalar(type_)
-        .ok_or_else(|| Failure::invalid(format!("{type_} is no type of a number (dry_type)")))?;
+        .ok_or_else(|| Failure::invalid(format!("{type_} is not a type of a number (dry_type)")))?;
     Ok(match drystone::rule_kind(scalar) {
         Some(kind) => Block::number(Dtype { kind, big_endian: cfg!(target_endian = "big") }),
         None => Block::opaque(scalar.size().into()),
@@ -130,14 +130,14 @@ pub(crate) unsafe extern "C" fn dry_rule_compile(
             0 => Narrowing::Refuse,
             1 => Narrowing::Saturate,
             2 => Narrowing::Wrap,
-            other => return Err(Failure::invalid(format!("{other} is no narrowing (dry_narrowing)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a narrowing (dry_narrowing)"))),
         };
         *out = keep(Rule::compile(&src, &dst, narrowing).map_err(refused)?);
         Ok(())
     })
 }
 
-/// Decodes a rule, checked against the sizes of the memories it will be applied to.
+/// Decodes a rule, checked against the sizes of the memories to which it will be applied.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_rule_decode(
     encoded: *const u8,
@@ -196,7 +196,7 @@ pub(crate) unsafe extern "C" fn dry_rule_describe(
     })
 }
 
-/// The rule as people read it.
+/// The rule as text, for people.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_rule_text(
     handle: *const dry_rule,

@@ -43,7 +43,7 @@ fn apply(handle: *const dry_container, op: SchemaOp) -> Result<()> {
     Ok(())
 }
 
-/// A path as the schema keeps it.
+/// A path in the schema's spelling.
 pub(crate) unsafe fn path<'a>(given: *const c_char) -> Result<&'a str> {
     // SAFETY: what the caller of this promises.
     Ok(Container::normal_path(unsafe { text(given, "the path")? }))
@@ -79,6 +79,7 @@ unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
             fill: (given.fill_size > 0).then(|| fill.to_vec()),
             attrs: Attrs::new(),
             access: optional_text(given.access, "access")?.unwrap_or("").to_string(),
+            meaning: None,
         })
     }
 }
@@ -139,7 +140,7 @@ pub(crate) unsafe extern "C" fn dry_rename(
     })
 }
 
-/// Removes a name; of a group, everything below.
+/// Removes a name; for a group, everything below.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_delete(handle: *const dry_container, name: *const c_char) -> Status {
     guard(|| {
@@ -149,7 +150,7 @@ pub(crate) unsafe extern "C" fn dry_delete(handle: *const dry_container, name: *
     })
 }
 
-/// Makes a path stand for another.
+/// Makes a path a link to another.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_link(
     handle: *const dry_container,
@@ -169,13 +170,13 @@ pub(crate) extern "C" fn dry_begin_batch(handle: *const dry_container) -> Status
     guard(|| Ok(container(handle)?.begin_batch()?))
 }
 
-/// Commits what was collected, or forgets it.
+/// Commits the collected changes, or drops them.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_end_batch(handle: *const dry_container, commit: i32) -> Status {
     guard(|| Ok(container(handle)?.end_batch(commit != 0)?))
 }
 
-/// What stands at a path.
+/// The kind of object at a path.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_kind_of(
     handle: *const dry_container,
@@ -215,7 +216,7 @@ pub(crate) unsafe extern "C" fn dry_names(
         let found: Vec<String> = match kind {
             1 => schema.names.iter().filter(is_variable).map(|(path, _)| path.clone()).collect(),
             2 => schema.groups.keys().filter(|path| !path.is_empty()).cloned().collect(),
-            other => return Err(Failure::invalid(format!("{other} is no kind of names (dry_kind)"))),
+            other => return Err(Failure::invalid(format!("{other} is not a kind of names (dry_kind)"))),
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give_names(&found, names, capacity, length, count) }

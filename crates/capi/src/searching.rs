@@ -1,4 +1,4 @@
-//! Reads of cells that are no box: points that the caller lists, and cells whose values lie in a range.
+//! Reads of cells that form no box: points that the caller lists, and cells whose values lie in a range.
 
 use std::sync::Arc;
 
@@ -32,7 +32,8 @@ pub(crate) unsafe extern "C" fn dry_read_points(
             )));
         }
         let numbers = count.checked_mul(axes).ok_or_else(|| Failure::invalid("there are too many points"))?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         unsafe {
             let cells = list(cells, numbers, "the points")?;
             let leg = match axes {
@@ -46,7 +47,7 @@ pub(crate) unsafe extern "C" fn dry_read_points(
     })
 }
 
-/// A limit of the type that the caller names.
+/// A limit in the type that the caller names.
 unsafe fn limit(type_: Type, given: *const u8, what: &str) -> Result<Limit> {
     // SAFETY: what the caller of this promises: 8 bytes.
     let bytes = unsafe { bytes(given, 8, what)? };

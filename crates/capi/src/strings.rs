@@ -1,4 +1,4 @@
-//! Strings of any length: from texts of the caller, and one after the other into the caller's buffer.
+//! Strings of any length: from texts of the caller, and concatenated into the caller's buffer.
 
 use std::ffi::{CStr, c_char};
 
@@ -33,7 +33,7 @@ pub(crate) unsafe fn gather<'a>(values: &[*const c_char], lengths: Option<&[u64]
     Ok(out)
 }
 
-/// One after the other, and where each ends.
+/// Concatenates them, and returns where each ends.
 unsafe fn hand_out(
     values: &[Vec<u8>],
     out: *mut c_char,

@@ -1,4 +1,5 @@
-//! Ranks of a program together: the communicator's table of callbacks, and the container that all have opened.
+//! Ranks of a program together: the communicator's table of callbacks, and the container that all have
+//! opened.
 
 use std::ffi::{c_char, c_void};
 use std::sync::Arc;
@@ -36,7 +37,7 @@ pub(crate) type dry_all_gather =
 pub(crate) type dry_exchange =
     Option<unsafe extern "C" fn(*mut c_void, *const c_void, *const u64, *mut c_void, *const u64) -> i32>;
 
-/// How the ranks of a program reach each other.
+/// How the ranks of a program exchange messages.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_communicator {
@@ -69,7 +70,8 @@ struct Callbacks {
     exchange: unsafe extern "C" fn(*mut c_void, *const c_void, *const u64, *mut c_void, *const u64) -> i32,
 }
 
-// SAFETY: the header asks for callbacks and a context that may be used by the thread that makes a collective call, whichever that is.
+// SAFETY: the header asks for callbacks and a context that may be used by the thread that makes a collective
+// call, whichever that is.
 unsafe impl Send for Callbacks {}
 // SAFETY: as above; collective calls of one team are made one after the other.
 unsafe impl Sync for Callbacks {}
@@ -125,7 +127,8 @@ impl Communicator for Callbacks {
         receive: &mut [u8],
         receive_sizes: &[u64],
     ) -> drystone::Result<()> {
-        // SAFETY: the header says what the callback does: it reads and writes as many bytes as the sizes, one per rank, add up to.
+        // SAFETY: the header says what the callback does: it reads and writes as many bytes as the sizes, one
+        // per rank, add up to.
         let code = unsafe {
             (self.exchange)(
                 self.table.context,
@@ -151,12 +154,13 @@ fn team(handle: *const dry_team) -> Result<Arc<Team>> {
     get(handle)
 }
 
-/// What a rank needs for a collective call; without it the rank declines, so that all fail and nobody waits.
+/// What a rank needs for a collective call. If something is missing the rank declines, so that all fail and
+/// none waits.
 fn ready<T>(found: Result<T>, decline: impl FnOnce(Error) -> Error) -> Result<T> {
     found.map_err(|failure| decline(failure.error()).into())
 }
 
-/// Makes a team of what a rank gives; if that is wrong, the rank declines.
+/// Makes a team from a rank's arguments; if they are wrong, the rank declines.
 ///
 /// # Safety
 /// Pointers are as drystone.h says.
@@ -176,7 +180,7 @@ unsafe fn begin<T>(
     Ok(())
 }
 
-/// Creates a container; all ranks open it.
+/// Creates a container in a folder, or at a URL with options from the environment; all ranks open it.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_create(
     path: *const c_char,
@@ -188,12 +192,16 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
         begin(out, ranks, mine, |(path, durability), ranks| {
-            Team::create_local(path, CreateOptions { durability }, ranks)
+            let options = CreateOptions { durability, ..CreateOptions::default() };
+            match Some(path).filter(|name| drystone::is_url(name)) {
+                Some(url) => Team::create_url(url, &[], options, ranks),
+                None => Team::create_local(path, options, ranks),
+            }
         })
     })
 }
 
-/// Opens a container on all ranks.
+/// Opens a container in a folder, or at a URL with options from the environment, on all ranks.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_open(
     path: *const c_char,
@@ -204,7 +212,12 @@ pub(crate) unsafe extern "C" fn dry_team_open(
     // SAFETY: pointers as drystone.h says.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, crate::container::mode(mode)?));
-        begin(out, ranks, mine, |(path, mode), ranks| Team::open_local(path, mode, ranks))
+        begin(out, ranks, mine, |(path, mode), ranks| {
+            match Some(path).filter(|name| drystone::is_url(name)) {
+                Some(url) => Team::open_url(url, &[], mode, ranks),
+                None => Team::open_local(path, mode, ranks),
+            }
+        })
     })
 }
 
@@ -233,7 +246,7 @@ pub(crate) unsafe extern "C" fn dry_team_container(
     })
 }
 
-/// Tells all ranks how each has fared.
+/// Exchanges the status of all ranks.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_team_agree(handle: *const dry_team, mine: Status) -> Status {
     guard(|| {
@@ -262,7 +275,7 @@ pub(crate) unsafe extern "C" fn dry_team_writer_open(
     })
 }
 
-/// Reads a selection of one variable on all ranks, for each what it asks for.
+/// Reads a selection of one variable on all ranks, each its own.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn dry_team_read(
     handle: *const dry_team,
@@ -276,7 +289,8 @@ pub(crate) unsafe extern "C" fn dry_team_read(
 ) -> Status {
     guard(|| {
         let team = team(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         let mine = unsafe { CheckedRead::selected(of, type_, out, size, naxes, axes, given) };
         read(&team, mine)
     })
@@ -298,7 +312,8 @@ pub(crate) unsafe extern "C" fn dry_team_read_box(
 ) -> Status {
     guard(|| {
         let team = team(handle)?;
-        // SAFETY: pointers as drystone.h says; the memory is the caller's, who uses it for nothing else until this returns.
+        // SAFETY: pointers as drystone.h says; the memory is the caller's, who does not use it until this
+        // returns.
         let mine = unsafe { CheckedRead::boxed(of, step, type_, out, size, ndim, offset, count, given) };
         read(&team, mine)
     })

@@ -23,13 +23,14 @@ pub(crate) struct dry_writer {
     _private: [u8; 0],
 }
 
-/// A writer, and the container that knows what its variables are.
+/// A writer, and the container that knows the types of its variables.
 pub(crate) struct OpenWriter {
     kind: WriterKind,
     container: Container,
 }
 
-/// Whose writer it is: C has one kind of handle for both, so a program of many ranks puts as one of a single rank does.
+/// The kind of writer: C has one kind of handle for both, so a program of many ranks puts in the same way as
+/// one of a single rank.
 enum WriterKind {
     Alone(Writer),
     Together(Box<TeamWriter>),
@@ -54,7 +55,7 @@ pub(crate) struct dry_writer_options {
 
 versioned!(dry_writer_options, 32);
 
-/// What is not usual about a block.
+/// Options for a block.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct dry_put_options {
@@ -68,7 +69,7 @@ pub(crate) struct dry_put_options {
 versioned!(dry_put_options, 32, reserved);
 
 impl dry_writer_options {
-    /// As the engine takes them.
+    /// The options in the engine's types.
     pub(crate) fn parse(&self) -> Result<WriterOptions> {
         if self.nranks == 0 && self.rank > 0 {
             return Err(Failure::invalid("dry_writer_options has a rank but no nranks"));
@@ -97,7 +98,8 @@ impl OpenWriter {
         Ok(())
     }
 
-    /// Type and axes of what a path and a member name; looks again if another process may have just created it.
+    /// Type and axes of the variable at a path and member; refreshes and repeats if another process may have
+    /// just created it.
     fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
@@ -132,7 +134,8 @@ pub(crate) unsafe extern "C" fn dry_writer_open(
         let container = container(handle)?;
         let writer = container.writer(given.parse()?)?;
         log::tell_warnings(&container);
-        // A handle of its own on the same state: closing the container's leaves the writer able to look up its variables.
+        // A separate handle on the same state: closing the container's leaves the writer able to look up its
+        // variables.
         *out = keep(OpenWriter { kind: WriterKind::Alone(writer), container: (*container).clone() });
         Ok(())
     })
@@ -166,7 +169,7 @@ pub(crate) unsafe extern "C" fn dry_begin_step(
         let begun = match &open.kind {
             WriterKind::Alone(writer) => writer.begin_step(step?, replace)?,
             WriterKind::Together(writer) => {
-                // What this rank cannot begin, none does.
+                // What this rank cannot begin, no rank begins.
                 let step = step.map_err(|e| writer.declined(Call::BeginStep, e.error()))?;
                 writer.begin_step(step, replace)?
             }
@@ -203,7 +206,7 @@ pub(crate) extern "C" fn dry_abort_step(handle: *const dry_writer) -> Status {
     })
 }
 
-/// Hands everything staged to the store.
+/// Passes everything staged to the store.
 #[unsafe(no_mangle)]
 pub(crate) extern "C" fn dry_writer_flush(handle: *const dry_writer) -> Status {
     guard(|| match &writer(handle)?.kind {

@@ -1,4 +1,5 @@
-//! C++ and Fortran on top of the C library: their own tests, and the tours, of which each reads what every other wrote.
+//! C++ and Fortran on top of the C library: their own tests, and the tours, of which each reads what every
+//! other wrote.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -28,8 +29,8 @@ fn fortran(source: &Path, folder: &Path, flags: &[&str]) -> Command {
     shim.args(["-std=c99", "-g", "-Wall", "-Wextra", "-Werror", "-pedantic"]).args(flags).args(["-c", "-o"]);
     shim.arg(folder.join("shim.o")).arg(parts.join("drystone_fortran.c"));
     succeeded(shim.arg("-I").arg(crate_folder().join("include")));
-    // Values come back bit for bit, so they are compared for equality. What gfortran 12 says of uninitialised descriptors is wrong
-    // for every allocatable of deferred length.
+    // Values come back bit for bit, so they are compared for equality. What gfortran 12 says of uninitialised
+    // descriptors is wrong for every allocatable of deferred length.
     let sources = [&*parts.join("drystone.f90"), &*folder.join("shim.o"), source];
     let mut all = vec!["-Wno-compare-reals", "-Wno-uninitialized"];
     all.extend(flags);

@@ -1,5 +1,5 @@
-//! Programs in C that use every part of the library, and misuse it; two of them again under valgrind where that is installed, with
-//! DRYSTONE_LONG=1 all.
+//! Programs in C that use every part of the library, and misuse it; two of them again under valgrind where
+//! that is installed, with DRYSTONE_LONG=1 all.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod build;
@@ -96,7 +96,8 @@ fn two_programs_with_one_container_do_not_hurt_each_other() {
     runs("two_programs.c");
 }
 
-/// Structures only grow, at their ends; a program of another header is told what this library cannot do, and the rest works.
+/// Structures only grow, at their ends; a program of another header is told what this library cannot do, and
+/// the rest works.
 #[test]
 fn a_program_compiled_with_another_header_works_or_is_told() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,18 +1,18 @@
-//! A question on the columns of a page: which containers answer it. Nothing is read here.
+//! Evaluates a question on the columns of a page: which containers answer it. Nothing is read here.
 //!
-//! Conditions have three values, as those over cells: of a container without the attribute, or with one of another type, a
-//! comparison is unknown, and unknown is no answer. An attribute that is a list has several values; one that fits is enough for
-//! every comparison but `!=`, which is the complement of `==`.
+//! Conditions are three-valued, as those over cells: for a container without the attribute, or with one of
+//! another type, a comparison is unknown, and unknown is no answer. A list attribute has several values; one
+//! match is enough for every comparison but `!=`, which is the complement of `==`.
 
 use std::sync::Arc;
 
 use crate::bits::Bits;
 use crate::column::Column;
 use crate::facts::Key;
-use crate::question::{Asked, Comparison, Question, Step};
+use crate::question::{Comparison, NamedKeys, Question, Step};
 use crate::value::{Borrowed, Class, Value};
 
-/// For which containers a condition holds, and for which it does not; for the others it is unknown.
+/// The containers for which a condition holds, and those for which it does not; for the others it is unknown.
 #[derive(Debug, Clone)]
 struct Verdict {
     yes: Bits,
@@ -25,7 +25,8 @@ impl Verdict {
     }
 }
 
-/// The containers of a page, of so many, that answer the question. `column` gives the column of a key, if the page has it.
+/// The containers of a page with this many that answer the question. `column` returns the column of a key, if
+/// the page has it.
 pub(crate) fn answer<E>(
     question: &Question,
     containers: u32,
@@ -68,9 +69,9 @@ pub(crate) fn answer<E>(
     Ok(verdicts.pop().map_or_else(|| Bits::none(n), |verdict| verdict.yes))
 }
 
-/// A test on every key that a name may stand for.
+/// A test on every key that a name may refer to.
 fn over<E>(
-    asked: &Asked,
+    asked: &NamedKeys,
     n: usize,
     column: &mut impl FnMut(&Key) -> Result<Option<Arc<Column>>, E>,
     test: &dyn Fn(&Column) -> Verdict,
@@ -94,7 +95,7 @@ fn over<E>(
 
 fn compared(column: &Column, n: usize, op: Comparison, value: &Value) -> Verdict {
     let constant = value.borrowed();
-    // NaN is a number that no comparison but `!=` holds for.
+    // NaN is a number for which only `!=` holds.
     let class = if constant.class() == Class::Nan { Class::Number } else { constant.class() };
     let alike = column.class(class);
     let mut known = set(column, n, alike.clone());
@@ -130,7 +131,7 @@ fn set(column: &Column, n: usize, values: std::ops::Range<usize>) -> Bits {
     out
 }
 
-/// The containers of texts that a pattern fits; texts that begin alike lie side by side.
+/// The containers of texts that match a pattern; texts with a common beginning are adjacent.
 fn matching(column: &Column, n: usize, texts: std::ops::Range<usize>, pattern: &Pattern) -> Bits {
     let prefix = pattern.prefix.as_bytes();
     let begins = |v: Borrowed<'_>| match v {
@@ -175,7 +176,7 @@ impl Pattern {
             }
         }
         let prefix = parts.remove(0);
-        // Without a star left the whole text is meant.
+        // Without a star the whole text must match.
         let suffix = parts.pop().unwrap_or_default();
         Pattern { prefix, middle: parts, suffix }
     }

@@ -18,7 +18,7 @@ impl Bits {
         Bits::none(len).complement()
     }
 
-    /// Adds one; beyond the length nothing happens.
+    /// Adds one; a number beyond the length is ignored.
     pub(crate) fn insert(&mut self, n: u32) {
         if (n as usize) < self.len
             && let Some(word) = self.words.get_mut(n as usize / 64)

@@ -1,4 +1,4 @@
-//! Integers of variable length, and the reading of bytes that come from anywhere.
+//! Integers of variable length, and the decoding of untrusted bytes.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -12,7 +12,7 @@ pub(crate) fn push(out: &mut Vec<u8>, mut n: u64) {
     out.push(n as u8);
 }
 
-/// Reads an integer that [`push`] wrote.
+/// Decodes an integer that [`push`] wrote.
 pub(crate) fn varint(r: &mut Reader<'_>) -> Result<u64, Corrupt> {
     let mut n = 0u64;
     for shift in (0..64).step_by(7) {
@@ -35,7 +35,7 @@ pub(crate) fn small(r: &mut Reader<'_>) -> Result<u32, Corrupt> {
     u32::try_from(n).map_err(|_| r.corrupt(format!("{n} is too large")))
 }
 
-/// A count of things of which each takes `least` bytes or more of what is left.
+/// A count of items that each take at least `least` of the remaining bytes.
 pub(crate) fn count(r: &mut Reader<'_>, least: usize) -> Result<usize, Corrupt> {
     let n = varint(r)?;
     match usize::try_from(n) {
@@ -57,7 +57,7 @@ pub(crate) fn text<'a>(r: &mut Reader<'a>) -> Result<&'a str, Corrupt> {
     std::str::from_utf8(r.take(len)?).map_err(|_| Corrupt::new("a text is not UTF-8", at))
 }
 
-/// Appends numbers that ascend strictly: how many, the first, the gaps less one.
+/// Appends strictly ascending numbers: how many, the first, the gaps less one.
 pub(crate) fn push_ascending(out: &mut Vec<u8>, numbers: &[u32]) {
     push(out, numbers.len() as u64);
     let mut next = 0;
@@ -67,7 +67,7 @@ pub(crate) fn push_ascending(out: &mut Vec<u8>, numbers: &[u32]) {
     }
 }
 
-/// Numbers below `end` that ascend strictly.
+/// Strictly ascending numbers below `end`.
 pub(crate) fn ascending(r: &mut Reader<'_>, end: u32, out: &mut Vec<u32>) -> Result<(), Corrupt> {
     let mut next = 0u64;
     for _ in 0..count(r, 1)? {

@@ -1,8 +1,8 @@
 //! The values under one key in a page, each with the containers that have it.
 //!
 //! Invariants
-//! - values ascend strictly in the order of `value.rs`, each has one container or more;
-//! - texts lie one behind the other in one string: a column of many texts is a few allocations.
+//! - values ascend strictly in the order of `value.rs`, and each has at least one container;
+//! - texts are concatenated in one string: a column of many texts is a few allocations.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -76,7 +76,7 @@ impl Column {
         out
     }
 
-    /// The column that bytes hold, of a page of so many containers.
+    /// Decodes a column of a page with this many containers.
     pub fn decode(bytes: &[u8], containers: u32) -> Result<Column, Corrupt> {
         let mut r = Reader::new(bytes);
         let n = count(&mut r, 2)?;
@@ -114,7 +114,7 @@ impl Column {
             tag::FLOAT => {
                 let x = f64::from_le_bytes(r.array()?);
                 if x.to_bits() != (x + 0.0).to_bits() || x.is_nan() && x.to_bits() != f64::NAN.to_bits() {
-                    return Err(r.corrupt("a float that is not in its one form"));
+                    return Err(r.corrupt("a float that is not in its canonical form"));
                 }
                 Cell::Float(x)
             }
@@ -168,7 +168,7 @@ impl Column {
         self.lists.get(at(values.start)..at(values.end)).unwrap_or_default()
     }
 
-    /// The first value of which the test is false; it holds for those before.
+    /// The first value for which the test is false; it holds for all before.
     pub(crate) fn partition(&self, holds: impl Fn(Borrowed<'_>) -> bool) -> usize {
         self.cells.partition_point(|&cell| holds(self.borrow(cell)))
     }

@@ -1,4 +1,4 @@
-//! Which containers are meant: those that are named, and those in folders that are.
+//! Expands locations: containers that are named, and those in named folders.
 
 use std::path::Path;
 
@@ -6,17 +6,17 @@ use drystone::{Error, ErrorKind, Result, is_url, store_at};
 use drystone_format::keys;
 use drystone_store::StoreExt;
 
-/// Folders below each other that are looked into.
+/// Greatest depth of folders that are searched.
 const MAX_DEPTH: usize = 32;
 
-/// A location as it is kept: absolute, without a slash at its end.
+/// A location as it is stored: absolute, without a trailing slash.
 pub(crate) fn normal(location: &str) -> Result<String> {
     if is_url(location) {
         return Ok(location.trim_end_matches('/').to_owned());
     }
     let path = location.strip_prefix("file://").unwrap_or(location);
     let absolute = std::path::absolute(path)
-        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("{path:?} is no path: {e}")))?;
+        .map_err(|e| Error::new(ErrorKind::InvalidArgument, format!("{path:?} is not a path: {e}")))?;
     let Some(text) = absolute.to_str() else {
         return Err(Error::new(
             ErrorKind::InvalidArgument,
@@ -26,10 +26,10 @@ pub(crate) fn normal(location: &str) -> Result<String> {
     Ok(if text.len() > 1 { text.trim_end_matches('/').to_owned() } else { text.to_owned() })
 }
 
-/// Folders with what went wrong in them.
+/// Folders with the errors in them.
 pub(crate) type Failures = Vec<(String, Error)>;
 
-/// The containers at or below a location, sorted, and folders that could not be looked into.
+/// The containers at or below a location, sorted, and folders that could not be searched.
 pub(crate) fn containers(location: &str, options: &[(String, String)]) -> Result<(Vec<String>, Failures)> {
     let location = normal(location)?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ fn below(folder: &Path, depth: usize, found: &mut Vec<String>, failed: &mut Fail
         }
     };
     for entry in entries.flatten() {
-        // Links are not followed: a folder is looked into once.
+        // Links are not followed: a folder is searched once.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

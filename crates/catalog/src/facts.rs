@@ -1,42 +1,44 @@
-//! What is known of a container: values under keys, and the snapshot that they are of.
+//! The facts about a container: values under keys, and the snapshot that they belong to.
 
 use crate::value::Value;
 
-/// What a key is about.
+/// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// An attribute: `name` of the group or variable `object`, of the container itself where that is empty.
+pub enum KeyKind {
+    /// An attribute: `name` of the group or variable `object`, or of the container itself if that is empty.
     Attribute,
     /// The least value of the variable `object`, of its member `name` where there is one.
     Least,
     /// The greatest value.
     Greatest,
-    /// What every container has: its path, its name, its snapshot, its variables, its steps, its identity.
+    /// Facts that every container has: its path, its name, its snapshot, its variables, its steps, its
+    /// identity.
     Own,
 }
 
-impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Attribute, Kind::Least, Kind::Greatest, Kind::Own];
+impl KeyKind {
+    pub(crate) const ALL: [KeyKind; 4] =
+        [KeyKind::Attribute, KeyKind::Least, KeyKind::Greatest, KeyKind::Own];
 }
 
-/// Under which name a value is asked for.
+/// The name of a value in questions.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[allow(missing_docs)]
 pub struct Key {
-    pub kind: Kind,
+    pub kind: KeyKind,
     pub object: String,
     pub name: String,
 }
 
 impl Key {
     /// A key.
-    pub fn new(kind: Kind, object: impl Into<String>, name: impl Into<String>) -> Self {
+    pub fn new(kind: KeyKind, object: impl Into<String>, name: impl Into<String>) -> Self {
         Key { kind, object: object.into(), name: name.into() }
     }
 
     /// A key that every container has.
     pub fn own(name: &str) -> Self {
-        Key::new(Kind::Own, "", name)
+        Key::new(KeyKind::Own, "", name)
     }
 
     /// As questions write it.
@@ -47,17 +49,17 @@ impl Key {
             (object, name) => format!("{object}.{name}"),
         };
         match self.kind {
-            Kind::Attribute | Kind::Own => of,
-            Kind::Least => format!("min({of})"),
-            Kind::Greatest => format!("max({of})"),
+            KeyKind::Attribute | KeyKind::Own => of,
+            KeyKind::Least => format!("min({of})"),
+            KeyKind::Greatest => format!("max({of})"),
         }
     }
 }
 
-/// The names of [`Kind::Own`].
+/// The names of [`KeyKind::Own`].
 pub(crate) const OWN: [&str; 6] = ["path", "name", "snapshot", "steps", "variable", "uuid"];
 
-/// Everything that a catalogue keeps of one container.
+/// Everything that a catalogue stores about one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
     /// Where it is: an absolute path or a URL.
@@ -68,6 +70,6 @@ pub struct Facts {
     pub version: u64,
     /// Nanoseconds since 1970 of its commit.
     pub time: u64,
-    /// Values, a key may have several.
+    /// Values; a key may have several.
     pub values: Vec<(Key, Value)>,
 }

@@ -1,4 +1,4 @@
-//! What must hold for any bytes: the body of the fuzz target, which tests run with mutated bytes, too.
+//! Properties that hold for any bytes: the body of the fuzz target, which tests run with mutated bytes, too.
 
 use std::sync::Arc;
 
@@ -8,7 +8,8 @@ use crate::manifest::Manifest;
 use crate::page::Directory;
 use crate::question::Question;
 
-/// Reads bytes as each structure of a catalogue and as a question; what is read is asked and written again.
+/// Decodes bytes as each structure of a catalogue and as a question; what decodes is queried and encoded
+/// again.
 ///
 /// # Panics
 /// If a promise of this crate does not hold.

@@ -1,4 +1,4 @@
-//! Which container and which snapshot each number of a page is: 32 bytes each.
+//! The container and the snapshot behind each number of a page: 32 bytes each.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -6,7 +6,7 @@ use drystone_format::cursor::Reader;
 /// Bytes of one.
 pub(crate) const LEN: usize = 32;
 
-/// The snapshot that was seen.
+/// The snapshot whose facts are in the page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
     pub(crate) uuid: [u8; 16],

@@ -9,8 +9,9 @@
 //! facts, value, bits                  what there is to ask
 //! ```
 //!
-//! A catalogue is derived data: pages that never change and manifests put if absent, rebuilt from the containers at any time. Every
-//! answer names the snapshot that it is about, and is checked against the container before it is given.
+//! A catalogue is derived data: pages that never change and manifests put if absent, rebuilt from the
+//! containers at any time. Every answer names its snapshot, and is compared with the container before it is
+//! returned.
 
 #![forbid(unsafe_code)]
 
@@ -32,9 +33,9 @@ mod question;
 mod value;
 mod workers;
 
-pub use catalog::{AddReport, Catalog, CheckReport, Found, FoundReport};
+pub use catalog::{AddReport, Catalog, CheckReport, FoundContainer, FoundReport};
 pub use column::Column;
-pub use facts::{Facts, Key, Kind};
+pub use facts::{Facts, Key, KeyKind};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub use fuzzing::fuzz;

@@ -1,17 +1,18 @@
-//! A container as a catalogue sees it: attributes, ranges of values from the index, names. No value of an array is read.
+//! The facts of a container: attributes, ranges of values from the index, names. No value of an array is
+//! read.
 
 use drystone::{Container, Extreme, Mode, Result, is_url};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Name};
 use drystone_format::value::{TypedArray, Value as Attribute};
 
-use crate::facts::{Facts, Key, Kind};
+use crate::facts::{Facts, Key, KeyKind};
 use crate::value::Value;
 
-/// Values of one attribute, at most: longer lists are no tags.
+/// Most values of one attribute: longer lists are no tags.
 const MAX_VALUES: usize = 64;
 
-/// Opens a container and notes what can be asked for.
+/// Opens a container and collects its facts.
 pub(crate) fn look(path: &str, options: &[(String, String)]) -> Result<Facts> {
     let container = match is_url(path) {
         true => Container::open_url(path, options, Mode::Read)?,
@@ -32,7 +33,7 @@ pub(crate) fn look(path: &str, options: &[(String, String)]) -> Result<Facts> {
         }
     }
     for range in container.value_ranges()? {
-        for (kind, extreme) in [(Kind::Least, range.least), (Kind::Greatest, range.greatest)] {
+        for (kind, extreme) in [(KeyKind::Least, range.least), (KeyKind::Greatest, range.greatest)] {
             let value = match extreme {
                 Extreme::Integer(n) => Value::Integer(n),
                 Extreme::Float(x) => Value::float(x),
@@ -57,9 +58,9 @@ fn attributes(object: &str, attrs: &Attrs, out: &mut Vec<(Key, Value)>) {
     }
 }
 
-/// The values of an attribute: of a list its items, of a dictionary those below each name.
+/// The values of an attribute: the items of a list, and those below each name of a dictionary.
 fn flatten(object: &str, name: &str, value: &Attribute, out: &mut Vec<(Key, Value)>) {
-    let mut push = |value: Value| out.push((Key::new(Kind::Attribute, object, name), value));
+    let mut push = |value: Value| out.push((Key::new(KeyKind::Attribute, object, name), value));
     match value {
         Attribute::Bool(b) => push(Value::Bool(*b)),
         Attribute::Int(n) => push(Value::Integer(*n)),

@@ -1,7 +1,7 @@
-//! Which pages a catalogue consists of, and which containers in them newer pages have replaced.
+//! The manifest: the pages of a catalogue, and which containers in them newer pages have replaced.
 //!
-//! Manifests are numbered; a number is put once, if absent, and never removed: of two processes that add at once one wins a
-//! number and the other builds on it.
+//! Manifests are numbered; a number is put once, if absent, and never removed. If two processes add at once,
+//! one gets the number and the other builds on it.
 
 use drystone_format::cursor::Reader;
 use drystone_format::{Corrupt, crc32c};
@@ -22,7 +22,7 @@ pub struct PageRef {
     /// Bytes at its end that are the directory, and their checksum.
     pub directory: u32,
     pub crc: u32,
-    /// Containers that are not shown: replaced or forgotten. Ascending.
+    /// Containers that are not shown: replaced or removed. Ascending.
     pub hidden: Vec<u32>,
 }
 
@@ -43,7 +43,7 @@ impl PageRef {
 #[allow(missing_docs)]
 pub struct Manifest {
     pub number: u64,
-    /// The catalogue that it is of.
+    /// The catalogue that it belongs to.
     pub uuid: [u8; 16],
     pub pages: Vec<PageRef>,
 }
@@ -77,14 +77,14 @@ impl Manifest {
         out
     }
 
-    /// The manifest that bytes hold.
+    /// Decodes a manifest.
     pub fn decode(bytes: &[u8]) -> Result<Manifest, Corrupt> {
         let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
             return Err(Corrupt::new("it is shorter than a checksum", 0));
         };
         let mut r = Reader::new(body);
         if r.array()? != *MAGIC {
-            return Err(Corrupt::new("no manifest of a catalogue, or a newer one: wrong magic", 0));
+            return Err(Corrupt::new("not a manifest of a catalogue, or a newer one: wrong magic", 0));
         }
         if crc32c(body) != u32::from_le_bytes(*crc) {
             return Err(Corrupt::new("it fails its CRC", 0));

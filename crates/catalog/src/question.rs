@@ -1,15 +1,15 @@
-//! A question: the text's tree as steps over keys, each operand before what uses it.
+//! A question: the text's tree as steps over keys, each operand before its use.
 //!
-//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Whatever else an expression can
-//! have is refused here, with its place.
+//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Everything
+//! else in an expression is refused here, with its position.
 
 use drystone::{Error, ErrorKind, Result};
 use drystone_expression::{Binary, Name, Node, NodeId, Reduction, Tree, Unary, parse_question};
 
-use crate::facts::{Key, Kind, OWN};
+use crate::facts::{Key, KeyKind, OWN};
 use crate::value::Value;
 
-/// How a value is compared with a constant.
+/// A comparison with a constant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Comparison {
     Eq,
@@ -20,12 +20,12 @@ pub(crate) enum Comparison {
     Ge,
 }
 
-/// The keys that a name may stand for.
+/// The keys that a name may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct NamedKeys {
     /// As it was written.
     pub(crate) text: String,
-    /// Values under any of these count.
+    /// A value under any of these counts.
     pub(crate) keys: Vec<Key>,
     /// For containers that have none of these.
     pub(crate) own: Option<Key>,
@@ -33,11 +33,11 @@ pub(crate) struct Asked {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Step {
-    /// It holds for every container, or for none.
+    /// Holds for every container, or for none.
     Constant(bool),
     /// A truth value by itself.
-    Truth(Asked),
-    Compare(Asked, Comparison, Value),
+    Truth(NamedKeys),
+    Compare(NamedKeys, Comparison, Value),
     /// Of earlier steps.
     And(usize, usize),
     Or(usize, usize),
@@ -45,15 +45,15 @@ pub(crate) enum Step {
     Not(usize),
 }
 
-/// A question that can be asked of pages.
+/// A question about pages.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Question {
     pub(crate) steps: Vec<Step>,
 }
 
-/// What a node is, before it is joined with others.
-enum Part {
-    Asked(Asked),
+/// A node before it is joined with others.
+enum Operand {
+    NamedKeys(NamedKeys),
     Constant(Value),
     Step(usize),
 }
@@ -69,7 +69,7 @@ impl Question {
     pub fn parse(text: &str) -> Result<Question> {
         let tree = parse_question(text).map_err(|error| refused(error.render(text)))?;
         let mut question = Question { steps: Vec::new() };
-        let mut parts: Vec<Part> = Vec::with_capacity(tree.nodes().len());
+        let mut parts: Vec<Operand> = Vec::with_capacity(tree.nodes().len());
         for &node in tree.nodes() {
             let part = question.part(&tree, node, &parts)?;
             parts.push(part);
@@ -82,33 +82,33 @@ impl Question {
     }
 
     /// What is asked for.
-    pub(crate) fn asked(&self) -> impl Iterator<Item = &Asked> {
+    pub(crate) fn asked(&self) -> impl Iterator<Item = &NamedKeys> {
         self.steps.iter().filter_map(|step| match step {
             Step::Truth(asked) | Step::Compare(asked, ..) => Some(asked),
             _ => None,
         })
     }
 
-    fn step(&mut self, step: Step) -> Part {
+    fn step(&mut self, step: Step) -> Operand {
         self.steps.push(step);
-        Part::Step(self.steps.len() - 1)
+        Operand::Step(self.steps.len() - 1)
     }
 
-    fn part(&mut self, tree: &Tree, node: Node, parts: &[Part]) -> Result<Part> {
+    fn part(&mut self, tree: &Tree, node: Node, parts: &[Operand]) -> Result<Operand> {
         let of = |id: NodeId| parts.get(id.index()).ok_or_else(|| refused("an operand is missing"));
         Ok(match node {
-            Node::Name(n) => Part::Asked(asked(&tree.names()[usize::from(n)])?),
-            Node::Bool(value) => Part::Constant(Value::Bool(value)),
-            Node::Integer(n) => Part::Constant(Value::Integer(n)),
-            Node::Float(bits) => Part::Constant(Value::float(f64::from_bits(bits))),
-            Node::Text(n) => Part::Constant(Value::Text(tree.texts()[usize::from(n)].clone())),
+            Node::Name(n) => Operand::NamedKeys(asked(&tree.names()[usize::from(n)])?),
+            Node::Bool(value) => Operand::Constant(Value::Bool(value)),
+            Node::Integer(n) => Operand::Constant(Value::Integer(n)),
+            Node::Float(bits) => Operand::Constant(Value::float(f64::from_bits(bits))),
+            Node::Text(n) => Operand::Constant(Value::Text(tree.texts()[usize::from(n)].clone())),
             Node::Reduce(reduction, id) => match tree.nodes().get(id.index()) {
                 Some(Node::Name(n)) => {
                     let name = &tree.names()[usize::from(*n)];
-                    let kind = if reduction == Reduction::Min { Kind::Least } else { Kind::Greatest };
+                    let kind = if reduction == Reduction::Min { KeyKind::Least } else { KeyKind::Greatest };
                     no_offsets(name)?;
                     let key = Key::new(kind, name.path(), name.members().join("."));
-                    Part::Asked(Asked { text: key.text(), keys: vec![key], own: None })
+                    Operand::NamedKeys(NamedKeys { text: key.text(), keys: vec![key], own: None })
                 }
                 _ => return Err(refused(format!("min and max are of a variable or a member; {HELP}"))),
             },
@@ -126,8 +126,12 @@ impl Question {
             }
             Node::Binary(op, a, b) if op.is_comparison() => {
                 let (asked, op, value) = match (of(a)?, of(b)?) {
-                    (Part::Asked(asked), Part::Constant(value)) => (asked, comparison(op, false), value),
-                    (Part::Constant(value), Part::Asked(asked)) => (asked, comparison(op, true), value),
+                    (Operand::NamedKeys(asked), Operand::Constant(value)) => {
+                        (asked, comparison(op, false), value)
+                    }
+                    (Operand::Constant(value), Operand::NamedKeys(asked)) => {
+                        (asked, comparison(op, true), value)
+                    }
                     _ => return Err(refused(format!("a comparison has a constant on one side; {HELP}"))),
                 };
                 if let Value::Bool(_) = value
@@ -141,20 +145,20 @@ impl Question {
         })
     }
 
-    /// A part as a condition.
-    fn condition(&mut self, part: &Part) -> Result<usize> {
+    /// An operand as a condition.
+    fn condition(&mut self, part: &Operand) -> Result<usize> {
         let step = match part {
-            Part::Step(step) => return Ok(*step),
-            Part::Asked(asked) => Step::Truth(asked.clone()),
-            Part::Constant(Value::Bool(value)) => Step::Constant(*value),
-            Part::Constant(_) => return Err(refused(format!("a constant is no condition; {HELP}"))),
+            Operand::Step(step) => return Ok(*step),
+            Operand::NamedKeys(asked) => Step::Truth(asked.clone()),
+            Operand::Constant(Value::Bool(value)) => Step::Constant(*value),
+            Operand::Constant(_) => return Err(refused(format!("a constant is not a condition; {HELP}"))),
         };
         self.steps.push(step);
         Ok(self.steps.len() - 1)
     }
 }
 
-/// A comparison; turned round where the constant stands on the left.
+/// A comparison; reversed if the constant stands on the left.
 fn comparison(op: Binary, turned: bool) -> Comparison {
     use Comparison::*;
     match (op, turned) {
@@ -175,16 +179,16 @@ fn no_offsets(name: &Name) -> Result<()> {
 }
 
 /// `a` is an attribute of the container, `T.a` one of `T`, or the member `a` of the container's attribute `T`.
-fn asked(name: &Name) -> Result<Asked> {
+fn asked(name: &Name) -> Result<NamedKeys> {
     no_offsets(name)?;
     let members = name.members().join(".");
     let own = OWN.iter().find(|own| members.is_empty() && **own == name.path()).map(|own| Key::own(own));
     let keys = match members.as_str() {
-        "" => vec![Key::new(Kind::Attribute, "", name.path())],
+        "" => vec![Key::new(KeyKind::Attribute, "", name.path())],
         _ => vec![
-            Key::new(Kind::Attribute, name.path(), members.clone()),
-            Key::new(Kind::Attribute, "", format!("{}.{members}", name.path())),
+            Key::new(KeyKind::Attribute, name.path(), members.clone()),
+            Key::new(KeyKind::Attribute, "", format!("{}.{members}", name.path())),
         ],
     };
-    Ok(Asked { text: name.to_string(), keys, own })
+    Ok(NamedKeys { text: name.to_string(), keys, own })
 }

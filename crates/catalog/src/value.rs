@@ -1,14 +1,14 @@
 //! Values of attributes and statistics, in one total order.
 //!
-//! Truth values, then numbers, then NaN, then texts. Integers and floats compare exactly, whatever their size; an integer and a
-//! float of the same value stand side by side, the integer first.
+//! Truth values, then numbers, then NaN, then texts. Integers and floats compare exactly, whatever their
+//! size; an integer and a float of the same value are adjacent, the integer first.
 
 use std::cmp::Ordering;
 
-/// Bytes of a text, at most; longer ones are not catalogued.
+/// Most bytes of a text; longer ones are not catalogued.
 pub(crate) const MAX_TEXT: usize = 1024;
 
-/// What an attribute or a statistic is.
+/// The value of an attribute or a statistic.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A truth value.
@@ -21,7 +21,7 @@ pub enum Value {
     Text(String),
 }
 
-/// What can be compared with what.
+/// The classes of comparable values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Class {
     Bool,
@@ -30,7 +30,7 @@ pub(crate) enum Class {
     Text,
 }
 
-/// A value whose text lies elsewhere.
+/// A value whose text is stored elsewhere.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Borrowed<'a> {
     Bool(bool),
@@ -49,7 +49,7 @@ impl Borrowed<'_> {
         }
     }
 
-    /// The order of values by what they are worth: 3 and 3.0 are equal.
+    /// The order of values by magnitude: 3 and 3.0 are equal.
     pub(crate) fn compare(self, other: Borrowed<'_>) -> Ordering {
         match (self, other) {
             (Borrowed::Bool(a), Borrowed::Bool(b)) => a.cmp(&b),
@@ -83,7 +83,7 @@ fn exact(a: i128, b: f64) -> Ordering {
     if b <= -(2f64.powi(65)) {
         return Ordering::Greater;
     }
-    // Within 65 bits the whole part is an exact integer.
+    // Within 65 bits the integral part is an exact integer.
     let whole = b.trunc();
     a.cmp(&(whole as i128)).then_with(|| 0.0.partial_cmp(&(b - whole)).unwrap_or(Ordering::Equal))
 }

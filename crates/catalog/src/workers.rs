@@ -1,10 +1,10 @@
-//! The same work on many things, several at a time, results in their order.
+//! Does the same work on many items, several at a time, with results in their order.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Does `work` on each, on at most `threads` threads.
+/// Applies `work` to each, on at most `threads` threads.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if threads <= 1 || items.len() <= 1 {
         return items.iter().map(work).collect();

@@ -5,7 +5,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use drystone_catalog::{Column, Directory, Facts, Key, Kind, Manifest, PageBuilder, PageRef, Value, fuzz};
+use drystone_catalog::{Column, Directory, Facts, Key, KeyKind, Manifest, PageBuilder, PageRef, Value, fuzz};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/catalog")
@@ -13,7 +13,7 @@ fn folder() -> PathBuf {
 
 /// Three containers, given in another order than that of their paths.
 fn facts() -> Vec<Facts> {
-    let attribute = |name: &str| Key::new(Kind::Attribute, "", name);
+    let attribute = |name: &str| Key::new(KeyKind::Attribute, "", name);
     let facts = |path: &str, n: u8, values: Vec<(Key, Value)>| Facts {
         path: path.to_owned(),
         uuid: [n; 16],
@@ -29,7 +29,7 @@ fn facts() -> Vec<Facts> {
                 (attribute("campaign"), Value::Text("alphabet".into())),
                 (attribute("dt"), Value::float(-0.0)),
                 (attribute("done"), Value::Bool(false)),
-                (Key::new(Kind::Greatest, "fields/p", "x"), Value::float(f64::NAN)),
+                (Key::new(KeyKind::Greatest, "fields/p", "x"), Value::float(f64::NAN)),
             ],
         ),
         facts(
@@ -40,7 +40,7 @@ fn facts() -> Vec<Facts> {
                 (attribute("campaign"), Value::Text("größe".into())),
                 (attribute("dt"), Value::Integer(-(1 << 63))),
                 (attribute("done"), Value::Bool(true)),
-                (Key::new(Kind::Attribute, "p", "units"), Value::Text("Pa".into())),
+                (Key::new(KeyKind::Attribute, "p", "units"), Value::Text("Pa".into())),
                 (Key::own("name"), Value::Text("a.dry".into())),
             ],
         ),
@@ -50,7 +50,7 @@ fn facts() -> Vec<Facts> {
             vec![
                 (attribute("campaign"), Value::Text("alpha".into())),
                 (attribute("dt"), Value::Integer(u64::MAX.into())),
-                (Key::new(Kind::Least, "p", ""), Value::float(-1.5)),
+                (Key::new(KeyKind::Least, "p", ""), Value::float(-1.5)),
             ],
         ),
     ]

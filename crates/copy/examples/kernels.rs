@@ -1,9 +1,10 @@
 //! How near to memcpy are the kernels?
 //!
-//! Bars: 80 % of memcpy for runs of 512 bytes (aim: 90 % from 256 bytes) and 50 % (aim: 60 %) for an
-//! 8-byte transpose of 4096 x 4096. Each case alternates with a memcpy of as many bytes between the
-//! same buffers; the table shows medians, and last the ratio of the best times, for machines that are busy. `cargo run --release -p drystone-copy --example kernels --
-//! [MIB] [plain] [FILTER]`: MIB moved per case (default 64); `plain` leaves out huge pages and alignment.
+//! Bars: 80 % of memcpy for runs of 512 bytes (aim: 90 % from 256 bytes) and 50 % (aim: 60 %) for an 8-byte
+//! transpose of 4096 x 4096. Each case alternates with a memcpy of as many bytes between the same buffers;
+//! the table shows medians, and last the ratio of the best times, for machines that are busy. `cargo run
+//! --release -p drystone-copy --example kernels -- [MIB] [plain] [FILTER]`: MIB moved per case (default 64);
+//! `plain` leaves out huge pages and alignment.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};

@@ -1,8 +1,10 @@
-//! Rows of several sources side by side: what neighbours hold of a row of the destination is written one behind the other.
+//! Rows of several sources side by side: a row of the destination is written from all sources that hold a
+//! part of it, one after the other.
 //!
-//! Where a part's rows begin and end inside of lines, a copy of that part alone writes those lines in part: they are read from memory
-//! first, and the neighbour's copy does it again. Written row by row, all neighbours together, lines are whole, and go past the caches.
-//! And rows come in an order in which the source is asked for what comes next while this is stored.
+//! Where the rows of one part begin and end inside cache lines, copying that part alone writes those lines in
+//! part: they are first read from memory, and the neighbour's copy reads them again. Written row by row from
+//! all sources together, lines are whole, and bypass the caches. And rows come in an order in which the
+//! source can be prefetched while they are stored.
 //!
 //! Invariants (established by [`Abreast::new`])
 //! - lanes have the same loops in the destination, and each begins there where the one before it ends;
@@ -14,7 +16,7 @@ use crate::copy::StridedCopy;
 use crate::error::{CopyError, Side};
 use crate::kernel::stream::{self, Lines};
 
-/// A longer row of a single source is cut into rows of so many bytes.
+/// A longer row of a single source is cut into rows of this many bytes.
 const LONGEST: u64 = 16 << 10;
 
 /// Copies whose rows are neighbours in the destination.
@@ -50,8 +52,8 @@ pub struct LaneBytes {
 }
 
 impl Abreast {
-    /// Puts copies side by side, in the order of the destination. `None` where they are not neighbours in all their rows, are empty, or
-    /// do not walk their sources forwards.
+    /// Puts copies side by side, in the order of the destination. `None` where they are not neighbours in all
+    /// their rows, are empty, or do not walk their sources forwards.
     pub fn new(copies: &[StridedCopy]) -> Option<Abreast> {
         let first = copies.first()?;
         let dims: Vec<(u64, u64)> = first
@@ -120,11 +122,12 @@ impl Abreast {
         (at, cut)
     }
 
-    /// Copies rows. `ahead`: so many bytes beyond what is copied of a source, the next are asked for.
+    /// Copies rows. `ahead`: prefetch distance in each source, in bytes.
     ///
     /// # Safety
-    /// Each lane's bytes are readable; `dst` is writable for `dst_len` bytes and overlaps with no source; during the call nobody else
-    /// reads or writes the destination cells of these rows. The sources may change meanwhile: then what is written is anything.
+    /// Each lane's bytes are readable; `dst` is writable for `dst_len` bytes and overlaps with no source;
+    /// during the call no other thread reads or writes the destination cells of these rows. The sources may
+    /// change meanwhile: then the destination holds arbitrary bytes.
     pub unsafe fn run_raw(
         &self,
         rows: Range<u64>,
@@ -174,7 +177,7 @@ impl Abreast {
             let (at, cut) = self.source(lane, rows.start);
             from.push(source.bytes.wrapping_add((at - source.start) as usize).wrapping_sub(cut as usize));
         }
-        // Rows that do not follow each other begin and end in lines of which others write the rest.
+        // Rows that are not adjacent begin and end in lines of which other copies write the rest.
         let apart = self.dims.last().map(|(_, stride)| *stride).filter(|stride| *stride != self.row);
         let mut cut = rows.start % self.cuts;
         for _ in rows {
@@ -229,7 +232,7 @@ impl Abreast {
     }
 }
 
-/// So many rows before they are written, the lines that a row begins and ends in are asked for.
+/// Prefetch distance for the lines in which a row begins and ends, in rows.
 const ROWS_AHEAD: u64 = 8;
 
 #[cfg(test)]

@@ -25,9 +25,8 @@ pub struct ConvertCopy {
 }
 
 impl ConvertCopy {
-    /// Brings a conversion into canonical form; as
-    /// [`StridedCopy::new`](crate::StridedCopy::new), and refuses no elements and a conversion that
-    /// can lose something if `narrowing` says so.
+    /// Puts a conversion into canonical form; as [`StridedCopy::new`](crate::StridedCopy::new), and refuses
+    /// elements of no bytes and a conversion that can lose something if `narrowing` says so.
     pub fn new(
         src_offset: u64,
         dst_offset: u64,
@@ -46,7 +45,7 @@ impl ConvertCopy {
         Ok(ConvertCopy { src_offset, dst_offset, from, to, narrowing, dims })
     }
 
-    /// What it is made of: offsets, types, policy, loops.
+    /// Its parts: offsets, types, policy, loops.
     pub fn parts(&self) -> (u64, u64, (Dtype, Dtype), Narrowing, &[Dim]) {
         (self.src_offset, self.dst_offset, (self.from, self.to), self.narrowing, &self.dims)
     }

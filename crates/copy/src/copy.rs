@@ -19,7 +19,7 @@ use crate::kernel;
 /// A strided n-dimensional copy in canonical form: the fewest loops around the longest runs, slowest first in
 /// the destination.
 ///
-/// Equal copies compare equal however they were written down.
+/// Equal copies compare equal, however they were described.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct StridedCopy {
     src_offset: u64,
@@ -29,7 +29,7 @@ pub struct StridedCopy {
 }
 
 impl StridedCopy {
-    /// Brings a copy into canonical form.
+    /// Puts a copy into canonical form.
     ///
     /// The offsets point at the first element visited, in bytes from the start of each buffer; with
     /// negative strides that element is not the lowest. The order of `dims` does not matter. A count
@@ -132,8 +132,8 @@ impl StridedCopy {
     ///
     /// # Safety
     /// `src` is readable for `src_len` bytes and `dst` is writable for `dst_len` bytes; the two do not
-    /// overlap; during the call nobody writes the source cells that this copy reads, and nobody
-    /// else reads or writes the destination cells that it writes. Other destination cells are left alone.
+    /// overlap; during the call no thread writes the source cells that this copy reads, and no other thread
+    /// reads or writes the destination cells that it writes. Other destination cells are left unchanged.
     pub unsafe fn run_raw(
         &self,
         src: *const u8,

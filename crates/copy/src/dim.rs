@@ -1,4 +1,5 @@
-//! The loops of a copy, and their canonical form: sorted by destination stride, nested, joined where one continues another.
+//! The loops of a copy, and their canonical form: sorted by destination stride, nested, joined where one
+//! continues another.
 
 use std::ops::Range;
 
@@ -28,8 +29,8 @@ impl Dim {
     }
 }
 
-/// Brings loops around elements of the given sizes (source, destination) into canonical form, but leaves
-/// a dense innermost loop in place. No count is 0.
+/// Puts loops around elements of the given sizes (source, destination) into canonical form, but leaves a
+/// dense innermost loop in place. No count is 0.
 pub(crate) fn canonical_loops(
     mut src_offset: u64,
     mut dst_offset: u64,

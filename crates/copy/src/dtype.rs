@@ -131,9 +131,9 @@ pub enum Narrowing {
     /// Refuse, when the rule is compiled, every conversion that could lose something.
     #[default]
     Refuse,
-    /// The nearest value that fits: integers stop at their limits, floats round to nearest and
-    /// overflow to infinity, fractions are cut towards zero, NaN becomes the integer 0. Of a complex
-    /// number that becomes a real one, the imaginary part is dropped.
+    /// The nearest value that fits: integers stop at their limits, floats round to nearest and overflow to
+    /// infinity, fractions are cut towards zero, NaN becomes the integer 0. A complex number that becomes a
+    /// real one loses its imaginary part.
     Saturate,
     /// Integers keep their low bits; everything else as [`Saturate`](Narrowing::Saturate).
     Wrap,

@@ -1,17 +1,18 @@
-//! Bytes that are put away: copied to where nobody looks at them soon.
+//! Copies bytes to a destination that will not be read soon.
 
 use crate::kernel::stream;
 
-/// `Vec::extend_from_slice` for bytes that are not wanted again soon. From some MiB on they go past the caches, which saves memory from
-/// reading the lines that are written, a third of the traffic, and leaves the caches to who computes.
+/// `Vec::extend_from_slice` for bytes that are not needed again soon. From some MiB on the stores bypass the
+/// caches, which saves reading the destination lines from memory, a third of the traffic, and leaves the
+/// caches to computing threads.
 pub fn extend_past_caches(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len());
     let len = out.len();
     if !stream::AVAILABLE || bytes.len() < stream::FAR_BUFFER {
         return out.extend_from_slice(bytes);
     }
-    // SAFETY: there is room for so many bytes more behind `len`; a Vec that is borrowed exclusively is no part of `bytes`; all of them
-    // are written before they are counted.
+    // SAFETY: there is room for that many bytes behind `len`; a Vec that is borrowed exclusively is no part
+    // of `bytes`; all of them are written before they are counted.
     unsafe {
         stream::copy(bytes.as_ptr(), out.as_mut_ptr().add(len), bytes.len());
         stream::finish();

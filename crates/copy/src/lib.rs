@@ -3,7 +3,7 @@
 //! [`StridedCopy`] is the canonical n-dimensional copy; [`ConvertCopy`] changes the type of every number on the way;
 //! [`ListedCopy`] walks lists of offsets around strided inner parts; [`Abreast`] runs equal copies side by side.
 //!
-//! Nothing here panics or touches memory outside the given buffers, whatever copy is asked for.
+//! Nothing here panics or touches memory outside the given buffers, whatever copy is requested.
 
 mod abreast;
 mod convert;

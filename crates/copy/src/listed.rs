@@ -1,7 +1,7 @@
 //! Copies of listed elements: a product of lists of (source, destination) offsets around a strided inner part.
 //!
-//! Points, index lists and masks of a read end here. What is regular stays in the inner loops, which the strided kernels run; only
-//! the lists are walked one by one.
+//! Points, index lists and masks of a read end here. What is regular stays in the inner loops, which the
+//! strided kernels run; only the lists are walked one by one.
 //!
 //! Invariant: offsets are checked against both buffers before the first byte moves, for all combinations at once.
 
@@ -9,8 +9,8 @@ use crate::copy::StridedCopy;
 use crate::dim::Dim;
 use crate::error::{CopyError, Side};
 
-/// A copy of `elem_bytes` from `src + Σ source` to `dst + Σ destination` for every combination of one pair per list, and within
-/// each for every step of the loops.
+/// A copy of `elem_bytes` from `src + Σ source` to `dst + Σ destination` for every combination of one pair
+/// per list, and within each for every step of the loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedCopy {
     /// Byte offsets in the source and the destination; an empty list makes the copy empty.
@@ -24,8 +24,9 @@ pub struct ListedCopy {
 }
 
 impl ListedCopy {
-    /// A copy that begins at these byte offsets of the buffers. Elements of no bytes, loops whose destinations overlap, and what
-    /// does not fit 63 bits are refused; that lists give every element a destination of its own is the caller's promise.
+    /// A copy that begins at these byte offsets of the buffers. Elements of no bytes, loops whose
+    /// destinations overlap, and what does not fit 63 bits are refused; that lists give every element a
+    /// destination of its own is the caller's promise.
     pub fn new(
         src_offset: i64,
         dst_offset: i64,
@@ -68,11 +69,12 @@ impl ListedCopy {
         self.inner.is_empty() || self.lists.iter().any(Vec::is_empty)
     }
 
-    /// Carries it out on raw buffers, for destinations that several threads fill at once.
+    /// Executes it on raw buffers, for destinations that several threads fill at once.
     ///
     /// # Safety
-    /// As for [`StridedCopy::run_raw`]: `src` is readable for `src_len` bytes and `dst` writable for `dst_len`, they do not
-    /// overlap, and nobody else touches the destination elements or writes the source elements of this copy.
+    /// As for [`StridedCopy::run_raw`]: `src` is readable for `src_len` bytes and `dst` writable for
+    /// `dst_len`, they do not overlap, and no other thread touches the destination elements or writes the
+    /// source elements of this copy.
     pub unsafe fn run_raw(
         &self,
         src: *const u8,
@@ -100,8 +102,8 @@ impl ListedCopy {
             for (list, &i) in outer.iter().zip(&at) {
                 (from, to) = (from + list[i].0, to + list[i].1);
             }
-            // SAFETY: `touched` holds every sum of one pair per list and everything the loops reach from there, and lies inside
-            // both buffers, for which the caller vouches.
+            // SAFETY: `touched` holds every sum of one pair per list and everything the loops reach from
+            // there, and lies inside both buffers, for which the caller vouches.
             unsafe { self.run_list(last, (src, src_len), (dst, dst_len), (from, to))? };
             let Some(l) = (0..at.len()).rev().find(|&l| at[l] + 1 < outer[l].len()) else { return Ok(()) };
             at[l] += 1;
@@ -162,7 +164,8 @@ mod tests {
 
     #[test]
     fn every_combination_of_pairs_and_loops_is_copied() {
-        // A 5 x 8 source of two-byte elements; rows 4 and 1, columns 6, 0 and 3, into a 3 x 2 destination turned round.
+        // A 5 x 8 source of two-byte elements; rows 4 and 1, columns 6, 0 and 3, into a 3 x 2 destination
+        // turned round.
         let src: Vec<u8> = (0..80).collect();
         let rows = vec![(4 * 16, 0), (16, 2)];
         let columns = vec![(12, 8), (0, 4), (6, 0)];

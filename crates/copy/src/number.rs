@@ -1,7 +1,7 @@
 //! Numbers that Rust has no type for: short floats and complex numbers.
 //!
-//! Short floats are rounded once, to nearest, ties to even, whatever they come from: a detour by way of a wider float that rounds
-//! itself would give the wrong one of two neighbours for some values.
+//! Short floats are rounded once, to nearest, ties to even, whatever their source: going through a wider
+//! float that rounds itself would give the wrong neighbour for some values.
 
 /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Complex<T>(pub(crate) T, pub(crate) T);
 impl F16 {
     pub(crate) fn to_f32(self) -> f32 {
         let (sign, rest) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7FFF));
-        // The exponents differ by 112: a product with 2^112 also puts subnormal numbers right.
+        // The exponents differ by 112: a product with 2^112 also normalises subnormal numbers.
         let finite = f32::from_bits(rest << 13) * f32::from_bits((112 + 127) << 23);
         let special = f32::from_bits(0x7F80_0000 | rest << 13);
         let magnitude = if rest >= 0x7C00 { special } else { finite };
@@ -62,7 +62,8 @@ fn short<const E: u32, const M: u32>(value: f64) -> u16 {
     if short_exponent >= (1 << E) - 1 {
         return sign | infinite;
     }
-    // Subnormal results lose one more bit for each step below the least exponent. Subnormal doubles are far below all of them.
+    // Subnormal results lose one more bit for each step below the least exponent. Subnormal doubles are far
+    // below all of them.
     let lost = (52 - M) as i64 + if short_exponent < 1 { 1 - short_exponent } else { 0 };
     if exponent == 0 || lost > 53 {
         return sign;
@@ -76,7 +77,8 @@ fn short<const E: u32, const M: u32>(value: f64) -> u16 {
     sign | (implicit + rounded) as u16
 }
 
-/// A double that rounds to the same short float as the integer: bits that do not fit leave a trace in the last one.
+/// A double that rounds to the same short float as the integer: bits that do not fit are kept in the last
+/// one.
 pub(crate) fn traced(value: i128) -> f64 {
     let magnitude = value.unsigned_abs();
     let excess = (128 - magnitude.leading_zeros()).saturating_sub(53);

@@ -14,8 +14,8 @@ struct SharedDst(*mut u8, usize);
 unsafe impl Send for SharedDst {}
 
 impl StridedCopy {
-    /// [`run`](Self::run) on up to `threads` threads of its own, which end before it returns. Copies
-    /// below [`THREAD_THRESHOLD`] bytes, and all copies if `threads` is 0 or 1, stay on this thread.
+    /// [`run`](Self::run) on up to `threads` threads of its own, which end before it returns. Copies below
+    /// [`THREAD_THRESHOLD`] bytes, and all copies if `threads` is 0 or 1, stay on this thread.
     pub fn run_threaded(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), CopyError> {
         if threads <= 1 || self.bytes() < THREAD_THRESHOLD {
             return self.run(src, dst);

@@ -148,8 +148,9 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     }
 }
 
-/// Records of a few members to columns and back: every width and number of members, with and without gaps between records, more and
-/// fewer records than a stage holds, from every skew; into buffers that are past the caches too.
+/// Records of a few members to columns and back: every width and number of members, with and without gaps
+/// between records, more and fewer records than a stage holds, from every skew; into buffers that are past
+/// the caches too.
 #[test]
 fn records_become_columns_and_columns_records_wherever_they_begin() {
     let (counts, skews, room) = if cfg!(miri) {
@@ -185,7 +186,8 @@ fn records_become_columns_and_columns_records_wherever_they_begin() {
     }
 }
 
-/// Many small planes, each of which is turned round: chosen once, run for every plane, into buffers that are past the caches too.
+/// Many small planes, each of which is turned round: chosen once, run for every plane, into buffers that are
+/// past the caches too.
 #[test]
 fn many_small_planes_are_turned_round_exactly() {
     let (shapes, least, room) = if cfg!(miri) {
@@ -211,8 +213,9 @@ fn many_small_planes_are_turned_round_exactly() {
     }
 }
 
-/// Rows of many short elements move by whole registers where the processor can: every width, strides of elements and of odd bytes,
-/// both ways and backwards, wherever rows begin. What lies between elements is left alone, which [`check`] compares too.
+/// Rows of many short elements move by whole registers where the processor can: every width, strides of
+/// elements and of odd bytes, both ways and backwards, wherever rows begin. What lies between elements is
+/// left alone, which [`check`] compares too.
 #[test]
 fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     let (count, rows) = if cfg!(miri) { (70, 2) } else { (1200, 3) };
@@ -247,8 +250,9 @@ fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     }
 }
 
-/// Elements lines apart move by loops of few loads where processors foretell strides, and by other ones where the plane is larger than a
-/// cache, or uses few of its sets: counts around what a loop takes at once, both ways and backwards, rows that follow each other and not.
+/// Elements lines apart move by loops of few loads where processors foretell strides, and by other ones where
+/// the plane is larger than a cache, or uses few of its sets: counts around what a loop takes at once, both
+/// ways and backwards, rows that follow each other and not.
 #[test]
 fn elements_lines_apart_move_exactly_whatever_their_number() {
     let counts: &[u64] = if cfg!(miri) { &[0, 5] } else { &[0, 1, 2, 3, 4, 5, 7, 8, 9, 131, 1030] };
@@ -289,8 +293,8 @@ fn elements_lines_apart_move_exactly_whatever_their_number() {
     }
 }
 
-/// Elements that share lines of an array that no cache holds, of whose lines some are asked for: where elements begin at multiples of
-/// their size, and where they do not.
+/// Elements that share lines of an array that no cache holds, of whose lines some are asked for: where
+/// elements begin at multiples of their size, and where they do not.
 #[test]
 fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
     let len = if cfg!(miri) { 32 << 10 } else { (64 << 20) + 4096 };
@@ -306,8 +310,8 @@ fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
     }
 }
 
-/// Large destinations take the way past the caches, whose stores come in aligned lines: large buffers of most allocators begin 16 bytes
-/// into one, so that a skew of 48 is a line's beginning.
+/// Large destinations take the way past the caches, whose stores come in aligned lines: large buffers of most
+/// allocators begin 16 bytes into one, so that a skew of 48 is a line's beginning.
 #[test]
 fn copies_into_large_buffers_are_exact_from_every_skew() {
     let (len, elems, skews) = if cfg!(miri) {
@@ -345,7 +349,8 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     }
 }
 
-/// Runs of lines out of an array that no cache holds are asked for far ahead: past the end of rows, planes and the array itself.
+/// Runs of lines out of an array that no cache holds are asked for far ahead: past the end of rows, planes
+/// and the array itself.
 #[test]
 fn runs_out_of_a_large_array_are_gathered_exactly() {
     let (src_len, rows) = if cfg!(miri) { (16 << 10, 2) } else { ((2 << 20) + 4096, 9) };

@@ -4,7 +4,8 @@
 //! smallest enclosing cube of a power-of-two side visits them, without gaps for the cells of the
 //! cube outside the array. Such an array has no strides; it is addressed through a table of ranks.
 //!
-//! No I/O, no dependencies. The Hilbert key follows J. Skilling, "Programming the Hilbert curve" (AIP Conf. Proc. 707, 2004).
+//! No I/O, no dependencies. The Hilbert key follows J. Skilling, "Programming the Hilbert curve" (AIP Conf.
+//! Proc. 707, 2004).
 
 use std::fmt;
 

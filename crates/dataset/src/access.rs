@@ -1,8 +1,8 @@
 //! The expected mix of reads: what stands behind `access`.
 //!
-//! A text such as `plane:z 60%, box:64` says that of all reads 60 % ask for planes across z, and the others for boxes of 64
-//! cells a side. What is chosen by it (the chunks of what is published) is the layout model's business; here is what the words
-//! mean for a variable with these axes.
+//! A text such as `plane:z 60%, box:64` says that of all reads 60 % ask for planes across z, and the others
+//! for boxes of 64 cells a side. What is chosen by it (the chunks of what is published) is the layout model's
+//! business; here is what the words mean for a variable with these axes.
 //!
 //! Invariant: the shares of an [`Access`] are positive and their sum is 1.
 
@@ -70,8 +70,8 @@ pub struct Access {
 impl Access {
     /// Reads `kind [share%] {, kind [share%]}`.
     ///
-    /// Kinds without a share divide equally what the others leave; if all have one and something is left, that is `standard`.
-    /// A mistake comes with its place in `text`.
+    /// Kinds without a share divide equally what the others leave; if all have one and something is left,
+    /// that is `standard`. A mistake comes with its place in `text`.
     pub fn parse(text: &str, axes: &Axes<'_>) -> Result<Self, Diagnostic> {
         let whole = Span::new(0, text.len());
         let mut open = Vec::new();

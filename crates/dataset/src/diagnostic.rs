@@ -6,7 +6,7 @@
 
 use crate::span::Span;
 
-/// After so many mistakes the rest of the text is not examined.
+/// After this many mistakes the rest of the text is not examined.
 pub const MAX_DIAGNOSTICS: usize = 20;
 
 /// One mistake.

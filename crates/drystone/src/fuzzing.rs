@@ -8,8 +8,8 @@ use std::sync::{Arc, OnceLock};
 
 use drystone_format::branch::PageRef;
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::{Entry, Piece, encode_block};
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::entry::{Entry, StoredPiece, encode_block};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{GroupHead, decode_group, encode_group};
@@ -296,6 +296,7 @@ fn variables() -> Vec<SchemaOp> {
             transform: String::new(),
             chunks: None,
             access: String::new(),
+            meaning: None,
             fill: None,
             attrs: Default::default(),
         };
@@ -355,8 +356,8 @@ impl Parts {
         let (mut header, mut groups, mut at) = (Vec::new(), Vec::new(), 0);
         while let Next::Frame { header: head, payload, end } = frame::next(&idx, at, u64::MAX) {
             match head.kind {
-                Kind::File => header = payload.to_vec(),
-                Kind::Group => {
+                FrameKind::File => header = payload.to_vec(),
+                FrameKind::Group => {
                     groups.push(decode_group(payload).map_err(|c| crate::Error::corrupt(c.to_string()))?)
                 }
                 _ => {}
@@ -496,10 +497,10 @@ impl Parts {
             {
                 for subchunk in &mut subchunks {
                     mend(&mut subchunk.piece, segment);
-                    if let Some(front) = &mut subchunk.front {
-                        let mut piece = front.piece();
+                    if let Some(prefix) = &mut subchunk.prefix {
+                        let mut piece = prefix.piece();
                         mend(&mut piece, segment);
-                        front.check = piece.check;
+                        prefix.check = piece.check;
                     }
                 }
                 let bytes = table::encode(&subchunks);
@@ -519,7 +520,7 @@ impl Parts {
         let (writer, part) = (self.entries.first().map(|_| self.source.writer)?, self.source.part);
         put(&keys::segment(writer, part), &self.segment)?;
         let mut idx = Vec::new();
-        frame::push(&mut idx, Kind::File, 0, &self.header);
+        frame::push(&mut idx, FrameKind::File, 0, &self.header);
         for (number, (head, entries)) in self.groups.iter().enumerate() {
             if number + 1 == self.groups.len() && self.source.watermark != 0 && !dice.one_in(5) {
                 self.source.watermark = idx.len() as u64;
@@ -527,12 +528,12 @@ impl Parts {
             }
             let mut payload = encode_group(head, entries);
             spoil(&mut payload, dice);
-            frame::push(&mut idx, Kind::Group, number as u64 + 1, &payload);
+            frame::push(&mut idx, FrameKind::Group, number as u64 + 1, &payload);
         }
         put(&keys::idx(writer, part), &idx)?;
         let mut pages = Vec::new();
         let mut frames = 0;
-        let mut page = |kind: Kind, mut payload: Vec<u8>, dice: &mut Dice<'_>| {
+        let mut page = |kind: FrameKind, mut payload: Vec<u8>, dice: &mut Dice<'_>| {
             spoil(&mut payload, dice);
             let file = keys::IN_MANIFEST | self.manifest.version;
             let (offset, length, crc) = (pages.len() as u64, payload.len() as u32, crc32(&payload));
@@ -540,10 +541,10 @@ impl Parts {
             frames += 1;
             PageRef { file, offset, length, crc }
         };
-        let leaf = page(Kind::Leaf, encode_block(&self.entries), dice);
-        let sources = page(Kind::Section, source::encode_page(&[self.source]), dice);
-        let schema = page(Kind::Section, self.schema.encode(), dice);
-        let steps = page(Kind::Section, self.steps.encode(), dice);
+        let leaf = page(FrameKind::Leaf, encode_block(&self.entries), dice);
+        let sources = page(FrameKind::Section, source::encode_page(&[self.source]), dice);
+        let schema = page(FrameKind::Section, self.schema.encode(), dice);
+        let steps = page(FrameKind::Section, self.steps.encode(), dice);
         let root = Root { page: leaf, height: 0, entries: self.entries.len() as u64 };
         let height = self.manifest.root.map_or(0, |r| r.height);
         self.manifest.root = Some(Root { height, ..root });
@@ -616,13 +617,13 @@ fn odd_layout(dice: &mut Dice) -> Layout {
     Layout::Cells(cells)
 }
 
-fn inside(piece: &Piece, len: usize) -> Option<std::ops::Range<usize>> {
+fn inside(piece: &StoredPiece, len: usize) -> Option<std::ops::Range<usize>> {
     let start = usize::try_from(piece.position).ok()?;
     let end = start.checked_add(usize::try_from(piece.length).ok()?)?;
     (end <= len).then_some(start..end)
 }
 
-fn mend(piece: &mut Piece, segment: &mut [u8]) {
+fn mend(piece: &mut StoredPiece, segment: &mut [u8]) {
     let Some(range) = inside(piece, segment.len()) else { return };
     if piece.trailer == 0 {
         piece.check = crc32(&segment[range]);

@@ -8,6 +8,8 @@ use std::collections::{BTreeMap, HashSet};
 use drystone_dataset::{Access, Axes, Diagnostic, Diagnostics};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
+use drystone_format::instant::NAT;
+use drystone_format::meaning::Meaning;
 use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Variable, check_path};
 use drystone_format::value::Value;
 use drystone_transform::Transform;
@@ -42,6 +44,8 @@ pub struct NewVariable {
     pub attrs: Attrs,
     /// The mix of reads that is expected (docs/reference/language.md); empty if that is not known.
     pub access: String,
+    /// What the integers stand for; None: nothing but themselves.
+    pub meaning: Option<Meaning>,
 }
 
 impl NewVariable {
@@ -59,19 +63,51 @@ impl NewVariable {
             local: self.local,
             transform: if asked.is_identity() { String::new() } else { asked.canonical() },
             chunks: self.chunks.clone(),
-            fill: self.fill.clone().filter(|f| f.iter().any(|b| *b != 0)),
+            fill: self.fill_bytes().filter(|f| f.iter().any(|b| *b != 0)),
             attrs: self.attrs.clone(),
             created: 0,
             clips: Vec::new(),
             uid,
             access: self.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
+            meaning: self.meaning.clone(),
             derived: None,
         })
+    }
+
+    /// What cells are that nobody wrote: what is given, else no time where elements are times, else zeros.
+    fn fill_bytes(&self) -> Option<Vec<u8>> {
+        if self.fill.is_some() {
+            return self.fill.clone();
+        }
+        let meaning = self.meaning.as_ref()?;
+        let mut fill = vec![0; self.dtype.item_size() as usize];
+        no_times(&self.dtype, meaning, &mut fill);
+        Some(fill)
     }
 
     /// What `access` says, by its axes.
     fn expected(&self) -> std::result::Result<Option<Access>, Diagnostic> {
         access(&self.access, &self.dims, self.shape.len(), self.steps)
+    }
+}
+
+/// Makes the times of an element NaT.
+fn no_times(dtype: &DType, meaning: &Meaning, element: &mut [u8]) {
+    match (meaning, dtype) {
+        (Meaning::Instant(_) | Meaning::Duration(_), _) => {
+            element.chunks_exact_mut(8).for_each(|one| one.copy_from_slice(&NAT.to_le_bytes()));
+        }
+        (Meaning::Members(members), DType::Record(record)) => {
+            for member in &record.members {
+                let Some(below) = members.get(&member.name) else { continue };
+                let item = member.dtype.item_size() as usize;
+                let begin = member.offset as usize;
+                let end = begin + item * member.shape.iter().product::<u64>() as usize;
+                let Some(part) = element.get_mut(begin..end) else { continue };
+                part.chunks_exact_mut(item.max(1)).for_each(|one| no_times(&member.dtype, below, one));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -167,6 +203,9 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
     check_attrs(path, new.attrs.keys())?;
     new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
+    if let Some(meaning) = &new.meaning {
+        meaning.validate(&new.dtype).map_err(&bad)?;
+    }
     let ndim = new.shape.len();
     if ndim > MAX_NDIM {
         return Err(bad(format!("{ndim} dimensions; at most {MAX_NDIM} are supported")));
@@ -301,6 +340,16 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     };
     if old.dtype != new.dtype {
         return Some(format!("dtype ({}, not {})", old.dtype, new.dtype));
+    }
+    if old.meaning != new.meaning {
+        let said = |meaning: &Option<Meaning>, dtype: &DType| {
+            meaning.as_ref().map_or_else(|| dtype.to_string(), ToString::to_string)
+        };
+        return Some(format!(
+            "dtype ({}, not {})",
+            said(&old.meaning, &old.dtype),
+            said(&new.meaning, &new.dtype)
+        ));
     }
     if !same_shape {
         return show("shape", &old.shape, &new.shape);

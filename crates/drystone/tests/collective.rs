@@ -1,8 +1,10 @@
 //! Ranks that write together: what each put is there, whoever wrote it, and a failure of one is an error of all, never a hang.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
+mod ranks;
+
 use std::path::Path;
-use std::sync::{Arc, Barrier, Mutex};
+use std::sync::{Arc, Mutex};
 
 use drystone::array::{Source, Target};
 use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
@@ -10,63 +12,7 @@ use drystone::{Container, CreateOptions, Durability, Error, ErrorKind, Mode, New
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::Attrs;
 use drystone_plan::selection::{Axis, Selection};
-
-/// Ranks that are threads.
-struct Threads {
-    size: usize,
-    barrier: Barrier,
-    slots: Mutex<Vec<(Vec<u8>, Vec<u64>)>>,
-}
-
-struct Rank {
-    rank: usize,
-    all: Arc<Threads>,
-}
-
-impl Rank {
-    /// Everybody's bytes and sizes.
-    fn share(&self, bytes: &[u8], sizes: &[u64]) -> Vec<(Vec<u8>, Vec<u64>)> {
-        self.all.slots.lock().unwrap()[self.rank] = (bytes.to_vec(), sizes.to_vec());
-        self.all.barrier.wait();
-        let all = self.all.slots.lock().unwrap().clone();
-        self.all.barrier.wait();
-        all
-    }
-}
-
-impl Communicator for Rank {
-    fn rank(&self) -> u32 {
-        self.rank as u32
-    }
-    fn size(&self) -> u32 {
-        self.all.size as u32
-    }
-    fn node(&self) -> u64 {
-        0
-    }
-    fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()> {
-        let all: Vec<u8> = self.share(send, &[]).into_iter().flat_map(|(bytes, _)| bytes).collect();
-        receive.copy_from_slice(&all);
-        Ok(())
-    }
-    fn exchange(
-        &self,
-        send: &[u8],
-        send_sizes: &[u64],
-        receive: &mut [u8],
-        receive_sizes: &[u64],
-    ) -> Result<()> {
-        let mut at = 0;
-        for ((bytes, sizes), expected) in self.share(send, send_sizes).iter().zip(receive_sizes) {
-            let from = sizes[..self.rank].iter().sum::<u64>() as usize;
-            let len = sizes[self.rank] as usize;
-            assert_eq!(len as u64, *expected);
-            receive[at..at + len].copy_from_slice(&bytes[from..from + len]);
-            at += len;
-        }
-        Ok(())
-    }
-}
+use ranks::program;
 
 /// Counts the rounds of another, of one rank. Where rank 0 tells of a commit, in the second exchange of a step, it hides the manifest
 /// until all ranks have gone on.
@@ -110,22 +56,6 @@ impl Communicator for Counting {
     }
 }
 
-/// Runs a program on so many ranks; what each returns.
-fn program<T: Send>(size: usize, run: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
-    let slots = Mutex::new(vec![Default::default(); size]);
-    let all = Arc::new(Threads { size, barrier: Barrier::new(size), slots });
-    std::thread::scope(|scope| {
-        let run = &run;
-        let ranks: Vec<_> = (0..size)
-            .map(|rank| {
-                let rank = Rank { rank, all: all.clone() };
-                scope.spawn(move || run(Arc::new(rank)))
-            })
-            .collect();
-        ranks.into_iter().map(|rank| rank.join().unwrap()).collect()
-    })
-}
-
 const F64: DType = DType::Scalar(Scalar::F64);
 
 fn variable(shape: &[u64], steps: bool, local: bool) -> NewVariable {
@@ -138,6 +68,7 @@ fn variable(shape: &[u64], steps: bool, local: bool) -> NewVariable {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Attrs::new(),
     }
@@ -153,7 +84,9 @@ fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
 }
 
 fn begin_as(path: &Path, communicator: Arc<dyn Communicator>, cells: u64, durability: Durability) -> Team {
-    let team = Team::create_local(path, CreateOptions { durability }, communicator).unwrap();
+    let team =
+        Team::create_local(path, CreateOptions { durability, ..CreateOptions::default() }, communicator)
+            .unwrap();
     let made = match team.rank() {
         0 => team
             .container()

@@ -15,7 +15,7 @@ use drystone::{
 };
 use drystone_plan::selection::{Axis, Selection};
 use drystone_store::{
-    Asked, DelayStore, Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store,
+    DelayStore, Fault, FaultStore, LoggedRequest, MemoryStore, NoAppendStore, PutMode, Script, Store,
 };
 
 use common::*;
@@ -36,7 +36,9 @@ fn behind(objects: &MemoryStore, latency: Duration) -> Far {
 fn written(write: impl FnOnce(&Container)) -> MemoryStore {
     let objects = MemoryStore::new();
     let store = Arc::new(NoAppendStore::new(objects.clone()));
-    let c = Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+    let c =
+        Container::create(store, CreateOptions { durability: Durability::Async, ..CreateOptions::default() })
+            .unwrap();
     write(&c);
     c.settle();
     objects
@@ -46,15 +48,15 @@ fn opened(store: &Far) -> Container {
     Container::open(Arc::new(store.clone()), Mode::Read).unwrap()
 }
 
-fn rounds(log: &[Asked]) -> u64 {
+fn rounds(log: &[LoggedRequest]) -> u64 {
     log.iter().map(|asked| asked.round).max().unwrap_or(0)
 }
 
-fn total(log: &[Asked]) -> u64 {
+fn total(log: &[LoggedRequest]) -> u64 {
     log.iter().map(|asked| asked.bytes).sum()
 }
 
-fn shown(log: &[Asked]) -> String {
+fn shown(log: &[LoggedRequest]) -> String {
     log.iter().map(|a| format!("\n  round {}: {} {} ({} bytes)", a.round, a.kind, a.key, a.bytes)).collect()
 }
 
@@ -334,6 +336,137 @@ fn a_handle_that_looks_for_newer_snapshots_asks_once() {
     assert!(rounds(&log_of_open) <= 5, "{}", shown(&log_of_open));
 }
 
+/// What was asked, but for the hint, which goes out once a second at most and which nobody waits for.
+fn waited_for(store: &Far) -> Vec<Asked> {
+    let mut log = store.take_log();
+    log.retain(|asked| asked.key != "manifest/hint");
+    log
+}
+
+/// A step of a writer alone, through a handle that has just made its variable: what is asked beside the data, and in how many round trips.
+///
+/// Symptom: 7 requests, and 6 round trips. Cause: opening the writer and committing each asked whether the container was still the same, and
+/// one thing was asked after the other.
+#[test]
+fn a_step_asks_for_five_things_beside_its_data() {
+    let objects = written(|c| c.apply(vec![create("a", f4(), &[10], |v| v.steps = true)]).map(drop).unwrap());
+    let store = behind(&objects, Duration::from_millis(60));
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    store.take_log();
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+    let log = store.take_log();
+    assert!(log.len() == 2 && rounds(&log) == 1, "opening the writer: {}", shown(&log));
+    for step in 0..2 {
+        w.begin_step(Some(step), false).unwrap();
+        w.put("a", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+        w.end_step().unwrap();
+        let log = waited_for(&store);
+        // Whether it is the same container, the record and the manifest.
+        let beside = log.iter().filter(|asked| !asked.key.ends_with(".seg")).count();
+        assert!(beside == 3 && rounds(&log) == 3, "step {step}: {}", shown(&log));
+    }
+    w.close().unwrap();
+    assert_eq!(store.take_log(), []);
+}
+
+#[test]
+fn a_commit_asks_once_whether_it_is_still_the_same_container() {
+    let objects = written(|c| {
+        c.apply(vec![create("a", f4(), &[10], |v| v.steps = true)]).unwrap();
+        let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
+        w.begin_step(Some(0), false).unwrap();
+        w.put("a", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+        w.end_step().unwrap();
+    });
+    let store = far(&objects);
+    let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
+    let identities = |log: &[Asked]| log.iter().filter(|asked| asked.key == "drystone.json").count();
+    store.take_log();
+    assert!(!c.commit().unwrap().changed);
+    let log = store.take_log();
+    assert!(log.len() == 3 && rounds(&log) == 1, "nothing new: {}", shown(&log));
+    c.apply(vec![create("b", f4(), &[10], |_| {})]).unwrap();
+    let log = waited_for(&store);
+    assert!(identities(&log) == 1 && rounds(&log) == 2, "a variable: {}", shown(&log));
+    let w = c.writer(WriterOptions::default()).unwrap();
+    w.put("b", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+    store.take_log();
+    w.close().unwrap();
+    let log = waited_for(&store);
+    assert!(identities(&log) == 1 && rounds(&log) == 3, "values without a step: {}", shown(&log));
+}
+
+/// A handle that made its container flushes it at its end: the mark and the hint go together.
+#[test]
+fn the_end_of_a_handle_that_made_its_container_takes_two_round_trips() {
+    let store = far(&MemoryStore::new());
+    let c = Container::create(
+        Arc::new(store.clone()),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
+    for name in ["a", "b", "c"] {
+        c.apply(vec![create(name, f4(), &[10], |_| {})]).unwrap();
+    }
+    store.take_log();
+    c.finish().unwrap();
+    let log = store.take_log();
+    assert!(log.len() == 4 && rounds(&log) == 2, "{}", shown(&log));
+    let keys: Vec<&str> = log.iter().map(|asked| asked.key.as_str()).collect();
+    assert!(keys.contains(&"manifest/hint"), "{keys:?}");
+    drop(c);
+    assert_eq!(store.take_log(), [], "nothing is owed any more");
+}
+
+/// A writer alone asks for the identity only when it ends a step: of a container that was replaced or removed meanwhile nothing is changed
+/// but for data that nothing names.
+#[test]
+fn a_writer_whose_container_was_replaced_records_and_commits_nothing() {
+    let fill = |c: &Container| c.apply(vec![create("a", f4(), &[10], |v| v.steps = true)]).map(drop).unwrap();
+    for replaced in [true, false] {
+        for ranks in [Some((0, 1)), None] {
+            let objects = written(fill);
+            let c = Container::open(Arc::new(far(&objects)), Mode::ReadWrite).unwrap();
+            let w = c.writer(WriterOptions { rank: ranks, ..WriterOptions::default() }).unwrap();
+            if ranks.is_some() {
+                w.begin_step(Some(0), false).unwrap();
+                w.put("a", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+            } else {
+                w.put("a", &f4(), &dense(&ramp_f32(10), &[1, 10], 4), None, None).unwrap_err();
+                c.apply(vec![create("b", f4(), &[10], |_| {})]).unwrap();
+                w.put("b", &f4(), &dense(&ramp_f32(10), &[10], 4), None, None).unwrap();
+            }
+            for entry in objects.list("").unwrap() {
+                objects.delete(&entry.key).unwrap();
+            }
+            if replaced {
+                let store = Arc::new(NoAppendStore::new(objects.clone()));
+                let other = Container::create(
+                    store,
+                    CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+                )
+                .unwrap();
+                fill(&other);
+            }
+            let before = objects.list("").unwrap();
+            let refused = match ranks {
+                Some(_) => w.end_step().map(drop).unwrap_err(),
+                None => w.close().unwrap_err(),
+            };
+            let expected = if replaced { ErrorKind::Conflict } else { ErrorKind::NotFound };
+            assert_eq!(refused.kind(), expected, "{refused}");
+            drop((w, c));
+            let after = objects.list("").unwrap();
+            let new: Vec<&str> = after
+                .iter()
+                .filter(|entry| !before.contains(entry))
+                .map(|entry| entry.key.as_str())
+                .collect();
+            assert!(new.iter().all(|key| key.ends_with(".seg")), "{new:?}");
+        }
+    }
+}
+
 const ROW: u64 = 128 << 10;
 
 /// Writes a step of `rows` blocks of 512 KiB by a writer whose parts hold two.
@@ -366,7 +499,7 @@ fn parts_go_up_several_at_a_time_and_each_record_after_its_bytes() {
     let mut done = 0;
     for asked in log.iter().filter(|asked| asked.kind == "put" && asked.key.starts_with("log/")) {
         if asked.key.ends_with(".idx") {
-            let of = |a: &&Asked| {
+            let of = |a: &&LoggedRequest| {
                 a.key.ends_with(".seg") && a.key[..a.key.len() - 4] <= asked.key[..asked.key.len() - 4]
             };
             assert!(log.iter().filter(of).all(|segment| segment.round < asked.round), "{}", shown(&log));
@@ -390,7 +523,7 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
         let script = fault.map_or(Script::default(), |at| Script::seeded(at).at(at, Fault::Crash));
         let faulty = Arc::new(FaultStore::in_memory(script));
         let far = DelayStore::new(NoAppendStore::new(faulty.clone()), Duration::from_micros(300), 1e10);
-        let options = CreateOptions { durability: Durability::Async };
+        let options = CreateOptions { durability: Durability::Async, ..CreateOptions::default() };
         let written = Container::create(Arc::new(far), options).and_then(|c| {
             create_a(&c)?;
             write_step(&c, ROWS)

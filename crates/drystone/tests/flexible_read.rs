@@ -143,8 +143,8 @@ fn a_read_reports_the_error_it_guarantees_and_fetches_only_the_components_for_it
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
 
-/// 64^3 smooth doubles in subchunks of 16^3 with fronts, and a container of them.
-fn fronted(store: &Arc<MemoryStore>) -> (Vec<f64>, Container) {
+/// 64^3 smooth doubles in subchunks of 16^3 with prefixes, and a container of them.
+fn prefixed(store: &Arc<MemoryStore>) -> (Vec<f64>, Container) {
     let values: Vec<f64> = (0..64 * 64 * 64u32)
         .map(|i| 3.0 + (f64::from(i) / 5000.0).sin() + f64::from(i.wrapping_mul(2_654_435_761)) * 1e-15)
         .collect();
@@ -178,7 +178,7 @@ fn at(
 #[test]
 fn many_small_subchunks_at_low_precision_are_few_requests_and_few_bytes() {
     let store = Arc::new(MemoryStore::new());
-    let (values, c) = fronted(&store);
+    let (values, c) = prefixed(&store);
     let axis = |start, step, count| Axis { start, step, count };
     let (all, one) = (axis(0, 1, 64), |start| axis(start, 1, 1));
     for axes in [
@@ -204,7 +204,7 @@ fn many_small_subchunks_at_low_precision_are_few_requests_and_few_bytes() {
                 assert!((found - exact).abs() <= report.bound.relative * exact.abs(), "{told}");
             }
         }
-        // What fronts do not hold is read besides.
+        // What prefixes do not hold is read besides.
         let (found, report) = at(&c, &selection, Precision::Absolute(1e-4)).unwrap();
         assert!(report.bound.absolute <= 1e-4, "{axes:?} {report:?}");
         assert!(found.iter().zip(&exact).all(|(a, b)| (a - b).abs() <= 1e-4), "{axes:?}");
@@ -213,14 +213,14 @@ fn many_small_subchunks_at_low_precision_are_few_requests_and_few_bytes() {
 }
 
 #[test]
-fn damage_in_a_front_fails_the_reads_that_need_it() {
+fn damage_in_a_prefix_fails_the_reads_that_need_it() {
     let store = Arc::new(MemoryStore::new());
-    let (values, _) = fronted(&store);
+    let (values, _) = prefixed(&store);
     let key = store.list("log/").unwrap().into_iter().map(|o| o.key).find(|k| k.ends_with(".seg")).unwrap();
     let sound = store.read_vec(&key, 0, store.len(&key).unwrap() as usize).unwrap();
     let all = Selection::all(&[64, 64, 64]);
     let (mut rough, mut exact) = (0, 0);
-    // Fronts come first.
+    // Prefixes come first.
     for place in (100..5000).step_by(250).chain((5000..sound.len()).step_by(sound.len() / 20)) {
         let mut bytes = sound.clone();
         bytes[place] ^= 0x40;

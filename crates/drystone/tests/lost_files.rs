@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::log::FileHeader;
 use drystone_format::manifest::Manifest;
 use drystone_store::{
@@ -41,7 +41,7 @@ fn rewrite(path: &Path, manifest: &Manifest) {
     let bytes = fs::read(path).unwrap();
     let (mut at, mut ordinal) = (0, 0);
     while let Next::Frame { header, end, .. } = frame::next(&bytes, at, ordinal) {
-        if header.kind == Kind::Manifest {
+        if header.kind == FrameKind::Manifest {
             break;
         }
         (at, ordinal) = (end, ordinal + 1);

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use drystone_files::{Inode, Record, State};
 use drystone_format::files::{self, Header};
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::keys::{self, FilesKey};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
@@ -126,7 +126,7 @@ impl Journal {
         let bytes = store.read_vec(&key, 0, len)?;
         let damaged = |what: &str| Failure::Damaged { key: key.clone(), at: 0, what: what.to_owned() };
         match frame::next(&bytes, 0, 0) {
-            Next::Frame { header, payload, end } if header.kind == Kind::Files => {
+            Next::Frame { header, payload, end } if header.kind == FrameKind::Files => {
                 let header = Header::decode(payload).map_err(|e| Failure::damaged(&key, e))?;
                 if header.uuid != self.uuid || header.generation != generation {
                     return Err(damaged("it belongs to another container or generation"));
@@ -148,7 +148,7 @@ impl Journal {
         let bytes = store.read_vec(&key, self.end, (to - self.end) as usize)?;
         let (mut at, mut ordinal) = (0, self.ordinal);
         while let Next::Frame { header, payload, end } = frame::next(&bytes, at, ordinal) {
-            if header.kind != Kind::Files {
+            if header.kind != FrameKind::Files {
                 break;
             }
             let records = files::decode(payload).map_err(|e| Failure::damaged(&key, e))?;
@@ -278,7 +278,7 @@ impl Journal {
         let next = self.generation + 1;
         let header = Header { uuid: self.uuid, generation: next, taken, mount: me, whole };
         let mut bytes = Vec::new();
-        frame::push(&mut bytes, Kind::Files, 0, &header.encode());
+        frame::push(&mut bytes, FrameKind::Files, 0, &header.encode());
         let mut ordinal = 1;
         if whole {
             let records = match pending.is_empty() {
@@ -290,7 +290,7 @@ impl Journal {
                 }
             };
             for part in records.chunks(TOGETHER) {
-                frame::push(&mut bytes, Kind::Files, ordinal, &files::encode(part));
+                frame::push(&mut bytes, FrameKind::Files, ordinal, &files::encode(part));
                 ordinal += 1;
             }
         }
@@ -343,7 +343,7 @@ impl Journal {
                 continue;
             }
             let mut bytes = Vec::new();
-            frame::push(&mut bytes, Kind::Files, self.ordinal, &files::encode(&records));
+            frame::push(&mut bytes, FrameKind::Files, self.ordinal, &files::encode(&records));
             match store.append(&self.key(), self.end, &[&bytes]) {
                 Ok(()) => {}
                 Err(StoreError::NotFound { .. } | StoreError::Conflict { .. }) => {

@@ -107,7 +107,7 @@ proptest! {
             (end, ordinal) = (next, ordinal + 1);
         }
         let payload = [&[first][..], &noise].concat();
-        drystone_format::frame::push(&mut journal.1, drystone_format::frame::Kind::Files, ordinal, &payload);
+        drystone_format::frame::push(&mut journal.1, drystone_format::frame::FrameKind::Files, ordinal, &payload);
         if let Ok(files) = Files::open(store_of(&objects), UUID, false, Access::Read) {
             let _ = files.verify(&mut |_| true);
         }

@@ -1,13 +1,14 @@
-//! What does it cost to read and write index pages? Bars: a leaf of 4096 entries is decoded in well under a millisecond, so that a
-//! reader which touches a few leaves of an index of 10^6 blocks opens in milliseconds; a regular decomposition costs little more
-//! than its checks. `cargo run --release -p drystone-format --example decoding`
+//! What does it cost to read and write index pages? Bars: a leaf of 4096 entries is decoded in well under a
+//! millisecond, so that a reader which touches a few leaves of an index of 10^6 blocks opens in milliseconds;
+//! a regular decomposition costs little more than its checks. `cargo run --release -p drystone-format
+//! --example decoding`
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
 use drystone_format::block::decode_block;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::steps::Steps;
 
 fn main() {
@@ -40,7 +41,8 @@ fn entry(i: u64, encoding: &Arc<Encoding>) -> Entry {
     e.encoding = encoding.clone();
     (e.subchunks, e.source) = (1, i as u32);
     let check = (i as u32).wrapping_mul(0x9e37_79b9);
-    e.piece = Piece { position: 104, length: 1_000_000 + i * 7919 % 5000, check, ..Piece::default() };
+    e.piece =
+        StoredPiece { position: 104, length: 1_000_000 + i * 7919 % 5000, check, ..StoredPiece::default() };
     e.stats = Stats { min_max: Some((i.wrapping_mul(check.into()), i << 40)), nans: 0 };
     e
 }

@@ -1,17 +1,18 @@
-//! An entry block by columns: checked whole, made into entries one by one.
+//! An entry block by columns: validated as a whole, decoded to entries one by one.
 //!
-//! Why not entries at once: a reader wants few of a leaf's entries, and an entry is some forty numbers, most of them the same in all
-//! entries. Columns answer which entries are wanted; only these are made.
+//! Why not to entries at once: a reader wants few of a leaf's entries, and an entry is some forty numbers,
+//! most of them the same in all entries. Columns answer which entries are wanted; only these are decoded.
 //!
 //! Invariants
-//! - every number fits its field, and every entry passes [`Entry::validate`], whether it is ever made or not;
+//! - every number fits its field, and every entry passes [`Entry::validate`], whether it is ever decoded or
+//!   not;
 //! - a column that is not constant holds a number for every entry.
 
 use std::sync::Arc;
 
 use crate::column::{self, Numbers};
 use crate::cursor::Reader;
-use crate::entry::{Encoding, Entry, MAX_BLOCK_ENTRIES, Piece, Stats};
+use crate::entry::{Encoding, Entry, MAX_BLOCK_ENTRIES, Stats, StoredPiece};
 use crate::piece::MAX_LENGTH;
 use crate::{Corrupt, MAX_NDIM};
 
@@ -20,7 +21,7 @@ use crate::{Corrupt, MAX_NDIM};
 pub struct Block {
     len: usize,
     dictionary: Vec<Arc<Encoding>>,
-    /// Of entries without such a column, as of all dimensions that none has: zeros.
+    /// For entries without such a column, as in dimensions that no entry has: zeros.
     offset: [Numbers; MAX_NDIM],
     count: [Numbers; MAX_NDIM],
     cut: [Numbers; MAX_NDIM],
@@ -37,7 +38,7 @@ pub struct Block {
     pieces: Pieces,
 }
 
-/// Where what entries describe lies, and its statistics.
+/// Where the bytes of the entries lie, and their statistics.
 #[derive(Debug)]
 struct Pieces {
     position: Numbers,
@@ -45,7 +46,7 @@ struct Pieces {
     trailer: Numbers,
     unit_log2: Numbers,
     check: Numbers,
-    /// 1 where there are minimum and maximum.
+    /// 1 for entries that have minimum and maximum.
     ordered: Numbers,
     min: Numbers,
     max: Numbers,
@@ -111,7 +112,7 @@ impl Block {
         self.len == 0
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Approximate bytes in memory.
     pub fn memory(&self) -> usize {
         let own = |column: &Numbers| column.memory();
         let boxes = [&self.offset, &self.count, &self.cut].into_iter().flatten().map(own);
@@ -159,7 +160,8 @@ impl Block {
         [&self.step, &self.variable, &self.member]
     }
 
-    /// Whether the box of entry `i` has cells, and in each dimension some between the numbers given, where the first is below the second.
+    /// Whether the box of entry `i` is not empty and overlaps the given range in every dimension in which the
+    /// range is not empty.
     pub fn meets(&self, i: usize, (from, to): &([u64; MAX_NDIM], [u64; MAX_NDIM])) -> bool {
         let ndim = self.ndim.at(i) as usize;
         (0..ndim.min(MAX_NDIM)).all(|d| {
@@ -168,7 +170,8 @@ impl Block {
         })
     }
 
-    /// Whether entry `i`, which is not the first, is valid if the one before it is: it has the same box elsewhere, and a piece that is possible.
+    /// Whether entry `i`, which is not the first, is valid if the one before is: it has the same box
+    /// elsewhere, and a possible piece.
     fn is_as_valid_as_before(&self, i: usize, dims: usize) -> bool {
         let same = |column: &Numbers| column.at(i) == column.at(i - 1);
         let (ndim, subchunks, piece) = (self.ndim.at(i) as usize, self.subchunks.at(i), self.pieces.piece(i));
@@ -182,8 +185,8 @@ impl Block {
             && piece.validate().is_ok()
     }
 
-    /// Whether the least and greatest numbers of columns show that every entry passes [`Entry::validate`]. Where boxes or cuts are so
-    /// irregular that they do not, it may nevertheless.
+    /// Whether the least and greatest numbers of the columns prove that every entry passes
+    /// [`Entry::validate`]. Entries with irregular boxes or cuts may pass though this is false.
     fn is_valid_by_extremes(&self, dims: usize) -> bool {
         if self.len == 0 || self.ndim.extremes() != (dims as u64, dims as u64) {
             return false;
@@ -204,7 +207,7 @@ impl Block {
             }
         }
         let known = |e: &Arc<Encoding>| e.validate(dims).is_ok();
-        // A table of subchunks has no trailer, and an eighth of a byte for each.
+        // A table of subchunks has no trailer, and at least an eighth of a byte per subchunk.
         let tabled = subchunks <= 1
             || (self.pieces.trailer.extremes().1 == 0
                 && subchunks.div_ceil(8) <= self.pieces.length.extremes().0);
@@ -215,7 +218,7 @@ impl Block {
     }
 }
 
-/// A column for each of `dims` dimensions; the others have zeros.
+/// A column for each of `dims` dimensions; the others are zeros.
 fn boxes(r: &mut Reader<'_>, n: usize, dims: usize, what: &str) -> Result<[Numbers; MAX_NDIM], Corrupt> {
     let mut columns = [const { Numbers::All(0) }; MAX_NDIM];
     for column in columns.iter_mut().take(dims) {
@@ -239,8 +242,8 @@ impl Pieces {
         Ok(Pieces { position, length, trailer, unit_log2, check, ordered, min, max, nans })
     }
 
-    fn piece(&self, i: usize) -> Piece {
-        Piece {
+    fn piece(&self, i: usize) -> StoredPiece {
+        StoredPiece {
             position: self.position.at(i),
             length: self.length.at(i),
             trailer: self.trailer.at(i),
@@ -254,12 +257,14 @@ impl Pieces {
         Stats { min_max, nans: self.nans.at(i) }
     }
 
-    /// Whether a piece that is as far, as long and as large in each respect as any of the `n` would be valid, and each trailer has room.
+    /// Whether a piece with the greatest position, length and every other number among the `n` would be
+    /// valid, so that each trailer has room.
     fn are_valid_by_extremes(&self, n: usize) -> bool {
         let greatest = |column: &Numbers| column.extremes().1;
         let (length, trailer) = (greatest(&self.length), greatest(&self.trailer));
         let unit_log2 = greatest(&self.unit_log2);
-        let utmost = Piece { position: greatest(&self.position), length, trailer, unit_log2: 0, check: 0 };
+        let utmost =
+            StoredPiece { position: greatest(&self.position), length, trailer, unit_log2: 0, check: 0 };
         let holds_checks = |i: usize| {
             let piece = self.piece(i);
             piece.trailer == 0 || piece.trailer >= piece.units() * 4

@@ -6,7 +6,7 @@ use crate::cursor::Reader;
 use crate::entry::{Entry, key_cmp, z_cmp};
 use crate::{Corrupt, MAX_NDIM, column};
 
-/// Where a page is: page file, offset of its frame, payload length and payload CRC.
+/// Location of a page: page file, offset of its frame, payload length and payload CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[allow(missing_docs)]
 pub struct PageRef {
@@ -45,10 +45,10 @@ pub struct Branch {
     pub children: Vec<Child>,
 }
 
-/// Children of one branch, at most.
+/// Most children of one branch.
 pub const MAX_CHILDREN: usize = 256;
 
-/// Height of the tree, at most; a branch of height 1 has leaves below it.
+/// Greatest height of the tree; a branch of height 1 has leaves below it.
 pub const MAX_HEIGHT: u8 = 16;
 
 impl PageRef {
@@ -143,7 +143,7 @@ impl Branch {
         out
     }
 
-    /// Reads a branch block: one child or more, in key order, boxes not inside out.
+    /// Decodes a branch block: at least one child, in key order, with lower bounds not above upper bounds.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let r = &mut Reader::new(bytes);
         let n = r.u32()? as usize;

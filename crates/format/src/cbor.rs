@@ -7,7 +7,7 @@ use minicbor::{Decoder, Encoder};
 
 use crate::Corrupt;
 
-/// Reads items; every error says where.
+/// Reads items; every error has an offset.
 pub(crate) struct Source<'a>(Decoder<'a>);
 
 impl<'a> Source<'a> {
@@ -89,7 +89,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Number of items in the array that begins here. Each item takes at least a byte, so more than are left is an error.
+    /// Number of items in the array that begins here. Each item takes at least a byte, so a number above the
+    /// bytes left is an error.
     pub(crate) fn array(&mut self) -> Result<u64, Corrupt> {
         let n = self.read("an array of definite length", |d| d.array())?;
         self.earned(n, 1)
@@ -174,7 +175,7 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The value of a field that must be there.
+    /// The value of a mandatory field.
     pub(crate) fn need<T>(&self, value: Option<T>, name: &str) -> Result<T, Corrupt> {
         value.ok_or_else(|| self.corrupt(format!("{name} is missing")))
     }
@@ -203,7 +204,7 @@ impl Sink {
         self.write(|e| e.u64(v))
     }
 
-    /// An integer of -2^64..2^64; others become the nearest.
+    /// An integer of -2^64..2^64; others are clamped.
     pub(crate) fn integer(&mut self, v: i128) -> &mut Self {
         let v = v.clamp(-(1 << 64), (1 << 64) - 1);
         match minicbor::data::Int::try_from(v) {

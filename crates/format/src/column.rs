@@ -1,6 +1,7 @@
-//! Columns of 64-bit numbers that cost what their structure costs (docs/format/columns.md).
+//! Columns of 64-bit numbers whose size follows their structure (docs/format/columns.md).
 //!
-//! A regular decomposition is affine or an odometer and takes a few bytes; anything else is packed to the smallest width.
+//! A regular decomposition is affine or an odometer and takes a few bytes; anything else is packed to the
+//! smallest width.
 
 use crate::Corrupt;
 use crate::MAX_NDIM;
@@ -24,7 +25,8 @@ pub fn encode(values: &[u64], out: &mut Vec<u8>) {
         return;
     }
     let wheels = odometer(values);
-    // A column of few values can be shorter packed than affine only below 18 bytes, which packed never is.
+    // A column of few values can be shorter packed than affine only below 18 bytes, and packed is never that
+    // short.
     if let Some([(_, stride)]) = wheels.as_deref() {
         out.push(AFFINE);
         out.extend_from_slice(&first.to_le_bytes());
@@ -46,7 +48,7 @@ pub fn encode(values: &[u64], out: &mut Vec<u8>) {
     packing.write(values, out);
 }
 
-/// Reads a column of `n` values; the caller has bounded `n` by what the bytes at hand earn.
+/// Decodes a column of `n` values; the caller has bounded `n` by the bytes at hand.
 pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
     let at = input.position();
     let tag = input.u8()?;
@@ -103,7 +105,7 @@ fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
 
 /// Appends the column of one field of `items`.
 pub(crate) fn write<T>(out: &mut Vec<u8>, items: &[T], field: impl Fn(&T) -> u64) {
-    // Most columns of an index page: seen before the numbers are copied.
+    // Most columns of an index page are constant: detected before the numbers are copied.
     if let Some(first) = items.first().map(&field)
         && items.iter().all(|item| field(item) == first)
     {
@@ -113,7 +115,7 @@ pub(crate) fn write<T>(out: &mut Vec<u8>, items: &[T], field: impl Fn(&T) -> u64
     encode(&values, out);
 }
 
-/// Reads the column of one field of `items`; `set` returns None for a value that does not fit.
+/// Decodes the column of one field of `items`; `set` returns None for a value that does not fit.
 pub(crate) fn read<T>(
     input: &mut Reader<'_>,
     items: &mut [T],
@@ -146,7 +148,7 @@ impl Numbers {
     /// Number `i`.
     ///
     /// # Panics
-    /// If there are no more than `i`.
+    /// If there are at most `i` numbers.
     #[inline]
     pub fn at(&self, i: usize) -> u64 {
         match self {
@@ -155,7 +157,7 @@ impl Numbers {
         }
     }
 
-    /// The least and the greatest; of none (0, 0).
+    /// The least and the greatest number; (0, 0) for an empty column.
     pub fn extremes(&self) -> (u64, u64) {
         match self {
             Numbers::All(number) => (*number, *number),
@@ -175,12 +177,12 @@ impl Numbers {
     }
 }
 
-/// Reads a column of `n` numbers up to `most`; the caller has bounded `n` as for [`decode`].
+/// Decodes a column of `n` numbers up to `most`; the caller has bounded `n` as for [`decode`].
 pub(crate) fn numbers(input: &mut Reader<'_>, n: usize, what: &str, most: u64) -> Result<Numbers, Corrupt> {
     numbers_if(input, n, what, |_, value| value <= most)
 }
 
-/// The same, of numbers that fit their places.
+/// The same, for numbers that fit their fields.
 pub(crate) fn numbers_if(
     input: &mut Reader<'_>,
     n: usize,
@@ -231,7 +233,7 @@ impl Packing {
             if scale == 1 {
                 break;
             }
-            // A division takes longer than all else.
+            // A division takes longer than everything else.
             let is_multiple = match scale {
                 0 => false,
                 _ if scale.is_power_of_two() => distance & (scale - 1) == 0,
@@ -266,7 +268,7 @@ impl Packing {
 
     /// The quotients, `W` bytes each.
     fn push<const W: usize>(&self, values: &[u64], out: &mut Vec<u8>) {
-        // A division takes longer than all else.
+        // A division takes longer than everything else.
         let shift = self.scale.is_power_of_two().then(|| self.scale.trailing_zeros());
         out.reserve(W * values.len());
         for &v in values {
@@ -284,7 +286,8 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The (count, stride) wheels, slowest first, that give `values`; one wheel is an affine column. Costs at most one pass.
+/// The (count, stride) wheels, slowest first, that give `values`; one wheel is an affine column. Costs at
+/// most one pass.
 fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
     let first = *values.first()?;
     let mut wheels = Vec::new();
@@ -303,7 +306,7 @@ fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
             .count();
         wheels.push((run as u64, stride));
         step = step.checked_mul(run)?;
-        // Irregular values are seen here: the fastest wheel turns again as it did.
+        // Irregular values are detected here: the fastest wheel repeats its first turn.
         let fastest = wheels.first().map(|&(_, stride)| stride);
         if let Some([begin, next]) = values.get(step..).and_then(|rest| rest.first_chunk())
             && Some(next.wrapping_sub(*begin)) != fastest
@@ -315,7 +318,7 @@ fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
     Turning::new(first, &wheels).zip(values).all(|(a, &b)| a == b).then_some(wheels)
 }
 
-/// The values of an odometer, one after the other, for ever.
+/// The values of an odometer, one after the other, without end.
 struct Turning {
     value: u64,
     /// (digit, count, stride), fastest first.

@@ -1,4 +1,4 @@
-//! A cursor over bytes from outside: every read is checked against what is there.
+//! A cursor over untrusted bytes: every read is checked against the remaining length.
 
 use crate::Corrupt;
 
@@ -10,7 +10,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Begins at the first byte.
+    /// Starts at the first byte.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { bytes, at: 0 }
     }
@@ -49,7 +49,7 @@ impl<'a> Reader<'a> {
         Ok(out)
     }
 
-    /// The next byte, which stays the next.
+    /// The next byte, without consuming it.
     pub fn peek(&self) -> Option<u8> {
         self.bytes.get(self.at).copied()
     }
@@ -74,7 +74,7 @@ impl<'a> Reader<'a> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 
-    /// Requires that everything left is zero, and consumes it.
+    /// Requires that all remaining bytes are zero, and consumes them.
     pub fn zeros_to_end(&mut self) -> Result<(), Corrupt> {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         match rest.iter().position(|&b| b != 0) {
@@ -86,7 +86,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Requires that nothing is left.
+    /// Requires that no bytes remain.
     pub fn end(&self) -> Result<(), Corrupt> {
         match self.remaining() {
             0 => Ok(()),

@@ -1,6 +1,7 @@
 //! Element types: primitives, fixed and variable-length strings, records.
 //!
-//! A record is stored member by member, so the type knows its leaf members: paths, places in the in-memory element, sizes.
+//! A record is stored member by member, so the type knows its leaf members: paths, offsets in the in-memory
+//! element, sizes.
 
 use std::fmt;
 
@@ -65,7 +66,7 @@ pub struct Member {
 /// A leaf member: what is stored as one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
-    /// Dotted path; empty for a variable that is no record.
+    /// Dotted path; empty for a variable that is not a record.
     pub path: String,
     /// Primitive, fixed string, or `String`.
     pub dtype: DType,
@@ -108,7 +109,7 @@ const SCALARS: [(Scalar, &str, u32); 15] = [
 ];
 
 impl Scalar {
-    /// All of them, in declaration order.
+    /// All scalars, in declaration order.
     pub fn all() -> impl Iterator<Item = Scalar> {
         SCALARS.into_iter().map(|(scalar, _, _)| scalar)
     }
@@ -123,14 +124,15 @@ impl Scalar {
         SCALARS[self as usize].1
     }
 
-    /// The type of that name, if it is one.
+    /// The type with that name, if there is one.
     pub fn parse(name: &str) -> Option<Self> {
         SCALARS.into_iter().find(|&(_, n, _)| n == name).map(|(scalar, _, _)| scalar)
     }
 }
 
 impl DType {
-    /// Bytes of one element in memory; for `String` the 16 bytes of its reference. Saturates on types `validate` refuses.
+    /// Bytes of one element in memory; for `String` the 16 bytes of its reference. Saturates on types that
+    /// `validate` refuses.
     pub fn item_size(&self) -> u32 {
         match self {
             DType::Scalar(scalar) => scalar.size(),
@@ -141,10 +143,11 @@ impl DType {
         }
     }
 
-    /// The leaf members, depth first in declaration order; of a type that is no record, itself with an empty path.
+    /// The leaf members, depth first in declaration order; a type that is no record is its own leaf, with an
+    /// empty path.
     ///
-    /// An array of records contributes the members of each of its elements, with paths like `a[2].x` or `a[0,1].x`. Of types that
-    /// `validate` refuses, some leaves may be missing.
+    /// An array of records contributes the members of each of its elements, with paths like `a[2].x` or
+    /// `a[0,1].x`. For types that `validate` refuses, some leaves may be missing.
     pub fn leaves(&self) -> Vec<Leaf> {
         let mut out = Vec::new();
         match self {
@@ -160,7 +163,7 @@ impl DType {
         out
     }
 
-    /// Checks all limits, or says what is wrong with the type.
+    /// Checks all limits; the error says which one the type breaks.
     pub fn validate(&self) -> Result<(), String> {
         self.count_leaves(0, false)?;
         let mut paths = std::collections::BTreeSet::new();

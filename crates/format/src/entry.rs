@@ -8,9 +8,9 @@ use crate::cbor::{Sink, Source};
 use crate::layout::{self, Layout};
 use crate::{Corrupt, MAX_NDIM, column, piece};
 
-pub use crate::piece::{Piece, Stats};
+pub use crate::piece::{Stats, StoredPiece};
 
-/// What an entry's bytes are: codec chain, element size, layout; and whether they are a copy.
+/// The encoding of an entry's bytes: codec chain, element size, layout; and whether they are a replica.
 #[derive(Debug, Clone, Eq, Default)]
 pub struct Encoding {
     /// Canonical text of the codec chain; empty is raw.
@@ -19,9 +19,11 @@ pub struct Encoding {
     pub item: u32,
     /// How elements follow one another in a decoded subchunk.
     pub layout: Layout,
-    /// 0: what was put. Else a replica of that number: the cells of an entry of replica 0 (or several) of the same age once more.
+    /// 0: the original. Else a replica of that number: it repeats the cells of one or several entries of
+    /// replica 0 of the same age.
     pub replica: u32,
-    /// The element is a run of elements of a member that is an array, from this byte of the member on; `None`: the whole member.
+    /// The element is a run of elements of an array member, starting at this byte of the member; `None`: the
+    /// whole member.
     pub part: Option<u32>,
 }
 
@@ -55,15 +57,15 @@ pub struct Entry {
     /// Source number.
     pub source: u32,
     /// The subchunk, or the subchunk table.
-    pub piece: Piece,
+    pub piece: StoredPiece,
     /// Over all subchunks.
     pub stats: Stats,
 }
 
-/// Entries in one block, at most.
+/// Most entries in one block.
 pub const MAX_BLOCK_ENTRIES: usize = 4096;
 
-/// The layout number of entries that hold a part of a member: those of before refuse it.
+/// The layout number of entries that hold a part of a member: older readers refuse it.
 const PART: u64 = 2;
 
 impl Encoding {
@@ -75,8 +77,8 @@ impl Encoding {
 }
 
 impl PartialEq for Encoding {
-    /// Most chains are empty. The C library compares no bytes by a masked load, here of the address 1, which takes a processor with AVX-512
-    /// 0.2 us: as long as encoding an entry.
+    /// Most chains are empty. For an empty slice the C library's comparison would load masked bytes from
+    /// address 1, which takes a processor with AVX-512 0.2 us: as long as encoding an entry.
     fn eq(&self, other: &Self) -> bool {
         self.chain.len() == other.chain.len()
             && (self.chain.is_empty() || self.chain == other.chain)
@@ -116,7 +118,8 @@ impl Encoding {
         }
     }
 
-    /// Boxes that a subchunk decodes to, one behind the other: 1, except in a published chunk of several steps.
+    /// Boxes that a subchunk decodes to, one after the other: 1, except in a published chunk of several
+    /// steps.
     pub fn boxes(&self) -> u64 {
         match self.layout {
             Layout::Stacked { boxes, .. } => boxes.into(),
@@ -135,7 +138,7 @@ impl Encoding {
         }
     }
 
-    /// Reads a dictionary item. Whether chain and layout are known is for the reader of an entry to find out.
+    /// Decodes a dictionary item. The reader of an entry decides whether it knows chain and layout.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let (mut chain, mut item, mut layout, mut replica, mut part) = (None, None, None, 0, None);
@@ -183,7 +186,8 @@ impl Entry {
         grid.iter().try_fold(1u64, |n, &g| n.checked_mul(g))
     }
 
-    /// Offset and count, both relative to the box, of the subchunk at a place of the grid. Meaningful for places inside the grid.
+    /// Offset and count, both relative to the box, of the subchunk at a position in the grid. Meaningful for
+    /// positions inside the grid.
     pub fn subchunk_box(&self, place: &[u64; MAX_NDIM]) -> ([u64; MAX_NDIM], [u64; MAX_NDIM]) {
         let (mut lo, mut n) = ([0; MAX_NDIM], [0; MAX_NDIM]);
         for d in 0..MAX_NDIM.min(self.ndim.into()) {
@@ -207,7 +211,7 @@ impl Entry {
         std::array::from_fn(|d| self.offset[d].saturating_add(self.count[d]))
     }
 
-    /// Checks what docs/format/block-index.md demands of one entry.
+    /// Checks one entry against docs/format/block-index.md.
     pub fn validate(&self) -> Result<(), String> {
         let ndim = usize::from(self.ndim);
         if ndim > MAX_NDIM {
@@ -230,7 +234,7 @@ impl Entry {
             return Err(format!("{} subchunks in a grid of {:?}", self.subchunks, self.grid()));
         }
         self.piece.validate()?;
-        // A table of n subchunks is at least n/8 bytes long, which bounds what reading it may allocate.
+        // A table of n subchunks is at least n/8 bytes long, which bounds what decoding it may allocate.
         if self.subchunks > 1 && (self.piece.trailer != 0 || self.subchunks.div_ceil(8) > self.piece.length) {
             return Err(format!("{} subchunks in a table of {} bytes", self.subchunks, self.piece.length));
         }
@@ -251,7 +255,7 @@ pub fn z_cmp(a: &[u64; MAX_NDIM], b: &[u64; MAX_NDIM]) -> Ordering {
     order
 }
 
-/// Order of age among entries for one cell: the greater holds.
+/// Order of age among entries for one cell: the greatest shows.
 pub fn newest_cmp(a: &Entry, b: &Entry) -> Ordering {
     (a.commit, a.order, a.put).cmp(&(b.commit, b.order, b.put))
 }

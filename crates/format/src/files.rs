@@ -1,6 +1,7 @@
-//! The journal of byte files: what was made, written, moved and removed, as records (docs/format/files.md).
+//! The journal of byte files: creations, writes, moves and removals as records (docs/format/files.md).
 //!
-//! A frame of kind FILES holds records that count together or not at all. Numbers are little-endian; names are bytes.
+//! The records of a frame of kind FILES apply together or not at all. Numbers are little-endian; names are
+//! bytes.
 
 use crate::column;
 use crate::cursor::Reader;
@@ -8,17 +9,17 @@ use crate::{Corrupt, MAX_FILE};
 
 /// Most checksums in one record.
 pub const MOST_SUMS: usize = 1 << 16;
-/// Most extents in one record: what columns of few bytes may stand for.
+/// Most extents in one record; columns of few bytes may encode this many.
 pub const MOST_EXTENTS: usize = 1 << 10;
 /// Greatest length of a name, and of the name of an extended attribute.
 pub const MAX_NAME: usize = 255;
-/// Greatest length of what a symbolic link holds.
+/// Greatest length of a symbolic link's target.
 pub const MAX_TARGET: usize = 4095;
 /// Greatest length of the value of an extended attribute.
 pub const MAX_XATTR: usize = u16::MAX as usize;
 /// Bytes of a data log that share a checksum.
 pub const UNIT: u64 = 16 << 10;
-/// The folder that everything is below.
+/// The root folder.
 pub const ROOT: u64 = 1;
 
 const VERSION: u16 = 1;
@@ -39,13 +40,13 @@ pub struct Attrs {
 /// A run of a file's bytes in a data log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extent {
-    /// Where it stands in the file.
+    /// Its offset in the file.
     pub offset: u64,
     /// Its length, at least 1.
     pub len: u64,
     /// The data log: number of the mount in the upper half, number of the log in the lower.
     pub log: u64,
-    /// Where it begins in the log.
+    /// Its offset in the log.
     pub position: u64,
 }
 
@@ -56,7 +57,7 @@ pub enum Body {
     File,
     /// An empty folder.
     Folder,
-    /// A symbolic link and what it holds.
+    /// A symbolic link and its target.
     Link(Vec<u8>),
 }
 
@@ -66,25 +67,26 @@ pub enum Body {
 pub enum Record {
     /// A new entry of a folder.
     Make { ino: u64, parent: u64, name: Vec<u8>, attrs: Attrs, body: Body },
-    /// An entry goes, with what it names.
+    /// An entry is removed, and the link to its inode with it.
     Remove { parent: u64, name: Vec<u8>, time: i64 },
-    /// An entry gets another place, over what is there; or both change places.
+    /// An entry moves to another place, replacing what is there; or both entries are exchanged.
     Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, exchange: bool, time: i64 },
-    /// Bytes were written; a later extent hides an earlier one, and the file is at least as long as the last one's end.
+    /// Bytes were written; a later extent hides an earlier one, and the file is at least as long as the last
+    /// one's end.
     Extents { ino: u64, mtime: i64, extents: Vec<Extent> },
-    /// The file has this length: what was behind it is gone, what is new are zeros.
+    /// The file has this length now: bytes behind it are gone, new bytes are zeros.
     Size { ino: u64, size: u64, time: i64 },
-    /// Zeros take the place of bytes; the length stays.
+    /// A range becomes zeros; the length stays.
     Hole { ino: u64, offset: u64, len: u64, time: i64 },
     /// Owner, permissions and times.
     Attrs { ino: u64, attrs: Attrs },
-    /// An extended attribute, or its end.
+    /// An extended attribute is set or removed.
     Xattr { ino: u64, name: Vec<u8>, value: Option<Vec<u8>> },
     /// CRC-32C of each unit of a data log from number `first` on; the last one ends at byte `end` of the log.
     Sums { log: u64, first: u64, end: u64, sums: Vec<u32> },
-    /// A data log is gone.
+    /// A data log was deleted.
     Gone { log: u64 },
-    /// The least number that no inode had.
+    /// The least number that no inode has had.
     Next { ino: u64 },
 }
 
@@ -95,11 +97,11 @@ pub struct Header {
     pub uuid: [u8; 16],
     /// Generation of this journal, from 1.
     pub generation: u64,
-    /// So many bytes of the generation before count.
+    /// How many bytes of the generation before count.
     pub taken: u64,
-    /// The mount that writes it.
+    /// The mount that writes the journal.
     pub mount: u32,
-    /// The journal says everything: those before are not needed.
+    /// The journal is complete: earlier ones are not needed.
     pub whole: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Frames: a checked header around every record of a file (docs/format/frame.md).
 //!
-//! A torn or overwritten record is recognised before any of its bytes are used. Whether "torn" is the normal end of a log or
-//! damage is the caller's to decide: it knows what promised the bytes.
+//! A torn or overwritten record is recognised before any of its bytes are used. Whether a torn record is the
+//! normal end of a log or damage, the caller decides: it knows what promised the bytes.
 
 use crate::Corrupt;
 use crate::cursor::Reader;
@@ -16,7 +16,7 @@ const MAGIC: [u8; 4] = *b"DRYF";
 
 /// What a frame carries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FrameKind {
     /// File header.
     File = 1,
     /// Stored pieces; they carry their own CRCs, the frame's is 0.
@@ -39,9 +39,9 @@ pub enum Kind {
     Files,
 }
 
-impl Kind {
+impl FrameKind {
     fn from_u16(kind: u16) -> Option<Self> {
-        use Kind::*;
+        use FrameKind::*;
         Some(match kind {
             1 => File,
             2 => Extent,
@@ -58,11 +58,11 @@ impl Kind {
     }
 }
 
-/// A frame header whose own CRC held.
+/// A frame header with a valid CRC.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct FrameHeader {
-    pub kind: Kind,
+    pub kind: FrameKind,
     pub ordinal: u64,
     /// Payload bytes, without padding.
     pub len: u64,
@@ -70,7 +70,7 @@ pub struct FrameHeader {
 }
 
 /// The header of a frame.
-pub fn header(kind: Kind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEADER] {
+pub fn header(kind: FrameKind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEADER] {
     let mut out = [0; HEADER];
     out[0..4].copy_from_slice(&MAGIC);
     out[4..6].copy_from_slice(&(kind as u16).to_le_bytes());
@@ -82,9 +82,10 @@ pub fn header(kind: Kind, ordinal: u64, len: u64, payload_crc: u32) -> [u8; HEAD
     out
 }
 
-/// Appends a whole frame: header, payload, zeros to a multiple of 8 bytes (counted from the frame's beginning).
-pub fn push(out: &mut Vec<u8>, kind: Kind, ordinal: u64, payload: &[u8]) {
-    let crc = if kind == Kind::Extent { 0 } else { crate::crc32c(payload) };
+/// Appends a whole frame: header, payload, zeros to a multiple of 8 bytes (counted from the start of the
+/// frame).
+pub fn push(out: &mut Vec<u8>, kind: FrameKind, ordinal: u64, payload: &[u8]) {
+    let crc = if kind == FrameKind::Extent { 0 } else { crate::crc32c(payload) };
     out.extend_from_slice(&header(kind, ordinal, payload.len() as u64, crc));
     out.extend_from_slice(payload);
     out.resize(out.len() + payload.len().next_multiple_of(8) - payload.len(), 0);
@@ -95,7 +96,7 @@ pub fn padded(len: u64) -> u64 {
     len.checked_next_multiple_of(8).and_then(|n| n.checked_add(HEADER as u64)).unwrap_or(u64::MAX)
 }
 
-/// Reads a header from the first 32 bytes. The ordinal is the caller's to compare.
+/// Decodes a header from the first 32 bytes. The caller compares the ordinal.
 pub fn parse_header(bytes: &[u8]) -> Result<FrameHeader, Corrupt> {
     let mut r = Reader::new(bytes);
     let raw: [u8; HEADER] = r.array()?;
@@ -114,14 +115,15 @@ pub fn parse_header(bytes: &[u8]) -> Result<FrameHeader, Corrupt> {
     if len > MAX_PAYLOAD {
         return Err(Corrupt::new(format!("frame of {len} bytes, at most {MAX_PAYLOAD}"), 8));
     }
-    let kind = Kind::from_u16(kind).ok_or_else(|| Corrupt::new(format!("unknown frame kind {kind}"), 4))?;
-    if kind == Kind::Extent && payload_crc != 0 {
+    let kind =
+        FrameKind::from_u16(kind).ok_or_else(|| Corrupt::new(format!("unknown frame kind {kind}"), 4))?;
+    if kind == FrameKind::Extent && payload_crc != 0 {
         return Err(Corrupt::new("an extent frame has no payload CRC", 24));
     }
     Ok(FrameHeader { kind, ordinal, len, payload_crc })
 }
 
-/// Compares length and CRC of a payload with its header; of an extent only the length.
+/// Compares length and CRC of a payload with its header; for an extent only the length.
 pub fn check_payload(header: &FrameHeader, payload: &[u8]) -> Result<(), Corrupt> {
     if payload.len() as u64 != header.len {
         return Err(Corrupt::new(
@@ -129,31 +131,31 @@ pub fn check_payload(header: &FrameHeader, payload: &[u8]) -> Result<(), Corrupt
             0,
         ));
     }
-    if header.kind != Kind::Extent && crate::crc32c(payload) != header.payload_crc {
+    if header.kind != FrameKind::Extent && crate::crc32c(payload) != header.payload_crc {
         return Err(Corrupt::new("frame payload fails its CRC", 0));
     }
     Ok(())
 }
 
-/// What stands at an offset of a framed file.
+/// What is at an offset of a framed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<'a> {
     /// A whole frame.
     Frame {
         /// Its header.
         header: FrameHeader,
-        /// Its payload, CRC checked (extents: not).
+        /// Its payload, CRC checked (except for extents).
         payload: &'a [u8],
         /// Offset of the next frame.
         end: u64,
     },
     /// The bytes end here, at a frame boundary.
     End,
-    /// No whole, sound frame of the wanted ordinal.
+    /// No whole, valid frame with the wanted ordinal.
     Torn(Corrupt),
 }
 
-/// The frame at offset `at` of a file's bytes. Its ordinal must be `ordinal`; `u64::MAX` takes any.
+/// The frame at offset `at` of a file's bytes. Its ordinal must be `ordinal`; `u64::MAX` accepts any.
 pub fn next(bytes: &[u8], at: u64, ordinal: u64) -> Next<'_> {
     if at == bytes.len() as u64 {
         return Next::End;

@@ -1,18 +1,19 @@
-//! Bodies of the fuzz targets in `fuzz/`, which a test also runs with mutated bytes.
+//! Bodies of the fuzz targets in `fuzz/`. A test also runs them with mutated bytes.
 //!
-//! Whatever the bytes are, nothing panics, and what a decoder takes is encoded and decoded to the same.
+//! No bytes make a decoder panic, and an accepted value is encoded and decoded to itself.
 
 use crate::block::decode_block;
 use crate::branch::{Branch, Child, PageRef};
 use crate::cursor::Reader;
 use crate::dtype::DType;
-use crate::entry::{Piece, encode_block};
-use crate::frame::{self, Kind, Next};
+use crate::entry::{StoredPiece, encode_block};
+use crate::frame::{self, FrameKind, Next};
 use crate::identity::{self, Identity};
 use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
 use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
+use crate::staged::Registration;
 use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::value::Value;
@@ -137,7 +138,7 @@ pub fn fuzz_published(data: &[u8]) {
     }
 }
 
-/// Statistics of a shard, as they are and with a sound CRC behind them.
+/// Statistics of a shard, as they are and followed by a valid CRC.
 pub fn fuzz_statistics(data: &[u8]) {
     let _ = Statistics::decode(data);
     let sealed = [data, &crate::crc32c(data).to_le_bytes()].concat();
@@ -146,7 +147,7 @@ pub fn fuzz_statistics(data: &[u8]) {
     }
 }
 
-/// The reads that were seen, as they are and with a sound CRC behind them.
+/// The observed reads, as they are and followed by a valid CRC.
 pub fn fuzz_reads(data: &[u8]) {
     let _ = reads::decode(data);
     let sealed = [data, &crate::crc32c(data).to_le_bytes()].concat();
@@ -155,11 +156,11 @@ pub fn fuzz_reads(data: &[u8]) {
     }
 }
 
-/// A manifest, as it is and with a sound frame around it.
+/// A manifest, as it is and in a valid frame.
 pub fn fuzz_manifest(data: &[u8]) {
     let _ = Manifest::decode(data);
     let mut file = Vec::new();
-    frame::push(&mut file, Kind::Manifest, 0, data.get(frame::HEADER..).unwrap_or(data));
+    frame::push(&mut file, FrameKind::Manifest, 0, data.get(frame::HEADER..).unwrap_or(data));
     if let Ok(manifest) = Manifest::decode(&file) {
         assert_eq!(manifest.encode().and_then(|file| Manifest::decode(&file)), Ok(manifest));
     }
@@ -179,13 +180,23 @@ pub fn fuzz_group(data: &[u8]) {
     }
 }
 
-/// An identity, as it is and with a sound CRC behind it.
+/// An identity, as it is and followed by a valid CRC.
 pub fn fuzz_identity(data: &[u8]) {
     let _ = Identity::decode(data);
     let head = data.len().checked_sub(26).and_then(|n| data.get(..n)).unwrap_or(data);
     let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
     if let Ok(identity) = Identity::decode(&[head, tail.as_bytes()].concat()) {
         assert_eq!(Identity::decode(&identity.encode()), Ok(identity));
+    }
+}
+
+/// A registration, as it is and with a sound CRC behind it.
+pub fn fuzz_staged(data: &[u8]) {
+    let _ = Registration::decode(data);
+    let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);
+    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
+    if let Ok(registration) = Registration::decode(&[head, tail.as_bytes()].concat()) {
+        assert_eq!(Registration::decode(&registration.encode()), Ok(registration));
     }
 }
 
@@ -199,6 +210,9 @@ pub fn fuzz_names(data: &[u8]) {
     }
     if let Ok(key) = std::str::from_utf8(data) {
         let _ = (keys::parse_manifest(key), keys::parse_mark(key), keys::parse_pages(key));
+        if let Some(writer) = keys::parse_staged(key) {
+            assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
+        }
         if let Some((writer, part, is_idx)) = keys::parse_log(key) {
             assert_eq!(key, if is_idx { keys::idx(writer, part) } else { keys::segment(writer, part) });
         }
@@ -211,7 +225,8 @@ pub fn fuzz_trailer(data: &[u8]) {
     let (Ok(length), Ok(unit_log2)) = (r.u32(), r.u8()) else { return };
     let Ok(bytes) = r.take(r.remaining()) else { return };
     let trailer = bytes.len() as u64;
-    let piece = Piece { position: 0, length: length.into(), trailer, unit_log2, check: crate::crc32c(bytes) };
+    let piece =
+        StoredPiece { position: 0, length: length.into(), trailer, unit_log2, check: crate::crc32c(bytes) };
     if piece.validate().is_ok()
         && let Ok(trailer) = Trailer::decode(&piece, bytes)
     {

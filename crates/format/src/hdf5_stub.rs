@@ -1,10 +1,10 @@
-//! The stub of the HDF5 connector: the regular file that an HDF5 program names, which says where the container is
+//! The stub of the HDF5 connector: the regular file that an HDF5 program names, which refers to the container
 //! (docs/decisions/080-hdf5-connector.md).
 //!
-//! It begins with HDF5's signature, so tools that look for HDF5 files find one, and goes on with what no HDF5 library takes for
-//! a superblock, so that none reads it as a file of its own.
+//! It begins with HDF5's signature, so that tools which look for HDF5 files find it. The bytes that follow
+//! are no valid superblock, so that no HDF5 library reads it as a file of its own.
 
-/// What every HDF5 file begins with.
+/// The first bytes of every HDF5 file.
 pub const SIGNATURE: &[u8; 8] = b"\x89HDF\r\n\x1a\n";
 const MAGIC: &[u8; 8] = b"DRYSTONE";
 /// Bytes of a stub.
@@ -21,21 +21,21 @@ pub struct Stub {
     pub uuid: [u8; 16],
 }
 
-/// What the first bytes of a file are.
+/// What the first bytes of a file say about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Found {
+pub enum FileContent {
     /// A stub.
     Stub(Stub),
     /// A genuine HDF5 file.
     Hdf5,
     /// Neither.
     Other,
-    /// A stub that says something impossible: why.
+    /// A stub with impossible content; the text says why.
     Damaged(&'static str),
 }
 
 impl Stub {
-    /// As bytes; `None` if the name is too long for a stub.
+    /// The bytes of the stub; `None` if the name is too long for one.
     pub fn encode(&self) -> Option<Vec<u8>> {
         let hex: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
         let payload = format!("container: {}\nuuid: {hex}\n", self.container);
@@ -55,15 +55,15 @@ impl Stub {
         Some(out)
     }
 
-    /// What these first bytes of a file are.
-    pub fn decode(bytes: &[u8]) -> Found {
+    /// Classifies the first bytes of a file.
+    pub fn decode(bytes: &[u8]) -> FileContent {
         if !bytes.starts_with(SIGNATURE) {
-            return Found::Other;
+            return FileContent::Other;
         }
         if bytes.get(8..16) != Some(MAGIC) {
-            return Found::Hdf5;
+            return FileContent::Hdf5;
         }
-        Self::decode_body(bytes).map_or_else(Found::Damaged, Found::Stub)
+        Self::decode_body(bytes).map_or_else(FileContent::Damaged, FileContent::Stub)
     }
 
     fn decode_body(bytes: &[u8]) -> Result<Stub, &'static str> {
@@ -86,18 +86,18 @@ impl Stub {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(": "));
         let container = value("container").ok_or("it names no container")?.to_string();
         if !plain(&container) {
-            return Err("the name of its container is no plain name");
+            return Err("the name of its container is not a plain name");
         }
         let hex = value("uuid").filter(|h| h.len() == 32 && h.is_ascii()).ok_or("it has no uuid")?;
         let mut uuid = [0; 16];
         for (i, byte) in uuid.iter_mut().enumerate() {
-            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| "its uuid is no number")?;
+            *byte = u8::from_str_radix(&hex[2 * i..2 * i + 2], 16).map_err(|_| "its uuid is not a number")?;
         }
         Ok(Stub { container, uuid })
     }
 }
 
-/// A name in the same folder, and nothing else.
+/// Whether it is a name in the same folder, and not a path.
 fn plain(name: &str) -> bool {
     !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\\', '\n', '\r', '\0'])
 }
@@ -116,7 +116,7 @@ mod tests {
         let bytes = stub().encode().unwrap();
         assert_eq!(bytes.len(), LENGTH);
         assert!(bytes.starts_with(SIGNATURE));
-        assert_eq!(Stub::decode(&bytes), Found::Stub(stub()));
+        assert_eq!(Stub::decode(&bytes), FileContent::Stub(stub()));
     }
 
     #[test]
@@ -126,7 +126,7 @@ mod tests {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             match Stub::decode(&bad) {
-                Found::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
+                FileContent::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
                 _ => continue,
             }
         }
@@ -135,7 +135,7 @@ mod tests {
     #[test]
     fn a_container_elsewhere_is_refused() {
         assert_eq!(Stub { container: "../x".into(), uuid: [0; 16] }.encode(), None);
-        assert_eq!(Stub::decode(b"\x89HDF\r\n\x1a\n\0\0\0\0"), Found::Hdf5);
-        assert_eq!(Stub::decode(b"text"), Found::Other);
+        assert_eq!(Stub::decode(b"\x89HDF\r\n\x1a\n\0\0\0\0"), FileContent::Hdf5);
+        assert_eq!(Stub::decode(b"text"), FileContent::Other);
     }
 }

@@ -1,23 +1,24 @@
 //! The identity of a container, `drystone.json` (docs/format/identity.md).
 //!
-//! Its reader takes one flat JSON object of strings, integers and arrays of strings: all that the format says can be there.
+//! The decoder accepts one flat JSON object of strings, integers and arrays of strings: the format allows
+//! nothing else.
 
 use crate::Corrupt;
 pub use crate::hint::{decode_hint, decode_mark, encode_hint, encode_mark};
 
-/// What a commit promises about power cuts.
+/// The promise of a commit for power cuts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// Committed is on stable storage.
+    /// What is committed is on stable storage.
     Durable,
-    /// Committed survives processes; a power cut may lose what came after the last mark.
+    /// What is committed survives processes; a power cut may lose what came after the last mark.
     Async,
     /// Never synced.
     Memory,
 }
 
 impl Durability {
-    /// The word in the identity.
+    /// The durability's name in the identity.
     pub const fn name(self) -> &'static str {
         match self {
             Durability::Durable => "durable",
@@ -32,14 +33,14 @@ impl Durability {
     }
 }
 
-/// What a container is. Whether `version` and `features` are known is for the caller to check.
+/// The identity of a container. The caller checks whether it knows `version` and `features`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Identity {
     pub version: u32,
     pub uuid: [u8; 16],
     pub durability: Durability,
-    /// Names a reader must know to read this container at all.
+    /// Features that a reader must know to read this container at all.
     pub features: Vec<String>,
     /// UTC time of creation, for people.
     pub created: String,
@@ -148,7 +149,7 @@ impl Json<'_> {
         Corrupt::new(format!("identity: {what} expected"), self.at)
     }
 
-    /// The next byte that is no white space.
+    /// The next byte that is not white space.
     fn peek(&mut self) -> Option<u8> {
         while let Some(b' ' | b'\n' | b'\r' | b'\t') = self.bytes.get(self.at) {
             self.at += 1;
@@ -242,7 +243,7 @@ impl Json<'_> {
         String::from_utf8(out).map_err(|_| self.corrupt("UTF-8"))
     }
 
-    /// The character after a backslash; of `\u` those outside the surrogates.
+    /// The character after a backslash; `\u` outside the surrogates.
     fn escape(&mut self) -> Result<char, Corrupt> {
         let byte = self.bytes.get(self.at).copied();
         self.at += 1;

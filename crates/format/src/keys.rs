@@ -27,7 +27,7 @@ pub fn pages(id: u64) -> String {
     format!("index/{id:016x}.dsx")
 }
 
-/// In the file number of a page reference: the page stands in the manifest of the version that the other bits give.
+/// In the file number of a page reference: the page is inside the manifest of the version in the other bits.
 pub const IN_MANIFEST: u64 = 1 << 63;
 
 /// Where the pages of a file number are: in a page file, or in a manifest.
@@ -45,7 +45,7 @@ pub fn mark(version: u64) -> String {
     format!("manifest/{version:012}.mark")
 }
 
-/// Writer, part, and whether it is an idx. Other keys, and these in any other spelling, are None.
+/// Writer, part, and whether it is an idx. None for other keys, and for any other spelling of these.
 pub fn parse_log(key: &str) -> Option<(u64, u32, bool)> {
     let (name, kind) = key.strip_prefix("log/")?.split_once('.')?;
     let (writer, part) = name.split_once('-')?;
@@ -74,6 +74,37 @@ pub fn parse_mark(key: &str) -> Option<u64> {
     (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
 }
 
+/// Where registrations of parts in tiers lie.
+pub const STAGED: &str = "tiers/";
+
+/// No component of a key made of a node's name is longer.
+const MAX_NODE: usize = 128;
+
+/// The component of keys that stands for a node: its name, where that is one; else the characters of it that may
+/// stand in a key, and a CRC.
+pub fn node(name: &str) -> String {
+    let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = (1..=MAX_NODE).contains(&name.len()) && name.chars().all(may) && !name.starts_with('.');
+    if plain && !name.contains("--") {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().filter(|c| may(*c)).take(MAX_NODE - 12).collect();
+    format!("x{kept}--{:08x}", crate::crc32c(name.as_bytes()))
+}
+
+/// The registration of a writer's parts in the tiers of a node.
+pub fn staged(node_name: &str, writer: u64) -> String {
+    format!("{STAGED}{}/{writer:016x}.json", node(node_name))
+}
+
+/// The writer of a registration.
+pub fn parse_staged(key: &str) -> Option<u64> {
+    let (node, name) = key.strip_prefix(STAGED)?.split_once('/')?;
+    let digits = name.strip_suffix(".json").filter(|digits| digits.len() == 16 && !node.is_empty())?;
+    let writer = u64::from_str_radix(digits, 16).ok()?;
+    (format!("{writer:016x}") == digits).then_some(writer)
+}
+
 /// Where byte files lie.
 pub const FILES: &str = "files/";
 
@@ -82,12 +113,12 @@ pub fn journal(generation: u64) -> String {
     format!("files/{generation:012}.jnl")
 }
 
-/// Nothing is added to the generation before once this is there.
+/// Once this object exists, nothing is added to the generation before.
 pub fn journal_claim(generation: u64) -> String {
     format!("files/{generation:012}.claim")
 }
 
-/// A log of bytes of files: number of its mount in the upper half, its own number in the lower.
+/// A data log of byte files: number of its mount in the upper half, its own number in the lower.
 pub fn data_log(log: u64) -> String {
     format!("files/{:08x}-{:08x}.dat", log >> 32, log & 0xffff_ffff)
 }
@@ -97,7 +128,7 @@ pub fn mount(mount: u32) -> String {
     format!("files/{mount:08x}.mount")
 }
 
-/// What lies where byte files lie.
+/// The objects below the folder of byte files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FilesKey {

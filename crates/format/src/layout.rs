@@ -1,14 +1,15 @@
-//! How the cells of a decoded subchunk follow one another (docs/format/block-index.md, Layouts).
+//! The order of the cells in a decoded subchunk (docs/format/block-index.md, Layouts).
 //!
-//! A cell is `room` bytes: one element of a member, or elements of several members of a record side by side, each with an entry of
-//! its own that says where in the cell it stands. The piece is then the same in all these entries.
+//! A cell is `room` bytes: one element of a member, or elements of several members of a record side by side.
+//! Each member has an entry of its own that states its offset in the cell; the piece is the same in all these
+//! entries.
 
 use std::fmt;
 
 use crate::cbor::{Sink, Source};
 use crate::{Corrupt, MAX_NDIM};
 
-/// Bytes of a cell, at most.
+/// Most bytes of a cell.
 pub const MAX_ROOM: u32 = 1 << 16;
 
 /// The arrangement of a subchunk's elements.
@@ -17,28 +18,28 @@ pub enum Layout {
     /// Dense row-major.
     #[default]
     Dense,
-    /// Cells in an order of their own.
+    /// Cells in another order than row-major.
     Cells(Cells),
-    /// Dense boxes of several steps, one behind the other, as in the chunk of a published array. In memory only: no entry that is
-    /// stored has it.
+    /// Dense boxes of several steps, one after the other, as in the chunk of a published array. In memory
+    /// only: no stored entry has it.
     Stacked {
         /// How many boxes a subchunk decodes to.
         boxes: u32,
-        /// Which of them the entry is.
+        /// Which of them is the entry's.
         number: u32,
     },
     /// One that this version does not know: the entry cannot be read.
     Unknown(u32),
 }
 
-/// Cells of `room` bytes, of which the member's element is the bytes from `at` on.
+/// Cells of `room` bytes. The member's element is the bytes from `at` on.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cells {
     /// Bytes from one cell to the next, 1..=[`MAX_ROOM`].
     pub room: u32,
     /// Bytes from the beginning of the cell to the element.
     pub at: u32,
-    /// How cells follow one another.
+    /// The order of cells.
     pub order: Order,
 }
 
@@ -54,7 +55,7 @@ pub enum Order {
 }
 
 impl fmt::Display for Layout {
-    /// As a person reads it; nothing for dense row-major.
+    /// The layout for people; empty for dense row-major.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Layout::Dense => Ok(()),
@@ -82,7 +83,7 @@ impl Layout {
         if let Layout::Cells(cells) = self { Some(&cells.order) } else { None }
     }
 
-    /// What stands for the layout in a dictionary item: number of pairs after key 2.
+    /// Number of pairs that the layout adds to a dictionary item after key 2.
     pub(crate) fn pairs(&self) -> usize {
         if matches!(self, Layout::Cells(_)) { 3 } else { 0 }
     }
@@ -144,7 +145,7 @@ impl Layout {
     }
 }
 
-/// What of a layout was read so far.
+/// The parts of a layout that were read so far.
 #[derive(Default)]
 pub(crate) struct Parts {
     room: Option<u32>,

@@ -1,7 +1,8 @@
-//! What is stored: frames, logs, index pages, manifests and schemas, as bytes and as values.
+//! Everything that is stored: frames, logs, index pages, manifests and schemas, as bytes and as values.
 //!
-//! `docs/format/` specifies every structure; this crate is that text in code. It does no I/O, holds no policy, and treats
-//! every byte as guilty until checked: decoders return [`Corrupt`], never panic, and allocate only what the bytes at hand earn.
+//! `docs/format/` specifies every structure; this crate implements it. It does no I/O, contains no policy,
+//! and validates every byte: decoders return [`Corrupt`], never panic, and allocate only in proportion to the
+//! bytes at hand.
 
 #![forbid(unsafe_code)]
 
@@ -21,15 +22,18 @@ pub mod fuzzing;
 pub mod hdf5_stub;
 mod hint;
 pub mod identity;
+pub mod instant;
 pub mod keys;
 pub mod layout;
 pub mod log;
 pub mod manifest;
+pub mod meaning;
 pub mod piece;
 pub mod published;
 pub mod reads;
 pub mod schema;
 pub mod source;
+pub mod staged;
 pub mod statistics;
 pub mod steps;
 pub mod table;

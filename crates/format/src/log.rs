@@ -6,7 +6,7 @@ use crate::cbor::{Sink, Source};
 use crate::cursor::Reader;
 use crate::entry::{Entry, MAX_BLOCK_ENTRIES, encode_block};
 
-/// What a framed file is.
+/// The kind of a framed file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum FileKind {
@@ -37,9 +37,10 @@ pub struct FileHeader {
     pub fence: u64,
     pub time: u64,
     pub origin: String,
-    /// What another process can tell by whether this one lives; empty if it is not known.
+    /// Lets another process find out whether this one lives; empty if unknown.
     pub process: String,
-    /// The newest snapshot when the writer began this part; 0: none, or not known. A container without it has lost a manifest.
+    /// The newest snapshot when the writer began this part; 0: none, or unknown. A container without that
+    /// snapshot has lost a manifest.
     pub base: u64,
 }
 
@@ -56,7 +57,7 @@ pub struct GroupHead {
     pub part: u64,
     /// On the last frame: entries in the whole group.
     pub entries: u64,
-    /// On the last frame: id and uid of the variables that the group's entries are of, ascending.
+    /// On the last frame: id and uid of the variables of the group's entries, ascending.
     pub variables: Vec<(u32, u64)>,
 }
 
@@ -198,7 +199,7 @@ impl GroupHead {
         })
     }
 
-    /// What the `step` of each entry of the group is.
+    /// The `step` of each entry of the group.
     pub fn entry_step(&self) -> u64 {
         self.step.map_or(0, |step| step.saturating_add(1))
     }
@@ -217,8 +218,8 @@ fn push_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The entries of a group that is being written, or was read. All but the last few are kept as blocks of a GROUP frame, which takes some 30
-/// bytes for one, in place of several hundred.
+/// The entries of a group that is being written, or was read. All but the last few are kept as blocks of a
+/// GROUP frame, which take some 30 bytes per entry and not several hundred.
 #[derive(Debug, Clone, Default)]
 pub struct GroupEntries {
     /// Whole blocks, and how many entries they hold.
@@ -228,7 +229,7 @@ pub struct GroupEntries {
     last: Vec<Entry>,
 }
 
-/// A block of so many entries is kept as it was read.
+/// A block with at least this many entries is kept as it was read.
 const KEPT_BLOCK: usize = MAX_BLOCK_ENTRIES / 4;
 
 impl GroupEntries {
@@ -246,7 +247,7 @@ impl GroupEntries {
         self.blocks.push(block);
     }
 
-    /// Adds the entries of a block that was read, which are these.
+    /// Adds the entries of a block that was read, with its bytes.
     fn add_block(&mut self, block: &[u8], entries: Vec<Entry>) {
         if !self.last.is_empty() || entries.len() < KEPT_BLOCK {
             self.extend(entries);
@@ -306,7 +307,7 @@ impl GroupEntries {
 }
 
 impl PartialEq for GroupEntries {
-    /// Whether the entries are equal, however they are kept.
+    /// Whether the entries are equal, in whatever form they are kept.
     fn eq(&self, other: &Self) -> bool {
         let all = |of: &Self| {
             let mut out = Vec::new();
@@ -336,14 +337,14 @@ impl FromIterator<Entry> for GroupEntries {
     }
 }
 
-/// Reads the payload of a GROUP frame; every entry is of the group's step.
+/// Decodes the payload of a GROUP frame; every entry is of the group's step.
 pub fn decode_group(payload: &[u8]) -> Result<(GroupHead, Vec<Entry>), Corrupt> {
     let mut entries = Vec::new();
     let head = read_group(payload, &mut |_, block| entries.extend(block))?;
     Ok((head, entries))
 }
 
-/// The same, of very many entries: adds them to `all`.
+/// The same for very many entries: adds them to `all`.
 pub fn decode_into(
     payload: &[u8],
     all: &mut GroupEntries,

@@ -3,10 +3,10 @@
 use crate::Corrupt;
 use crate::branch::{MAX_HEIGHT, PageRef};
 use crate::cbor::{Sink, Source};
-use crate::frame::{self, Kind, Next};
+use crate::frame::{self, FrameKind, Next};
 use crate::source::PAGE_SOURCES;
 
-/// Bytes kept inline or in a page.
+/// Bytes that are stored inline or in a page.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Section {
@@ -42,23 +42,23 @@ pub struct Manifest {
     pub root: Option<Root>,
     /// (source number, group number), ascending.
     pub ahead: Vec<(u32, u64)>,
-    /// What was published ([`crate::published`]), if anything.
+    /// The published replica ([`crate::published`]), if there is one.
     pub published: Option<Section>,
-    /// The boot within which all that was written that this snapshot needs and that no mark before it covers; `None`: not known, or
-    /// several boots. The text is opaque: equal texts mean that no power was cut in between.
+    /// The boot in which everything was written that this snapshot needs and no earlier mark covers; `None`:
+    /// unknown, or several boots. The text is opaque: equal texts mean that power was not cut in between.
     pub boot: Option<String>,
 }
 
-/// The name of a boot, at most.
+/// Longest name of a boot.
 pub const MAX_BOOT: usize = 64;
 
-/// Payload of a manifest, at most.
+/// Longest payload of a manifest.
 pub const MAX_MANIFEST: usize = 64 * 1024;
 
-/// Pages in front of a manifest, frames included, at most.
+/// Most bytes of pages before a manifest, frames included.
 pub const MAX_PAGES: usize = 64 * 1024;
 
-/// An inline section, at most.
+/// Longest inline section.
 pub const MAX_INLINE: usize = 16 * 1024;
 
 /// Greatest version: 12 digits.
@@ -91,7 +91,7 @@ impl Root {
 }
 
 impl Manifest {
-    /// Checks limits and that numbers fit together.
+    /// Checks limits and that numbers are consistent.
     pub fn validate(&self) -> Result<(), String> {
         if self.version == 0 || self.version > MAX_VERSION || self.parent >= self.version {
             return Err(format!("version {} with parent {}", self.version, self.parent));
@@ -123,12 +123,14 @@ impl Manifest {
         Ok(())
     }
 
-    /// The whole file without pages. An error says which limit the manifest exceeds; such a one must not be stored.
+    /// The whole file without pages. An error says which limit the manifest exceeds; such a manifest must not
+    /// be stored.
     pub fn encode(&self) -> Result<Vec<u8>, Corrupt> {
         self.encode_after(Vec::new(), 0)
     }
 
-    /// The whole file: `pages`, which holds `frames` whole frames (ordinals from 0), then the manifest. Errors as of `encode`.
+    /// The whole file: `pages`, which holds `frames` whole frames (ordinals from 0), then the manifest.
+    /// Errors as of `encode`.
     pub fn encode_after(&self, mut pages: Vec<u8>, frames: u64) -> Result<Vec<u8>, Corrupt> {
         self.validate().map_err(|e| Corrupt::new(format!("manifest: {e}"), 0))?;
         let payload = self.payload();
@@ -142,7 +144,7 @@ impl Manifest {
                 0,
             ));
         }
-        frame::push(&mut pages, Kind::Manifest, frames, &payload);
+        frame::push(&mut pages, FrameKind::Manifest, frames, &payload);
         Ok(pages)
     }
 
@@ -190,17 +192,17 @@ impl Manifest {
                 Next::Torn(e) => return Err(Corrupt { what: e.what, at: at.max(e.at) }),
             };
             match header.kind {
-                Kind::Leaf | Kind::Branch | Kind::Section if end <= MAX_PAGES as u64 => {
+                FrameKind::Leaf | FrameKind::Branch | FrameKind::Section if end <= MAX_PAGES as u64 => {
                     at = end;
                     ordinal += 1;
                 }
-                Kind::Manifest if end != file.len() as u64 => {
+                FrameKind::Manifest if end != file.len() as u64 => {
                     return Err(Corrupt { what: "bytes after a manifest".into(), at: end });
                 }
-                Kind::Manifest if payload.len() > MAX_MANIFEST => {
+                FrameKind::Manifest if payload.len() > MAX_MANIFEST => {
                     return Err(Corrupt { what: format!("a manifest of {} bytes", payload.len()), at });
                 }
-                Kind::Manifest => {
+                FrameKind::Manifest => {
                     let base = at + frame::HEADER as u64;
                     return Self::read(payload).map_err(|e| Corrupt { what: e.what, at: e.at + base });
                 }

@@ -1,19 +1,20 @@
-//! Stored pieces: payload, CRCs of its units, metadata, histogram; and blob references (docs/format/log.md, Segment and Blobs).
+//! Stored pieces: payload, CRCs of its units, metadata, histogram; and blob references (docs/format/log.md,
+//! Segment and Blobs).
 //!
-//! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole; the trailer
-//! itself is verified against the `check` of the index entry.
+//! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole;
+//! the trailer itself is verified against the `check` of the index entry.
 
 use crate::column::set;
 use crate::cursor::Reader;
 use crate::{Corrupt, column};
 
-/// Payload, trailer and unit lengths, at most.
+/// Greatest payload, trailer and unit length.
 pub const MAX_LENGTH: u64 = 1 << 40;
 
-/// Metadata of a piece, at most.
+/// Most metadata of a piece.
 pub const MAX_META: usize = 64 << 10;
 
-/// First byte of metadata in a trailer; a histogram begins with its version.
+/// First byte of metadata in a trailer; a histogram begins with its version instead.
 const META_TAG: u8 = b'M';
 
 /// Bytes of a blob reference.
@@ -22,7 +23,7 @@ pub const BLOB_REF: usize = 16;
 /// Where a stored piece lies and how it is verified (docs/format/log.md, Segment).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
-pub struct Piece {
+pub struct StoredPiece {
     pub position: u64,
     pub length: u64,
     pub trailer: u64,
@@ -38,7 +39,7 @@ pub struct Stats {
     pub nans: u64,
 }
 
-impl Piece {
+impl StoredPiece {
     /// Bytes of a unit: what one CRC of the trailer covers. At least 1.
     pub fn unit(&self) -> u64 {
         match self.unit_log2 {
@@ -65,7 +66,7 @@ impl Piece {
         }
     }
 
-    /// Checks that lengths are possible and that a trailer has room for the CRCs.
+    /// Checks that lengths are possible and that the trailer has room for the CRCs.
     pub fn validate(&self) -> Result<(), String> {
         if self.length > MAX_LENGTH
             || self.trailer > MAX_LENGTH
@@ -91,14 +92,15 @@ impl Piece {
     }
 }
 
-/// What follows the payload of a piece.
+/// The bytes that follow the payload of a piece.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Trailer {
     /// CRC of each unit of the payload.
     pub checks: Vec<u32>,
-    /// What the transform wants to know before it reads a part; may be empty, and has at most [`MAX_META`] bytes.
+    /// Bytes that the transform needs before a partial read; may be empty, and has at most [`MAX_META`]
+    /// bytes.
     pub meta: Vec<u8>,
-    /// Distribution of the decoded elements as bytes, which the transform crate reads; may be empty.
+    /// Distribution of the decoded elements, which the transform crate decodes; may be empty.
     pub histogram: Vec<u8>,
 }
 
@@ -129,8 +131,8 @@ impl Trailer {
         out
     }
 
-    /// Verifies and reads the trailer of `piece`.
-    pub fn decode(piece: &Piece, bytes: &[u8]) -> Result<Self, Corrupt> {
+    /// Verifies and decodes the trailer of `piece`.
+    pub fn decode(piece: &StoredPiece, bytes: &[u8]) -> Result<Self, Corrupt> {
         if bytes.len() as u64 != piece.trailer || crate::crc32c(bytes) != piece.check {
             return Err(Corrupt::new(
                 format!("the trailer of a piece at {} fails its CRC", piece.position),
@@ -159,15 +161,16 @@ impl Trailer {
         Ok(Trailer { checks, meta, histogram: rest.to_vec() })
     }
 
-    /// Verifies whole units of the piece's payload, the first of which is number `first`. The last unit of a piece may be shorter.
-    pub fn check(&self, piece: &Piece, first: u64, bytes: &[u8]) -> Result<(), Corrupt> {
+    /// Verifies whole units of the piece's payload, starting at unit number `first`. The last unit of a piece
+    /// may be shorter.
+    pub fn check(&self, piece: &StoredPiece, first: u64, bytes: &[u8]) -> Result<(), Corrupt> {
         let unit = usize::try_from(piece.unit()).unwrap_or(usize::MAX);
         let begin = first.saturating_mul(piece.unit());
         let left = piece.length.saturating_sub(begin);
         let whole =
             bytes.len() as u64 == left || (bytes.len() as u64) < left && bytes.len().is_multiple_of(unit);
         if !whole {
-            return Err(Corrupt::new(format!("{} bytes are no whole units", bytes.len()), 0));
+            return Err(Corrupt::new(format!("{} bytes are not whole units", bytes.len()), 0));
         }
         let checks =
             usize::try_from(first).ok().and_then(|first| self.checks.get(first..)).unwrap_or_default();
@@ -182,7 +185,7 @@ impl Trailer {
     }
 }
 
-/// Reference to a variable-length element: where its bytes are in the same segment part.
+/// Reference to a variable-length element: the location of its bytes in the same segment part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct BlobRef {
@@ -192,7 +195,7 @@ pub struct BlobRef {
 }
 
 impl BlobRef {
-    /// The reference to a blob at `position`; of an empty one the position is of no account.
+    /// The reference to a blob at `position`, which is ignored for an empty blob.
     pub fn of(position: u64, blob: &[u8]) -> Self {
         match blob {
             [] => BlobRef::default(),
@@ -234,7 +237,7 @@ impl BlobRef {
 }
 
 /// Appends the columns position, length, trailer, unit_log2, check, flags, min, max, nans.
-pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) -> (&Piece, &Stats)) {
+pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) -> (&StoredPiece, &Stats)) {
     column::write(out, items, |t| get(t).0.position);
     column::write(out, items, |t| get(t).0.length);
     column::write(out, items, |t| get(t).0.trailer);
@@ -246,11 +249,11 @@ pub(crate) fn write_columns<T>(out: &mut Vec<u8>, items: &[T], get: impl Fn(&T) 
     column::write(out, items, |t| get(t).1.nans);
 }
 
-/// Reads what `write_columns` wrote. The pieces are not yet validated.
+/// Reads the columns of `write_columns`. The pieces are not validated yet.
 pub(crate) fn read_columns<T>(
     r: &mut Reader<'_>,
     items: &mut [T],
-    get: impl Fn(&mut T) -> (&mut Piece, &mut Stats),
+    get: impl Fn(&mut T) -> (&mut StoredPiece, &mut Stats),
 ) -> Result<(), Corrupt> {
     column::read(r, items, "position", |t, v| set(&mut get(t).0.position, v))?;
     column::read(r, items, "length", |t, v| set(&mut get(t).0.length, v))?;

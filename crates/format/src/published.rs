@@ -1,8 +1,8 @@
-//! What was published: the arrays of the Zarr hierarchy and every shard that held a snapshot's values (docs/format/manifest.md,
-//! "Published section").
+//! The published replica: the arrays of the Zarr hierarchy and every shard that held a snapshot's values
+//! (docs/format/manifest.md, "Published section").
 //!
-//! A shard object may be replaced at any time; the record says how to recognise the one that was meant. Records stand in pages
-//! that later manifests refer to again, so publishing a few shards of many writes few records.
+//! A shard object may be replaced at any time; the record tells whether an object is still the recorded one.
+//! Records are on pages that later manifests share, so publishing a few shards of many writes few records.
 
 use crate::branch::PageRef;
 use crate::cbor::{Sink, Source};
@@ -10,7 +10,7 @@ use crate::column::set;
 use crate::cursor::Reader;
 use crate::{Corrupt, MAX_NDIM, column};
 
-/// Shards on one page, at most.
+/// Most shards on one page.
 pub const PAGE_SHARDS: usize = 4096;
 
 /// One array: a leaf member of a variable.
@@ -32,15 +32,16 @@ pub struct Array {
     pub chunk: Vec<u64>,
     #[allow(missing_docs)]
     pub shard: Vec<u64>,
-    /// Axes behind those of the cells, each one chunk long: of a member that is an array, of a string of fixed length.
+    /// Extents of axes behind those of the cells, each one chunk long: of an array member, or of a
+    /// fixed-length string.
     pub tail: u32,
-    /// Chunks are zstd frames; else bytes as they are.
+    /// Chunks are zstd frames; else raw bytes.
     pub zstd: bool,
-    /// Its shards, by pages in the order of their numbers.
+    /// The pages of its shards, in the order of their numbers.
     pub pages: Vec<ShardPage>,
 }
 
-/// A page of shards, and what is on it.
+/// A page of shards, and its content.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ShardPage {
     /// Number of its first shard.
@@ -51,12 +52,12 @@ pub struct ShardPage {
     pub page: PageRef,
 }
 
-/// One shard object as it was.
+/// One shard object as it was published.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Shard {
     /// Row-major number in the grid of shards.
     pub number: u64,
-    /// Generation: the commit it was made from, and the fingerprint of what it was made of. Both stand in its stamp.
+    /// The commit it was made from, and the fingerprint of its sources. Both are in its stamp.
     pub version: u64,
     #[allow(missing_docs)]
     pub fingerprint: u128,
@@ -67,7 +68,7 @@ pub struct Shard {
 }
 
 impl Array {
-    /// Checks that the numbers fit together.
+    /// Checks that the numbers are consistent.
     pub fn validate(&self) -> Result<(), String> {
         let ndim = self.shape.len();
         let axes = 0..=MAX_NDIM + 1;
@@ -190,7 +191,7 @@ pub fn encode_page(shards: &[Shard]) -> Vec<u8> {
     out
 }
 
-/// Reads a page of shards; their numbers ascend.
+/// Decodes a page of shards; their numbers ascend.
 pub fn decode_page(bytes: &[u8]) -> Result<Vec<Shard>, Corrupt> {
     let r = &mut Reader::new(bytes);
     let (n, reserved) = (r.u32()? as usize, r.u32()?);

@@ -1,23 +1,24 @@
-//! Which reads a container has seen, by variable (docs/format/reads.md): a hint for layouts, never needed to read anything.
+//! The reads that a container has seen, by variable (docs/format/reads.md): a hint for layouts, never needed
+//! to read anything.
 //!
-//! The object is replaced whole, by anybody, and may be missing, old or damaged at any time.
+//! Any process may replace the object as a whole; it may be missing, old or damaged at any time.
 
 use crate::cbor::{Sink, Source};
 use crate::{Corrupt, MAX_NDIM, crc32c};
 
-/// Variables that are kept, at most.
+/// Most variables that are kept.
 pub const MOST_VARIABLES: usize = 256;
-/// Kinds of reads that are kept of a variable, at most.
+/// Most kinds of reads that are kept per variable.
 pub const MOST_KINDS: usize = 16;
-/// Bytes of the object, at most.
+/// Greatest length of the object.
 pub const MOST_LEN: u64 = 1 << 20;
-/// A weight is not greater.
+/// Greatest weight.
 pub const MOST_WEIGHT: u64 = 1 << 32;
 
 /// Reads of one extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kind {
-    /// How many, in units that only their ratios give a meaning.
+pub struct ReadShape {
+    /// The frequency, in a unit in which only ratios mean something.
     pub weight: u64,
     /// Cells along each axis, the step axis first if there is one; 0 is the whole axis.
     pub extents: Vec<u64>,
@@ -26,13 +27,13 @@ pub struct Kind {
 /// The reads of one variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reads {
-    /// Which variable, whatever it is called.
+    /// The variable's uid, which a renaming keeps.
     pub uid: u64,
     /// Kinds, the most frequent first.
-    pub kinds: Vec<Kind>,
+    pub kinds: Vec<ReadShape>,
 }
 
-/// The bytes of the object. Of more than the limits the first are kept.
+/// The bytes of the object. Items beyond the limits are dropped.
 pub fn encode(all: &[Reads]) -> Vec<u8> {
     let mut out = Sink::new();
     let all = &all[..all.len().min(MOST_VARIABLES)];
@@ -79,13 +80,13 @@ pub fn decode(bytes: &[u8]) -> Result<Vec<Reads>, Corrupt> {
     Ok(all)
 }
 
-fn kind(source: &mut Source<'_>) -> Result<Kind, Corrupt> {
+fn kind(source: &mut Source<'_>) -> Result<ReadShape, Corrupt> {
     source.tuple(2)?;
     let (weight, extents) = (source.u64()?, source.list(Source::u64)?);
     if weight > MOST_WEIGHT || extents.len() > MAX_NDIM + 1 {
         return Err(source.corrupt(format!("{weight} reads along {} axes", extents.len())));
     }
-    Ok(Kind { weight, extents })
+    Ok(ReadShape { weight, extents })
 }
 
 #[cfg(test)]
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     fn some() -> Vec<Reads> {
-        let kind = |weight, extents: &[u64]| Kind { weight, extents: extents.to_vec() };
+        let kind = |weight, extents: &[u64]| ReadShape { weight, extents: extents.to_vec() };
         vec![
             Reads { uid: 7, kinds: vec![kind(40, &[1, 0, 1, 0]), kind(3, &[0, 1, 1, 1])] },
             Reads { uid: u64::MAX, kinds: vec![] },
@@ -116,7 +117,7 @@ mod tests {
 
     #[test]
     fn more_than_the_limits_is_not_kept() {
-        let kinds = vec![Kind { weight: u64::MAX, extents: vec![1] }; MOST_KINDS + 1];
+        let kinds = vec![ReadShape { weight: u64::MAX, extents: vec![1] }; MOST_KINDS + 1];
         let many = vec![Reads { uid: 1, kinds }; MOST_VARIABLES + 1];
         let kept = decode(&encode(&many)).unwrap();
         assert_eq!((kept.len(), kept[0].kinds.len()), (MOST_VARIABLES, MOST_KINDS));

@@ -6,12 +6,13 @@ use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 use crate::derived::Derived;
 use crate::dtype::DType;
+use crate::meaning::Meaning;
 use crate::value::Value;
 
 /// Attributes of a group or variable.
 pub type Attrs = BTreeMap<String, Value>;
 
-/// What a name stands for.
+/// What a name refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Name {
     /// A variable by its permanent id.
@@ -42,10 +43,13 @@ pub struct Variable {
     pub created: u64,
     /// Entries of commits up to and including this one are cut to the shape.
     pub clips: Vec<(u64, Vec<u64>)>,
-    /// Drawn at random when it was created: tells it from another of the same id whose creation a power cut took. 0: none.
+    /// Drawn at random at creation: distinguishes it from another variable with the same id whose creation a
+    /// power cut lost. 0: none.
     pub uid: u64,
-    /// The mix of reads that is expected, in the words of docs/reference/language.md; empty if nobody said.
+    /// The expected mix of reads, in the language of docs/reference/language.md; empty if none was declared.
     pub access: String,
+    /// What the integers stand for; None: nothing but themselves.
+    pub meaning: Option<Meaning>,
     /// How it is computed from other variables, if it is.
     pub derived: Option<Box<Derived>>,
 }
@@ -66,19 +70,19 @@ pub struct Schema {
 /// A text in the dataset language, and what it was declared with.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declaration {
-    /// The text, as given. What it means is not this crate's to say.
+    /// The text, as given. This crate does not interpret it.
     pub text: String,
     /// Values of its parameters.
     pub values: BTreeMap<String, i64>,
 }
 
-/// Declared texts in one schema.
+/// Most declared texts in one schema.
 pub const MAX_DECLARATIONS: usize = 256;
 
-/// Bytes of all declared texts together.
+/// Most bytes of all declared texts together.
 pub const MAX_DECLARED: usize = 1 << 20;
 
-/// Values of parameters of one declared text.
+/// Most parameters of one declared text.
 pub const MAX_VALUES: usize = 1024;
 
 /// Links followed before a path is taken to be circular.
@@ -87,7 +91,7 @@ pub const MAX_LINKS: usize = 16;
 /// Bytes of a path.
 pub const MAX_PATH: usize = 1024;
 
-/// Bytes of the expected mix of reads of a variable.
+/// Most bytes of the expected mix of reads of a variable.
 pub const MAX_ACCESS: usize = 4096;
 
 /// Components of a path.
@@ -114,7 +118,7 @@ pub fn check_path(path: &str) -> Result<(), String> {
 }
 
 impl Variable {
-    /// Checks that shapes, names and fill value fit together.
+    /// Checks that shapes, names and fill value are consistent.
     pub fn validate(&self) -> Result<(), String> {
         let ndim = self.shape.len();
         let fits = |n: usize| n == ndim;
@@ -144,6 +148,9 @@ impl Variable {
         if self.access.len() > MAX_ACCESS {
             return Err(format!("a mix of reads of {} bytes; {MAX_ACCESS} are possible", self.access.len()));
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.validate(&self.dtype)?;
+        }
         let mut above = None;
         for (commit, shape) in &self.clips {
             if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
@@ -161,7 +168,7 @@ impl Variable {
     }
 
     fn write(&self, out: &mut Sink) {
-        let rare = [self.uid != 0, !self.access.is_empty(), self.derived.is_some()];
+        let rare = [self.uid != 0, !self.access.is_empty(), self.meaning.is_some(), self.derived.is_some()];
         out.map(13 + rare.into_iter().filter(|there| *there).count()).u64(0).u64(self.id.into()).u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
@@ -190,8 +197,11 @@ impl Variable {
         if !self.access.is_empty() {
             out.u64(14).text(&self.access);
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.write(out.u64(15));
+        }
         if let Some(derived) = &self.derived {
-            derived.write(out.u64(15));
+            derived.write(out.u64(16));
         }
     }
 
@@ -200,7 +210,7 @@ impl Variable {
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
         let (mut attrs, mut created, mut clips, mut uid, mut access) = (None, None, None, 0, String::new());
-        let mut derived = None;
+        let (mut meaning, mut derived) = (None, None);
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -225,7 +235,8 @@ impl Variable {
                 }
                 13 => uid = source.u64()?,
                 14 => access = source.text()?.to_owned(),
-                15 => derived = Some(Box::new(Derived::read(source)?)),
+                15 => meaning = Some(Meaning::read(source)?),
+                16 => derived = Some(Box::new(Derived::read(source)?)),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -246,6 +257,7 @@ impl Variable {
             clips: clips.unwrap_or_default(),
             uid,
             access,
+            meaning,
             derived,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
@@ -299,13 +311,14 @@ fn read_attrs(source: &mut Source<'_>) -> Result<Attrs, Corrupt> {
 }
 
 impl Schema {
-    /// The schema of a container in which nothing was created yet: the root group.
+    /// The schema of an empty container: the root group.
     pub fn empty() -> Self {
         let groups = BTreeMap::from([(String::new(), Attrs::new())]);
         Schema { groups, ..Schema::default() }
     }
 
-    /// The variable a path names, through links to variables and to groups; None if there is none or links go in circles.
+    /// The variable that a path names, through links to variables and to groups; None if there is none or
+    /// links form a circle.
     pub fn resolve(&self, path: &str) -> Option<&Variable> {
         let found = match self.names.get(path) {
             Some(Name::Variable(id)) => Some(id),
@@ -343,7 +356,7 @@ impl Schema {
         None
     }
 
-    /// The path with its longest linked ancestor replaced by what that links to.
+    /// The path with its longest linked ancestor replaced by the link's target.
     fn through_a_linked_group(&self, path: &str) -> Option<String> {
         path.rmatch_indices('/').find_map(|(at, _)| {
             let (group, rest) = path.split_at(at);
@@ -356,7 +369,7 @@ impl Schema {
         })
     }
 
-    /// Checks ids, paths, targets and every variable: what passes is stored and read back exactly.
+    /// Checks ids, paths, targets and every variable: a valid schema is stored and read back exactly.
     pub fn validate(&self) -> Result<(), String> {
         if !self.groups.contains_key("") {
             return Err("the root group is missing".into());
@@ -429,7 +442,7 @@ impl Schema {
         out.finish()
     }
 
-    /// Reads a schema section; everything in it has passed `validate`.
+    /// Decodes a schema section; everything in it has passed `validate`.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let mut next_id = None;

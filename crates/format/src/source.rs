@@ -4,18 +4,18 @@ use crate::column::set;
 use crate::cursor::Reader;
 use crate::{Corrupt, column};
 
-/// What a log part's state is.
+/// The state of a log part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SourceState {
     /// More frames may come.
     Open,
     /// Every frame is settled and no more will come.
     Closed,
-    /// Nothing more is taken from it.
+    /// No more frames are adopted from it.
     Fenced,
 }
 
-/// One source. `kind` 0 is a segment part; others fail only the reads that need them.
+/// One source. `kind` 0 is a segment part; other kinds fail only the reads that need them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Source {
@@ -33,7 +33,7 @@ pub struct Source {
     pub seg_length: u64,
 }
 
-/// Sources on one page, at most; every page but the last has as many.
+/// Most sources on one page; every page but the last is full.
 pub const PAGE_SOURCES: usize = 512;
 
 impl SourceState {

@@ -1,7 +1,8 @@
-//! What the chunks of a published shard hold, in numbers: the sidecar object beside the shard (docs/format/zarr.md, "Statistics").
+//! Statistics of the chunks of a published shard: the sidecar object beside the shard (docs/format/zarr.md,
+//! "Statistics").
 //!
-//! It belongs to the shard whose fingerprint and version it repeats: beside another one it says nothing. Values are counted where
-//! the array has cells, not in the padding of chunks at its edge.
+//! It belongs to the shard whose fingerprint and version it repeats; for another shard it means nothing.
+//! Values are counted in the array's cells, not in the padding of chunks at its edge.
 
 use crate::column::set;
 use crate::cursor::Reader;
@@ -9,15 +10,15 @@ use crate::piece::Stats;
 use crate::{Corrupt, MAX_NDIM, column, crc32c};
 
 const MAGIC: &[u8; 8] = b"DRYSTATS";
-/// Chunks of a shard that has statistics, at most.
+/// Most chunks of a shard that has statistics.
 pub const MAX_CHUNKS: usize = 1 << 16;
 
-/// What the values of one chunk are.
+/// The values of one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Chunk {
-    /// Values, those that are NaN or fill too; a cell may have several.
+    /// Number of values, including NaN and fill; a cell may have several.
     pub values: u64,
-    /// Cells that hold the fill value, to the bit; `None` where nobody looked.
+    /// Cells that hold exactly the fill value; `None` if they were not counted.
     pub fills: Option<u64>,
     /// Extremes, and how many values are NaN.
     pub stats: Stats,
@@ -30,7 +31,7 @@ pub struct Statistics {
     pub fingerprint: u128,
     #[allow(missing_docs)]
     pub version: u64,
-    /// Cells of the shard that were counted, along each axis from its first.
+    /// The counted cells of the shard, along each axis from its first.
     pub extents: Vec<u64>,
     /// By their row-major number in the shard.
     pub chunks: Vec<Chunk>,
@@ -61,7 +62,7 @@ impl Statistics {
         out
     }
 
-    /// Reads the object, all of which its checksum covers.
+    /// Decodes the object, which its checksum covers wholly.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let whole =
             bytes.split_last_chunk::<4>().filter(|(body, check)| **check == crc32c(body).to_le_bytes());

@@ -17,12 +17,12 @@ pub struct StepRun {
 pub struct Steps {
     /// Disjoint, ascending, not interleaved.
     pub runs: Vec<StepRun>,
-    /// (step, commit), ascending by step, one per step at most.
+    /// (step, commit), ascending by step, at most one per step.
     pub hidden: Vec<(u64, u64)>,
 }
 
 impl StepRun {
-    /// The greatest step of the run; None if it does not fit in 64 bits or the run is not one.
+    /// The greatest step of the run; None if it does not fit in 64 bits or the run is invalid.
     pub fn last(&self) -> Option<u64> {
         let reach = self.count.checked_sub(1)?.checked_mul(self.stride)?;
         self.first.checked_add(reach)
@@ -74,10 +74,11 @@ impl Steps {
             .flat_map(|run| (0..run.count).map(|i| run.first.saturating_add(i.saturating_mul(run.stride))))
     }
 
-    /// Adds a step; one that is there already changes nothing. The same steps have the same runs, in whatever order they came:
-    /// from the lowest on, each run takes as many steps as have one distance. Appending is O(1), elsewhere O(runs).
+    /// Adds a step; one that is there already changes nothing. The same steps form the same runs, whatever
+    /// their order of arrival: from the lowest on, each run takes as many steps as have one distance.
+    /// Appending is O(1), elsewhere O(runs).
     ///
-    /// `u64::MAX` is no step and is not taken.
+    /// `u64::MAX` is no step and is ignored.
     pub fn insert(&mut self, step: u64) {
         if step == u64::MAX || self.contains(step) {
             return;
@@ -100,7 +101,7 @@ impl Steps {
         }
     }
 
-    /// Appends a run that lies above all others: what fits continues the last run.
+    /// Appends a run above all others: it continues the last run as far as it fits.
     fn push(&mut self, mut run: StepRun) {
         if run.count == 0 {
             return;
@@ -124,7 +125,8 @@ impl Steps {
         self.runs.push(run);
     }
 
-    /// Hides what was adopted for `step` before `commit`; of several calls the greatest commit holds.
+    /// Hides entries that were adopted for `step` before `commit`; of several calls the greatest commit
+    /// counts.
     pub fn hide(&mut self, step: u64, commit: u64) {
         match self.hidden.binary_search_by_key(&step, |&(step, _)| step) {
             Ok(at) => {
@@ -156,7 +158,7 @@ impl Steps {
         out.finish()
     }
 
-    /// Reads a steps section: runs ascend and do not interleave, hidden steps ascend.
+    /// Decodes a steps section: runs ascend and do not interleave, hidden steps ascend.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let mut steps = Steps::default();

@@ -1,10 +1,11 @@
-//! Attribute values: what CBOR can say, and typed arrays.
+//! Attribute values: CBOR values and typed arrays.
 
 use std::collections::BTreeMap;
 
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 use crate::dtype::DType;
+use crate::meaning::Meaning;
 
 /// An attribute's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,7 @@ pub struct TypedArray {
     pub dtype: DType,
     pub shape: Vec<u64>,
     pub data: Vec<u8>,
+    pub meaning: Option<Meaning>,
 }
 
 /// Greatest nesting of lists and maps in a value.
@@ -38,13 +40,13 @@ pub const MAX_DEPTH: usize = 32;
 const TYPED_ARRAY: u64 = 40000;
 
 impl TypedArray {
-    /// Bytes that `dtype` and `shape` call for, if they are possible at all.
+    /// Bytes that `dtype` and `shape` require, if they are possible at all.
     pub fn expected_len(&self) -> Option<u64> {
         let n = self.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))?;
         n.checked_mul(self.dtype.item_size().into())
     }
 
-    /// Checks the type, the number of dimensions, and that the data has the length they call for.
+    /// Checks the type, the number of dimensions, and the length of the data.
     pub fn validate(&self) -> Result<(), String> {
         self.dtype.validate()?;
         if self.dtype == DType::String {
@@ -52,6 +54,9 @@ impl TypedArray {
         }
         if self.shape.len() > crate::MAX_NDIM {
             return Err(format!("a typed array has at most {} dimensions", crate::MAX_NDIM));
+        }
+        if let Some(meaning) = &self.meaning {
+            meaning.validate(&self.dtype)?;
         }
         match self.expected_len() {
             Some(len) if len == self.data.len() as u64 => Ok(()),
@@ -61,7 +66,8 @@ impl TypedArray {
 }
 
 impl Value {
-    /// Checks nesting, the range of integers, and typed arrays: what passes is stored and read back exactly.
+    /// Checks nesting, the range of integers, and typed arrays: a valid value is stored and read back
+    /// exactly.
     pub fn validate(&self) -> Result<(), String> {
         self.validate_at(0)
     }
@@ -118,13 +124,17 @@ impl Value {
                 out
             }
             Value::Array(array) => {
-                out.tag(TYPED_ARRAY).array(3);
+                out.tag(TYPED_ARRAY).array(3 + usize::from(array.meaning.is_some()));
                 array.dtype.write(out);
                 out.array(array.shape.len());
                 for &d in &array.shape {
                     out.u64(d);
                 }
-                out.bytes(&array.data)
+                out.bytes(&array.data);
+                if let Some(meaning) = &array.meaning {
+                    meaning.write(out);
+                }
+                out
             }
         };
     }
@@ -173,11 +183,15 @@ fn read_array(source: &mut Source<'_>) -> Result<TypedArray, Corrupt> {
     if tag != TYPED_ARRAY {
         return Err(source.corrupt(format!("unknown tag {tag}")));
     }
-    source.tuple(3)?;
+    let items = source.array()?;
+    if !(3..=4).contains(&items) {
+        return Err(source.corrupt(format!("a typed array of {items} items; 3 or 4 are possible")));
+    }
     let array = TypedArray {
         dtype: DType::read(source)?,
         shape: source.list(Source::u64)?,
         data: source.bytes()?.to_vec(),
+        meaning: (items == 4).then(|| Meaning::read(source)).transpose()?,
     };
     array.validate().map_err(|e| source.corrupt(format!("typed array: {e}")))?;
     Ok(array)

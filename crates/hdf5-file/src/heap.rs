@@ -32,7 +32,7 @@ impl Heap {
         *self = Heap { address, ..Heap::new() };
     }
 
-    /// Puts a value of so many elements; what refers to it is given back.
+    /// Adds a value of this many elements; returns the reference to it.
     pub(super) fn put(&mut self, count: u32, bytes: &[u8]) -> Vec<u8> {
         if bytes.is_empty() {
             return vec![0; 16];

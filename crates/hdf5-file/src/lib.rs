@@ -1,8 +1,9 @@
 //! HDF5 files, written: the metadata that makes bytes which are laid down already an HDF5 (and netCDF-4) file.
 //!
-//! The caller lays the chunks down, wherever it wants. Then it asks for the metadata ([`File::metadata`]), which goes behind
-//! them, and for the superblock ([`superblock`]), which goes in front. Only structures that every reader since HDF5 1.8 knows
-//! are used: superblock 2, object headers 2, links and attributes inside of them, version 1 B-trees for chunks, global heaps.
+//! The caller lays the chunks down, wherever it wants. Then it asks for the metadata ([`File::metadata`]),
+//! which goes behind them, and for the superblock ([`superblock`]), which goes in front. Only structures that
+//! every reader since HDF5 1.8 knows are used: superblock 2, object headers 2, links and attributes inside of
+//! them, version 1 B-trees for chunks, global heaps.
 //!
 //! Invariants
 //! - addresses are relative to the superblock, sizes and addresses have 8 bytes;
@@ -132,7 +133,7 @@ pub enum Attribute {
     Texts(Vec<String>),
     /// Per axis the objects that say what it is: `DIMENSION_LIST`.
     Axes(Vec<Vec<Id>>),
-    /// Who refers to this axis, and with which of his axes: `REFERENCE_LIST`.
+    /// The datasets that refer to this axis, and with which of their axes: `REFERENCE_LIST`.
     References(Vec<(Id, u32)>),
 }
 
@@ -210,7 +211,8 @@ impl File {
         self.objects[of.0].attributes.iter().any(|(known, _)| known == name)
     }
 
-    /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is too large.
+    /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is
+    /// too large.
     pub fn metadata(&self, address: u64) -> Result<Metadata> {
         let mut places = vec![ObjectOffsets::default(); self.objects.len()];
         let mut heap = Heap::new();

@@ -31,7 +31,8 @@ pub(super) fn encode(extents: &[u64], chunks: &[Chunk], address: u64) -> Result<
     let end = Chunk { offset: end, address: 0, len: 0 };
     let size = HEAD + MOST * 8 + (MOST + 1) * (8 + 8 * (extents.len() + 1));
 
-    // Level by level from the leaves; the levels are then laid down from the root, so their places follow from their numbers.
+    // Level by level from the leaves; the levels are then laid down from the root, so their places follow
+    // from their numbers.
     let mut counts = vec![sorted.len().div_ceil(MOST)];
     while let Some(&many) = counts.last().filter(|many| **many > 1) {
         counts.push(many.div_ceil(MOST));

@@ -1,11 +1,11 @@
-//! What does it cost to plan a read? Bars: 20,000 blocks well under 50 ms, 100,000 disjoint blocks resolved in 0.2 s, one point in
-//! microseconds. `cargo bench -p drystone-plan`
+//! What does it cost to plan a read? Bars: 20,000 blocks well under 50 ms, 100,000 disjoint blocks resolved
+//! in 0.2 s, one point in microseconds. `cargo bench -p drystone-plan`
 
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::Instant;
 
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_plan::read_plan::{Options, Slot, plan, resolve_slots};
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
@@ -13,7 +13,8 @@ use drystone_transform::stats::ScalarKind;
 
 const EDGE: u64 = 32;
 
-/// `shape` blocks of 32 x 32 x 32 raw 4-byte elements; `shift` moves each by that much, so that blocks of two grids overlap.
+/// `shape` blocks of 32 x 32 x 32 raw 4-byte elements; `shift` moves each by that much, so that blocks of two
+/// grids overlap.
 fn blocks(shape: [u64; 3], commit: u64, shift: u64) -> Vec<Candidate> {
     let encoding = Arc::new(Encoding { chain: String::new(), item: 4, ..Encoding::default() });
     let mut made = Vec::new();
@@ -22,7 +23,7 @@ fn blocks(shape: [u64; 3], commit: u64, shift: u64) -> Vec<Candidate> {
             for x in 0..shape[2] {
                 let length = EDGE * EDGE * EDGE * 4;
                 let position = made.len() as u64 * (length + 64);
-                let piece = Piece { position, length, trailer: 32, unit_log2: 14, check: 0 };
+                let piece = StoredPiece { position, length, trailer: 32, unit_log2: 14, check: 0 };
                 let mut entry = Entry { commit, ndim: 3, subchunks: 1, piece, ..Entry::default() };
                 entry.encoding = encoding.clone();
                 for (d, at) in [z, y, x].into_iter().enumerate() {

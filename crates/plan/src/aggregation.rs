@@ -1,25 +1,29 @@
-//! Who writes for whom: how many of a program's ranks write a step, when each has only a little of it.
+//! Aggregation: how many of a program's ranks write a step, and for which others, when each has only little
+//! data.
 //!
-//! Every rank that writes costs a log, a step record and, under `durable`, its syncs; sending blocks to another rank costs a
-//! copy. The cheapest number of writers is found by trying the powers of two per node.
+//! Every rank that writes costs a log, a step record and, under `durable`, its syncs; sending blocks to
+//! another rank costs a copy. The cheapest number of writers is found by trying the powers of two per node.
 //!
-//! Groups work at once, but no more of them than a node has processors; who sends and who receives take one each. Where ranks outnumber
-//! processors, those that wait take turns with those that write, for they ask again and again; so writers have no more of the
-//! processors than is their share of the ranks, and few of them gain less than they seem to.
+//! Groups work at the same time, but no more of them than a node has processors; a sender and a receiver take
+//! one each. Where ranks outnumber processors, waiting ranks poll and so take processor time from the
+//! writers. Writers then get no more of the processors than their share of the ranks, so having few writers
+//! gains less than it seems.
 //!
-//! Invariant: the groups are ranges of ranks, in order, so what a later rank lays over an earlier one stays on top.
+//! Invariant: the groups are ranges of ranks, in order, so blocks of a later rank still overlay those of an
+//! earlier one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What writing costs on the machine at hand.
+/// What writing costs on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Seconds that each writer adds to a step, whatever it writes.
     pub per_writer: f64,
-    /// Seconds that a commit takes longer where more than one rank has written: the one that has committed by itself needs nobody.
+    /// Seconds that a commit takes longer when more than one rank has written: a single writer commits
+    /// without the others.
     pub together: f64,
-    /// Bytes per second from a rank into the memory of the one that writes for it.
+    /// Bytes per second from a rank into the memory of its writer.
     pub copy: f64,
     /// Bytes per second that one writer writes.
     pub write: f64,
@@ -30,7 +34,7 @@ pub struct Costs {
 /// Bytes of a node's groups.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bytes {
-    /// Of the group that has most of them.
+    /// Bytes of the largest group.
     largest: u64,
     all: u64,
 }
@@ -41,13 +45,13 @@ impl Bytes {
         self.all = self.all.saturating_add(bytes);
     }
 
-    /// Seconds that they take, so many groups at once.
+    /// Seconds that the groups take, this many at once.
     fn seconds(&self, at_once: f64, rate: f64) -> f64 {
         (self.largest as f64).max(self.all as f64 / at_once.max(1.0)) / rate
     }
 }
 
-/// What a node has to do.
+/// The work of a node.
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
     ranks: usize,
@@ -64,10 +68,10 @@ impl Node {
     }
 }
 
-/// Ranges of ranks, each of which is written by its first rank.
+/// Ranges of ranks. The first rank of each range writes for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Aggregation {
-    /// One range per writer; together all ranks.
+    /// One range per writer; together they are all ranks.
     pub groups: Vec<Range<usize>>,
 }
 
@@ -77,7 +81,7 @@ impl Aggregation {
         Aggregation { groups: (0..ranks).map(|rank| rank..rank + 1).collect() }
     }
 
-    /// The cheapest way to write `loads` bytes of each rank, whose nodes are given as equal numbers.
+    /// The cheapest way to write `loads` bytes per rank. Ranks with equal numbers in `nodes` share a node.
     pub fn cheapest(loads: &[u64], nodes: &[u64], costs: &Costs) -> Self {
         let mut best = Aggregation::none(loads.len());
         let mut least = best.cost(loads, nodes, costs);
@@ -93,13 +97,13 @@ impl Aggregation {
         best
     }
 
-    /// At most so many writers, as even as ranges allow.
+    /// At most this many writers, with ranges of nearly equal length.
     pub fn of_writers(ranks: usize, writers: usize) -> Self {
         let writers = writers.clamp(1, ranks.max(1));
         Aggregation { groups: parts(0..ranks, writers) }
     }
 
-    /// `per_node` writers on each node; where ranks of a node do not follow each other, nodes are not looked at.
+    /// `per_node` writers on each node. If the ranks of a node are not consecutive, nodes are ignored.
     pub(crate) fn grouped(nodes: &[u64], per_node: usize) -> Self {
         let mut runs: Vec<Range<usize>> = Vec::new();
         for (rank, node) in nodes.iter().enumerate() {
@@ -148,7 +152,7 @@ impl Aggregation {
     }
 }
 
-/// A range in so many parts that differ by one at most.
+/// A range in this many parts whose lengths differ by one at most.
 fn parts(range: Range<usize>, count: usize) -> Vec<Range<usize>> {
     let at = |i: usize| range.start + range.len() * i / count;
     (0..count).map(|i| at(i)..at(i + 1)).filter(|part| !part.is_empty()).collect()

@@ -1,30 +1,33 @@
-//! Which bytes a store is told of before the requests for them are carried out.
+//! Which byte ranges get a prefetch hint before the requests for them are executed.
 //!
-//! Requests go out one after the other, and a medium that is asked for one at a time waits between them. Systems read ahead in a file
-//! that is read in order, but begin with little, and know nothing of what lies apart. Told of all, they bring requests of 360 KiB
-//! to 1 MiB that lie apart, and the first megabytes of a stream, in half the time. A store may leave what continues an earlier read to the
-//! system, which is ahead of that already.
+//! Requests are executed one after the other, and a medium that is asked for one at a time waits between
+//! them. Kernels read ahead in a sequential scan, but start small, and do not predict scattered requests.
+//! With hints for all of them, scattered requests of 360 KiB to 1 MiB and the first megabytes of a stream
+//! arrive in half the time. A store may ignore hints that continue an earlier read, since the kernel reads
+//! ahead there already.
 //!
 //! Invariants
-//! - ranges are ascending, disjoint, little more than [`MOST`] bytes together, and hold nothing that is not requested but holes below a page;
-//! - a long stream is not told of: reading it in order is what systems do best.
+//! - ranges are ascending and disjoint, take little more than [`MOST`] bytes together, and contain only
+//!   requested bytes and holes below a page;
+//! - a long stream gets no hint: kernels do best when it is simply read in order.
 
 use std::ops::Range;
 
-/// Fewer requests, and fewer bytes, are not worth telling.
+/// Fewer requests, and fewer bytes, are not worth a hint.
 const MANY: usize = 4;
 const LEAST: u64 = 512 << 10;
-/// Requests that lie in a row and have more bytes together are a stream.
+/// Adjacent requests with more bytes together are a stream.
 const STREAM: u64 = 8 << 20;
-/// When so much was told of, no more is: it would be in the way of what is read first.
+/// Hints stop after this many bytes: more would delay what is read first.
 const MOST: u64 = 32 << 20;
-/// A table has some dozens of bytes for each subchunk.
+/// A table has some dozens of bytes per subchunk.
 const TABLE: u64 = 1 << 20;
-/// Holes up to this size are in pages that are read anyway.
+/// Holes up to this size lie in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
-/// What to tell of these requests (source, bytes), which are given in any order. Nothing for a single one, or few bytes in few; but of what lies
-/// apart where a medium may be waited for (`slow`), however little.
+/// The hints for these requests (source, bytes), which are given in any order. None for a single request, or
+/// for few bytes in few requests; but always for scattered ones on a `slow` medium, however few bytes they
+/// have.
 pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> Vec<(u32, Range<u64>)> {
     let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
@@ -37,16 +40,16 @@ pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> V
     if few && requests.len() < 2 {
         return Vec::new();
     }
-    let mut told = 0u64;
+    let mut hinted = 0u64;
     requests.retain(|(_, run)| {
-        let short = len(run) <= STREAM && len(run) > 0 && told < MOST;
-        told += if short { len(run) } else { 0 };
+        let short = len(run) <= STREAM && len(run) > 0 && hinted < MOST;
+        hinted += if short { len(run) } else { 0 };
         short
     });
     requests
 }
 
-/// Puts ranges in order, and makes one of those between which lies less than a page.
+/// Sorts ranges and merges those less than a page apart.
 pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     ranges.sort_unstable_by_key(|(source, range)| (*source, range.start));
     ranges.dedup_by(|(source, next), (before, run)| {
@@ -58,13 +61,14 @@ pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     });
 }
 
-/// What to tell of subchunk tables (source, position, length) that are needed before a read is planned, each of which is waited for by itself.
-/// Nothing of a single one, and of none that is too long to be one: nobody has checked what they say of themselves.
+/// The hints for subchunk tables (source, position, length) that are needed before a read is planned and that
+/// would be waited for one by one. None for a single table, and none for one that is too long to be a table:
+/// these numbers were not checked yet.
 pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
     let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
-    let mut told: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
-    told.sort_unstable_by_key(|(source, range)| (*source, range.start));
-    if told.len() < 2 { Vec::new() } else { told }
+    let mut hinted: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
+    hinted.sort_unstable_by_key(|(source, range)| (*source, range.start));
+    if hinted.len() < 2 { Vec::new() } else { hinted }
 }
 
 #[cfg(test)]
@@ -74,7 +78,7 @@ mod tests {
     const K: u64 = 1 << 10;
     const M: u64 = 1 << 20;
 
-    fn told(requests: &[Range<u64>]) -> Vec<Range<u64>> {
+    fn hinted(requests: &[Range<u64>]) -> Vec<Range<u64>> {
         ahead(requests.iter().map(|range| (0, range.clone())), false)
             .into_iter()
             .map(|(_, range)| range)
@@ -82,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_apart_is_told_of_in_order_and_neighbours_together() {
-        let found = told(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
+    fn what_lies_apart_gets_a_hint_in_order_and_neighbours_together() {
+        let found = hinted(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
         let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
         assert_eq!(ahead(two_sources.into_iter(), false), [(0, M..2 * M), (1, 0..2 * M)]);
@@ -91,39 +95,39 @@ mod tests {
 
     #[test]
     fn one_request_few_bytes_and_long_streams_are_not() {
-        assert_eq!(told(&[0..M]), []);
-        assert_eq!(told(&[0..4 * K, M..M + 4 * K]), []);
-        assert_eq!(told(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
-        assert_eq!(told(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
+        assert_eq!(hinted(&[0..M]), []);
+        assert_eq!(hinted(&[0..4 * K, M..M + 4 * K]), []);
+        assert_eq!(hinted(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
+        assert_eq!(hinted(&(0..4).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), [0..4 * M]);
         let some: Vec<Range<u64>> = (0..4).map(|k| k * M..k * M + K).collect();
-        assert_eq!(told(&some), some);
-        assert_eq!(told(&some[1..]), []);
+        assert_eq!(hinted(&some), some);
+        assert_eq!(hinted(&some[1..]), []);
     }
 
     #[test]
-    fn where_it_may_be_waited_for_a_little_that_lies_apart_is_told_of() {
-        let told = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
+    fn where_it_may_be_waited_for_a_little_that_lies_apart_gets_a_hint() {
+        let hinted = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
         let apart = [(0, 248..33_024), (1, 248..33_024)];
-        assert_eq!(told(&apart), apart);
-        assert_eq!(told(&apart[..1]), []);
-        assert_eq!(told(&[(0, 0..4 * K), (0, 5 * K..9 * K)]), [], "neighbours are one request more");
+        assert_eq!(hinted(&apart), apart);
+        assert_eq!(hinted(&apart[..1]), []);
+        assert_eq!(hinted(&[(0, 0..4 * K), (0, 5 * K..9 * K)]), [], "neighbours are one request more");
     }
 
     #[test]
-    fn no_more_is_told_than_may_lie_ready() {
+    fn no_more_is_hinted_than_may_lie_ready() {
         let many: Vec<Range<u64>> = (0..100).map(|k| 2 * k * M..(2 * k + 1) * M).collect();
-        assert_eq!(told(&many), many[..32]);
+        assert_eq!(hinted(&many), many[..32]);
         let longer: Vec<Range<u64>> = (0..8).map(|k| 10 * k * M..(10 * k + 7) * M).collect();
-        assert_eq!(told(&longer), longer[..5], "the last of few is told of, too");
-        assert_eq!(told(&[0..u64::MAX, 5..u64::MAX]), []);
+        assert_eq!(hinted(&longer), longer[..5], "the last of few gets a hint, too");
+        assert_eq!(hinted(&[0..u64::MAX, 5..u64::MAX]), []);
     }
 
     #[test]
-    fn tables_are_told_of_together_in_the_order_in_which_they_lie() {
-        let told = |tables: &[(u32, u64, u64)]| ahead_of_tables(tables.iter().copied());
-        assert_eq!(told(&[(3, M, 90), (1, 7, 90), (1, 5, 2)]), [(1, 5..7), (1, 7..97), (3, M..M + 90)]);
-        assert_eq!(told(&[(3, M, 90)]), []);
-        assert_eq!(told(&[(3, M, 90), (3, 0, u64::MAX)]), [], "what cannot be a table is not counted");
-        assert_eq!(told(&[(3, u64::MAX, 90), (3, 0, 9)])[1], (3, u64::MAX..u64::MAX), "nobody checked it");
+    fn tables_get_hints_together_in_the_order_in_which_they_lie() {
+        let hinted = |tables: &[(u32, u64, u64)]| ahead_of_tables(tables.iter().copied());
+        assert_eq!(hinted(&[(3, M, 90), (1, 7, 90), (1, 5, 2)]), [(1, 5..7), (1, 7..97), (3, M..M + 90)]);
+        assert_eq!(hinted(&[(3, M, 90)]), []);
+        assert_eq!(hinted(&[(3, M, 90), (3, 0, u64::MAX)]), [], "what cannot be a table is not counted");
+        assert_eq!(hinted(&[(3, u64::MAX, 90), (3, 0, 9)])[1], (3, u64::MAX..u64::MAX), "it was not checked");
     }
 }

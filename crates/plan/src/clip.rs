@@ -1,17 +1,19 @@
 //! Which cells of a part lie in one of its byte ranges.
 //!
-//! A part that is read as several ranges is placed range by range, as each arrives: no buffer spans the holes between them. Ranges
-//! of [`touched`](crate::ranges::touched) hold whole cells, so every cell is in exactly one.
+//! A part that is read as several ranges is scattered range by range as each arrives: no buffer spans the
+//! holes between them. Ranges of [`touched`](crate::ranges::touched) hold whole cells, so every cell is in
+//! exactly one.
 
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
 
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 
-/// The cells of `part`, which lie as `form` says (without a curve), whose bytes lie in `range`, as parts.
-pub fn within(part: &Part, form: &Form, range: &Range<u64>) -> Vec<Part> {
+/// The cells of `part` whose bytes lie in `range`, as parts. They are stored as `form` says, not along a
+/// curve.
+pub fn within(part: &SubchunkPart, form: &Form, range: &Range<u64>) -> Vec<SubchunkPart> {
     let mut order = [0; MAX_NDIM];
     let ndim = form.dims().zip(&mut order).map(|(d, to)| *to = d).count();
     let mut out = Vec::new();
@@ -31,7 +33,7 @@ struct Geometry {
 
 impl Geometry {
     /// First byte and end of the bytes that the cells of a part touch.
-    fn span(&self, part: &Part) -> Range<u64> {
+    fn span(&self, part: &SubchunkPart) -> Range<u64> {
         let (mut first, mut last) = (self.at, self.at);
         for (&(start, step, count), &stride) in part.chunk.iter().zip(&self.strides).take(self.ndim) {
             let reach = step.unsigned_abs().saturating_mul(count.saturating_sub(1));
@@ -48,7 +50,7 @@ impl Geometry {
 }
 
 /// `part` with positions `from..to` along one dimension.
-fn slice(part: &Part, d: usize, from: u64, to: u64) -> Part {
+fn slice(part: &SubchunkPart, d: usize, from: u64, to: u64) -> SubchunkPart {
     let mut out = *part;
     let (start, step, _) = part.chunk[d];
     out.chunk[d] = (start.wrapping_add_signed(step.wrapping_mul(from as i64)), step, to - from);
@@ -57,7 +59,13 @@ fn slice(part: &Part, d: usize, from: u64, to: u64) -> Part {
 }
 
 /// `level` counts dimensions from the slowest.
-fn visit(part: &Part, level: usize, geometry: &Geometry, range: &Range<u64>, out: &mut Vec<Part>) {
+fn visit(
+    part: &SubchunkPart,
+    level: usize,
+    geometry: &Geometry,
+    range: &Range<u64>,
+    out: &mut Vec<SubchunkPart>,
+) {
     let span = geometry.span(part);
     if span.end <= range.start || span.start >= range.end {
         return;
@@ -71,7 +79,8 @@ fn visit(part: &Part, level: usize, geometry: &Geometry, range: &Range<u64>, out
     }
     let d = geometry.order[level];
     let count = part.chunk[d].2;
-    // Positions along d touch the range in one run: spans of single positions ascend or descend with the position.
+    // Positions along d touch the range in one run: spans of single positions ascend or descend with the
+    // position.
     let touches = |i: u64| {
         let span = geometry.span(&slice(part, d, i, i + 1));
         (span.end > range.start, span.start < range.end, range.start <= span.start && span.end <= range.end)
@@ -92,7 +101,7 @@ fn visit(part: &Part, level: usize, geometry: &Geometry, range: &Range<u64>, out
     }
 }
 
-/// The first of `0..n` for which a condition that never turns false again holds, else `n`.
+/// The first of `0..n` for which the condition holds, else `n`. Once it holds it holds for all later numbers.
 fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, n);
     while low < high {
@@ -126,7 +135,7 @@ mod tests {
         Form::of(&entry).unwrap()
     }
 
-    fn cells(part: &Part, ndim: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
+    fn cells(part: &SubchunkPart, ndim: usize) -> Vec<(Vec<u64>, Vec<u64>)> {
         let mut out = vec![(Vec::new(), Vec::new())];
         for d in 0..ndim {
             let (start, step, count) = part.chunk[d];
@@ -148,7 +157,7 @@ mod tests {
         let mut random = Random(7);
         for _ in 0..3000 {
             let ndim = 1 + random.below(4) as usize;
-            let mut part = Part {
+            let mut part = SubchunkPart {
                 subchunk: 0,
                 chunk_shape: [1; MAX_NDIM],
                 chunk: [(0, 1, 1); MAX_NDIM],

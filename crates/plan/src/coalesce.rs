@@ -1,8 +1,8 @@
-//! Many small byte ranges to few requests.
+//! Merges many small byte ranges into few requests.
 
 use std::ops::Range;
 
-/// One request, and what it serves.
+/// One request, and the items it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch<T> {
     /// Source number.
@@ -25,8 +25,9 @@ impl<T> Fetch<T> {
     }
 }
 
-/// Sorts by source and offset and merges neighbours that lie at most `gap` bytes apart, as long as a request stays within `max`
-/// bytes. An item longer than that is one request; an item that lies inside a request joins it.
+/// Sorts by source and offset and merges neighbours that lie at most `gap` bytes apart, as long as a request
+/// stays within `max` bytes. An item longer than that is one request; an item that lies inside a request
+/// joins it.
 pub fn coalesce<T>(mut items: Vec<(u32, Range<u64>, T)>, gap: u64, max: u64) -> Vec<Fetch<T>> {
     items.sort_by_key(|(source, range, _)| (*source, range.start, range.end));
     let mut fetches: Vec<Fetch<T>> = Vec::new();

@@ -1,4 +1,4 @@
-//! Numbers of things in texts for people.
+//! Numbers with nouns, for messages.
 
 /// "1 block", "2 blocks"; "1 entry", "2 entries".
 pub fn counted(number: u64, what: &str) -> String {

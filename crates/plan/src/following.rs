@@ -1,11 +1,13 @@
-//! Which variables will be read next: who reads the same cells of two variables, as a restart does, most likely reads them of others.
+//! Predicts which variables are read next: a reader of the same cells of two variables, as at a restart, most
+//! likely reads these cells of others.
 //!
-//! A program that reads one variable after the other waits for the medium at each, though all could be on their way together. It says nothing
-//! of what comes next, but does the same at every step.
+//! A program that reads one variable after the other waits for the medium at each, though all could be read
+//! at once. It does not announce its next reads, but repeats the same ones at every step.
 //!
 //! Invariants
-//! - nothing is expected of who did not wait: what is in memory needs no telling;
-//! - it is guessed once, for the cells that two variables were read of, that all others follow; afterwards those do which were read together before.
+//! - nothing is prefetched for a reader that did not wait: data in memory needs no hint;
+//! - after the same cells of two variables it is guessed once that all others follow; later those follow that
+//!   were read together before.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -18,17 +20,17 @@ use crate::in_order::{extent_of_cut, wanted};
 use crate::read_plan::Slot;
 use crate::selection::Selection;
 
-/// Variables that are kept in mind, and told of together.
+/// Variables that are remembered, and prefetched together.
 const VARIABLES: usize = 64;
-/// Of more steps at a time nobody restarts.
+/// A restart reads at most this many steps at a time.
 const STEPS: u64 = 16;
-/// More bytes together gain nothing if the system is told of them: a medium is kept busy by each variable's own.
+/// Prefetching more bytes together gains nothing: each variable alone keeps a medium busy.
 const MOST: u64 = 4 << 20;
-/// Of longer variables the next one is brought in order, behind the one that is read now, if it has no more bytes than this.
+/// Larger variables are prefetched in file order, after the current one, up to this size.
 const LONG: u64 = 16 << 20;
-/// Of a longer block at least one cell in so many is wanted, or it is not brought as a whole.
+/// A longer block is prefetched whole only if at least one cell in this many is wanted.
 const LEAST_PART: u128 = 2;
-/// A shorter one is brought whatever is wanted of it: it costs no more than its request.
+/// A shorter block is prefetched whatever is wanted of it: it costs no more than its request.
 const SHORT: u64 = 64 << 10;
 
 /// What is likely to be read next.
@@ -38,13 +40,14 @@ pub enum Next {
     Unknown,
     /// The same cells of these variables, in this order.
     These(Vec<u32>),
-    /// The same cells of all variables that have them and come behind these, which were read, or before them, if they are read backwards.
+    /// The same cells of all variables that have them and come after these, which were read; or before them,
+    /// if they are read backwards.
     Behind(Vec<u32>),
 }
 
 impl Next {
-    /// The variables that are likely to follow, in the order in which they will be read, of all there are by their numbers: those among
-    /// them follow that have the cells. As many are looked at as are taken.
+    /// The variables that are likely to follow, by their numbers and in the order of reading. Only variables
+    /// that have the cells follow. The iterator examines only as many as are taken.
     pub fn among<'a, V>(&'a self, all: &'a BTreeMap<u32, V>) -> Box<dyn Iterator<Item = &'a V> + 'a> {
         match self {
             Next::Unknown => Box::new(iter::empty()),
@@ -63,18 +66,18 @@ impl Next {
     }
 }
 
-/// What one reader read, as far as it says what comes next. Variables are known by their numbers.
+/// What one reader has read, as far as it predicts the next read. Variables are identified by their numbers.
 #[derive(Debug, Default)]
 pub struct Following {
-    /// The cells that were read last.
+    /// The cells of the last read.
     cells: Option<Selection>,
-    /// Of which variables they were read.
+    /// The variables from which they were read.
     read: Vec<u32>,
-    /// Of which variables the cells before them were, two and more.
+    /// The variables of the cells before them, two or more.
     before: Vec<u32>,
     /// Whether the last read waited for the medium, if there was one.
     waited: Option<bool>,
-    /// It is being said what follows these cells.
+    /// A prediction for these cells is being made.
     says: Says,
     /// It was guessed once.
     guessed: bool,
@@ -84,14 +87,15 @@ pub struct Following {
 enum Says {
     #[default]
     NothingYet,
-    /// So many variables that were told of are still to be read.
+    /// How many prefetched variables are still to be read.
     Ahead(usize),
     NothingMore,
 }
 
 impl Following {
-    /// Cells of a variable are about to be read, of so many steps; what of other variables is likely to follow. Who makes use of it says so by
-    /// [`told`](Following::told).
+    /// Cells of a variable are about to be read, in this many steps. Returns which cells of other variables
+    /// are likely to follow. A caller that prefetches them reports it by
+    /// [`prefetched`](Following::prefetched).
     pub fn begins(&mut self, variable: u32, cells: &Selection, steps: u64) -> Next {
         if self.cells.as_ref() != Some(cells) {
             let read = std::mem::take(&mut self.read);
@@ -106,7 +110,7 @@ impl Following {
         self.read.push(variable);
         let goes_on = match &mut self.says {
             Says::NothingYet if self.waited == Some(true) => false,
-            // The last of them is read now, and those behind it come meanwhile.
+            // The last of them is read now, and the next ones are prefetched meanwhile.
             Says::Ahead(rest @ ..=1) => {
                 *rest = 0;
                 true
@@ -127,8 +131,8 @@ impl Following {
         Next::Behind(self.read.clone())
     }
 
-    /// So many of the variables that are likely to follow were told of.
-    pub fn told(&mut self, variables: usize) {
+    /// This many of the variables that are likely to follow were prefetched.
+    pub fn prefetched(&mut self, variables: usize) {
         self.says = if variables == 0 { Says::NothingMore } else { Says::Ahead(variables) };
     }
 
@@ -137,29 +141,29 @@ impl Following {
         self.waited = Some(waited);
     }
 
-    /// Whether the next read may wait for the medium, as far as the last one tells.
+    /// Whether the next read may wait for the medium, judged by the last one.
     pub fn may_wait(&self) -> bool {
         self.waited != Some(false)
     }
 }
 
-/// What a store is told of.
+/// The byte ranges of a hint.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Together {
-    /// Bytes of sources: ascending and disjoint, or one behind the other as they will be read.
+    /// Bytes of sources: ascending and disjoint, or in the order in which they will be read.
     pub ranges: Vec<(u32, Range<u64>)>,
-    /// Of how many variables, but for the first.
+    /// Of how many variables, not counting the first.
     pub variables: usize,
-    /// They are long, and to be brought in this order.
+    /// The variables are large, and are prefetched in this order.
     pub in_order: bool,
 }
 
-/// What to tell a store of, so that the cells of some variables come together: given their slots in the order in which they will be read, the
-/// first of them now. Nothing unless there are more than the first one's. Of long ones whose
-/// blocks are wanted whole it is the next, each time.
+/// The hint that lets the cells of some variables be read together. `slots` are in the order of reading, the
+/// first is read now. Nothing unless there are more than the first one's. Of large variables whose blocks are
+/// wanted whole, only the next one, each time.
 pub fn together(variables: impl IntoIterator<Item = Vec<Slot>>) -> Together {
     let (mut found, mut bytes) = (Together::default(), 0u64);
-    // Others read the rest of a long one at the same time, or nobody wants it.
+    // Other processes read the rest of a large variable at the same time, or nothing reads it.
     let mut parts = false;
     for (n, slots) in variables.into_iter().take(VARIABLES).enumerate() {
         let blocks: Vec<_> = slots.iter().flat_map(blocks).collect();
@@ -199,7 +203,7 @@ fn is_of_whole_blocks(slot: &Slot) -> bool {
         .all(|entry| wanted(entry, &slot.selection).is_some_and(|(wanted, all)| wanted == 0 || wanted == all))
 }
 
-/// Where a block lies, if its entry tells.
+/// Where a block lies, if its entry says so.
 fn extent(entry: &Entry) -> Option<Range<u64>> {
     match entry.subchunks {
         1 => Some(entry.piece.position..entry.piece.end()),
@@ -222,14 +226,14 @@ mod tests {
         Selection::boxed(&[step, 0], &[1, 8])
     }
 
-    /// Reads variables one after the other, each of which waits; what was said before each.
+    /// Reads variables one after the other, each of which waits; returns the prediction before each.
     fn read(following: &mut Following, step: u64, variables: &[u32]) -> Vec<Next> {
         let each = |&variable: &u32| {
             let next = following.begins(variable, &cells(step), 1);
             match &next {
                 Next::Unknown => {}
-                Next::These(variables) => following.told(variables.len()),
-                Next::Behind(_) => following.told(3),
+                Next::These(variables) => following.prefetched(variables.len()),
+                Next::Behind(_) => following.prefetched(3),
             }
             following.ended(true);
             next
@@ -254,13 +258,13 @@ mod tests {
     }
 
     #[test]
-    fn while_the_last_that_was_told_of_is_read_more_is() {
+    fn while_the_last_prefetched_one_is_read_more_are_prefetched() {
         let mut following = Following::default();
         let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 8, 9]);
-        let told = |n: &usize| said[*n] != Next::Unknown;
-        assert_eq!((0..said.len()).filter(told).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
-        assert_eq!(said[4], Next::Behind(vec![1, 2, 3, 4, 5]), "3, 4, 5 were told of");
-        following.told(0);
+        let predicted = |n: &usize| said[*n] != Next::Unknown;
+        assert_eq!((0..said.len()).filter(predicted).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
+        assert_eq!(said[4], Next::Behind(vec![1, 2, 3, 4, 5]), "3, 4, 5 were prefetched");
+        following.prefetched(0);
         assert_eq!(read(&mut following, 0, &[11, 12]), [Next::Unknown, Next::Unknown], "there is no more");
     }
 
@@ -290,7 +294,7 @@ mod tests {
     #[test]
     fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
         let mut following = Following::default();
-        assert!(following.may_wait(), "nobody knows");
+        assert!(following.may_wait(), "nothing was read yet");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
             assert_eq!(following.begins(variable, &cells(step), 1), Next::Unknown);
             following.ended(false);
@@ -319,7 +323,7 @@ mod tests {
         assert_eq!(following.read.len(), VARIABLES);
     }
 
-    /// A slot of one block at `position` that is cut, of so many rows of 8 bytes of which `wanted` are.
+    /// A slot of one cut block at `position`, with this many rows of 8 bytes, of which `wanted` are wanted.
     fn slot(source: u32, position: u64, subchunks: u64, rows: u64, wanted: u64) -> Vec<Slot> {
         let mut entry = block(&[0, 0], &[rows, 8], 0);
         entry.encoding = Arc::new(Encoding { item: 1, ..Encoding::default() });
@@ -347,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_of_several_variables_are_told_of_in_the_order_in_which_they_lie() {
+    fn blocks_of_several_variables_get_hints_in_the_order_in_which_they_lie() {
         let (first, second) = (slot(1, 5000, 1, 100, 100), slot(1, 248, 1, 100, 1));
         let (apart, cut) = (slot(0, 90_000, 1, 100, 9), slot(2, 100_000, 2, 10_000, 5000));
         let one = (1, 248..5808);
@@ -367,11 +371,11 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_told_of_than_may_lie_ready() {
+    fn no_more_is_hinted_than_may_lie_ready() {
         let large = |n: u64| slot(0, n << 21, 1, 1 << 17, 1 << 17);
         assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
         let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
-        assert_eq!(of(&[large(0), alien]), (vec![], 0), "nobody has checked what entries say");
+        assert_eq!(of(&[large(0), alien]), (vec![], 0), "entries were not checked");
         let small = |n: u64| slot(0, n << 12, 1, 10, 10);
         assert_eq!(together((0..200).map(small)).variables, VARIABLES - 1);
     }

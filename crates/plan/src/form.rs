@@ -1,7 +1,8 @@
 //! Where the cells of a decoded subchunk lie, as its entry's layout says.
 //!
-//! Whoever asks for byte ranges or strides of a part goes through the dimensions in stored order, from the slowest on; cells are
-//! `room` bytes apart in the contiguous one, and the element is `item` bytes at `at` of each.
+//! Code that asks for byte ranges or strides of a part goes through the dimensions in stored order, from the
+//! slowest on. Cells are `room` bytes apart in the contiguous dimension, and the element is `item` bytes at
+//! `at` of each.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
@@ -9,7 +10,7 @@ use drystone_format::layout::{Layout, Order};
 use drystone_transform::Logical;
 use drystone_transform::stats::ScalarKind;
 
-/// A curve that cells follow.
+/// A curve that orders the cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Curve {
@@ -26,9 +27,10 @@ pub struct Form {
     pub room: u64,
     /// Bytes from the beginning of a cell to the element.
     pub at: u64,
-    /// Bytes of what an entry has in a cell: an element, or of a member that is an array several, of which `item` may be a part.
+    /// Bytes that a cell holds of an entry: an element, or several if a member is an array; `item` may be a
+    /// part of them.
     pub element: u64,
-    /// The curve; strides then say nothing.
+    /// The curve, if cells follow one; strides then mean nothing.
     pub curve: Option<Curve>,
     ndim: u8,
     order: [u8; MAX_NDIM],
@@ -41,7 +43,7 @@ impl Form {
         Form { item, room: item, at: 0, element: item, curve: None, ndim: ndim.min(MAX_NDIM) as u8, order }
     }
 
-    /// That of an entry, which was validated; `None` if its layout is not known.
+    /// The form of an entry, which was validated; `None` if its layout is unknown.
     pub fn of(entry: &Entry) -> Option<Form> {
         let dense = Form::dense(entry.ndim.into(), entry.encoding.item.into());
         let cells = match &entry.encoding.layout {
@@ -57,7 +59,7 @@ impl Form {
         Some(dense.arranged(cells.room.into(), cells.at.into(), Some(&cells.order)))
     }
 
-    /// The bytes from `from` on of each element; `None` if they are not inside of it.
+    /// The bytes from `from` on of each element; `None` if they are not inside it.
     pub fn within(mut self, from: u64, item: u64) -> Option<Form> {
         from.checked_add(item).filter(|end| *end <= self.element)?;
         self.at = self.at.checked_add(from)?;
@@ -77,13 +79,13 @@ impl Form {
         self
     }
 
-    /// The same cells row by row, this element alone: what is left of a curve when it has been unrolled.
+    /// The same cells row by row, this element alone: what a curve leaves when it has been unrolled.
     pub fn unrolled(&self) -> Form {
         Form::dense(self.ndim.into(), self.item)
     }
 
-    /// A subchunk as transforms see it, from what it is row by row: its cells in stored order, extents from the slowest; along a
-    /// curve it has one axis. Cells that hold more than one element are bytes.
+    /// A subchunk as transforms see it, given its row-major description: its cells in stored order, extents
+    /// from the slowest; along a curve it has one axis. Cells with more than one element are bytes.
     pub fn logical(&self, rows: &Logical) -> Logical {
         let shape = match self.curve {
             Some(_) => vec![rows.shape.iter().fold(1u64, |cells, n| cells.saturating_mul(*n))],

@@ -1,12 +1,13 @@
-//! Which bytes a store is asked to bring in order before a read is planned: whole cut blocks, up to the tables behind them.
+//! Which byte ranges are prefetched in file order before a read is planned: whole cut blocks, up to and
+//! including their tables.
 //!
-//! A plan needs the table of a cut block, which stands behind its subchunks. Read by itself, from a slow medium, it waits behind whatever else
-//! the medium does, and then lies in the way of reading the subchunks ahead. Where all of a block is wanted, the table comes
-//! with what is before it, at the pace of a stream. Where others read the rest of a block at the same time, that is so for a part of it, too:
-//! the store may find that out.
+//! A plan needs the table of a cut block, which follows its subchunks. If the table is read by itself from a
+//! slow medium, it waits behind other requests, and then interrupts the read-ahead of the subchunks. If a
+//! whole block is wanted, its table arrives with the rest, at the pace of a stream. If other processes read
+//! the rest of a block at the same time, the same holds for a part of it; the store may detect that.
 //!
 //! Invariants
-//! - what is named is a hint, taken from entries that nobody has checked: only its length is bounded;
+//! - the ranges are hints from entries that were not checked: only their length is bounded;
 //! - blocks of which less than an eighth is wanted are not named.
 
 use std::ops::Range;
@@ -18,26 +19,27 @@ use crate::selection::Selection;
 
 /// Shorter blocks cost no more than the request for their tables.
 const LEAST: u64 = 1 << 20;
-/// Longer ones, and more of them, would be in the way of what is read first.
+/// Longer blocks, and more of them, would delay what is read first.
 const MOST: u64 = 16 << 20;
 
-/// Of a block of which less is wanted that is brought by itself, whoever else reads the rest.
+/// A block of which less is wanted is never prefetched as a whole.
 const LEAST_PART: u128 = 8;
 
-/// A cut block of which every cell is wanted, or a good part.
+/// A cut block that is wanted wholly, or in large part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// Source number.
     pub source: u32,
     /// Where its table begins.
     pub table: u64,
-    /// Bytes of the source: those of its subchunks, about, and of its table.
+    /// Bytes of the source: approximately those of its subchunks, and of its table.
     pub bytes: Range<u64>,
     /// Every cell is wanted.
     pub whole: bool,
 }
 
-/// The cut blocks of a single slot that are wanted whole, and those of which an eighth is and more; none of either kind where they are many.
+/// The cut blocks of a single slot that are wanted whole, and those of which at least an eighth is; none of a
+/// kind that has many.
 pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     let [slot] = slots else { return Vec::new() };
     let mut found = Vec::new();
@@ -59,7 +61,7 @@ pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     found
 }
 
-/// Where the subchunks of a cut raw block lie, about, and its table.
+/// Where the subchunks of a cut raw block lie, approximately, and its table.
 pub(crate) fn extent_of_cut(entry: &Entry) -> Option<Range<u64>> {
     if entry.subchunks < 2 || !entry.encoding.chain.is_empty() {
         return None;
@@ -70,7 +72,7 @@ pub(crate) fn extent_of_cut(entry: &Entry) -> Option<Range<u64>> {
     Some(entry.piece.position.saturating_sub(cells)..end)
 }
 
-/// How many cells of a block are selected, in a box, and how many there are.
+/// How many cells of a block are selected, in a box, and how many it has.
 pub(crate) fn wanted(entry: &Entry, selection: &Selection) -> Option<(u128, u128)> {
     if selection.axes.len() != usize::from(entry.ndim) {
         return None;

@@ -1,8 +1,8 @@
-//! Joins boxes that lie side by side, so that blocks of many writers become few.
+//! Joins boxes that share a face, so that blocks of many writers become few.
 
 use std::collections::BTreeMap;
 
-/// A box of cells, and which of the given boxes it is made of.
+/// A box of cells, and which of the given boxes it consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Joined {
     /// First cell.
@@ -13,12 +13,12 @@ pub struct Joined {
     pub parts: Vec<usize>,
 }
 
-/// More boxes than this are left as they are: whether they overlap is found by comparing all pairs.
+/// With more boxes than this nothing is joined: all pairs are compared to find overlaps.
 const MAX_BOXES: usize = 2048;
 
 /// Joins boxes of one array that share a whole face, as long as no joined box has more than `max_cells` cells.
 ///
-/// Boxes that overlap are not joined, none of them: their order decides what shows. The result is in the order of the first
+/// If boxes overlap, none is joined: their order decides what shows. The result is in the order of the first
 /// part of each. Every box has as many dimensions as the first, and ends below 2^64.
 pub fn join(boxes: &[(Vec<u64>, Vec<u64>)], max_cells: u64) -> Vec<Joined> {
     let mut joined: Vec<Joined> = boxes

@@ -1,8 +1,9 @@
-//! Who reads for whom: where many ranks of a program want small interleaved parts of one array, few of them read larger boxes,
-//! each byte once, and hand out what each wants.
+//! Which ranks read for which others: where many ranks want small interleaved parts of one array, few of them
+//! read larger boxes, each byte once, and send each rank its part.
 //!
-//! Alone, a rank fetches the checked ranges around its cells whole, and so do its neighbours: the same bytes again and again, in
-//! many requests. Where ranks want large boxes of their own there is nothing to share, and handing out would only copy.
+//! A rank that reads alone fetches whole check units around its cells, and so do its neighbours: the same
+//! bytes again and again, in many requests. Where ranks want large boxes of their own there is nothing to
+//! share, and sending parts would only copy.
 //!
 //! Invariant: the boxes of a plan do not overlap, and every wanted cell lies in one.
 
@@ -12,31 +13,31 @@ use std::ops::Range;
 use crate::aggregation::Aggregation;
 use crate::selection::{Axis, Selection};
 
-/// Bytes that a rank holds of a round for others and of others, each.
+/// Bytes per round that a rank holds for others and receives from others, each.
 const ROUND: u64 = 16 << 20;
-/// A reader has at least this much to read.
+/// A reader reads at least this many bytes.
 const SHARE: u64 = 4 << 20;
 /// One request of a reader fetches about this much.
 const REQUEST: u64 = 1 << 20;
-/// Boxes with more bytes than so many times what is wanted are mostly holes: all read alone.
+/// Boxes with more bytes than this multiple of the wanted ones are mostly holes: each rank reads alone.
 const MOST_HOLES: u64 = 4;
 /// Nor is a box read together that would be cut into more than about this many.
 const MOST_BOXES: u64 = 1 << 16;
 
-/// What reading costs on the machine at hand.
+/// What reading costs on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ReadCosts {
-    /// Seconds of a request, beside those for its bytes.
+    /// Seconds per request, besides the time for its bytes.
     pub per_request: f64,
     /// Bytes per second that all ranks together read.
     pub read: f64,
     /// Bytes per second from one rank to another.
     pub copy: f64,
-    /// Seconds until all ranks have met and exchanged.
+    /// Seconds until all ranks have met and exchanged messages.
     pub per_round: f64,
 }
 
-/// What it would cost all ranks together to read for themselves.
+/// The cost if every rank reads for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Alone {
     /// Bytes from storage.
@@ -58,22 +59,22 @@ pub struct JointRead {
     pub bytes: u64,
 }
 
-/// The cells of a wish within a box: positions of the wish, per axis.
+/// The wanted cells of a rank within a box: positions of its selection, per axis.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct Overlap {
     /// One range per axis, none empty.
     pub positions: Vec<Range<u64>>,
 }
 
-impl Part {
-    /// What of `wish` lies in `cube`; `None` if nothing does.
-    pub fn of(wish: &Selection, cube: &Selection) -> Option<Part> {
+impl Overlap {
+    /// The part of `wish` that lies in `cube`; `None` if nothing does.
+    pub fn of(wish: &Selection, cube: &Selection) -> Option<Overlap> {
         let meet = |(wish, cube): (&Axis, &Axis)| {
             let found = wish.meeting(cube.start, cube.start.saturating_add(cube.count));
             (!found.is_empty()).then_some(found)
         };
         let positions = wish.axes.iter().zip(&cube.axes).map(meet).collect::<Option<Vec<_>>>()?;
-        Some(Part { positions })
+        Some(Overlap { positions })
     }
 
     /// Extents.
@@ -88,8 +89,8 @@ impl Part {
 }
 
 impl JointRead {
-    /// The plan by which all ranks are served fastest; `None` if that is each for itself. One wish per rank, all of one array of
-    /// `item` bytes per element; `nodes` are equal numbers for ranks on one machine.
+    /// The plan that serves all ranks fastest; `None` if each reads for itself. There is one wish per rank,
+    /// all of one array of `item` bytes per element; ranks with equal numbers in `nodes` share a machine.
     pub fn cheapest(
         wishes: &[Selection],
         nodes: &[u64],
@@ -112,8 +113,8 @@ impl JointRead {
         (together < apart).then_some(joint)
     }
 
-    /// A plan with so many readers (by default one per 4 MiB on each node); `None` if nothing is wanted, or so little of a box
-    /// that reading it would be in vain.
+    /// A plan with this many readers (by default one per 4 MiB on each node); `None` if nothing is wanted, or
+    /// too little of the box that would be read.
     pub fn new(wishes: &[Selection], nodes: &[u64], item: u64, readers: Option<usize>) -> Option<Self> {
         let cube = enclosing(wishes)?;
         let bytes = cube.cells()?.checked_mul(item)?;
@@ -142,7 +143,7 @@ impl JointRead {
         for slab in slabs(&cube, readers.len() as u64) {
             let mut boxes = Vec::new();
             cut(slab, most, &mut boxes);
-            boxes.retain(|part| wishes.iter().any(|wish| Part::of(wish, part).is_some()));
+            boxes.retain(|part| wishes.iter().any(|wish| Overlap::of(wish, part).is_some()));
             shares.push(boxes);
         }
         let rounds = shares.iter().map(Vec::len).max().unwrap_or(0);
@@ -163,7 +164,7 @@ impl fmt::Display for JointRead {
     }
 }
 
-/// The smallest box that holds all wishes.
+/// The smallest box that contains all wishes.
 fn enclosing(wishes: &[Selection]) -> Option<Selection> {
     let mut found: Option<Vec<(u64, u64)>> = None;
     for wish in wishes.iter().filter(|wish| !wish.is_empty()) {
@@ -183,7 +184,7 @@ fn enclosing(wishes: &[Selection]) -> Option<Selection> {
     Some(Selection { axes: found?.into_iter().map(axis).collect::<Option<Vec<_>>>()? })
 }
 
-/// A box in at most so many parts along one axis: the slowest that has as many cells, else the longest.
+/// A box in at most this many parts along one axis: the slowest that has as many cells, else the longest.
 fn slabs(cube: &Selection, parts: u64) -> Vec<Selection> {
     let wide = cube.axes.iter().position(|axis| axis.count >= parts);
     let longest = || (0..cube.axes.len()).max_by_key(|d| cube.axes.get(*d).map_or(0, |a| a.count));
@@ -257,7 +258,7 @@ mod tests {
             let mut seen = 0;
             for cube in plan.rounds.iter().flatten().flatten() {
                 assert!(cube.cells().unwrap() * 16 * readers as u64 <= ROUND);
-                seen += wishes.iter().filter_map(|w| Part::of(w, cube)).map(|p| p.cells()).sum::<u64>();
+                seen += wishes.iter().filter_map(|w| Overlap::of(w, cube)).map(|p| p.cells()).sum::<u64>();
             }
             assert_eq!(seen, wishes.iter().map(|w| w.cells().unwrap()).sum::<u64>());
         }
@@ -269,8 +270,8 @@ mod tests {
         let none = Selection { axes: vec![Axis { start: 0, step: 1, count: 0 }] };
         let plan = JointRead::new(&[none.clone(), back.clone()], &[0, 0], 4, Some(2)).unwrap();
         let parts: Vec<_> =
-            plan.rounds[0].iter().flatten().filter_map(|cube| Part::of(&back, cube)).collect();
-        assert_eq!(parts.iter().map(Part::cells).sum::<u64>(), 4);
+            plan.rounds[0].iter().flatten().filter_map(|cube| Overlap::of(&back, cube)).collect();
+        assert_eq!(parts.iter().map(Overlap::cells).sum::<u64>(), 4);
         assert!(JointRead::new(&[none.clone(), none], &[0, 0], 4, None).is_none());
     }
 

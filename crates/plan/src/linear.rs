@@ -1,16 +1,18 @@
 //! A run of cells in row-major order, as boxes.
 //!
-//! Files show arrays as one run of cells. A byte range of such a file is a run of cells, which the read path takes as boxes.
+//! Files present arrays as one run of cells. A byte range of such a file is a run of cells, which the read
+//! path takes as boxes.
 //!
 //! Invariants
-//! - the boxes are disjoint, ascend in row-major order, and hold the cells of the run, no more;
+//! - the boxes are disjoint, ascend in row-major order, and hold exactly the cells of the run;
 //! - each box is contiguous in row-major order, so the boxes fill the caller's memory one behind another;
 //! - there are at most twice as many boxes as axes, less one.
 
 /// The first cell of a box, and its extents.
 pub type OffsetCount = (Vec<u64>, Vec<u64>);
 
-/// The cells `from..to`, numbered in row-major order of an array of this shape, as boxes. `to` is at most the number of cells.
+/// The cells `from..to`, numbered in row-major order of an array of this shape, as boxes. `to` is at most the
+/// number of cells.
 pub fn boxes(shape: &[u64], from: u64, to: u64) -> Vec<OffsetCount> {
     let mut out = Vec::new();
     if from < to {
@@ -19,7 +21,7 @@ pub fn boxes(shape: &[u64], from: u64, to: u64) -> Vec<OffsetCount> {
     out
 }
 
-/// The same below the cells whose leading coordinates are `lead`.
+/// The same below the cells with the leading coordinates `lead`.
 fn split(shape: &[u64], lead: &mut Vec<u64>, from: u64, to: u64, out: &mut Vec<OffsetCount>) {
     let Some((&length, rest)) = shape.split_first() else {
         out.push((lead.clone(), vec![1; lead.len()]));

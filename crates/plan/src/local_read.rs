@@ -1,13 +1,14 @@
-//! How threads carry out a read of local files: how many there are, which requests the store gets together, and whether
-//! cells come by requests or from mappings.
+//! How a read of local files is executed: the number of threads, how requests are grouped, and whether bytes
+//! come by requests or from mappings.
 //!
-//! The engine measures: processors, load, and what earlier reads of the process took. Here these values decide.
+//! The engine measures: processors, load, and the times of earlier reads of the process. Here these values
+//! decide.
 //!
 //! Invariants
 //! - groups are ranges of neighbouring requests to one object, and every request is in one group;
 //! - each mode is tried before one is preferred, and the other one again once in [`AGAIN`] reads;
-//! - where requests bring cells straight to their places, mapping saves no pass over them and is tried late: it took
-//!   2.5 times as long in one place, and 0.84 of the time at best.
+//! - where requests read bytes directly to their destination, mapping saves no copy and is tried late: it
+//!   took 2.5 times as long in one place, and 0.84 of the time at best.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -18,30 +19,30 @@ use crate::read_plan::{IoMode, LocalRead, ReadPlan, Slot, Work};
 
 /// Memory that the threads of one read may use for buffers.
 const BUFFERS: u64 = 28 << 20;
-/// Requests of at least this many bytes are carried out one by one.
+/// Requests of at least this many bytes are executed one by one.
 const LARGE: u64 = 64 << 10;
-/// Smaller ones to one object that a store is given together, and their bytes.
+/// Smaller requests to one object are submitted together, up to this many and this many bytes.
 const GROUP: usize = 64;
 const GROUP_BYTES: u64 = 1 << 20;
-/// Raw bytes from which several threads gain where few cells are wanted: 4.2 MB for a plane took 0.8 to 0.9 of the time,
-/// 8.4 MB 0.8 to 1.05, and 2 MB up to 1.5 times.
+/// Raw bytes from which several threads gain where few cells are wanted: 4.2 MB for a plane took 0.8 to 0.9
+/// of the time, 8.4 MB 0.8 to 1.05, and 2 MB up to 1.5 times.
 const READ_FOR_FEW: u64 = 4 << 20;
-/// The mode that is not preferred is tried once in this many reads: speed changes with the load.
+/// The other mode is tried once in this many reads: speed changes with the load.
 pub const AGAIN: u64 = 16;
 
-/// What is known of the processors.
+/// The state of the processors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Processors {
     /// Threads that a read may use.
     pub allowed: usize,
-    /// Processors on which nothing runs.
+    /// Idle processors.
     pub idle: usize,
 }
 
-/// What is known of the modes, of reads of like size.
+/// Measurements of the modes, for reads of similar size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// Least picoseconds per byte that a read took, mapped and by requests; 0 before there was one.
+    /// Least picoseconds per byte of a read, mapped and by requests; 0 before there was one.
     pub least: [u64; 2],
     /// How many reads there were.
     pub reads: u64,
@@ -62,7 +63,7 @@ fn chain<'s>(work: &Work, slots: &'s [Slot]) -> Option<&'s str> {
     Some(&candidate.entry.encoding.chain)
 }
 
-/// Bytes of the decoded subchunk of a work; 0 where it is raw.
+/// Decoded bytes of a work's subchunk; 0 if it is raw.
 fn decoded(work: &Work, slots: &[Slot]) -> u64 {
     let Some(entry) = slots.get(work.slot).and_then(|s| s.candidates.get(work.entry)).map(|c| &c.entry)
     else {
@@ -89,7 +90,8 @@ pub fn threads(plan: &ReadPlan, slots: &[Slot], processors: Processors) -> usize
     let raw = is_raw(plan, slots);
     match read_or_decoded(plan, slots) {
         ..PARALLEL => 1,
-        // Bytes that are read for a few cells wait in a processor's cache; a second thread gains nothing by little.
+        // Bytes that are read for a few cells wait in a processor's cache; a second thread gains little for
+        // small reads.
         ..READ_FOR_FEW if raw && plan.wanted_bytes < PARALLEL => 1,
         ..CONTENDED_RAW if raw => most.min(1 + processors.idle),
         _ => most,
@@ -101,7 +103,7 @@ pub fn asks_for_idle(plan: &ReadPlan, slots: &[Slot]) -> bool {
     (PARALLEL..CONTENDED_RAW).contains(&read_or_decoded(plan, slots)) && is_raw(plan, slots)
 }
 
-/// Requests in the groups in which the store gets them: small ones to one object together.
+/// Requests in the groups in which they are submitted: small ones to one object together.
 pub fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<Range<usize>> {
     let mut groups = Vec::with_capacity(fetches.len());
     let (mut from, mut bytes) = (0, 0);
@@ -114,14 +116,14 @@ pub fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<Range<usize>> {
             groups.push(from..n);
             (from, bytes) = (n, 0);
         }
-        // Nothing joins a large one.
+        // A large request is a group of its own.
         bytes += if fetch.len() < LARGE { fetch.len() } else { GROUP_BYTES };
     }
     groups.extend((from < fetches.len()).then_some(from..fetches.len()));
     groups
 }
 
-/// The mode of a read. `straight`: requests would bring cells straight to their places.
+/// The mode of a read. `straight`: requests would read bytes directly to their destination.
 pub fn mode(known: Modes, straight: bool) -> IoMode {
     let Modes { least, reads } = known;
     match least {
@@ -133,8 +135,8 @@ pub fn mode(known: Modes, straight: bool) -> IoMode {
     }
 }
 
-/// Whether requests bring the cells of a plan straight to their places in a dense destination of elements of `item`
-/// bytes, as far as the first, the middle and the last request tell.
+/// Whether requests read the cells of a plan directly to their places in a dense destination of elements of
+/// `item` bytes, judged by the first, the middle and the last request.
 pub fn is_straight(plan: &ReadPlan, slots: &[Slot], item: u64) -> bool {
     let (first, middle) = (plan.fetches.first(), plan.fetches.get(plan.fetches.len() / 2));
     let some = [first, middle, plan.fetches.last()].into_iter().flatten();
@@ -145,7 +147,8 @@ pub fn is_straight(plan: &ReadPlan, slots: &[Slot], item: u64) -> bool {
     })
 }
 
-/// Whether a payload of a raw work is a run of bytes of the destination; `None` where the plan contradicts itself.
+/// The bytes of the destination that a payload of a raw work fills, if they are one run; `None` where the
+/// plan contradicts itself.
 fn is_one_run(work: &Work, payload: &Range<u64>, slots: &[Slot], item: u64) -> Option<bool> {
     let slot = slots.get(work.slot)?;
     let entry = &slot.candidates.get(work.entry)?.entry;

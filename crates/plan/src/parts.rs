@@ -1,8 +1,8 @@
 //! One visible box of one block, cut into the parts its subchunks hold.
 //!
-//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks. A run is found by
-//! arithmetic from where it starts, so rows of subchunks that a large stride jumps over cost nothing, and the product of runs is
-//! walked like an odometer without any table.
+//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks.
+//! A run is found by arithmetic from where it starts, so rows of subchunks that a large stride skips cost
+//! nothing, and the product of runs is walked like an odometer without any table.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
@@ -10,20 +10,21 @@ use drystone_format::entry::Entry;
 use crate::resolve::Visible;
 use crate::selection::{Axis, Selection};
 
-/// What one subchunk contributes: which of its cells, and where they go.
+/// One subchunk's part of a read: which of its cells, and where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct SubchunkPart {
     /// Row-major number in the block's grid.
     pub subchunk: u64,
     /// Shape of this subchunk, which is smaller at the block's edge; 1 in dimensions the block does not have.
     pub chunk_shape: [u64; MAX_NDIM],
-    /// Per dimension (first cell inside the subchunk, step, number of cells); (0, 1, 1) in dimensions the block does not have.
+    /// Per dimension (first cell inside the subchunk, step, number of cells); (0, 1, 1) in dimensions the
+    /// block does not have.
     pub chunk: [(u64, i64, u64); MAX_NDIM],
     /// Where the first cell goes in selection space; steps there are +1.
     pub dest: [u64; MAX_NDIM],
 }
 
-impl Part {
+impl SubchunkPart {
     /// Number of cells.
     pub fn cells(&self) -> u64 {
         self.chunk.iter().fold(1, |cells, &(_, _, count)| cells.saturating_mul(count))
@@ -41,7 +42,7 @@ pub fn parts<'a>(
     entry: &'a Entry,
     selection: &'a Selection,
     visible: &'a Visible,
-) -> impl Iterator<Item = Part> + 'a {
+) -> impl Iterator<Item = SubchunkPart> + 'a {
     Parts::new(entry, selection, visible)
 }
 
@@ -102,9 +103,9 @@ impl<'a> Parts<'a> {
 }
 
 impl Iterator for Parts<'_> {
-    type Item = Part;
+    type Item = SubchunkPart;
 
-    fn next(&mut self) -> Option<Part> {
+    fn next(&mut self) -> Option<SubchunkPart> {
         if self.done {
             return None;
         }
@@ -113,7 +114,7 @@ impl Iterator for Parts<'_> {
             .iter()
             .zip(&self.stride)
             .fold(0u64, |number, (run, stride)| number.wrapping_add(run.row.wrapping_mul(*stride)));
-        let part = Part {
+        let part = SubchunkPart {
             subchunk,
             chunk_shape: self.runs.map(|run| run.row_length),
             chunk: self.runs.map(|run| run.chunk),
@@ -147,14 +148,14 @@ mod tests {
         entry
     }
 
-    fn parts_of(entry: &Entry, selection: &Selection) -> Vec<Part> {
+    fn parts_of(entry: &Entry, selection: &Selection) -> Vec<SubchunkPart> {
         let candidate = Candidate { entry: entry.clone(), limit: [u64::MAX; MAX_NDIM] };
         let resolved = resolve(&[candidate], selection);
         resolved.visible.iter().flat_map(|visible| parts(entry, selection, visible)).collect()
     }
 
     /// Position in the selection -> (subchunk, cell inside it), for each axis alone.
-    fn cells_along(part: &Part, d: usize) -> impl Iterator<Item = (u64, u64)> {
+    fn cells_along(part: &SubchunkPart, d: usize) -> impl Iterator<Item = (u64, u64)> {
         let ((first, step, count), dest) = (part.chunk[d], part.dest[d]);
         (0..count).map(move |i| (dest + i, first.checked_add_signed(step * i as i64).unwrap()))
     }
@@ -215,7 +216,7 @@ mod tests {
         let entry = cut_block(&[10, 0], &[5, 4], &[3, 4]);
         let made = parts_of(&entry, &Selection::all(&[20, 4]));
         assert_eq!(made.len(), 2);
-        assert!(made.iter().all(Part::is_whole));
+        assert!(made.iter().all(SubchunkPart::is_whole));
         assert_eq!((made[1].subchunk, made[1].chunk_shape[0], made[1].dest[0]), (1, 2, 13));
     }
 

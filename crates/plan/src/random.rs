@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 
 /// A splitmix generator.
 pub(crate) struct Random(pub(crate) u64);
@@ -50,7 +50,7 @@ pub(crate) fn block(offset: &[u64], count: &[u64], commit: u64) -> Entry {
         encoding: Arc::new(Encoding { chain: String::new(), item: 4, ..Encoding::default() }),
         subchunks: u64::from(!empty),
         source: 0,
-        piece: Piece::default(),
+        piece: StoredPiece::default(),
         stats: Stats::default(),
     }
 }

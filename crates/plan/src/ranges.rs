@@ -1,8 +1,9 @@
 //! Which bytes of a raw or decoded subchunk a part touches.
 //!
-//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs for as long as the holes between
-//! them are no wider than what is read anyway (holes up to `gap`, or within a check unit); only the axes left over are
-//! enumerated. So a plane across rows of a few kilobytes costs one range, not one per row.
+//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs as long as
+//! the holes between them are no wider than is read anyway (holes up to `gap`, or within a check unit); only
+//! the remaining axes are enumerated. So a plane across rows of a few kilobytes costs one range, not one per
+//! row.
 
 use std::ops::Range;
 
@@ -11,19 +12,20 @@ use drystone_format::MAX_NDIM;
 use drystone_transform::ranges::join;
 
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 
-/// Most ranges that one part is split into; beyond, holes are read too.
+/// Most ranges of one part; beyond this, holes are read too.
 pub const MAX_RANGES: u64 = 4096;
 
-/// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of `unit` bytes (0: the
-/// payload is one unit; the last unit ends at `payload_len`), merged where they lie at most `gap` apart. `form` says where cells
-/// lie in the payload; it follows no curve. At most [`MAX_RANGES`].
-pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
+/// The payload bytes that hold a part's cells, ascending and disjoint, rounded outward to check units of
+/// `unit` bytes (0: the payload is one unit; the last unit ends at `payload_len`), merged where they lie at
+/// most `gap` apart. `form` says where cells lie in the payload; it follows no curve. At most [`MAX_RANGES`].
+pub fn touched(part: &SubchunkPart, form: &Form, unit: u64, payload_len: u64, gap: u64) -> Vec<Range<u64>> {
     if unit == 0 || unit >= payload_len {
         return vec![0..payload_len];
     }
-    // Per axis, from the slowest: bytes from one selected cell to the next, and how many; and where the first of all lies.
+    // Per axis, from the slowest: bytes from one selected cell to the next, and how many; and the offset of
+    // the first cell.
     let (mut pace, mut count) = ([0u64; MAX_NDIM], [1u64; MAX_NDIM]);
     let (mut row, mut first, ndim) = (form.room, form.at, form.dims().count());
     for (n, d) in (0..ndim).rev().zip(form.dims().rev()) {
@@ -60,8 +62,8 @@ pub fn touched(part: &Part, form: &Form, unit: u64, payload_len: u64, gap: u64) 
     }
 }
 
-/// Ascending ranges of a payload of `len` bytes, rounded outward to its check units of `unit` bytes, merged where they then lie at
-/// most `gap` apart.
+/// Ascending ranges of a payload of `len` bytes, rounded outward to its check units of `unit` bytes, merged
+/// where they then lie at most `gap` apart.
 pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Range<u64>> {
     let unit = unit.max(1);
     let mut out = Vec::with_capacity(ranges.len());
@@ -72,19 +74,19 @@ pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Ran
     out
 }
 
-/// Holes of decoded bytes that are not worth telling apart: they rarely change which check units are read.
+/// Holes of decoded bytes up to this size are ignored: they rarely change which check units are read.
 pub(crate) const DECODED_GAP: u64 = 512;
 
-/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is asked for. At most
-/// [`MAX_RANGES`].
-pub fn wanted(part: &Part, form: &Form) -> Vec<Range<u64>> {
+/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is
+/// asked for. At most [`MAX_RANGES`].
+pub fn wanted(part: &SubchunkPart, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };
     touched(part, form, unit, len, DECODED_GAP)
 }
 
 /// Bytes of a whole subchunk when decoded, with cells of `room` bytes.
-pub fn decoded_len(part: &Part, room: u64) -> u64 {
+pub fn decoded_len(part: &SubchunkPart, room: u64) -> u64 {
     part.chunk_shape.iter().fold(room, |len, &edge| len.saturating_mul(edge))
 }
 
@@ -93,8 +95,8 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    fn part(shape: &[u64], chunk: &[(u64, i64, u64)]) -> Part {
-        let mut made = Part {
+    fn part(shape: &[u64], chunk: &[(u64, i64, u64)]) -> SubchunkPart {
+        let mut made = SubchunkPart {
             subchunk: 0,
             chunk_shape: [1; MAX_NDIM],
             chunk: [(0, 1, 1); MAX_NDIM],

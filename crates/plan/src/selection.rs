@@ -1,8 +1,8 @@
-//! Which cells of an array a reader asks for: one progression per axis.
+//! The cells of an array that a reader wants: one progression per axis.
 //!
-//! [`index`] follows NumPy's rules for basic indexing (integers, slices, an ellipsis, new axes), so that every face gives the
-//! same cells and shapes. A [`Selection`] keeps all axes of the array; what integers drop and new axes add is only in the
-//! result shape, because neither changes the cells or their order.
+//! [`index`] follows NumPy's rules for basic indexing (integers, slices, an ellipsis, new axes), so that
+//! every face gives the same cells and shapes. A [`Selection`] keeps all axes of the array. Dropped and new
+//! axes are only in the result shape, because neither changes the cells or their order.
 
 use drystone_format::MAX_NDIM;
 use std::ops::Range;
@@ -78,12 +78,13 @@ impl Selection {
         self.axes.iter().try_fold(1u64, |cells, axis| cells.checked_mul(axis.count))
     }
 
-    /// Whether no cell is asked for.
+    /// Whether no cell is wanted.
     pub fn is_empty(&self) -> bool {
         self.axes.iter().any(|axis| axis.count == 0)
     }
 
-    /// The smallest box `lo..hi` that holds all cells, 0 in the dimensions the array does not have; `None` if there is no cell.
+    /// The smallest box `lo..hi` that holds all cells, 0 in the dimensions the array does not have; `None` if
+    /// there is no cell.
     pub fn bounds(&self) -> Option<([u64; MAX_NDIM], [u64; MAX_NDIM])> {
         if self.is_empty() {
             return None;
@@ -125,7 +126,7 @@ pub enum IndexError {
     SeveralEllipses,
 }
 
-/// NumPy's rules for basic indexing: the cells asked for, and the shape of the result.
+/// NumPy's rules for basic indexing: the selected cells, and the shape of the result.
 pub fn index(shape: &[u64], indices: &[Index]) -> Result<(Selection, Vec<u64>), IndexError> {
     let given = indices.iter().filter(|index| matches!(index, Index::Int(_) | Index::Slice { .. })).count();
     if indices.iter().filter(|index| matches!(index, Index::Ellipsis)).count() > 1 {
@@ -171,7 +172,7 @@ pub fn index(shape: &[u64], indices: &[Index]) -> Result<(Selection, Vec<u64>), 
     Ok((Selection { axes }, result))
 }
 
-/// Python's slice over `length` cells; the step of fewer than two cells says nothing and becomes 1.
+/// Python's slice over `length` cells; the step of fewer than two cells means nothing and becomes 1.
 fn slice(length: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> Axis {
     let (length, stride) = (length as i128, step as i128);
     let (lowest, highest) = if step > 0 { (0, length) } else { (-1, length - 1) };

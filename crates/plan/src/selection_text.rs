@@ -1,7 +1,7 @@
 //! The text of a selection, `[3, :, 0:8:2, [1, 5], -1]`, as NumPy writes it; outer brackets may be left out.
 //!
-//! This is the parser of every face. What the items mean for an array is decided by [`index`](crate::selection::index)
-//! and, for lists of cells, by [`listing`](crate::listing).
+//! Every face uses this parser. [`index`](crate::selection::index) and, for lists of cells,
+//! [`listing`](crate::listing) apply the items to an array.
 
 use std::fmt::{self, Display, Formatter};
 
@@ -16,7 +16,7 @@ pub enum Item {
     Cells(Vec<i64>),
 }
 
-/// What is wrong with a text, and where.
+/// An error in a text, and where it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistake {
     what: &'static str,
@@ -39,13 +39,13 @@ impl Mistake {
         format!("  {shown}\n  {}^", " ".repeat(self.column(text)))
     }
 
-    /// How many characters stand before the mistake.
+    /// How many characters stand before the error.
     pub fn column(&self, text: &str) -> usize {
         text.get(..self.at).unwrap_or(text).chars().count()
     }
 }
 
-/// Reads a selection of integers, slices, `...` and `None`; a list of cells is a mistake.
+/// Parses a selection of integers, slices, `...` and `None`; a list of cells is an error.
 pub fn parse(text: &str) -> Result<Vec<Index>, Mistake> {
     let items = parse_items(text)?;
     let index = |(item, at)| match item {
@@ -55,7 +55,7 @@ pub fn parse(text: &str) -> Result<Vec<Index>, Mistake> {
     items.into_iter().map(index).collect()
 }
 
-/// Reads a selection, with the byte at which each item begins.
+/// Parses a selection, with the byte at which each item begins.
 pub fn parse_items(text: &str) -> Result<Vec<(Item, usize)>, Mistake> {
     let mut scan = Scan { text, at: 0 };
     scan.space();
@@ -124,7 +124,7 @@ impl Scan<'_> {
         found
     }
 
-    /// Whether the bracket that begins here opens the whole selection: it closes last, or nowhere.
+    /// Whether the bracket that begins here encloses the whole selection: it closes last, or nowhere.
     fn closes_at_the_end(&self) -> bool {
         let mut depth = 0u32;
         for (at, c) in self.rest().char_indices() {
@@ -242,7 +242,7 @@ mod tests {
         assert_eq!(items("[[1, 5], [2]]"), [cells(&[1, 5]), cells(&[2])]);
         assert_eq!(items("[1, 5], [2]"), [cells(&[1, 5]), cells(&[2])]);
         assert_eq!(items("[:, []]"), [full, cells(&[])]);
-        // One bracket is that of NumPy's indexing.
+        // One pair of brackets is that of NumPy's indexing.
         assert_eq!(items("[1, 5]"), [Item::Index(Index::Int(1)), Item::Index(Index::Int(5))]);
         let mistake = parse("[0, [1, 5]]").unwrap_err();
         assert_eq!((mistake.to_string().as_str(), mistake.at), ("lists of cells are not taken here", 4));
@@ -272,7 +272,8 @@ mod tests {
         assert_eq!(place, "  [é, x]\n   ^");
     }
 
-    /// Random texts of characters that mean something never panic, and what is taken is taken again when it is printed.
+    /// Random texts of meaningful characters never panic, and an accepted selection is accepted again when it
+    /// is printed.
     #[test]
     fn any_text_is_read_or_refused_at_a_place_in_it() {
         let alphabet: Vec<char> = "[]:,.-+ 0189xNoneé\n\u{1F600}".chars().collect();

@@ -1,7 +1,7 @@
-//! A selection cut to pieces that fit into memory, along the lines of what is stored.
+//! Cuts a selection to pieces that fit into memory, along the edges of stored subchunks.
 //!
-//! A piece is a box in selection space. Its edges lie, where they can, between stored subchunks, so that reading all pieces
-//! decodes every subchunk about once.
+//! A piece is a box in selection space. Its edges lie, where they can, between stored subchunks, so that
+//! reading all pieces decodes every subchunk about once.
 
 use crate::selection::{Axis, Selection};
 
@@ -13,8 +13,8 @@ pub struct Grain {
     pub length: u64,
 }
 
-/// How many of a subchunk's planes, each of so many bytes, are read together where any of them can be read alone: long runs, and a divisor
-/// of all `planes`, so that the edges of subchunks stay lines.
+/// How many of a subchunk's planes, each of this many bytes, are read together where any of them can be read
+/// alone: long runs, and a divisor of all `planes`, so that the edges of subchunks stay lines.
 pub fn planes_together(planes: u64, plane_bytes: u64) -> u64 {
     const LEAST: u64 = 256 << 10;
     const SOUGHT: usize = 1 << 10;
@@ -56,7 +56,7 @@ impl Tiles {
     /// Pieces of at most `most` cells (one at least). `grain` has an entry per axis.
     pub fn new(selection: &Selection, grain: &[Grain], most: u64) -> Tiles {
         let most = most.max(1);
-        // In positions of the selection: the distance of lines, and where the first one is.
+        // In positions of the selection: the distance of lines, and the first line.
         let mut lines: Vec<Lines> = Vec::with_capacity(selection.axes.len());
         for (d, axis) in selection.axes.iter().enumerate() {
             let grain = grain.get(d).copied().unwrap_or(Grain { phase: 0, length: u64::MAX });
@@ -65,7 +65,7 @@ impl Tiles {
         let size = |lines: &[Lines]| {
             lines.iter().fold(1u64, |cells, l| cells.saturating_mul(l.length.min(l.count).max(1)))
         };
-        // Too large: cut the slowest axes first, because what is left are whole rows.
+        // Too large: cut the slowest axes first, so that whole rows remain.
         for d in 0..lines.len() {
             let now = size(&lines);
             if now <= most {
@@ -80,7 +80,7 @@ impl Tiles {
             }
             lines[d].first = lines[d].first.min(lines[d].length);
         }
-        // Room left: take more subchunks together, rows first.
+        // There is room: join subchunks, rows first.
         for d in (0..lines.len()).rev() {
             let now = size(&lines);
             let l = &mut lines[d];
@@ -109,7 +109,7 @@ impl Tiles {
         self.len() == 0
     }
 
-    /// A piece: where it begins in the result, per axis, and its cells. `None` if there are not as many.
+    /// A piece: its offset in the result, per axis, and its cells. `None` if there are fewer pieces.
     pub fn get(&self, number: u64) -> Option<(Vec<u64>, Selection)> {
         if number >= self.len() {
             return None;
@@ -128,7 +128,8 @@ impl Tiles {
     }
 }
 
-/// Lines between subchunks, as positions along an axis; a stride that does not divide a subchunk moves them a little.
+/// Lines between subchunks, as positions along an axis; a stride that does not divide a subchunk moves them a
+/// little.
 fn natural(axis: &Axis, grain: Grain) -> Lines {
     let (count, length) = (axis.count, grain.length.max(1));
     let stride = axis.step.unsigned_abs().max(1);
@@ -217,7 +218,7 @@ mod tests {
         let tiles = Tiles::new(&Selection::boxed(&[0, 0], &[16, 5]), &grain, 6 * 5);
         let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
         assert_eq!(planes, [6, 6, 4]);
-        // From amid a subchunk on the lines stay lines.
+        // From the middle of a subchunk on the lines stay lines.
         let tiles = Tiles::new(&Selection::boxed(&[1, 0], &[15, 5]), &grain, 6 * 5);
         let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
         assert_eq!(planes, [5, 6, 4]);

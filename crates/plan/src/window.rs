@@ -1,11 +1,13 @@
 //! How many requests of a read are under way at once on a far store.
 //!
-//! On files every thread carries out its own requests, one at a time: the system reads ahead, and a thread that waits costs little. A far store
-//! answers after milliseconds, however many are asked for, so requests are submitted in the order of the plan until the window is full, and
-//! what arrives is verified, decoded and placed by the threads while others are on their way.
+//! On files every thread executes its own requests, one at a time: the kernel reads ahead, and a thread that
+//! waits costs little. A far store answers after milliseconds, however many requests there are. So requests
+//! are submitted in the order of the plan until the window is full, and threads verify, decode and scatter
+//! what has arrived while others are under way.
 //!
 //! Invariants
-//! - a window is chosen from what the store says and what was measured, and from nothing else: no clock, no load;
+//! - a window is chosen from the store's features and from measurements, and from nothing else: no clock, no
+//!   load;
 //! - its bytes bound the memory of requests under way, except that a single larger request goes out alone.
 
 use std::fmt;
@@ -14,44 +16,47 @@ use crate::layout::{Device, Profile};
 use crate::read_plan::Options;
 pub use crate::read_plan::Window;
 
-/// Bytes of requests under way, and of those that arrived and are not placed: memory is a caller's buffers and 32 MiB.
+/// Bytes of requests under way, and of those that arrived and are not scattered yet: a read needs the
+/// caller's buffers and 32 MiB.
 pub const MOST_BYTES: u64 = 28 << 20;
-/// No store gains by more requests than this, whatever it says of itself.
+/// No store gains by more requests than this, whatever its features say.
 const MOST_REQUESTS: u32 = 512;
-/// A depth whose requests take no longer than this, beside the best, is deep enough.
+/// A depth is deep enough if its requests take no longer than this multiple of the best depth's time.
 const GOOD_ENOUGH: f64 = 1.05;
-/// Bytes per second of a far store that nobody has measured: a link of 1 Gbit/s.
+/// Bytes per second of a far store that was not measured: a link of 1 Gbit/s.
 const LINK: f64 = 125e6;
-/// A window holds this many of the largest requests at least: one connection of an object store is slower than the link.
+/// A window holds at least this many of the largest requests: one connection of an object store is slower
+/// than the link.
 const SPREAD: u64 = 16;
-/// Seconds of both sides' processors that a request takes, however many are under way.
+/// Processor seconds of both sides per request, however many are under way.
 const OWN: f64 = 5e-4;
-/// Holes up to these are read: at least as on files, at most what a megabyte costs on a fast link.
+/// Holes up to these sizes are read: at least as on files, at most what costs a megabyte on a fast link.
 const GAPS: (u64, u64) = (16 << 10, 1 << 20);
 
 impl Window {
-    /// For a store that says how many requests are worth having under way, and may have been measured.
+    /// For a store that says how many requests are useful, and may have been measured.
     pub fn choose(requests: u32, measured: Option<&Profile>) -> Window {
         let most = requests.clamp(1, MOST_REQUESTS);
         let requests = measured.and_then(deep_enough).map_or(most, |depth| depth.clamp(1, most));
         Window { requests, bytes: MOST_BYTES }
     }
 
-    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least the `largest` request fits.
+    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least
+    /// the `largest` request fits.
     #[must_use]
     pub fn beside(self, threads: usize, each: u64, largest: u64) -> Window {
         let taken = each.saturating_mul(threads as u64);
         Window { bytes: self.bytes.saturating_sub(taken).max(largest), ..self }
     }
 
-    /// Whether a request of `bytes` may go out beside so many others.
+    /// Whether a request of `bytes` may go out beside this many others.
     pub fn admits(&self, under_way: (u32, u64), bytes: u64) -> bool {
         let (requests, held) = under_way;
         requests < self.requests && (held == 0 || held.saturating_add(bytes) <= self.bytes)
     }
 
-    /// How requests are merged for a device: holes that cost less than a request are read, and the largest requests are small enough
-    /// that a window holds many.
+    /// How requests are merged for a device: holes that cost less than a request are read, and the largest
+    /// requests are small enough that a window holds many.
     pub fn options(&self, device: &Device, options: Options) -> Options {
         let gap = device.request_bytes().max(device.bandwidth * OWN) as u64;
         let gap = gap.clamp(GAPS.0, GAPS.1);
@@ -72,7 +77,8 @@ fn deep_enough(profile: &Profile) -> Option<u32> {
 }
 
 impl Device {
-    /// What is assumed of a far store nobody has measured: with so many requests under way, each of which takes `latency` seconds.
+    /// The assumption for a far store that was not measured: this many requests under way, each of which
+    /// takes `latency` seconds.
     pub fn far(latency: f64, requests: u32) -> Device {
         Device { bandwidth: LINK, request: latency.max(1e-6) / f64::from(requests.max(1)) }
     }

@@ -6,10 +6,10 @@ use drystone_format::cursor::Reader;
 
 use crate::program::Condition;
 
-/// The name that stands for the gathered value in a condition.
+/// The name of the gathered value in a condition.
 pub const NAME: &str = "value";
 
-/// How the hits of an item are written: their numbers, or a bit for each cell.
+/// Encoding of an item's hits: their numbers, or a bit for each cell.
 const NUMBERS: u8 = 0;
 const BITS: u8 = 1;
 
@@ -18,7 +18,7 @@ const BITS: u8 = 1;
 pub struct Hits<'a> {
     /// Numbers of the cells, in the order in which the rule gathers them; ascending.
     pub cells: Vec<u32>,
-    /// Their values, one behind the other.
+    /// Their values, one after the other.
     pub values: &'a [u8],
 }
 
@@ -42,7 +42,7 @@ pub(crate) fn typed(condition: &Condition) -> Result<drystone_expression::Progra
     Ok(program)
 }
 
-/// Appends the hits among `values`, which are those of the condition's type.
+/// Appends the hits among `values`, which are of the condition's type.
 pub(crate) fn put_hits(condition: &Condition, values: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let program = typed(condition)?;
     let size = condition.dtype.size();
@@ -110,7 +110,7 @@ fn run(
 }
 
 impl<'a> Hits<'a> {
-    /// Reads the payload of a frame of hits, of values of `size` bytes.
+    /// Decodes the payload of a frame of hits, of values of `size` bytes.
     pub fn decode(bytes: &'a [u8], size: usize) -> Result<Hits<'a>, Corrupt> {
         let r = &mut Reader::new(bytes);
         let (of, count, form) = (r.u32()? as usize, r.u32()? as usize, r.u8()?);

@@ -1,20 +1,20 @@
-//! What a program may cost, and what it will: known before anything is read.
+//! The cost of a program and the budget for it: both known before anything is read.
 
 use crate::program::{Arrangement, Item, Mode, Program};
 use crate::reply::{FRAME_OVERHEAD, Refusal, Why};
 
-/// What the keeper of an object grants a program.
+/// The budget that a storage server grants a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes read from the object.
     pub bytes: u64,
-    /// Bytes of memory at once, the reply included.
+    /// Peak bytes of memory, including the reply.
     pub memory: u64,
     /// Steps. A step is about a nanosecond of a slow processor: the time a plain copy takes for a byte or two.
     pub steps: u64,
 }
 
-/// What a program needs at most.
+/// An upper bound of what a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Cost {
@@ -24,15 +24,16 @@ pub struct Cost {
 }
 
 impl Budget {
-    /// What a call inside a storage daemon gets, which serves others of the same placement group only behind it.
+    /// The budget of a call inside a storage daemon, which serves other requests of the placement group only
+    /// afterwards.
     pub const OBJECT_CLASS: Budget = Budget { bytes: 48 << 20, memory: 192 << 20, steps: 800_000_000 };
 
-    /// What a program gets whose items are executed here.
+    /// The budget of a program whose items are executed here.
     pub const LOCAL: Budget = Budget { bytes: 1 << 40, memory: 1 << 40, steps: u64::MAX };
 }
 
 impl Cost {
-    /// Refuses what is above the budget.
+    /// Refuses a cost above the budget.
     pub fn within(&self, budget: &Budget) -> Result<(), Refusal> {
         let checks = [
             ("bytes to read", self.bytes, budget.bytes),
@@ -59,7 +60,8 @@ impl Program {
             let stored = stored_len(item);
             let (decoded, source) = (u64::from(arrangement.decoded), arrangement.source_len());
             results = results.saturating_add(result).saturating_add(FRAME_OVERHEAD as u64);
-            // Payload, decoded bytes, what codecs pass to each other, unrolled cells with their table, values with a mask.
+            // Payload, decoded bytes, intermediate buffers of codecs, unrolled cells with their table, values
+            // with a mask.
             let cells = arrangement.curve.as_ref().map_or(0, |curved| curved.cells());
             let held = [
                 stored,
@@ -69,7 +71,7 @@ impl Program {
                 result.saturating_mul(3),
             ];
             largest = largest.max(held.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
-            // A whole subchunk stays decoded for the items behind.
+            // A whole subchunk stays decoded for the following items.
             let same = (item.arrangement, item.mode, item.piece);
             if before.replace(same) != Some(same) || item.mode == Mode::Part {
                 cost.bytes = cost.bytes.saturating_add(stored);
@@ -106,12 +108,12 @@ impl Program {
     }
 }
 
-/// Bytes that are stored of an item, trailer and front included.
+/// Stored bytes of an item, including trailer and prefix.
 pub(crate) fn stored_len(item: &Item) -> u64 {
     let piece = item.piece.end().saturating_sub(item.piece.position);
     match item.mode {
-        Mode::Front => item.front.map_or(0, |front| front.length),
-        _ => piece.saturating_add(item.front.map_or(0, |front| front.length)),
+        Mode::Prefix => item.prefix.map_or(0, |prefix| prefix.length),
+        _ => piece.saturating_add(item.prefix.map_or(0, |prefix| prefix.length)),
     }
 }
 

@@ -1,10 +1,11 @@
-//! Programs from bytes. What this gives is sound: numbers lead into tables, rules stay inside decoded subchunks, conditions have types.
+//! Decodes programs. A decoded program is valid: numbers lead into tables, rules stay inside decoded
+//! subchunks, conditions have types.
 
 use drystone_curve::Curve;
 use drystone_expression::Tree;
 use drystone_format::column;
 use drystone_format::cursor::Reader;
-use drystone_format::piece::{MAX_LENGTH, Piece};
+use drystone_format::piece::{MAX_LENGTH, StoredPiece};
 use drystone_format::{Corrupt, MAX_NDIM};
 use drystone_rules::Rule;
 use drystone_transform::{Logical, MAX_DECODED_LEN, Precision};
@@ -28,7 +29,7 @@ impl From<Corrupt> for ProgramError {
 }
 
 impl Program {
-    /// Reads a program. Memory is a small multiple of the length of `bytes`.
+    /// Decodes a program. Memory is a small multiple of the length of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Program, ProgramError> {
         if bytes.len() > MAX_PROGRAM_LEN {
             return Err(ProgramError::TooLarge(format!("{} bytes", bytes.len())));
@@ -66,14 +67,14 @@ impl Program {
         program.items = read_items(r, items)?;
         r.end()?;
         program.check()?;
-        // One program has one encoding: what was accepted means nothing else to another reader.
+        // A program has one encoding, so an accepted one means the same to every reader.
         if program.encode()? != bytes {
-            return Err(Corrupt::new("a program that is not in its one encoding", 0).into());
+            return Err(Corrupt::new("a program in another encoding than its own", 0).into());
         }
         Ok(program)
     }
 
-    /// Checks what one part says against the others.
+    /// Checks the parts of the program against each other.
     fn check(&self) -> Result<(), Corrupt> {
         for (number, item) in self.items.iter().enumerate() {
             self.check_item(item).map_err(|what| Corrupt::new(format!("item {number}: {what}"), 0))?;
@@ -100,17 +101,17 @@ impl Program {
         }
         item.piece.validate()?;
         let raw = self.chains.get(usize::from(arrangement.chain)).is_some_and(String::is_empty);
-        if raw && item.front.is_some() {
-            return Err("a front of what is not encoded".into());
+        if raw && item.prefix.is_some() {
+            return Err("a prefix of what is not encoded".into());
         }
-        if let Some(front) = &item.front {
-            front.validate()?;
-            if front.length == 0 || front.length > MAX_LENGTH {
-                return Err("an empty front".into());
+        if let Some(prefix) = &item.prefix {
+            prefix.validate()?;
+            if prefix.length == 0 || prefix.length > MAX_LENGTH {
+                return Err("an empty prefix".into());
             }
         }
-        let stored = item.piece.length.saturating_add(item.front.map_or(0, |front| front.length));
-        // A chain makes bytes a little longer at most; one that may grow, by a small factor.
+        let stored = item.piece.length.saturating_add(item.prefix.map_or(0, |prefix| prefix.length));
+        // A chain makes bytes a little longer at most; a codec that may expand, by a small factor.
         if item.piece.length == 0
             || stored > 4 * MAX_DECODED_LEN as u64
             || item.piece.trailer > MAX_DECODED_LEN as u64
@@ -124,7 +125,7 @@ impl Program {
             Mode::Whole if item.precision != Precision::Exact => Err("a whole subchunk is exact".into()),
             Mode::Part if item.piece.trailer == 0 => Err("a part of what has no trailer".into()),
             Mode::Part if item.piece.unit_log2 == 0 => Err("a part of what has no units".into()),
-            Mode::Front if item.front.is_none() => Err("no front".into()),
+            Mode::Prefix if item.prefix.is_none() => Err("no prefix".into()),
             _ => Ok(()),
         }
     }
@@ -135,7 +136,7 @@ fn chain(r: &mut Reader<'_>) -> Result<String, Corrupt> {
     if len > MAX_CHAIN {
         return Err(r.corrupt(format!("a chain of {len} bytes")));
     }
-    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is no text"))?;
+    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not a text"))?;
     Ok(text.to_owned())
 }
 
@@ -158,7 +159,7 @@ fn arrangement(r: &mut Reader<'_>, chains: usize) -> Result<Arrangement, Corrupt
     }
     let (item, scalar) = (r.u32()? as usize, r.u32()? as usize);
     let kind = *KINDS.get(usize::from(r.u8()?)).ok_or_else(|| r.corrupt("an unknown kind of element"))?;
-    // A stack of boxes has an axis more than a box.
+    // A stack of boxes has one axis more than a box.
     let shape: Vec<u64> = extents(r, MAX_NDIM + 1)?;
     if item == 0 || item > MAX_DECODED_LEN || scalar == 0 || scalar > item {
         return Err(r.corrupt(format!("elements of {item} bytes with scalars of {scalar}")));
@@ -226,7 +227,7 @@ fn read_items(r: &mut Reader<'_>, count: usize) -> Result<Vec<Item>, Corrupt> {
 
 fn item(row: &[u64; COLUMNS]) -> Option<Item> {
     let [arrangement, rule, condition, mode, kind, value, rest @ ..] = *row;
-    let [position, length, trailer, unit_log2, check, front, front_length, front_check] = rest;
+    let [position, length, trailer, unit_log2, check, prefix, prefix_length, prefix_check] = rest;
     let precision = match kind {
         0 => (value == 0).then_some(Precision::Exact)?,
         1 | 2 => {
@@ -240,16 +241,16 @@ fn item(row: &[u64; COLUMNS]) -> Option<Item> {
     let mode = match mode {
         0 => Mode::Whole,
         1 => Mode::Part,
-        2 => Mode::Front,
+        2 => Mode::Prefix,
         _ => return None,
     };
     let piece = |position, length, trailer, unit_log2: u64, check: u64| {
         let (unit_log2, check) = (u8::try_from(unit_log2).ok()?, u32::try_from(check).ok()?);
-        Some(Piece { position, length, trailer, unit_log2, check })
+        Some(StoredPiece { position, length, trailer, unit_log2, check })
     };
-    let front = match (front, front_length, front_check) {
+    let prefix = match (prefix, prefix_length, prefix_check) {
         (0, 0, 0) => None,
-        _ => Some(piece(front, front_length, 0, 0, front_check)?),
+        _ => Some(piece(prefix, prefix_length, 0, 0, prefix_check)?),
     };
     Some(Item {
         arrangement: u16::try_from(arrangement).ok()?,
@@ -261,6 +262,6 @@ fn item(row: &[u64; COLUMNS]) -> Option<Item> {
         mode,
         precision,
         piece: piece(position, length, trailer, unit_log2, check)?,
-        front,
+        prefix,
     })
 }

@@ -9,7 +9,7 @@ use drystone_transform::stats::ScalarKind;
 use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError, VERSION};
 
 pub(crate) const MAGIC: [u8; 4] = *b"DRYP";
-/// Numbers of an item, in the order in which their columns stand.
+/// Numbers of an item, in the order of their columns.
 pub(crate) const COLUMNS: usize = 14;
 
 /// Element kinds by their code.
@@ -25,7 +25,7 @@ pub(crate) const TYPES: [Type; 11] = {
 };
 
 impl Program {
-    /// The bytes of the program. It is refused where it is longer than a program may be.
+    /// The bytes of the program. A longer program than allowed is refused.
     pub fn encode(&self) -> Result<Vec<u8>, ProgramError> {
         if self.items.len() > MAX_ITEMS {
             return Err(ProgramError::TooLarge(format!("{} items", self.items.len())));
@@ -89,7 +89,7 @@ fn put_arrangement(out: &mut Vec<u8>, arrangement: &Arrangement) {
     curved.shape.iter().for_each(|n| out.extend(n.to_le_bytes()));
 }
 
-/// The numbers of an item, as they stand in columns.
+/// The numbers of an item, in the order of the columns.
 fn numbers(item: &Item) -> [u64; COLUMNS] {
     let (kind, precision) = match item.precision {
         Precision::Exact => (0, 0),
@@ -100,9 +100,9 @@ fn numbers(item: &Item) -> [u64; COLUMNS] {
     let mode = match item.mode {
         Mode::Whole => 0,
         Mode::Part => 1,
-        Mode::Front => 2,
+        Mode::Prefix => 2,
     };
-    let (piece, front) = (&item.piece, item.front.unwrap_or_default());
+    let (piece, prefix) = (&item.piece, item.prefix.unwrap_or_default());
     [
         item.arrangement.into(),
         item.rule.into(),
@@ -115,8 +115,8 @@ fn numbers(item: &Item) -> [u64; COLUMNS] {
         piece.trailer,
         piece.unit_log2.into(),
         piece.check.into(),
-        front.position,
-        front.length,
-        front.check.into(),
+        prefix.position,
+        prefix.length,
+        prefix.check.into(),
     ]
 }

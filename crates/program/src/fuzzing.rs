@@ -1,8 +1,9 @@
-//! What must hold for any bytes: the bodies of the fuzz targets, which tests run with mutated bytes, too.
+//! Properties that hold for any bytes: the bodies of the fuzz targets, which tests run with mutated bytes,
+//! too.
 
 use drystone_curve::Curve;
 use drystone_expression::{Type, parse};
-use drystone_format::piece::{Piece, Trailer};
+use drystone_format::piece::{StoredPiece, Trailer};
 use drystone_rules::{Dim, Rule, StridedCopy, Term};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Logical, Precision, Scratch};
@@ -13,10 +14,11 @@ use crate::interpreter::run;
 use crate::program::{Arrangement, Condition, Curved, Item, Mode, Program};
 use crate::reply::{Payload, Reply};
 
-/// Memory that the run of a program may use here.
+/// Memory limit of a program's run here.
 const BUDGET: Budget = Budget { bytes: 1 << 22, memory: 1 << 25, steps: 30_000_000 };
 
-/// Reads bytes as a program and runs it on an object; what is read is encoded to the same bytes, and its reply is whole.
+/// Decodes bytes as a program and runs it on an object. Checks that the decoded program encodes to the same
+/// bytes, and that its reply is whole.
 ///
 /// # Panics
 /// If a promise of this crate does not hold.
@@ -44,7 +46,7 @@ pub fn fuzz(data: &[u8], object: &[u8]) {
     assert!(count == program.items.len() || count == 0, "an item gives one frame");
 }
 
-/// Reads bytes as a reply.
+/// Decodes bytes as a reply.
 #[doc(hidden)]
 pub fn fuzz_reply(data: &[u8]) {
     let Ok(reply) = Reply::new(data) else { return };
@@ -88,7 +90,7 @@ pub fn sample(seed: u64) -> (Program, Vec<u8>) {
         }
         let unit_log2 = 8;
         let trailer = Trailer::of(&payload, unit_log2, Vec::new()).with_meta(&meta).encode();
-        let piece = Piece {
+        let piece = StoredPiece {
             position: object.len() as u64,
             length: payload.len() as u64,
             trailer: trailer.len() as u64,
@@ -130,7 +132,7 @@ pub fn sample(seed: u64) -> (Program, Vec<u8>) {
                 (Mode::Part, 1) => Precision::Level(1 + below(3) as u32),
                 _ => Precision::Exact,
             };
-            program.items.push(Item { arrangement, rule, condition, mode, precision, piece, front: None });
+            program.items.push(Item { arrangement, rule, condition, mode, precision, piece, prefix: None });
         }
     }
     (program, object)

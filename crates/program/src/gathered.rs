@@ -1,17 +1,17 @@
-//! Which decoded bytes a rule reads: what a transform is asked for.
+//! The decoded bytes that a rule reads: a transform is asked for these.
 
 use std::ops::Range;
 
 use drystone_rules::{Dim, Rule, Term};
 use drystone_transform::ranges::join;
 
-/// Holes of decoded bytes that are not worth telling apart.
+/// Holes of decoded bytes up to this size are read over.
 const GAP: u64 = 512;
-/// Most ranges of one rule; beyond, holes are read too.
+/// Most ranges of one rule; beyond this, holes are read too.
 const MOST: u64 = 4096;
 
-/// The bytes that a rule reads, rounded outward to `unit`, ascending and disjoint, in a source of `len` bytes. At most about 4096 ranges
-/// for each thousand terms.
+/// The bytes that a rule reads, rounded outward to `unit`, ascending and disjoint, in a source of `len`
+/// bytes. At most about 4096 ranges for each thousand terms.
 pub fn wanted(rule: &Rule, unit: u64, len: u64) -> Vec<Range<u64>> {
     let unit = unit.max(1);
     let each = (MOST / (rule.terms().len() as u64).max(1)).max(1);

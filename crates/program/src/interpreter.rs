@@ -1,4 +1,5 @@
-//! Running a program: item after item, each a frame; an item that fails is refused and the others go on.
+//! Runs a program: item after item, each a frame. An item that fails is refused, and the others are still
+//! run.
 
 use crate::condition;
 use crate::cost::Budget;
@@ -7,10 +8,10 @@ use crate::program::{Item, Program};
 use crate::reply::{self, Refusal, Why};
 use crate::source::Source;
 
-/// Runs a program on an object and gives the reply to it.
+/// Runs a program on an object and returns the reply.
 ///
-/// Nothing is read where the program costs more than the budget. `more` is asked before each item; once it says no, that item and
-/// those behind it are refused as out of time.
+/// Nothing is read if the program costs more than the budget. `more` is asked before each item; once it
+/// returns false, that item and the following ones are refused as out of time.
 pub fn run<S: Source + ?Sized>(
     program: &Program,
     source: &mut S,
@@ -26,7 +27,7 @@ pub fn run<S: Source + ?Sized>(
     let conditional = program.items.iter().any(|item| item.condition.is_some());
     let room = room.saturating_add(program.items.len() * reply::FRAME_OVERHEAD + reply::REPLY_HEADER);
     if !conditional && out.try_reserve_exact(room).is_err() {
-        return Refusal::new(Why::Budget, format!("{room} bytes of memory are not to be had")).reply();
+        return Refusal::new(Why::Budget, format!("{room} bytes of memory cannot be allocated")).reply();
     }
     reply::begin(&mut out);
     let mut bench = Workbench::default();

@@ -1,14 +1,15 @@
-//! Read programs: the part of a read that can run where the bytes are.
+//! Read programs: the part of a read that can run on the storage side.
 //!
-//! A [`Program`] is about one object. Each of its items names a stored subchunk, how it is decoded, and a rule that gathers the
-//! wanted bytes; an item may have a condition, and then gives only the cells that satisfy it. [`run`] takes a program, a [`Source`]
-//! of the object's bytes and a [`Budget`], and gives a reply of [`Frame`]s. An object class, a server and the tests of this library run
-//! the same function. `docs/format/read-program.md` has the bytes of programs and replies.
+//! A [`Program`] reads one object. Each of its items names a stored subchunk, its encoding, and a rule that
+//! gathers the wanted bytes. An item may have a condition, and then returns only the cells that satisfy it.
+//! [`run`] takes a program, a [`Source`] of the object's bytes and a [`Budget`], and returns a reply of
+//! [`Frame`]s. An object class, a server and the tests of this library run the same function.
+//! `docs/format/read-program.md` specifies the bytes of programs and replies.
 //!
 //! Invariants
-//! - a program is checked, and its cost compared with the budget, before the source is asked for anything;
-//! - nothing leaves that was not verified against the check of its piece;
-//! - whatever the bytes of a program or an object are, nothing panics, and memory stays within the budget;
+//! - a program is validated, and its cost compared with the budget, before the source is read;
+//! - no bytes are returned that were not verified against the check of their piece;
+//! - no bytes of a program or an object cause a panic, and memory stays within the budget;
 //! - a program has one encoding.
 
 #![forbid(unsafe_code)]

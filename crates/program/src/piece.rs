@@ -3,10 +3,10 @@
 use std::ops::Range;
 
 use drystone_curve::{Curve, ranks};
-use drystone_format::piece::{Piece, Trailer};
+use drystone_format::piece::{StoredPiece, Trailer};
 use drystone_transform::checks::{crc32c, verify_units};
 use drystone_transform::ranges::join;
-use drystone_transform::{Chain, Fetched, Scratch, Stored, TransformError, Want};
+use drystone_transform::{Chain, Fetched, Scratch, StoredSubchunk, TransformError, Want};
 
 use crate::cost::stored_len;
 use crate::gathered::wanted;
@@ -14,17 +14,17 @@ use crate::program::{Arrangement, Curved, Item, Mode, Program};
 use crate::reply::{Refusal, Why};
 use crate::source::{Source, SourceError};
 
-/// Holes up to these are read where a part is asked for: a request inside the keeper of an object costs little.
+/// Holes up to these sizes are read over: a read on the storage side costs little.
 const GAP: u64 = 16 << 10;
 
-/// What is kept from item to item.
+/// Buffers that are kept from item to item.
 #[derive(Default)]
 pub(crate) struct Workbench {
     stored: Vec<u8>,
     decoded: Vec<u8>,
     unrolled: Vec<u8>,
     scratch: Scratch,
-    /// Of which item the decoded (and unrolled) bytes are the whole.
+    /// The item whose whole decoded (and unrolled) subchunk is kept.
     holds: Option<Held>,
     chain: Option<(u16, Chain)>,
     ranks: Option<Ranks>,
@@ -32,7 +32,7 @@ pub(crate) struct Workbench {
 
 /// The order of a curve through a shape.
 type Ranks = ((Curve, Vec<u32>), Vec<u32>);
-type Held = (u16, Mode, Piece, Option<Piece>);
+type Held = (u16, Mode, StoredPiece, Option<StoredPiece>);
 
 impl From<SourceError> for Refusal {
     fn from(error: SourceError) -> Self {
@@ -54,10 +54,10 @@ fn damaged(what: impl Into<String>) -> Refusal {
     Refusal::new(Why::Damaged, what)
 }
 
-/// Sets the length of a buffer; memory that is not to be had is a refusal.
+/// Sets the length of a buffer; memory that cannot be allocated is a refusal.
 fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
     if let Some(more) = len.checked_sub(buffer.len()) {
-        let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory are not to be had"));
+        let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory cannot be allocated"));
         buffer.try_reserve_exact(more).map_err(short)?;
     }
     buffer.resize(len, 0);
@@ -65,17 +65,17 @@ fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
 }
 
 impl Workbench {
-    /// The bytes that the rule of an item gathers from; those that it does not read are unspecified.
+    /// The bytes that the rule of an item gathers from; bytes that the rule does not read are unspecified.
     pub(crate) fn source_of<S: Source + ?Sized>(
         &mut self,
         program: &Program,
         item: &Item,
         source: &mut S,
     ) -> Result<&[u8], Refusal> {
-        let malformed = || Refusal::new(Why::Malformed, "a number that leads nowhere");
+        let malformed = || Refusal::new(Why::Malformed, "a number outside its table");
         let arrangement = program.arrangements.get(usize::from(item.arrangement)).ok_or_else(malformed)?;
         let rule = program.rules.get(usize::from(item.rule)).ok_or_else(malformed)?;
-        let held = (item.arrangement, item.mode, item.piece, item.front);
+        let held = (item.arrangement, item.mode, item.piece, item.prefix);
         if item.mode == Mode::Whole && self.holds == Some(held) {
             return Ok(self.result(arrangement));
         }
@@ -88,7 +88,7 @@ impl Workbench {
         sized(&mut self.decoded, arrangement.decoded as usize)?;
         let done = match item.mode {
             Mode::Whole => self.whole(&chain, arrangement, item, source),
-            Mode::Part | Mode::Front => {
+            Mode::Part | Mode::Prefix => {
                 let unit = arrangement.curve.as_ref().map_or(1, |_| arrangement.decoded.into());
                 let unit = if unit == 1 { arrangement.logical.item as u64 } else { unit };
                 let ranges = match &arrangement.curve {
@@ -118,8 +118,8 @@ impl Workbench {
         item: &Item,
         source: &mut S,
     ) -> Result<(), Refusal> {
-        let (piece, front) = (&item.piece, item.front);
-        let before = front.map_or(0, |front| front.length) as usize;
+        let (piece, prefix) = (&item.piece, item.prefix);
+        let before = prefix.map_or(0, |prefix| prefix.length) as usize;
         let len = piece.length as usize;
         let padded = (piece.end() - piece.position) as usize;
         let raw = chain.is_identity() && piece.trailer == 0;
@@ -128,10 +128,10 @@ impl Workbench {
             return whole_is_sound(piece, &self.decoded, &[]);
         }
         sized(&mut self.stored, stored_len(item) as usize)?;
-        if let Some(front) = front {
+        if let Some(prefix) = prefix {
             let place = self.stored.get_mut(..before).unwrap_or_default();
-            source.read(front.position, place)?;
-            front_is_sound(&front, place)?;
+            source.read(prefix.position, place)?;
+            prefix_is_sound(&prefix, place)?;
         }
         let place = self.stored.get_mut(before..before.saturating_add(padded)).unwrap_or_default();
         source.read(piece.position, place)?;
@@ -142,7 +142,7 @@ impl Workbench {
         Ok(())
     }
 
-    /// What is wanted of a subchunk, at its place in the decoded bytes.
+    /// The wanted bytes of a subchunk, at their offsets in the decoded bytes.
     fn part<S: Source + ?Sized>(
         &mut self,
         chain: &Chain,
@@ -151,9 +151,9 @@ impl Workbench {
         ranges: &[Range<u64>],
         source: &mut S,
     ) -> Result<(), Refusal> {
-        let (piece, front) = (&item.piece, item.front);
-        let before = front.map_or(0, |front| front.length);
-        let mut fronts = Vec::new();
+        let (piece, prefix) = (&item.piece, item.prefix);
+        let before = prefix.map_or(0, |prefix| prefix.length);
+        let mut prefixes = Vec::new();
         if item.mode == Mode::Part && chain.is_identity() {
             let trailer = trailer(piece, source)?;
             for range in at_units(ranges, piece) {
@@ -165,23 +165,24 @@ impl Workbench {
             return Ok(());
         }
         let trailer = match item.mode {
-            Mode::Front => None,
+            Mode::Prefix => None,
             _ => Some(trailer(piece, source)?),
         };
-        let reads_front = item.mode == Mode::Front;
-        if let Some(front) = front.filter(|_| reads_front) {
-            fronts = read_front(&front, source)?;
+        let reads_prefix = item.mode == Mode::Prefix;
+        if let Some(prefix) = prefix.filter(|_| reads_prefix) {
+            prefixes = read_prefix(&prefix, source)?;
         }
-        let meta = trailer.as_ref().map_or(fronts.as_slice(), |trailer| trailer.meta.as_slice());
+        let meta = trailer.as_ref().map_or(prefixes.as_slice(), |trailer| trailer.meta.as_slice());
         let decoded_len = arrangement.decoded as usize;
-        let stored = Stored { len: before.saturating_add(piece.length), meta, decoded_len };
+        let stored = StoredSubchunk { len: before.saturating_add(piece.length), meta, decoded_len };
         let want = Want { ranges, precision: item.precision };
         let mut runs: Vec<(u64, Vec<u8>)> = Vec::new();
         if let Some(trailer) = &trailer {
             let planned = chain.plan_read(&stored, &arrangement.logical, &want)?;
             let behind = |at: u64| at.saturating_sub(before);
-            if let Some(front) = front.filter(|_| planned.ranges.first().is_some_and(|r| r.start < before)) {
-                runs.push((0, read_front(&front, source)?));
+            if let Some(prefix) = prefix.filter(|_| planned.ranges.first().is_some_and(|r| r.start < before))
+            {
+                runs.push((0, read_prefix(&prefix, source)?));
             }
             let rest: Vec<Range<u64>> =
                 planned.ranges.iter().map(|r| behind(r.start)..behind(r.end)).collect();
@@ -191,14 +192,14 @@ impl Workbench {
                 source.read(piece.position.saturating_add(range.start), &mut bytes)?;
                 units_are_sound(piece, trailer, range.start, &bytes)?;
                 let at = before.saturating_add(range.start);
-                // Runs that touch are one run: a codec asks for bytes of one.
+                // Adjacent runs are joined: a codec asks for the bytes of one run.
                 match runs.last_mut() {
                     Some((from, last)) if *from + last.len() as u64 == at => last.extend_from_slice(&bytes),
                     _ => runs.push((at, bytes)),
                 }
             }
         } else {
-            runs.push((0, fronts.clone()));
+            runs.push((0, prefixes.clone()));
         }
         let fetched = Fetched::new(runs.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
         let (decoded, scratch) = (&mut self.decoded, &mut self.scratch);
@@ -229,30 +230,30 @@ impl Workbench {
     }
 }
 
-fn read_front<S: Source + ?Sized>(front: &Piece, source: &mut S) -> Result<Vec<u8>, Refusal> {
+fn read_prefix<S: Source + ?Sized>(prefix: &StoredPiece, source: &mut S) -> Result<Vec<u8>, Refusal> {
     let mut bytes = Vec::new();
-    sized(&mut bytes, front.length as usize)?;
-    source.read(front.position, &mut bytes)?;
-    front_is_sound(front, &bytes)?;
+    sized(&mut bytes, prefix.length as usize)?;
+    source.read(prefix.position, &mut bytes)?;
+    prefix_is_sound(prefix, &bytes)?;
     Ok(bytes)
 }
 
-fn front_is_sound(front: &Piece, bytes: &[u8]) -> Result<(), Refusal> {
-    if bytes.len() as u64 == front.length && crc32c(bytes) == front.check {
+fn prefix_is_sound(prefix: &StoredPiece, bytes: &[u8]) -> Result<(), Refusal> {
+    if bytes.len() as u64 == prefix.length && crc32c(bytes) == prefix.check {
         return Ok(());
     }
-    Err(damaged(format!("the front of a subchunk at byte {} fails its checksum", front.position)))
+    Err(damaged(format!("the prefix of a subchunk at byte {} fails its checksum", prefix.position)))
 }
 
-fn trailer<S: Source + ?Sized>(piece: &Piece, source: &mut S) -> Result<Trailer, Refusal> {
+fn trailer<S: Source + ?Sized>(piece: &StoredPiece, source: &mut S) -> Result<Trailer, Refusal> {
     let mut bytes = Vec::new();
     sized(&mut bytes, piece.trailer as usize)?;
     source.read(piece.trailer_position(), &mut bytes)?;
     Trailer::decode(piece, &bytes).map_err(|error| damaged(error.to_string()))
 }
 
-/// Compares a payload with its check, or with those of the trailer, which `rest` ends with.
-fn whole_is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
+/// Compares a payload with its check, or with those of the trailer at the end of `rest`.
+fn whole_is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
     let fails = || damaged(format!("a subchunk at byte {} fails its checksum", piece.position));
     if piece.trailer == 0 {
         return piece.check_payload(payload).map_err(|_| fails());
@@ -264,13 +265,13 @@ fn whole_is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> Result<(), Refu
     verify_units(payload, unit, &trailer.checks).map_err(|_| fails())
 }
 
-fn units_are_sound(piece: &Piece, trailer: &Trailer, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
+fn units_are_sound(piece: &StoredPiece, trailer: &Trailer, start: u64, bytes: &[u8]) -> Result<(), Refusal> {
     let first = start / piece.unit().max(1);
     trailer.check(piece, first, bytes).map_err(|error| damaged(error.to_string()))
 }
 
 /// Ascending ranges of a payload, rounded outward to its units, joined where they then lie near each other.
-fn at_units(ranges: &[Range<u64>], piece: &Piece) -> Vec<Range<u64>> {
+fn at_units(ranges: &[Range<u64>], piece: &StoredPiece) -> Vec<Range<u64>> {
     let (unit, len) = (piece.unit().max(1), piece.length);
     let mut out = Vec::with_capacity(ranges.len());
     for range in ranges.iter().filter(|range| !range.is_empty()) {

@@ -2,48 +2,50 @@
 
 use drystone_curve::Curve;
 use drystone_expression::{Tree, Type};
-use drystone_format::piece::Piece;
+use drystone_format::piece::StoredPiece;
 use drystone_rules::Rule;
 use drystone_transform::{Logical, Precision};
 
 /// The version that this library writes, and the only one that it runs.
 pub const VERSION: u16 = 1;
-/// Longest encoded program: it travels with every call.
+/// Longest encoded program: it is sent with every call.
 pub const MAX_PROGRAM_LEN: usize = 256 << 10;
 /// Most items of a program.
 pub const MAX_ITEMS: usize = 1 << 14;
 /// Longest result of one item: that of a whole subchunk.
 pub const MAX_RESULT_LEN: u64 = 16 << 20;
 
-/// What is read of one object.
+/// The reads of one object.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Program {
-    /// Texts of codec chains; an empty one stores bytes as they are.
+    /// Texts of codec chains; an empty chain stores raw bytes.
     pub chains: Vec<String>,
-    /// How decoded subchunks are arranged.
+    /// The arrangements of decoded subchunks.
     pub arrangements: Vec<Arrangement>,
-    /// Gathers, from the decoded bytes of a subchunk (those along a curve: unrolled) to the result of an item.
+    /// Gather rules, from the decoded bytes of a subchunk (those along a curve: unrolled) to the result of an
+    /// item.
     pub rules: Vec<Rule>,
     /// Conditions on the gathered values.
     pub conditions: Vec<Condition>,
-    /// What is read, in the order in which results are wanted.
+    /// The items, in the order in which results are wanted.
     pub items: Vec<Item>,
 }
 
-/// How a kind of subchunk is decoded, and how its cells lie then.
+/// The encoding of a kind of subchunk, and the order of its cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Arrangement {
     /// Number of the chain.
     pub chain: u16,
     /// Length of the decoded bytes.
     pub decoded: u32,
-    /// The subchunk as codecs see it.
+    /// The subchunk's description for codecs.
     pub logical: Logical,
-    /// The curve that cells follow, if they follow one.
+    /// The curve of the cells, if they follow one.
     pub curve: Option<Curved>,
 }
 
-/// Cells along a curve. They are unrolled before a rule is run: its source are the elements alone, row by row.
+/// Cells along a curve. They are unrolled before a rule is run, whose source then are the elements alone, row
+/// by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Curved {
     /// Which curve.
@@ -72,10 +74,10 @@ pub struct Condition {
 pub enum Mode {
     /// All of it, exactly.
     Whole,
-    /// The check units that hold what the rule gathers, as exactly as the precision says.
+    /// The check units that hold the bytes that the rule gathers, at the precision of the item.
     Part,
-    /// The front that stands apart, which suffices for the precision.
-    Front,
+    /// The prefix that is stored apart, if it suffices for the precision.
+    Prefix,
 }
 
 /// One subchunk, or a part of one.
@@ -89,25 +91,25 @@ pub struct Item {
     pub condition: Option<u16>,
     /// How much is read.
     pub mode: Mode,
-    /// How exact the values have to be; of a whole subchunk always `Exact`.
+    /// The required precision; always `Exact` for a whole subchunk.
     pub precision: Precision,
-    /// Where the subchunk is stored and how it is verified; with a front, what follows that.
-    pub piece: Piece,
-    /// The beginning of the payload, where that stands apart: a piece without a trailer.
-    pub front: Option<Piece>,
+    /// Location and verification of the subchunk; with a prefix, of the rest after it.
+    pub piece: StoredPiece,
+    /// The prefix of the payload, where it is stored apart: a piece without a trailer.
+    pub prefix: Option<StoredPiece>,
 }
 
-/// A program that is refused before anything is read.
+/// Why a program is refused before anything is read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProgramError {
-    /// Bytes that are no program.
+    /// The bytes are not a program.
     #[error("a read program is malformed: {what} (at byte {at})")]
     #[allow(missing_docs)]
     Malformed { what: String, at: u64 },
-    /// A program of another version.
+    /// The program has another version.
     #[error("a read program of version {0}; this library runs version {VERSION}")]
     Version(u16),
-    /// More than a program may hold.
+    /// The program exceeds a limit.
     #[error("a read program is too large: {0}")]
     TooLarge(String),
 }
@@ -129,22 +131,22 @@ impl Program {
         number(&mut self.chains, |known| known == text, || text.to_owned())
     }
 
-    /// The number of an arrangement, likewise.
+    /// The number of an arrangement, added if new.
     pub fn arrangement(&mut self, arrangement: Arrangement) -> Option<u16> {
         number(&mut self.arrangements, |known| *known == arrangement, || arrangement.clone())
     }
 
-    /// The number of a rule, likewise.
+    /// The number of a rule, added if new.
     pub fn rule(&mut self, rule: Rule) -> Option<u16> {
         number(&mut self.rules, |known| *known == rule, || rule.clone())
     }
 
-    /// The number of a condition, likewise.
+    /// The number of a condition, added if new.
     pub fn condition(&mut self, condition: Condition) -> Option<u16> {
         number(&mut self.conditions, |known| *known == condition, || condition.clone())
     }
 
-    /// Bytes that an item gathers, before a condition leaves some out.
+    /// Bytes that an item gathers, before a condition drops some.
     pub fn result_len(&self, item: &Item) -> u64 {
         self.rules.get(usize::from(item.rule)).map_or(0, Rule::dst_len)
     }
@@ -156,7 +158,7 @@ impl Default for Program {
     }
 }
 
-/// The newest are looked at first: neighbours are alike.
+/// The newest are compared first: neighbours are alike.
 fn number<T>(table: &mut Vec<T>, is: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Option<u16> {
     const LOOKED_AT: usize = 64;
     let from = table.len().saturating_sub(LOOKED_AT);
@@ -170,7 +172,7 @@ fn number<T>(table: &mut Vec<T>, is: impl Fn(&T) -> bool, make: impl FnOnce() ->
 }
 
 impl Arrangement {
-    /// Length of what rules gather from.
+    /// Length of the source of the item's rule.
     pub fn source_len(&self) -> u64 {
         match &self.curve {
             None => self.decoded.into(),

@@ -1,15 +1,15 @@
-//! What a program gives: frames, each with its check; refusals are frames, too.
+//! The result of a program: frames, each with its check; refusals are frames, too.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 use drystone_transform::checks::crc32c;
 
-use crate::program::VERSION;
+use crate::program::{ProgramError, VERSION};
 
 const MAGIC: [u8; 4] = *b"DRYR";
 /// Bytes before the first frame.
 pub const REPLY_HEADER: usize = 8;
-/// Bytes of a frame beside its payload.
+/// Bytes of a frame besides its payload.
 pub const FRAME_OVERHEAD: usize = 20;
 
 const VALUES: u16 = 0;
@@ -18,22 +18,22 @@ const REFUSED: u16 = 2;
 /// The item number of a frame that is about the whole program.
 const PROGRAM: u32 = u32::MAX;
 
-/// Why an item, or a program, gave nothing.
+/// Why an item, or a program, returned nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Why {
     /// The program is malformed.
     Malformed,
-    /// The program is of a version that is not known here.
+    /// The version of the program is not known here.
     Version,
     /// The program costs more than is granted.
     Budget,
-    /// Time is up: this item and those behind it were not run.
+    /// Time is up: this item and the following ones were not run.
     Time,
     /// Stored bytes fail their check or cannot be decoded.
     Damaged,
-    /// A codec or a form that is not known here.
+    /// A codec or a form is not known here.
     Unsupported,
-    /// The object ends before, or reading it failed.
+    /// The object ends too early, or reading it failed.
     Unreadable,
     /// A reason that this library does not know.
     Other(u16),
@@ -59,7 +59,7 @@ pub struct Reply<'a> {
 pub struct Frame<'a> {
     /// The item; `None` if it is about the whole program.
     pub item: Option<u32>,
-    /// Where in the result of the item its bytes begin.
+    /// Offset of its bytes in the result of the item.
     pub place: u32,
     /// What it gave.
     pub payload: Payload<'a>,
@@ -70,7 +70,7 @@ pub struct Frame<'a> {
 pub enum Payload<'a> {
     /// Gathered bytes.
     Values(&'a [u8]),
-    /// Cells that satisfy the condition, as [`Hits::decode`](crate::Hits::decode) reads them.
+    /// Cells that satisfy the condition, as [`Hits::decode`](crate::Hits::decode) decodes them.
     Hits(&'a [u8]),
     /// Nothing, for this reason.
     Refused(Refusal),
@@ -110,12 +110,23 @@ impl Refusal {
         Refusal { why, what: what.into() }
     }
 
-    /// The reply to a program of which nothing is run.
+    /// The reply to a program that is not run.
     pub fn reply(&self) -> Vec<u8> {
         let mut out = Vec::new();
         begin(&mut out);
         put_refusal(&mut out, None, self);
         out
+    }
+}
+
+impl From<ProgramError> for Refusal {
+    fn from(error: ProgramError) -> Self {
+        let why = match error {
+            ProgramError::Version(_) => Why::Version,
+            ProgramError::Malformed { .. } => Why::Malformed,
+            ProgramError::TooLarge(_) => Why::Budget,
+        };
+        Refusal::new(why, error.to_string())
     }
 }
 
@@ -173,7 +184,7 @@ pub(crate) fn put_refusal(out: &mut Vec<u8>, item: Option<u32>, refusal: &Refusa
 }
 
 impl<'a> Reply<'a> {
-    /// Reads the header of a reply. Its frames are checked as they are taken.
+    /// Decodes the header of a reply. Its frames are checked as they are taken.
     pub fn new(bytes: &'a [u8]) -> Result<Reply<'a>, Corrupt> {
         let mut rest = Reader::new(bytes);
         if rest.array()? != MAGIC {
@@ -226,7 +237,7 @@ impl<'a> Iterator for Reply<'a> {
         }
         let frame = self.frame();
         if frame.is_err() {
-            // Nothing behind damage has a place.
+            // After damage, no offset is known.
             self.rest = Reader::new(&[]);
         }
         Some(frame)

@@ -1,4 +1,4 @@
-//! Where a program's bytes come from: the object, as its keeper reads it.
+//! Where a program's bytes come from: the object, as the storage side reads it.
 
 /// The bytes of one object.
 pub trait Source {

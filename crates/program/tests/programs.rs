@@ -259,9 +259,9 @@ fn programs_whose_numbers_are_changed_one_by_one_are_refused_or_run() {
                 1 => item.piece.length = odd(&mut random),
                 2 => item.piece.trailer = odd(&mut random),
                 3 => item.piece.unit_log2 = random.below(70) as u8,
-                4 => item.mode = [Mode::Whole, Mode::Part, Mode::Front][random.below(3)],
+                4 => item.mode = [Mode::Whole, Mode::Part, Mode::Prefix][random.below(3)],
                 5 => item.precision = Precision::Level(random.below(9) as u32),
-                6 => item.front = Some(item.piece),
+                6 => item.prefix = Some(item.piece),
                 7 => item.rule = random.below(5) as u16,
                 8 => item.arrangement = random.below(5) as u16,
                 9 => {

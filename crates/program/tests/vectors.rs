@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use drystone_curve::Curve;
 use drystone_expression::{Type, parse};
-use drystone_format::piece::{Piece, Trailer};
+use drystone_format::piece::{StoredPiece, Trailer};
 use drystone_program::{Arrangement, Budget, Condition, Curved, Item, Mode, Program, run};
 use drystone_rules::{Dim, Rule, StridedCopy, Term};
 use drystone_transform::checks::crc32c;
@@ -17,18 +17,23 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/programs")
 }
 
-/// An object of two raw pieces: 24 little-endian f4 (0, 1, 2, ...) as they are, checked as a whole; and 8 f4 along a Hilbert curve through 2 x 4
-/// cells, each with a trailer of one check per 16 bytes.
-fn object() -> (Vec<u8>, Piece, Piece) {
+/// An object of two raw pieces: 24 little-endian f4 (0, 1, 2, ...) as they are, checked as a whole; and 8 f4
+/// along a Hilbert curve through 2 x 4 cells, each with a trailer of one check per 16 bytes.
+fn object() -> (Vec<u8>, StoredPiece, StoredPiece) {
     let mut bytes: Vec<u8> = vec![0xEE; 32];
     let plain: Vec<u8> = (0..24).flat_map(|i| (i as f32).to_le_bytes()).collect();
-    let first = Piece { position: 32, length: 96, trailer: 0, unit_log2: 0, check: crc32c(&plain) };
+    let first = StoredPiece { position: 32, length: 96, trailer: 0, unit_log2: 0, check: crc32c(&plain) };
     bytes.extend(&plain);
     let curved: Vec<u8> = (0..8).flat_map(|i| (100.0 + i as f32).to_le_bytes()).collect();
     let trailer = Trailer::of(&curved, 4, Vec::new()).encode();
     let position = bytes.len() as u64;
-    let second =
-        Piece { position, length: 32, trailer: trailer.len() as u64, unit_log2: 4, check: crc32c(&trailer) };
+    let second = StoredPiece {
+        position,
+        length: 32,
+        trailer: trailer.len() as u64,
+        unit_log2: 4,
+        check: crc32c(&trailer),
+    };
     bytes.extend(&curved);
     bytes.extend(&trailer);
     (bytes, first, second)
@@ -64,7 +69,7 @@ fn field() -> Program {
         mode,
         precision,
         piece: first,
-        front: None,
+        prefix: None,
     });
     program
 }
@@ -87,12 +92,12 @@ fn two() -> Program {
         mode,
         precision,
         piece: second,
-        front: None,
+        prefix: None,
     });
     program
 }
 
-/// A program that cannot be run on the object: encoded pieces with a front.
+/// A program that cannot be run on the object: encoded pieces with a prefix.
 fn encoded() -> Program {
     let mut program = Program::new();
     let chain = program.chain("multilevel:3").unwrap();
@@ -100,20 +105,21 @@ fn encoded() -> Program {
     let arrangement = program.arrangement(arrangement).unwrap();
     let rule = program.rule(gather(4096, 128, &[(32, 4)])).unwrap();
     for n in 0..3 {
-        let piece = Piece {
+        let piece = StoredPiece {
             position: 1 << 20 | n << 12,
             length: 900 + n,
             trailer: 24,
             unit_log2: 9,
             check: 7 * n as u32,
         };
-        let front = Some(Piece { position: n << 8, length: 200, trailer: 0, unit_log2: 0, check: 0xABCD });
+        let prefix =
+            Some(StoredPiece { position: n << 8, length: 200, trailer: 0, unit_log2: 0, check: 0xABCD });
         let (mode, precision) = match n {
-            0 => (Mode::Front, Precision::Level(1)),
+            0 => (Mode::Prefix, Precision::Level(1)),
             1 => (Mode::Part, Precision::Relative(0.25)),
             _ => (Mode::Whole, Precision::Exact),
         };
-        program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, front });
+        program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, prefix });
     }
     program
 }

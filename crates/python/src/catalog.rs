@@ -62,7 +62,7 @@ impl CatalogHandle {
 
     fn find(&self, py: Python<'_>, question: &str, fresh: bool) -> Result<FoundResult> {
         let report = py.detach(|| self.catalog.find(question, fresh))?;
-        let item = |found: drystone_catalog::Found| {
+        let item = |found: drystone_catalog::FoundContainer| {
             let uuid = found.uuid.iter().map(|b| format!("{b:02x}")).collect();
             (found.path, uuid, found.version, found.time, found.stale)
         };

@@ -22,7 +22,7 @@ pub enum Block {
     A(ABlock),
 }
 
-/// A contiguous piece that moves whole: a primitive value, or bytes nobody looks into.
+/// A contiguous piece that moves whole: a primitive value, or opaque bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SBlock {
     /// Its size.

@@ -1,4 +1,4 @@
-//! What of a fragment can be had from others.
+//! Which part of a fragment can be had from others.
 //!
 //! The elements that a destination wants are sets of index progressions per dimension. What each source
 //! holds is taken away from them, exactly; what remains is reported, never guessed.

@@ -1,7 +1,7 @@
 //! Names of rules by content: 128 bits of SipHash-2-4 (Aumasson and Bernstein, 2012) under the zero key.
 //!
-//! Good for caches among parties that trust each other; somebody who wants two rules of the same name
-//! can make them.
+//! Good for caches among parties that trust each other; an attacker can
+//! make two rules with the same name.
 
 /// SipHash-2-4 with 128 bits of output under the key (`k0`, `k1`).
 pub(crate) fn siphash128(k0: u64, k1: u64, data: &[u8]) -> [u8; 16] {

@@ -185,7 +185,7 @@ fn clip(raw: Raw, y_extent: u64, pieces: &mut Vec<Progression>) -> Result<(), Ru
     Ok(())
 }
 
-/// Cuts a progression where its `y` passes a multiple of the period, and brings each piece back to the first.
+/// Cuts a progression where its `y` passes a multiple of the period, and moves each piece into the first.
 fn wrap(raw: Raw, period: i128, y_extent: u64, pieces: &mut Vec<Progression>) -> Result<(), RuleError> {
     let mut sy = raw.sy.rem_euclid(period);
     if sy > period / 2 {

@@ -47,8 +47,9 @@ fn what_can_lose_something_is_refused_unless_a_policy_is_chosen() {
         matches!(rule, Err(RuleError::Incompatible { .. }))
     };
     let lossy: usize = all.iter().map(|&from| all.iter().filter(|&&to| refused(from, to)).count()).sum();
-    // 14 identities; u8 and i8 widen to 12 and 9 others, u16 and i16 to 8 and 6, u32 and i32 to 4 and 3, u64 and i64 to none;
-    // f16 and bf16 to f32, f64 and both complex ones, f32 to three, f64 to c128, c64 to c128.
+    // 14 identities; u8 and i8 widen to 12 and 9 others, u16 and i16 to 8 and 6, u32 and i32 to 4 and 3, u64
+    // and i64 to none; f16 and bf16 to f32, f64 and both complex ones, f32 to three, f64 to c128, c64 to
+    // c128.
     assert_eq!(lossy, 196 - 14 - (12 + 9) - (8 + 6) - (4 + 3) - (4 + 4) - 3 - 1 - 1);
     assert!(refused(NumberKind::BF16, NumberKind::F16) && refused(NumberKind::F16, NumberKind::BF16));
     assert!(refused(NumberKind::C64, NumberKind::F64) && refused(NumberKind::U16, NumberKind::F16));

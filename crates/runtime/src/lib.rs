@@ -1,9 +1,12 @@
-//! What each process has once for its requests: threads with an asynchronous runtime, and values that belong to them.
+//! What each process has once for its requests: threads with an asynchronous runtime, and values that belong
+//! to them.
 //!
-//! Threads and connections do not survive a fork. To drop a parent's connection in a child would disturb the parent, with which
-//! the child shares the system's event queue. So a child makes its own values at its first use, and never touches its parent's.
+//! Threads and connections do not survive a fork. Dropping a parent's connection in a child would disturb the
+//! parent, with which the child shares the kernel's event queue. So a child makes its own values at its first
+//! use, and never touches its parent's.
 //!
-//! Invariant: nothing is reached without comparing the process's number, and no lock is taken that was made before a fork.
+//! Invariant: nothing is accessed before the process number is compared, and no lock is taken that was made
+//! before a fork.
 
 mod order;
 mod per_process;
@@ -13,14 +16,14 @@ use std::io;
 
 use tokio::runtime::{Builder, Handle, Runtime};
 
-pub use order::{Order, Place};
+pub use order::{Order, Ticket};
 pub use per_process::PerProcess;
 pub use wait::block_on;
 
-/// Threads that do requests. Their work is waiting, copying and encryption.
+/// Threads that execute requests. Their work is waiting, copying and encryption.
 const THREADS: usize = 2;
 
-/// The runtime. A dropped one would wait for its tasks; this one does not.
+/// The runtime. Dropping one would wait for its tasks, so this one is never dropped.
 struct Threads(Option<Runtime>);
 
 impl Drop for Threads {
@@ -36,7 +39,7 @@ pub fn handle() -> io::Result<&'static Handle> {
     static THREADS_OF_PROCESS: PerProcess<Threads> = PerProcess::new();
 
     let threads = THREADS_OF_PROCESS.get(|| {
-        // One provider of cryptography in the process. Another may have been chosen before: then it serves as well.
+        // One provider of cryptography in the process. If another was installed before, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)

@@ -1,4 +1,4 @@
-//! Changes that were submitted for one key are done in the order of submission.
+//! Changes that were submitted for one key are executed in the order of submission.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,9 +15,9 @@ struct Waits {
     count: u64,
 }
 
-/// A change's place behind earlier ones; later ones wait until it is dropped.
+/// A change's position behind earlier ones; later ones wait until it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct Ticket {
     order: Order,
     keys: Vec<String>,
     number: u64,
@@ -30,8 +30,8 @@ impl Order {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a place behind all changes of these keys.
-    pub fn place(&self, keys: Vec<String>) -> Place {
+    /// Queues behind all earlier changes of these keys.
+    pub fn place(&self, keys: Vec<String>) -> Ticket {
         let (done, waits_for_us) = watch::channel(());
         let mut waits = self.waits();
         waits.count += 1;
@@ -42,15 +42,16 @@ impl Order {
                 before.push(earlier);
             }
         }
-        Place { order: self.clone(), keys, number, before, _done: done }
+        Ticket { order: self.clone(), keys, number, before, _done: done }
     }
 }
 
-impl Place {
+impl Ticket {
     /// Waits for all earlier changes.
     pub async fn reached(&mut self) {
         for mut earlier in std::mem::take(&mut self.before) {
-            // The sender says nothing; it goes away. A key that is named twice in one request waits for itself not at all.
+            // The sender never sends; it is dropped. A key that is named twice in one request does not wait
+            // for itself.
             if !earlier.same_channel(&self._done.subscribe()) {
                 while earlier.changed().await.is_ok() {}
             }
@@ -58,7 +59,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Ticket {
     fn drop(&mut self) {
         let mut waits = self.order.waits();
         for key in &self.keys {

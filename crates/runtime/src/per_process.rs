@@ -24,8 +24,8 @@ impl<T> PerProcess<T> {
         PerProcess { first: OnceLock::new() }
     }
 
-    /// The value of the calling process. `make` is called where there is none; of several threads that make one at once, one wins, and
-    /// the values of the others are dropped.
+    /// The value of the calling process. `make` is called if there is none; if several threads make one at
+    /// once, one wins, and the values of the others are dropped.
     pub fn get<E>(&'static self, make: impl FnOnce() -> Result<T, E>) -> Result<&'static T, E> {
         let mut make = Some(make);
         let mut slot = &self.first;
@@ -39,10 +39,10 @@ impl<T> PerProcess<T> {
                 (Some(made), _) => return Ok(&made.value),
                 (None, Some(make)) => {
                     let made = Made { process: process_id(), value: make()?, next: OnceLock::new() };
-                    // The lock inside is held for as long as it takes to move a pointer.
+                    // The lock inside is held as long as a pointer move takes.
                     drop(slot.set(Box::new(made)));
                 }
-                // Another thread won while this one made its value; the next turn finds the winner's.
+                // Another thread stored its value first; the next iteration finds it.
                 (None, None) => std::hint::spin_loop(),
             }
         }

@@ -1,6 +1,7 @@
-//! Waiting for a future from a thread that is none of the runtime's.
+//! Waiting for a future from a thread outside the runtime.
 //!
-//! Tokio's own `block_on` refuses threads inside of a runtime; a store may be called from anywhere that may block.
+//! Tokio's own `block_on` refuses threads inside a runtime; a store may be called from any thread that may
+//! block.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to its end. What it waits for is done by other threads.
+/// Runs `future` to its end. Other threads do what it waits for.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use object_store::aws::{AmazonS3, AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::azure::{AzureConfigKey, MicrosoftAzure, MicrosoftAzureBuilder};
-use object_store::gcp::{GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
+use object_store::gcp::{GcpCredential, GoogleCloudStorage, GoogleCloudStorageBuilder, GoogleConfigKey};
 use object_store::http::{HttpBuilder, HttpStore};
 use object_store::list::PaginatedListStore;
 use object_store::multipart::MultipartStore;
-use object_store::{BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig};
+use object_store::{
+    BackoffConfig, ClientConfigKey, ClientOptions, ObjectStore, RetryConfig, StaticCredentialProvider,
+};
 
 use crate::connect::Redirections;
 use crate::credentials::ProcessCredentials;
@@ -155,6 +157,10 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             }
             if let Some(source) = &resolved.source {
                 builder = builder.with_credentials(SuppliedCredentials::new(source.clone()));
+            } else if resolved.is_anonymous() {
+                // The crate leaves out the token of a read, and would still look for one to write with.
+                let nobody = GcpCredential { bearer: String::new() };
+                builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
             }
             let builder = builder
                 .with_bucket_name(bucket)

@@ -139,19 +139,19 @@ async fn part(
                     return Err(End::Replaced);
                 }
                 let there = reply.meta.size;
-                match arriving(client, turn, reply, asked, &mut at, offset, sink, &mut attempts).await {
-                    Ok(()) if at < wanted.end => {
-                        return Err(End::Error(short(place, offset, wanted.end, there)));
-                    }
-                    Ok(()) => return Ok(()),
-                    // Without a version there is no telling what the rest would be of.
-                    Err(failure) => {
-                        if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-                            at = wanted.start;
-                        }
-                        failure
-                    }
+                let arrived =
+                    arriving(client, turn, reply, asked, &mut at, offset, sink, &mut attempts).await;
+                if arrived.is_ok() && at >= wanted.end {
+                    return Ok(());
                 }
+                if arrived.is_ok() && there < offset + wanted.end as u64 {
+                    return Err(End::Error(short(place, offset, wanted.end, there)));
+                }
+                // Without a version there is no telling what the rest would be of.
+                if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+                    at = wanted.start;
+                }
+                arrived.err().unwrap_or_else(shorter)
             }
             Err(failure) => failure,
         };
@@ -164,7 +164,11 @@ async fn part(
                 };
                 return Err(End::Error(short(place, offset, wanted.end, there)));
             }
-            What::RangesIgnored if !client.ignores_ranges.swap(true, Ordering::Relaxed) => continue,
+            // Requests that were under way when another noticed it end here, too; later ones ask for the whole.
+            What::RangesIgnored => {
+                client.ignores_ranges.store(true, Ordering::Relaxed);
+                continue;
+            }
             _ => {}
         }
         if !attempts.again(&failure).await {
@@ -172,6 +176,11 @@ async fn part(
         }
     }
     Ok(())
+}
+
+/// The stream of a reply ended well, but before its end.
+fn shorter() -> Failure {
+    Failure::new(What::Again, "the reply was shorter than announced")
 }
 
 /// Whether the reply is of the version that the others saw; the first says which.
@@ -250,7 +259,8 @@ async fn arriving(
     Ok(())
 }
 
-/// A reply that has begun. One that is late is asked for a second time; the first to begin is taken.
+/// A reply that has begun. One that is late is asked for a second time; the first answer is taken, be it a refusal. Where both requests
+/// failed in a way that passes, the failure is the one that says more.
 async fn begun(
     client: &Client,
     path: &Path,
@@ -286,13 +296,20 @@ async fn begun(
     }
     let second = once();
     let mut second = std::pin::pin!(second);
-    tokio::select! {
+    let (sooner, first_ended) = tokio::select! {
         biased;
-        Ok(reply) = &mut first => Ok(reply),
-        Ok(reply) = &mut second => Ok(reply),
-        // Both failed: one failure tells as much as two.
-        else => Err(Failure::new(What::Again, "two requests at once failed")),
-    }
+        outcome = &mut first => (outcome, true),
+        outcome = &mut second => (outcome, false),
+    };
+    let failed = match sooner {
+        Err(failure) if failure.what == What::Again => failure,
+        answer => return answer,
+    };
+    let later = if first_ended { second.await } else { first.await };
+    later.map_err(|later| match later.what == What::Again && later.answer.status == 0 {
+        true => failed,
+        false => later,
+    })
 }
 
 /// The whole object, if it is at most `limit` bytes long; else its length.
@@ -315,7 +332,7 @@ pub(crate) async fn whole(
                 let mut at = 0;
                 match arriving(client, turn, reply, 0..len as u64, &mut at, 0, &sink, &mut attempts).await {
                     Ok(()) if at == len => return Ok(Ok(sink.into_buffer())),
-                    Ok(()) => Failure::new(What::Again, "the reply was shorter than announced"),
+                    Ok(()) => shorter(),
                     Err(failure) => failure,
                 }
             }

@@ -8,7 +8,7 @@ use drystone_store::{PutMode, StoreError};
 use futures_util::stream::{StreamExt, TryStreamExt};
 use object_store::multipart::{MultipartStore, PartId};
 use object_store::path::Path;
-use object_store::{PutMultipartOptions, PutPayload};
+use object_store::{Attributes, PutMultipartOptions, PutPayload};
 
 use crate::attempt::{Attempts, Failure, Place, What, attempt};
 use crate::create::{Proof, Settled, attributes, exists, settled};
@@ -72,8 +72,12 @@ impl Object<'_> {
         let store = self.store()?;
         let mut attempts = Attempts::new(self.client);
         loop {
-            let options =
-                PutMultipartOptions { attributes: attributes(self.id), ..PutMultipartOptions::default() };
+            // Azure has no uploads that begin: blocks wait below the key, and metadata would come with the list that ends them.
+            let attributes = match self.client.provider {
+                Provider::Az(_) => Attributes::new(),
+                _ => attributes(self.id),
+            };
+            let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
             let request = store.create_multipart_opts(self.path, options);
             let (turn, outcome) = attempt(&attempts, attempts.limit(0), Notes::default(), request).await;
             drop(turn);

@@ -9,7 +9,9 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, HeaderName, HeaderValue, IF_NONE_MATCH, RETRY_AFTER};
 use http_body_util::BodyExt;
 use object_store::ClientOptions;
-use object_store::client::{HttpClient, HttpConnector, HttpError, HttpRequest, HttpResponse, HttpService};
+use object_store::client::{
+    HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse, HttpService,
+};
 
 use crate::connect::Redirections;
 
@@ -118,6 +120,7 @@ impl HttpService for Noted {
         let host = request.uri().host().unwrap_or("");
         let for_credentials = gives_credentials(host);
         notes.set(Answer { for_credentials, ..Answer::default() });
+        let lists = request.uri().query().is_some_and(is_list);
         let completes = request.uri().query().is_some_and(|query| query.contains("uploadId="));
         if notes.if_absent && completes && request.method() == http::Method::POST {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
@@ -147,7 +150,7 @@ impl HttpService for Noted {
         // 304 is the answer to a condition; other redirections are errors with a document, as errors are.
         if response.status().is_success() || response.status().as_u16() == 304 {
             notes.set(answer);
-            return Ok(response);
+            return if lists { listed(response).await } else { Ok(response) };
         }
         notes.set(answer.clone());
         let (parts, body) = response.into_parts();
@@ -172,6 +175,23 @@ impl HttpService for Noted {
         notes.set(answer);
         Ok(HttpResponse::from_parts(parts, text.into()))
     }
+}
+
+/// Whether a request with this query asks for a list: of S3 and Google, or of Azure.
+fn is_list(query: &str) -> bool {
+    query.split('&').any(|pair| pair.starts_with("list-type=") || pair == "comp=list")
+}
+
+/// A list that is one. The crate above reads any well-formed document, such as the page of a proxy, as an empty list.
+async fn listed(response: HttpResponse) -> Result<HttpResponse, HttpError> {
+    let (parts, body) = response.into_parts();
+    let document = body.bytes().await?;
+    let has = |name: &[u8]| document.windows(name.len()).any(|found| found == name);
+    if !has(b"<ListBucketResult") && !has(b"<EnumerationResults") {
+        let why = std::io::Error::other("what came in place of a list is none");
+        return Err(HttpError::new(HttpErrorKind::Decode, why));
+    }
+    Ok(HttpResponse::from_parts(parts, document.into()))
 }
 
 /// The content of the first element of this name, shortened to what fits in a message.

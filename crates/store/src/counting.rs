@@ -1,6 +1,6 @@
 //! How many requests of which kind, and how many bytes: for benchmarks, `explain` and tests.
 //!
-//! What is counted is what was asked for, when it was asked, whether it succeeded or not.
+//! A request is counted when it is made, whether it succeeds or not.
 
 use std::fmt;
 use std::ops::{Range, Sub};
@@ -13,11 +13,11 @@ use crate::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Requests and bytes by kind. The difference of two readings is what happened between them.
+        /// Requests and bytes by kind. Subtract two readings to get what happened between them.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters { $($(#[$doc])* pub $name: u64),* }
 
-        /// Counters that many threads add to.
+        /// Counters that many threads increment.
         #[derive(Debug, Default)]
         pub(crate) struct Tally { $(pub(crate) $name: AtomicU64),* }
 
@@ -51,7 +51,7 @@ macro_rules! counters {
 counters! {
     /// Questions for a length.
     lens,
-    /// Ranges read, also those of one submitted request.
+    /// Ranges read, including those of submitted requests.
     reads,
     /// Bytes asked for by them.
     bytes_read,
@@ -95,7 +95,7 @@ pub(crate) fn add(counter: &AtomicU64, amount: u64) {
     counter.fetch_add(amount, Ordering::Relaxed);
 }
 
-/// A store that counts what it is asked for and passes it on.
+/// A store that counts requests and forwards them.
 #[derive(Debug)]
 pub struct CountingStore<S> {
     inner: S,
@@ -120,7 +120,7 @@ impl<S: Store> CountingStore<S> {
 }
 
 impl<S: Store> Store for CountingStore<S> {
-    /// Without uploads: what is counted are puts.
+    /// No uploads: only puts are counted.
     fn features(&self) -> Features {
         Features { uploads: false, ..self.inner.features() }
     }
@@ -213,7 +213,7 @@ impl<S: Store> Store for CountingStore<S> {
             Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
             Request::Expect { .. } | Request::Place { .. } => {}
             Request::Len { .. } => add(&self.tally.lens, 1),
-            // Its bytes are not known before it is done, and a `Pending` is not looked into.
+            // The number of bytes is unknown until the request is done, and a `Pending` cannot be inspected.
             Request::ReadWhole { .. } => self.tally.read(0),
             Request::List { .. } => add(&self.tally.lists, 1),
             Request::Delete { .. } => add(&self.tally.deletes, 1),
@@ -226,7 +226,8 @@ impl<S: Store> Store for CountingStore<S> {
     }
 }
 
-/// The inner store's local files, counted. Where there are none nothing reaches this; it does what [`StoreExt`] would.
+/// The inner store's local files, counted. This is never called where there are none; it then does what
+/// [`StoreExt`] would.
 impl<S: Store> LocalFiles for CountingStore<S> {
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.tally.read(out.len());

@@ -1,13 +1,15 @@
-//! A store at the end of a long link, for tests: every request takes a latency, and all share one bandwidth.
+//! A store at the end of a long link, for tests: every request takes a latency, and all requests share one
+//! bandwidth.
 //!
-//! A request is done on the store inside when it is submitted; its reply is delivered later, by one timer thread, so any number may be
-//! under way and none costs a thread. Requests and bytes are counted exactly. *Rounds* are the longest chain of requests each of which was
-//! submitted after the reply of the one before had arrived: what a caller waits for, in round trips.
+//! The inner store does a request when it is submitted. One timer thread delivers the reply later, so any
+//! number of requests may be under way and none costs a thread. Requests and bytes are counted exactly.
+//! *Rounds* are the length of the longest chain of requests in which each was submitted after the reply of
+//! the one before: the number of round trips that a caller waits for.
 //!
 //! Invariants
-//! - a reply never comes before `latency` and its share of the link are over;
-//! - bytes of all replies and requests pass the link one after the other;
-//! - hints are no requests, and neither is a sync: puts are durable.
+//! - a reply never arrives before `latency` and its share of the link have passed;
+//! - the bytes of requests and replies pass the link one after the other;
+//! - hints are not requests, and neither is a sync: puts are durable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,20 +20,20 @@ use crate::{
     StoreError, Upload,
 };
 
-/// What a [`DelayStore`] was asked for.
+/// A request that a [`DelayStore`] received.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Asked {
-    /// Which round trip it belongs to, from 1 on.
+pub struct LoggedRequest {
+    /// The round trip it belongs to, from 1.
     pub round: u64,
     /// `read`, `whole`, `len`, `list`, `put`, `piece`, `append`, `delete`, `exec`.
     pub kind: &'static str,
     /// The object, or the prefix.
     pub key: String,
-    /// Bytes in its reply, or that it hands over.
+    /// Bytes in its reply, or bytes that it sends.
     pub bytes: u64,
 }
 
-/// A far store over `inner`. Clones share everything.
+/// A far store in front of `inner`. Clones share everything.
 #[derive(Debug)]
 pub struct DelayStore<S> {
     shared: Arc<Shared<S>>,
@@ -53,20 +55,20 @@ struct Shared<S> {
 
 #[derive(Debug, Default)]
 struct Timer {
-    state: Mutex<State>,
+    state: Mutex<Traffic>,
     changed: Condvar,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct Traffic {
     /// Replies by the time at which they are due.
     due: BTreeMap<(Instant, u64), Parcel>,
     submitted: u64,
-    /// When the last byte that was promised has passed the link.
+    /// When the last scheduled byte has passed the link.
     link_free: Option<Instant>,
-    /// The highest round of which a reply was delivered.
+    /// The highest round whose reply was delivered.
     arrived: u64,
-    log: Vec<Asked>,
+    log: Vec<LoggedRequest>,
     under_way: usize,
     bytes_under_way: u64,
     peak: usize,
@@ -86,11 +88,11 @@ struct Parcel {
 }
 
 impl Timer {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Traffic> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Delivers what is due until nothing is left and the store is gone.
+    /// Delivers replies when they are due, until none is left and the store is dropped.
     fn run(&self) {
         let mut state = self.lock();
         loop {
@@ -127,7 +129,7 @@ impl<S> Drop for Shared<S> {
 }
 
 impl<S: Store> DelayStore<S> {
-    /// Over `inner`, each request takes `latency`, and bytes go at `bytes_per_second`.
+    /// Wraps `inner`: each request takes `latency`, and the link carries `bytes_per_second`.
     pub fn new(inner: S, latency: Duration, bytes_per_second: f64) -> Self {
         let timer = Arc::default();
         DelayStore { shared: Arc::new(Shared { inner, latency, bytes_per_second, timer }) }
@@ -138,8 +140,8 @@ impl<S: Store> DelayStore<S> {
         &self.shared.inner
     }
 
-    /// All requests since the last call, in the order of submission; forgets them, and rounds begin with 1 again.
-    pub fn take_log(&self) -> Vec<Asked> {
+    /// All requests since the last call, in the order of submission. Clears the log; rounds start at 1 again.
+    pub fn take_log(&self) -> Vec<LoggedRequest> {
         let mut state = self.shared.timer.lock();
         (state.arrived, state.peak, state.peak_bytes) = (0, 0, 0);
         std::mem::take(&mut state.log)
@@ -150,12 +152,12 @@ impl<S: Store> DelayStore<S> {
         self.shared.timer.lock().peak
     }
 
-    /// The same of their bytes.
+    /// The largest number of their bytes under way at once.
     pub fn peak_bytes(&self) -> u64 {
         self.shared.timer.lock().peak_bytes
     }
 
-    /// Sends what was asked for, with an outcome that is known, on its way.
+    /// Schedules the reply of a request whose outcome is known.
     fn send(&self, asked: Vec<(&'static str, String, u64)>, outcome: Result<Reply>) -> Pending {
         let Shared { latency, bytes_per_second, timer, .. } = &*self.shared;
         let (completer, pending) = Pending::waiting();
@@ -168,7 +170,12 @@ impl<S: Store> DelayStore<S> {
         state.link_free = Some(time);
         state.submitted += 1;
         let (id, requests) = (state.submitted, asked.len());
-        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| Asked { round, kind, key, bytes }));
+        state.log.extend(asked.into_iter().map(|(kind, key, bytes)| LoggedRequest {
+            round,
+            kind,
+            key,
+            bytes,
+        }));
         state.under_way += requests;
         state.peak = state.peak.max(state.under_way);
         state.bytes_under_way += bytes;
@@ -177,7 +184,7 @@ impl<S: Store> DelayStore<S> {
         if !std::mem::replace(&mut state.runs, true) {
             let timer = Arc::clone(timer);
             let thread = std::thread::Builder::new().name("delay".into()).spawn(move || timer.run());
-            // Without the thread no reply would come: whoever waits is told.
+            // Without the thread no reply would arrive, so callers that wait get an error.
             if thread.is_err() {
                 (state.runs, state.under_way, state.bytes_under_way) = (false, 0, 0);
                 state.due.clear();
@@ -193,13 +200,13 @@ impl<S: Store> DelayStore<S> {
     }
 }
 
-/// No other reply comes to such a request.
+/// No other thread completes such a request.
 fn unexpected(reply: &Reply) -> StoreError {
     let source = std::io::Error::other(format!("unexpected reply: {reply:?}"));
     StoreError::Io { key: String::new(), store: "delayed store".into(), operation: "ask", source }
 }
 
-/// An upload: pieces pass the link, and the whole is put into the store inside at the end.
+/// An upload: pieces pass the link one by one, and the whole object is put into the inner store at the end.
 struct Delayed<S> {
     store: DelayStore<S>,
     key: String,
@@ -239,12 +246,12 @@ impl<S: Store + 'static> Store for DelayStore<S> {
         self.shared.inner.device()
     }
 
-    /// None: what is far is no file of this machine.
+    /// None: a far object is not a file of this machine.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
 
-    /// False: a far store has no cheap look at what it holds.
+    /// False: a far store cannot look cheaply at what it holds.
     fn watch(&self, _key: &str) -> Result<bool> {
         Ok(false)
     }
@@ -338,7 +345,7 @@ impl<S: Store + 'static> Store for DelayStore<S> {
                     other => Pending::completed(other.execute_on(inner)),
                 };
             }
-            // Of no ranges the name alone is asked for.
+            // A request for no ranges asks only whether the object exists.
             Request::ReadMany { key, ranges, .. } if ranges.is_empty() => vec![("len", key.clone(), 0)],
             Request::ReadMany { key, ranges, .. } => {
                 ranges.iter().map(|(_, len)| ("read", key.clone(), *len as u64)).collect()
@@ -357,7 +364,7 @@ impl<S: Store + 'static> Store for DelayStore<S> {
                 asked.iter_mut().for_each(|one| one.2 = bytes.len() as u64)
             }
             Ok(Reply::Executed { output }) => asked.iter_mut().for_each(|one| one.2 = output.len() as u64),
-            // What is refused brings no bytes.
+            // A refused request returns no bytes.
             Err(_) => asked.iter_mut().for_each(|one| one.2 = 0),
             _ => {}
         }

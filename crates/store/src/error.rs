@@ -1,15 +1,15 @@
-//! What can go wrong with named bytes, told to the person who must act.
+//! Errors of store operations, for the person who must act.
 //!
-//! Every kind names the key and the store it concerns; the message ends with what to do about it.
+//! Every kind names the key and the store that it concerns. The message ends with what to do.
 
 use std::io;
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// A store operation that was not done, or of which it is not known whether it was done.
+/// A store operation that was not done, or whose outcome is unknown.
 ///
-/// `store` is what [`Store::describe`](crate::Store::describe) says, for a local store its path.
+/// `store` is what [`Store::describe`](crate::Store::describe) returns; for a local store it is the path.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -21,7 +21,7 @@ pub enum StoreError {
         /// The store that was asked.
         store: String,
     },
-    /// An object of that name was there already; it has not been changed.
+    /// An object of that name exists already; it was not changed.
     #[error(
         "cannot create '{key}' in {store}: an object of that name exists and was left as it is; \
          choose another name or replace it explicitly"
@@ -32,7 +32,7 @@ pub enum StoreError {
         /// The store that holds it.
         store: String,
     },
-    /// The object ends before the bytes that were asked for; the buffer's content is unspecified.
+    /// The object ends before the requested bytes; the content of the buffer is unspecified.
     #[error(
         "cannot read {wanted} bytes at offset {offset} of '{key}' in {store}: only {got} are there; \
          the object is shorter than what refers to it, so it was truncated or is still being written"
@@ -49,7 +49,7 @@ pub enum StoreError {
         /// How many bytes there were.
         got: u64,
     },
-    /// An append at a place that is not the end of the object; nothing was written.
+    /// An append at an offset that is not the end of the object; nothing was written.
     #[error(
         "cannot append to '{key}' in {store} at byte {expected}: the object is {found} bytes long; \
          another writer has written to it, or an earlier append failed in part"
@@ -59,12 +59,12 @@ pub enum StoreError {
         key: String,
         /// The store that holds it.
         store: String,
-        /// The length that the caller believed the object to have.
+        /// The length that the caller expected.
         expected: u64,
-        /// The length that it has.
+        /// The actual length.
         found: u64,
     },
-    /// The store, or this place in it, cannot be written to.
+    /// The store, or this part of it, is read-only.
     #[error("cannot {operation} '{key}' in {store}: {reason}")]
     ReadOnly {
         /// The key that was to be changed.
@@ -73,10 +73,10 @@ pub enum StoreError {
         store: String,
         /// What was attempted.
         operation: &'static str,
-        /// What forbids it and what would allow it.
+        /// What forbids the change, and what would allow it.
         reason: String,
     },
-    /// Rights are missing; nothing was read or changed. Another attempt fails until somebody gives the rights.
+    /// Access was denied; nothing was read or changed. A retry fails until the rights are granted.
     #[error("cannot {operation} '{key}' in {store}: {reason}")]
     PermissionDenied {
         /// The key concerned.
@@ -85,10 +85,10 @@ pub enum StoreError {
         store: String,
         /// What was attempted.
         operation: &'static str,
-        /// What the store answered, and who can allow it.
+        /// What the store answered, and who can grant the rights.
         reason: String,
     },
-    /// The deadline of a request passed. As after [`StoreError::Io`], a change may have been done.
+    /// The deadline of a request passed. As after [`StoreError::Io`], the change may have been done.
     #[error("cannot {operation} '{key}' in {store}: {reason}")]
     Deadline {
         /// The key concerned.
@@ -97,7 +97,7 @@ pub enum StoreError {
         store: String,
         /// What was attempted.
         operation: &'static str,
-        /// What the last attempt met, how long was tried, and what to check.
+        /// The last attempt's failure, how long the store tried, and what to check.
         reason: String,
     },
     /// The medium or a quota is full.
@@ -113,7 +113,7 @@ pub enum StoreError {
         /// What was attempted.
         operation: &'static str,
     },
-    /// This store does not offer the operation; asking again will not help.
+    /// This store does not offer the operation; a retry does not help.
     #[error("{store} does not support {operation}; see Store::features for what it offers")]
     Unsupported {
         /// What was attempted.
@@ -129,7 +129,7 @@ pub enum StoreError {
         /// Which rule it breaks.
         reason: &'static str,
     },
-    /// The system reported an error. Unless it is known not to be, the operation may have been done.
+    /// The system reported an error. Unless the operation is known to have no effect, it may have been done.
     #[error("cannot {operation} '{key}' in {store}: {source}")]
     Io {
         /// The key concerned.
@@ -141,28 +141,46 @@ pub enum StoreError {
         /// What the system reported.
         source: io::Error,
     },
-    /// The object by which the store is known ([`Store::watch`](crate::Store::watch)) is gone: nothing was changed.
+    /// The object that identifies the store ([`Store::watch`](crate::Store::watch)) is gone: nothing was
+    /// changed.
     #[error(
         "{store} was removed or renamed since it was opened (its {key} is gone); open it where it is now"
     )]
     Removed {
         /// The object that was watched.
         key: String,
-        /// The store that was there.
+        /// The store that was there before.
         store: String,
     },
-    /// Another store stands in the place of the one that was opened: nothing was changed.
+    /// Another store has replaced the one that was opened: nothing was changed.
     #[error("{store} was replaced by another one since it was opened (its {key} is another); open it again")]
     Replaced {
         /// The object that was watched.
         key: String,
-        /// The store that was there.
+        /// The store that was there before.
         store: String,
     },
-    /// The store has ended, or the request belongs to another process; nothing further will be done.
+    /// The bytes are in a tier of a node that cannot be read from here, and not home yet. They are not lost.
+    #[error("cannot read '{key}' of {store}: {} on node \"{node}\", and not home yet ({left} bytes are left there); {remedy}",
+        .step.map_or_else(|| "its bytes are".to_owned(), |step| format!("step {step} is")))]
+    NotHome {
+        /// The object asked for.
+        key: String,
+        /// The store that was asked.
+        store: String,
+        /// The node in whose tiers it lies.
+        node: String,
+        /// Bytes of this node that are not home yet.
+        left: u64,
+        /// The step in which it was written.
+        step: Option<u64>,
+        /// What the caller can do.
+        remedy: String,
+    },
+    /// The store was closed, or the request belongs to another process; nothing further is done.
     #[error("{store} is closed: {reason}")]
     Closed {
-        /// The store that has ended.
+        /// The store that was closed.
         store: String,
         /// Why.
         reason: &'static str,
@@ -170,12 +188,12 @@ pub enum StoreError {
 }
 
 impl StoreError {
-    /// Whether the object was simply not there.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether a creation lost against an object that was there before.
+    /// Whether a creation failed because the object existed before.
     pub fn is_already_exists(&self) -> bool {
         matches!(self, Self::AlreadyExists { .. })
     }

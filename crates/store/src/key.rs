@@ -1,8 +1,8 @@
 //! Names of objects: relative, slash-separated, the same on every transport.
 //!
-//! A key is one or more components of `A-Z a-z 0-9 . _ -`, joined by single slashes. That excludes
-//! whatever some transport treats specially (absolute paths, `..`, drive letters, percent signs), so
-//! that a container can be moved between stores, and a hostile key cannot leave its root.
+//! A key is one or more components of `A-Z a-z 0-9 . _ -`, joined by single slashes. This excludes whatever
+//! some transport treats specially (absolute paths, `..`, drive letters, percent signs). So a container can
+//! be moved between stores, and a hostile key cannot leave its root.
 
 use crate::{Result, StoreError};
 
@@ -11,22 +11,22 @@ pub const MAX_KEY_LEN: usize = 1024;
 /// The longest component of a key, in bytes; what common file systems can hold.
 pub const MAX_COMPONENT_LEN: usize = 255;
 
-/// Checks that `key` can name an object; every [`Store`](crate::Store) does so before it does anything else.
+/// Checks that `key` can name an object. Every [`Store`](crate::Store) does this first.
 pub fn validate_key(key: &str) -> Result<()> {
     fault_in_key(key).map_or(Ok(()), |reason| Err(invalid(key, reason)))
 }
 
-/// Checks that some valid key could begin with `prefix`: the empty prefix, or the beginning of a key, which may
-/// end within a component or behind a slash.
+/// Checks that some valid key could begin with `prefix`: the empty prefix, or the beginning of a key, which
+/// may end inside a component or after a slash.
 pub fn validate_prefix(prefix: &str) -> Result<()> {
-    // Whatever stands last can still be completed, even "." and "..", so a letter behind it decides.
+    // The last component can still be completed, even "." and "..", so a letter is appended before the check.
     if prefix.len() >= MAX_KEY_LEN {
         return Err(invalid(prefix, "it is longer than 1024 bytes"));
     }
     fault_in_key(&format!("{prefix}x")).map_or(Ok(()), |reason| Err(invalid(prefix, reason)))
 }
 
-/// Whether `name` could be a component of a key. Files of other names are none of ours.
+/// Whether `name` could be a component of a key. The store ignores files with other names.
 pub(crate) fn is_component(name: &str) -> bool {
     fault_in_component(name).is_none()
 }

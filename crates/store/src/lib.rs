@@ -1,21 +1,23 @@
-//! The Store trait and its transports: memory, local files, without append, with injected faults.
+//! The Store trait and its transports: memory, local files; for tests: without append, with faults, with
+//! delays.
 //!
-//! A store keeps named byte strings ("objects") and knows nothing of what they mean. Everything above
-//! depends on the few promises of [`Store`]: exact reads, appends at a known end, puts that are seen whole
-//! or not at all, put-if-absent that exactly one wins, listing that sees what was written, and a sync that
-//! can be relied on. Every transport, ours or a stranger's, is held to them by `conformance::check`.
+//! A store keeps named byte strings ("objects") and does not interpret them. Everything above depends on the
+//! few promises of [`Store`]: exact reads, appends at a known end, puts that are seen whole or not at all,
+//! put-if-absent that exactly one caller wins, listing that shows what was written, and a reliable sync.
+//! `conformance::check` holds every transport to them, ours or a stranger's.
 //!
-//! What only files can do is a second, optional trait, [`LocalFiles`]; [`StoreExt`] is comfort for callers.
+//! A second, optional trait, [`LocalFiles`], has what only files can do; [`StoreExt`] has convenience
+//! methods.
 //!
-//! - [`MemoryStore`] is the reference: shortest, and strict.
+//! - [`MemoryStore`] is the reference: the shortest, and strict.
 //! - [`LocalStore`] keeps objects as files below a folder.
-//! - [`PrefetchStore`] lets later reads join those that a hint began.
+//! - [`PrefetchStore`] lets later reads join reads that a hint started.
 //!
 //! The feature `testing`, which no shipped library enables, adds the conformance suite and stores for tests:
 //!
-//! - `NoAppendStore` takes append away, as object stores do.
+//! - `NoAppendStore` takes append away, as on object stores.
 //! - `CountingStore` counts requests and bytes.
-//! - `DelayStore` is far away: latency, bandwidth, and a count of round trips.
+//! - `DelayStore` is far away: it has latency and bandwidth, and counts round trips.
 //! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
 
 #[cfg(any(test, feature = "testing"))]
@@ -45,7 +47,7 @@ mod store;
 pub use counting::{Counters, CountingStore};
 pub use credentials::{Credentials, Supplied};
 #[cfg(any(test, feature = "testing"))]
-pub use delay::{Asked, DelayStore};
+pub use delay::{DelayStore, LoggedRequest};
 pub use error::{Result, StoreError};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};

@@ -1,13 +1,13 @@
-//! Ranges of a file in the memory of the system: whoever takes bytes from there copies them once.
+//! Ranges of a file in the page cache: a reader copies the bytes once.
 //!
-//! docs/decisions/082-mapped-reads.md says when this is done, and what was held against it. A mapping is for reading, and
-//! ends with its owner.
+//! docs/decisions/082-mapped-reads.md says when this is done, and the arguments against it. A mapping is
+//! read-only, and ends with its owner.
 
 #[cfg(unix)]
 mod mapping {
     use std::ops::Range;
 
-    /// Ranges of an object in the memory of the system, until it is dropped.
+    /// Ranges of an object in the page cache, until this value is dropped.
     #[derive(Debug)]
     pub struct Mapped {
         base: *mut std::ffi::c_void,
@@ -28,7 +28,8 @@ mod mapping {
         /// Takes over a mapping.
         ///
         /// # Safety
-        /// `base` is a mapping of `len` bytes that may be read and that only this value unmaps; it begins with byte `start` of the object.
+        /// `base` is a readable mapping of `len` bytes that only this value unmaps; it begins with byte
+        /// `start` of the object.
         #[cfg(target_os = "linux")]
         pub(crate) unsafe fn new(
             base: *mut std::ffi::c_void,
@@ -39,11 +40,11 @@ mod mapping {
             Mapped { base, len, start, ranges: ranges.to_vec() }
         }
 
-        /// The bytes of a range of the object, if it lies within one that was asked for.
+        /// The bytes of a range of the object, if it lies within a mapped one.
         ///
         /// # Safety
-        /// They are memory of the system, and somebody else may write to the file: the caller does nothing with them that goes wrong if
-        /// they change meanwhile. Sums and copies do not; decoders do.
+        /// They are pages of the kernel, and another process may write to the file: the caller does nothing
+        /// that becomes unsound if they change meanwhile. Checksums and copies do not; decoders do.
         pub unsafe fn bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
             let holds = |r: &Range<u64>| r.start <= range.start && range.end <= r.end;
             if range.start > range.end || !self.ranges.iter().any(holds) {
@@ -61,7 +62,7 @@ mod mapping {
 
     impl Drop for Mapped {
         fn drop(&mut self) {
-            // SAFETY: this is the mapping that was made, and nobody borrows from it.
+            // SAFETY: this is the mapping that was made, and nothing borrows from it.
             let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
         }
     }

@@ -1,9 +1,9 @@
 //! Objects in memory: the reference implementation, and the volatile tier.
 //!
-//! Each object has its own lock, so that readers of one do not wait for the writer of another. As with files, one who
-//! holds an object while it is replaced or deleted keeps the old bytes.
+//! Each object has its own lock, so that readers of one do not wait for the writer of another. As with files,
+//! a reader that holds an object while it is replaced or deleted keeps the old bytes.
 //!
-//! Its locks may be held by other threads at the moment of a fork, so a child must not use it.
+//! Other threads may hold its locks at the moment of a fork, so a child must not use it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -52,7 +52,7 @@ impl MemoryStore {
     }
 }
 
-/// As a file system would: an object is no folder, a folder is no object.
+/// As in a file system, an object is no folder, and a folder is no object.
 fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
     if key.match_indices('/').any(|(end, _)| objects.contains_key(&key[..end])) {
         return Err(invalid(key, "a part of its path is itself an object"));
@@ -92,7 +92,7 @@ impl Store for MemoryStore {
         None
     }
 
-    /// No other process can put another store in its place.
+    /// No other process can replace this store.
     fn watch(&self, key: &str) -> Result<bool> {
         self.object(key).map(|_| true)
     }

@@ -1,4 +1,4 @@
-//! Takes append away from a store, so that code can be tried as it would run on an object store.
+//! Takes append away from a store, to test code as it would run on an object store.
 
 use crate::{
     Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, Upload,
@@ -39,7 +39,7 @@ impl<S: Store> Store for NoAppendStore<S> {
         self.0.device()
     }
 
-    /// None: an object store has no files, and code is to be tried as it runs there.
+    /// None: an object store has no files, and code is tested as it runs there.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }

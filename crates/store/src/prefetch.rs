@@ -1,13 +1,14 @@
-//! Makes hints count on a far store: [`Request::Expect`] starts the reads, and later reads of the ranges join them.
+//! Makes hints work on a far store: [`Request::Expect`] starts reads, and later reads of the ranges join
+//! them.
 //!
-//! Code that looks at one thing after the other, as a check of a container does, says first what it will look at; then it waits for one round
-//! trip and not for each.
+//! Code that reads one thing after the other, as a check of a container does, first announces its reads; then
+//! it waits for one round trip and not for one per read.
 //!
 //! Invariants
-//! - what a read gives is what the store gave after the hint: a change of the object by way of this store is seen, another one within
-//!   [`FRESH`] may not be, so hints are for objects whose bytes never change;
-//! - a prefetch that failed is forgotten, and the read itself says what is wrong;
-//! - ranges that were hinted at and not read take [`MOST`] bytes at most.
+//! - a read gives what the store gave after the hint: a change of the object through this store is seen,
+//!   another change within [`FRESH`] may not be, so hints are for objects whose bytes never change;
+//! - a failed prefetch is forgotten, and the read itself reports the error;
+//! - prefetched ranges that were not read take [`MOST`] bytes at most.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,19 +17,19 @@ use std::time::{Duration, Instant};
 
 use crate::{Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, Upload};
 
-/// Bytes that are under way or wait to be read.
+/// Bytes under way or waiting to be read.
 const MOST: u64 = 8 << 20;
-/// What nobody read for so long is forgotten.
+/// Prefetched bytes that were not read for this long are dropped.
 const FRESH: Duration = Duration::from_secs(10);
 
-/// A store that reads ahead what it is told of.
+/// A store that prefetches the ranges of hints.
 #[derive(Debug)]
 pub struct PrefetchStore<S> {
     inner: S,
     held: Mutex<VecDeque<Held>>,
 }
 
-/// A range that was hinted at.
+/// A prefetched range.
 #[derive(Debug)]
 struct Held {
     key: String,
@@ -47,7 +48,7 @@ enum Content {
 }
 
 impl<S: Store> PrefetchStore<S> {
-    /// Over a far store; on others reads are as quick as this is.
+    /// Wraps a far store; on others reads are as quick as this is.
     pub fn new(inner: S) -> Self {
         PrefetchStore { inner, held: Mutex::default() }
     }
@@ -61,7 +62,8 @@ impl<S: Store> PrefetchStore<S> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to read what is not held yet, as far as there is room; whether all of it is needless.
+    /// Starts to read the ranges that are not held yet, as far as there is room; returns whether none was
+    /// needed.
     fn prefetch(&self, key: &str, ranges: &[(u64, u64)]) -> bool {
         let mut held = self.held();
         held.retain(|one| one.since.elapsed() < FRESH);
@@ -69,7 +71,7 @@ impl<S: Store> PrefetchStore<S> {
         let bytes =
             |held: &VecDeque<Held>| held.iter().map(|one| one.range.end - one.range.start).sum::<u64>();
         if bytes(&held).saturating_add(wanted) > MOST {
-            // What was read in part is most likely read as far as anybody wants.
+            // A range that was read in part is most likely not read further.
             held.retain(|one| one.left == one.range.end - one.range.start);
         }
         let mut room = MOST.saturating_sub(bytes(&held));
@@ -91,7 +93,7 @@ impl<S: Store> PrefetchStore<S> {
         needless
     }
 
-    /// Fills `out` if its range was hinted at and could be read.
+    /// Fills `out` if its range was prefetched successfully.
     fn joined(&self, key: &str, offset: u64, out: &mut [u8]) -> bool {
         let Some(end) = offset.checked_add(out.len() as u64) else { return false };
         let (content, from) = {
@@ -127,7 +129,7 @@ impl<S: Store> PrefetchStore<S> {
         }
     }
 
-    /// The object is going to be another.
+    /// The object is about to change.
     fn changes(&self, key: &str) {
         self.held().retain(|one| one.key != key);
     }
@@ -146,7 +148,7 @@ impl<S: Store> Store for PrefetchStore<S> {
         self.inner.device()
     }
 
-    /// Those of the store inside: files are read ahead by the system.
+    /// Those of the inner store: the kernel reads files ahead.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.inner.local()
     }

@@ -1,9 +1,11 @@
-//! The number of this process, without asking the system each time.
+//! The process number, without asking the kernel each time.
 //!
-//! Whatever a fork must not share is looked up by it, some twenty times in a small commit, at 0.13 us each.
+//! Everything that a fork must not share is looked up by it, some twenty times in a small commit, at 0.13 us
+//! each.
 //!
-//! Invariant: the number is kept in a page that the system empties in a child (`MADV_WIPEONFORK`), however that was made; so what is
-//! found there was written by this process. No lock is taken, which a fork could find held.
+//! Invariant: the number is kept in a page that the kernel empties in a child (`MADV_WIPEONFORK`), however
+//! the child was made; so a number found there was written by this process. No lock is taken, since a fork
+//! could find it held.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -20,7 +22,7 @@ pub fn process_id() -> u32 {
     }
 }
 
-/// The page; `None` where the system does not empty pages.
+/// The page; `None` where the kernel does not empty pages.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn page() -> Option<&'static AtomicU32> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -44,7 +46,7 @@ fn page() -> Option<&'static AtomicU32> {
             // SAFETY: it is the mapping that was just made.
             let wiped = unsafe { madvise(*made, len, Advice::LinuxWipeOnFork) }.is_ok();
             if !wiped {
-                // SAFETY: nobody else knows it.
+                // SAFETY: no other thread has the pointer.
                 let _ = unsafe { munmap(*made, len) };
             }
             wiped
@@ -55,7 +57,7 @@ fn page() -> Option<&'static AtomicU32> {
         };
         page = made.cast();
         if let Err(first) = PAGE.compare_exchange(null_mut(), page, Ordering::AcqRel, Ordering::Acquire) {
-            // SAFETY: nobody else knows it.
+            // SAFETY: no other thread has the pointer.
             let _ = unsafe { munmap(made, len) };
             page = first;
         }

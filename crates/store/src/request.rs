@@ -1,10 +1,10 @@
 //! Submit and complete: operations that own their buffers while they are under way.
 //!
-//! The caller hands a [`Request`] over, does something else, and gets a [`Reply`] from the [`Pending`], with the
+//! The caller submits a [`Request`], does something else, and gets a [`Reply`] from the [`Pending`], with the
 //! buffers in it. Fresh memory is expensive (every page must be zeroed and mapped), so buffers travel in both
-//! directions and can be used again.
+//! directions and can be reused.
 //!
-//! A `Pending` that is dropped does not cancel its request. One that was carried over a fork fails with
+//! Dropping a `Pending` does not cancel its request. One that was carried over a fork fails with
 //! [`StoreError::Closed`] in the child: the threads that would complete it stayed in the parent.
 
 use std::collections::VecDeque;
@@ -21,19 +21,19 @@ pub enum Request {
         key: String,
         /// Offset and length, in bytes, of each range; in any order, overlapping or not.
         ranges: Vec<(u64, usize)>,
-        /// Memory to use for the ranges, first for first; its content is lost. What is missing is allocated.
+        /// Memory to use for the ranges, in their order; its content is lost. Missing buffers are allocated.
         buffers: Vec<Vec<u8>>,
     },
-    /// Ranges that will be read soon, one after the other: a store with a slow medium may begin to fetch them. A hint: it promises
-    /// nothing, and what it names need not exist.
+    /// Ranges that will be read soon, one after the other: a store with a slow medium may prefetch them. A
+    /// hint: it promises nothing, and the object need not exist.
     Expect {
         /// The object.
         key: String,
         /// Offset and length, in bytes, of each range.
         ranges: Vec<(u64, u64)>,
     },
-    /// The object, which is not there yet, shall lie on this of the store's targets when it is made or put next. A store without targets
-    /// takes no notice, and the object is where it always is: under its key.
+    /// The object, which does not exist yet, shall lie on this one of the store's targets when it is made or
+    /// put next. A store without targets ignores this, and the object is where it always is: under its key.
     Place {
         /// The object.
         key: String,
@@ -95,7 +95,7 @@ pub enum Request {
         method: String,
         /// What the method is given.
         input: Vec<u8>,
-        /// The longest output that is of use, in bytes: a longer one is an error.
+        /// The longest output that is useful, in bytes: a longer one is an error.
         limit: usize,
     },
 }
@@ -110,8 +110,8 @@ pub enum Reply {
     },
     /// To [`Request::Expect`].
     Expected {
-        /// Telling it gained nothing: the bytes seem to be at hand, or are not there, or the store fetches nothing ahead. Of what is like
-        /// them it need not be told either.
+        /// The hint was useless: the bytes seem to be in memory, or do not exist, or the store does not
+        /// prefetch. Hints for similar ranges are useless too.
         needless: bool,
     },
     /// To [`Request::Place`].
@@ -123,7 +123,7 @@ pub enum Reply {
     },
     /// To [`Request::ReadWhole`].
     Whole {
-        /// The object, or its length where that is over the limit.
+        /// The object, or its length where that exceeds the limit.
         bytes: std::result::Result<Vec<u8>, u64>,
     },
     /// To [`Request::List`].
@@ -156,7 +156,7 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The buffers alone, whatever was asked.
+    /// The buffers alone, whatever the request was.
     pub fn into_buffers(self) -> Vec<Vec<u8>> {
         match self {
             Reply::Read { buffers } => buffers,
@@ -197,8 +197,8 @@ impl Request {
         }
     }
 
-    /// Does it now, in this thread, by the blocking methods of `store`: how stores without a queue of
-    /// their own implement [`Store::submit`], and those with one execute what is due.
+    /// Does it now, in this thread, by the blocking methods of `store`. Stores without a queue implement
+    /// [`Store::submit`] with it, and those with one execute requests with it.
     pub fn execute_on<S: Store + ?Sized>(self, store: &S) -> Result<Reply> {
         match self {
             Request::ReadMany { key, ranges, mut buffers } => {
@@ -269,7 +269,7 @@ fn read_ranges<S: Store + ?Sized>(
     Ok(())
 }
 
-/// Whether a length is so large that the object must prove to have the bytes before memory is spent on them.
+/// Whether the length is so large that the object must prove to have the bytes before memory is allocated.
 pub(crate) fn must_check_length(len: usize) -> bool {
     const TRUSTED: usize = 1 << 20;
     len > TRUSTED
@@ -278,7 +278,8 @@ pub(crate) fn must_check_length(len: usize) -> bool {
 /// Makes `buffer` exactly `len` long, touching only memory that it did not have before.
 pub(crate) fn grow_to(buffer: &mut Vec<u8>, len: usize) {
     if buffer.capacity() < len {
-        // Comes zeroed from the system, page by page as it is filled; growing would copy the old bytes.
+        // Fresh memory comes zeroed from the kernel, page by page as it is filled; growing would copy the old
+        // bytes.
         *buffer = vec![0; len];
     } else {
         buffer.resize(len, 0);
@@ -288,10 +289,10 @@ pub(crate) fn grow_to(buffer: &mut Vec<u8>, len: usize) {
 /// A request that has been submitted.
 #[derive(Debug)]
 #[must_use = "the outcome of a submitted request is known only by waiting for it"]
-pub struct Pending(State);
+pub struct Pending(Progress);
 
 #[derive(Debug)]
-enum State {
+enum Progress {
     Done(Result<Reply>),
     Waiting { slot: Arc<Slot>, process: u32 },
 }
@@ -305,7 +306,7 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Content {
     outcome: Option<Result<Reply>>,
-    /// Where the outcome goes instead, and under which number.
+    /// Where the outcome goes when it is forwarded, and under which number.
     forwarded: Option<(usize, Arc<Arrivals>)>,
 }
 
@@ -315,8 +316,8 @@ impl Slot {
     }
 }
 
-/// Outcomes of many requests in the order in which they arrive: whoever has a window of them under way waits for the next one, whichever it
-/// is. Any number of threads may wait.
+/// Outcomes of many requests in the order of arrival: a caller with a window of requests waits for whichever
+/// is next. Any number of threads may wait.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     arrived_so_far: Mutex<Arrived>,
@@ -348,7 +349,7 @@ impl Arrivals {
         }
     }
 
-    /// Wakes whoever waits; what arrived or arrives later is dropped.
+    /// Wakes all waiting threads; outcomes that arrived or arrive later are dropped.
     pub fn close(&self) {
         let mut arrived = self.lock();
         arrived.closed = true;
@@ -370,29 +371,32 @@ impl Arrivals {
 impl Pending {
     /// A request whose outcome is already known.
     pub fn completed(outcome: Result<Reply>) -> Self {
-        Pending(State::Done(outcome))
+        Pending(Progress::Done(outcome))
     }
 
-    /// A request to be completed by another thread, for those who implement stores.
+    /// A request that another thread completes, for implementors of stores.
     pub fn waiting() -> (Completer, Pending) {
         let slot = Arc::new(Slot::default());
-        (Completer { slot: Some(Arc::clone(&slot)) }, Pending(State::Waiting { slot, process: process_id() }))
+        (
+            Completer { slot: Some(Arc::clone(&slot)) },
+            Pending(Progress::Waiting { slot, process: process_id() }),
+        )
     }
 
     /// Whether `wait` would return at once.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
-            State::Done(_) => true,
-            State::Waiting { process, .. } if *process != process_id() => true,
-            State::Waiting { slot, .. } => slot.lock().outcome.is_some(),
+            Progress::Done(_) => true,
+            Progress::Waiting { process, .. } if *process != process_id() => true,
+            Progress::Waiting { slot, .. } => slot.lock().outcome.is_some(),
         }
     }
 
-    /// Waits until it is done or has failed. After a failure the buffers are gone.
+    /// Waits until the request is done or has failed. After a failure the buffers are gone.
     pub fn wait(self) -> Result<Reply> {
         let (slot, process) = match self.0 {
-            State::Done(outcome) => return outcome,
-            State::Waiting { slot, process } => (slot, process),
+            Progress::Done(outcome) => return outcome,
+            Progress::Waiting { slot, process } => (slot, process),
         };
         if process != process_id() {
             return Err(forked());
@@ -406,12 +410,12 @@ impl Pending {
         }
     }
 
-    /// Delivers the outcome to `arrivals` under this number, when it is there: now, if it is there already.
+    /// Delivers the outcome to `arrivals` under this number as soon as it exists.
     pub fn deliver_to(self, arrivals: &Arc<Arrivals>, number: usize) {
         let outcome = match self.0 {
-            State::Done(outcome) => outcome,
-            State::Waiting { process, .. } if process != process_id() => Err(forked()),
-            State::Waiting { slot, .. } => {
+            Progress::Done(outcome) => outcome,
+            Progress::Waiting { process, .. } if process != process_id() => Err(forked()),
+            Progress::Waiting { slot, .. } => {
                 let mut content = slot.lock();
                 match content.outcome.take() {
                     Some(outcome) => outcome,
@@ -433,7 +437,8 @@ fn forked() -> StoreError {
     }
 }
 
-/// The other end of a [`Pending`]. Dropped without an outcome, the one who waits gets [`StoreError::Closed`].
+/// The other end of a [`Pending`]. If it is dropped without an outcome, the waiting caller gets
+/// [`StoreError::Closed`].
 #[derive(Debug)]
 pub struct Completer {
     slot: Option<Arc<Slot>>,
@@ -469,31 +474,33 @@ impl Drop for Completer {
     }
 }
 
-/// Whether parts, each with its place, end at `len` at the latest.
+/// Whether parts, each at its offset, end at `len` at the latest.
 pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
     let end = |(at, data): &(u64, &[u8])| at.checked_add(data.len() as u64);
     parts.iter().all(|part| end(part).is_some_and(|end| end <= len))
 }
 
-/// An object on its way, begun by [`Store::upload`](crate::Store::upload). Nothing of it is seen before [`finish`](Upload::finish) has
-/// succeeded, and then all of it. Dropped before that, nothing of it stays: pieces that were sent are cleared away in the background.
+/// An upload of an object, begun by [`Store::upload`](crate::Store::upload). Nothing of the object is seen
+/// before [`finish`](Upload::finish) has succeeded, and then all of it. If it is dropped before that, nothing
+/// remains: sent pieces are removed in the background.
 ///
-/// The pieces lie one behind the other in the order of `add`. All but the last have one length, from [`PIECE`] on. How many are under way
-/// is the caller's to limit. A store may answer for the first [`HELD`] bytes only when more is added or the upload ends: a caller that waits
-/// for room has more under way than that.
+/// The pieces lie one after the other in the order of `add`. All but the last have one length, at least
+/// [`PIECE`]. The caller limits how many are under way. A store may answer for the first [`HELD`] bytes only
+/// when more is added or the upload ends: a caller that waits for room has more under way than that.
 pub trait Upload: Send + std::fmt::Debug {
-    /// The next piece. The reply is [`Reply::Append`] with memory to use again, which may be empty.
+    /// Adds the next piece. The reply is [`Reply::Append`] with memory to reuse, which may be empty.
     fn add(&mut self, data: Vec<u8>) -> Pending;
 
-    /// Ends the object after what was added. The reply is [`Reply::Put`], of no data; `AlreadyExists` where an object of
-    /// that name was there, unless the store cannot tell. It fails where a piece has failed.
+    /// Ends the object after the pieces so far. The reply is [`Reply::Put`] without data; `AlreadyExists`
+    /// where an object of that name existed, unless the store cannot tell. It fails if a piece has failed.
     fn finish(self: Box<Self>) -> Pending;
 }
 
 /// The least length of each piece but the last, in bytes.
 pub const PIECE: usize = 5 << 20;
 
-/// A store may wait with the first pieces, of up to so many bytes together, to see whether one request will do.
+/// A store may hold the first pieces back, up to this many bytes together, to see whether one request
+/// suffices.
 pub const HELD: u64 = 16 << 20;
 
 #[cfg(test)]
@@ -565,7 +572,7 @@ mod tests {
         let waiting = Arc::clone(&arrivals);
         let thread = std::thread::spawn(move || waiting.wait().is_none());
         arrivals.close();
-        assert!(thread.join().unwrap(), "whoever waits is woken");
+        assert!(thread.join().unwrap(), "waiting threads are woken");
         Pending::completed(Ok(Reply::Placed)).deliver_to(&arrivals, 5);
         assert!(arrivals.wait().is_none(), "and nothing comes any more");
     }

@@ -1,7 +1,8 @@
-//! The contract between the engine and whatever holds its bytes.
+//! The contract between the engine and the keeper of its bytes.
 //!
 //! [`Store`] has only what a transport must truly provide, without default methods: a wrapper that forgot one
-//! would silently lose what the inner store can do. What only files can do is [`LocalFiles`]; comfort for callers is in [`StoreExt`].
+//! would silently lose what the inner store can do. [`LocalFiles`] has what only files can do; [`StoreExt`]
+//! has convenience methods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,16 +15,16 @@ use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError, Upload};
 pub struct Features {
     /// `append` works; otherwise objects are put whole and never change.
     pub append: bool,
-    /// `write_at` works, in objects that were appended to.
+    /// `write_at` works on objects that were appended to.
     pub write_at: bool,
-    /// `exec` runs at least one method where the bytes are.
+    /// `exec` runs at least one method on the storage side.
     pub exec: bool,
-    /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without it accepts both and
-    /// promises nothing more than before.
+    /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without this feature accepts
+    /// both and promises nothing more.
     pub sync: bool,
-    /// What `put` has acknowledged survives a power cut, whether or not it was asked to: a sync costs nothing.
+    /// An acknowledged `put` survives a power cut, with or without `sync`: a sync costs nothing.
     pub put_is_durable: bool,
-    /// `upload` works: an object may go up in pieces.
+    /// `upload` works: an object may be uploaded in pieces.
     pub uploads: bool,
     /// A round trip takes milliseconds, and many requests may be under way at once; `None` for memory and files.
     pub far: Option<Far>,
@@ -31,12 +32,12 @@ pub struct Features {
     pub targets: u32,
 }
 
-/// What a reader of a far store has to know before it has measured anything.
+/// What a reader of a far store must know before it has measured anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Far {
     /// The usual time from a request to its first byte: the class, not a measurement.
     pub latency: Duration,
-    /// Largest number of requests under way at once that is worth it.
+    /// Largest useful number of requests under way at once.
     pub requests: u32,
 }
 
@@ -60,113 +61,119 @@ pub struct ListEntry {
 
 /// A keeper of named byte strings.
 ///
-/// All methods may be called from any number of threads at once, and other processes may use the same objects.
-/// Keys are checked first ([`validate_key`](crate::validate_key)); a bad one is [`StoreError::InvalidKey`]
-/// and nothing is touched. A store need not be able to hold both `a` and `a/b`.
+/// All methods may be called from any number of threads at once, and other processes may use the same
+/// objects. Keys are checked first ([`validate_key`](crate::validate_key)); a bad one is
+/// [`StoreError::InvalidKey`] and nothing is touched. A store need not be able to hold both `a` and `a/b`.
 ///
-/// *Seen*: what a method has done when it returns `Ok` is seen by every call that begins afterwards.
-/// *Killed*: when the process dies, what had returned `Ok` stays; of an append under way any prefix may stay, of a
-/// put or delete under way all or nothing.
-/// *Power cut*: what a sync covered stays. Of bytes appended since, any subset of 512-byte sectors may be there, the
-/// others read as anything; an object put without sync may be absent, the former one, whole or damaged; a delete may
-/// be undone.
+/// *Seen*: every call that begins after a method returned `Ok` sees its effect. *Killed*: when the process
+/// dies, every effect of a call that returned `Ok` stays; any prefix of an append under way may stay, and all
+/// or nothing of a put or delete under way. *Power cut*: what a sync covered stays. Of bytes appended since,
+/// any subset of 512-byte sectors may be there, and the others read as anything; an object put without sync
+/// may be absent, the former one, whole or damaged; a delete may be undone.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// What this store offers; constant over its life.
     fn features(&self) -> Features;
 
-    /// Where the bytes are, for messages to people: a path, a URL.
+    /// Where the bytes are, for messages: a path, a URL.
     fn describe(&self) -> String;
 
-    /// What the bytes lie on: the same text for stores whose requests cost the same, also in other processes and later. `None`
-    /// where that is not known, or nothing lies anywhere.
+    /// The medium: the same text for stores whose requests cost the same, also in other processes and later.
+    /// `None` where that is unknown, or there is no medium.
     fn device(&self) -> Option<String>;
 
-    /// What only local files can do; `None` for every other store. A wrapper forwards it whole, or returns `None` so that every read
-    /// and write goes through its own methods.
+    /// What only local files can do; `None` for every other store. A wrapper forwards it whole, or returns
+    /// `None` so that every read and write goes through its own methods.
     fn local(&self) -> Option<&dyn LocalFiles>;
 
-    /// From now on the store is the one that has this object: [`unchanged`](Store::unchanged) fails where it was removed or replaced by
-    /// another, and so does every change, before it does anything. `false`: this store does not look, the caller compares the object itself.
+    /// Identifies the store by this object from now on: [`unchanged`](Store::unchanged) fails if the object
+    /// was removed or replaced, and so does every change, before it does anything. `false`: this store does
+    /// not watch, and the caller compares the object itself.
     fn watch(&self, key: &str) -> Result<bool>;
 
-    /// Whether what is watched is still there: else [`StoreError::Removed`] or [`StoreError::Replaced`].
+    /// Whether the watched object is still there: else [`StoreError::Removed`] or [`StoreError::Replaced`].
     fn unchanged(&self) -> Result<()>;
 
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
-    /// Fills all of `out` with the bytes from `offset`, or fails with [`StoreError::ShortRead`] where the
-    /// object ends before; then the content of `out` is unspecified. Reading nothing succeeds at any offset
-    /// of an object that exists.
+    /// Fills all of `out` with the bytes from `offset`, or fails with [`StoreError::ShortRead`] if the object
+    /// ends before; then the content of `out` is unspecified. Reading nothing succeeds at any offset of an
+    /// existing object.
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// The object as a whole, if it is at most `limit` bytes long; else its length. It is one request wherever the transport can.
+    /// The whole object if it is at most `limit` bytes long; else its length. It is one request wherever the
+    /// transport can.
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>>;
 
-    /// Adds `parts`, one behind the other, to the end of the object, which is at byte `at`.
+    /// Appends `parts`, one after the other, to the object, which ends at byte `at`.
     ///
-    /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it is there, even if it is
-    /// empty; an `at` other than the current length is [`StoreError::Conflict`]; both leave everything as it was. An
-    /// object has one writer: two appends at once to one key are the caller's error, and may both seem to succeed.
-    /// Readers may read below the length while it grows. After [`StoreError::NoSpace`], [`StoreError::Deadline`] or [`StoreError::Io`] any
-    /// prefix of `parts` may have been added: ask for the length.
+    /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it exists, even if it is
+    /// empty; an `at` other than the current length is [`StoreError::Conflict`]; both leave everything
+    /// unchanged. An object has one writer: two appends at once to one key are the caller's error, and may
+    /// both seem to succeed. Readers may read below the length while it grows. After [`StoreError::NoSpace`],
+    /// [`StoreError::Deadline`] or [`StoreError::Io`] any prefix of `parts` may have been added: ask for the
+    /// length.
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
 
-    /// Writes each of `parts` over the bytes from its place on, after which the object is `len` bytes long: as long as it was, or longer
-    /// by zeros. Parts are disjoint.
+    /// Writes each of `parts` at its offset over the bytes there. The object is `len` bytes long afterwards:
+    /// as long as before, or extended by zeros. Parts are disjoint.
     ///
-    /// The object is there, or it is [`StoreError::NotFound`]; all parts end at `len` at the latest and `len` is no less than the length,
-    /// or it is [`StoreError::Conflict`] and nothing is changed. The object has one writer, as for [`append`](Store::append). It is for
-    /// bytes that nobody was told of yet: who reads them meanwhile, or after an error, finds any mixture. In a power cut they are as
-    /// bytes that were appended. [`StoreError::Unsupported`] where [`Features::write_at`] says so.
+    /// The object must exist, else [`StoreError::NotFound`]. All parts must end at `len` at the latest, and
+    /// `len` must not be less than the length, else [`StoreError::Conflict`] and nothing is changed. The
+    /// object has one writer, as for [`append`](Store::append). The method is for bytes that no reader knows
+    /// of yet: a read meanwhile, or after an error, may find any mixture. In a power cut these bytes are
+    /// treated as appended ones. [`StoreError::Unsupported`] without [`Features::write_at`].
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()>;
 
-    /// Makes `parts`, one behind the other, the whole content of the object, atomically: a reader sees nothing of it or everything,
-    /// also when this process is killed meanwhile. With `sync` it survives a power cut, name and bytes, when this
-    /// returns; a power cut before that leaves nothing of it or everything, too: bytes become durable before the name.
-    /// After [`StoreError::Io`] or [`StoreError::Deadline`] it may have been done: read it back.
+    /// Makes `parts`, one after the other, the whole content of the object, atomically: a reader sees nothing
+    /// of it or everything, even if this process is killed meanwhile. With `sync` it survives a power cut,
+    /// name and bytes, when this returns. A power cut before that also leaves nothing of it or everything:
+    /// bytes become durable before the name. After [`StoreError::Io`] or [`StoreError::Deadline`] it may have
+    /// been done: read it back.
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
 
-    /// Begins an object that goes up in pieces ([`Upload`]). The key is the caller's own: nobody else puts to it meanwhile. What is
-    /// finished is as a put with sync. [`StoreError::Unsupported`] where [`Features::uploads`] says so.
+    /// Begins an upload of an object in pieces ([`Upload`]). The key is the caller's own: no other process
+    /// puts to it meanwhile. A finished upload is durable like a put with sync. [`StoreError::Unsupported`]
+    /// without [`Features::uploads`].
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
 
-    /// Removes the object; `Ok` also where there is none, since a delete whose reply was lost is sent again, and a far store cannot tell.
-    /// Reads under way finish with the old bytes or fail.
+    /// Removes the object. Also `Ok` if there is none, since a delete whose reply was lost is repeated, and a
+    /// far store cannot tell. Reads under way finish with the old bytes or fail.
     fn delete(&self, key: &str) -> Result<()>;
 
-    /// Clears away what `put`s of processes that were killed have left at the keys that begin with `prefix`, and folders that
-    /// hold nothing; how many things were removed. No object is touched.
+    /// Removes what `put`s of killed processes left at keys that begin with `prefix`, and empty folders;
+    /// returns how many things were removed. No object is touched.
     ///
-    /// With `older` of zero the caller knows that nobody puts or appends to such keys meanwhile: what is under way would fail. Else
-    /// only what nobody has written to for so long is removed, and no folder.
+    /// With `older` of zero the caller knows that no process puts or appends to such keys meanwhile: such a
+    /// call would fail. Else only files that were not written to for that long are removed, and no folder.
     fn sweep(&self, prefix: &str, older: Duration) -> Result<u64>;
 
-    /// Makes the present bytes and the names of these objects survive a power cut. An absent one is [`StoreError::NotFound`], except where
-    /// [`Features::put_is_durable`] holds: there is nothing to do then, and nothing is asked. After any error none of them may be taken as
-    /// safe.
+    /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
+    /// [`StoreError::NotFound`], except with [`Features::put_is_durable`], where no request is made. After
+    /// any error none of them may be taken as safe.
     fn sync(&self, keys: &[&str]) -> Result<()>;
 
-    /// Runs `method` on the object where it lies; [`StoreError::Unsupported`] where the far side runs nothing.
+    /// Runs `method` on the object where it lies; [`StoreError::Unsupported`] where the storage side runs
+    /// nothing.
     fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>>;
 
     /// The same operations without waiting, on buffers the store owns until they come back in the reply.
     ///
     /// Appends, puts and syncs that share a key are executed in the order of submission, so a sync covers the
-    /// appends submitted before it; reads wait for nothing. A store may execute at once. How much is under way
-    /// is the caller's to limit.
+    /// appends submitted before it; reads wait for nothing. A store may execute at once. The caller limits
+    /// how much is under way.
     fn submit(&self, request: Request) -> Pending;
 }
 
-/// What [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
+/// The parts that [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
-/// Comfort on top of [`Store`], for callers; implemented for every store.
+/// Convenience methods for callers, on every [`Store`].
 pub trait StoreExt: Store {
-    /// The `len` bytes at `offset`. A length that the object does not have costs no memory.
+    /// The `len` bytes at `offset`. A length that the object does not have allocates no memory.
     fn read_vec(&self, key: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         if must_check_length(len) {
             self.expect_range(key, offset, len)?;
@@ -177,8 +184,8 @@ pub trait StoreExt: Store {
         Ok(out)
     }
 
-    /// The whole object, which must not be longer than `limit` bytes: an object that others wrote decides
-    /// nothing about our memory.
+    /// The whole object, which must not be longer than `limit` bytes: foreign objects must not decide how
+    /// much memory is used.
     fn read_all(&self, key: &str, limit: u64) -> Result<Vec<u8>> {
         self.read_whole(key, limit)?.map_err(|len| StoreError::Io {
             key: key.to_owned(),
@@ -193,7 +200,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// [`LocalFiles::read_seen`], or else a read of which all is shown at once.
+    /// [`LocalFiles::read_seen`], or else a read that shows all bytes at once.
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         if let Some(files) = self.local() {
             return files.read_seen(key, offset, out, seen);
@@ -203,8 +210,8 @@ pub trait StoreExt: Store {
         Ok(())
     }
 
-    /// Several ranges, offset and length, one behind the other into `out`, whose length is their sum. Each is a request; a far store has all
-    /// of them under way at once.
+    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. Each is
+    /// a request; a far store has all of them under way at once.
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
         if let Some(files) = self.local() {
             return files.read_ranges(key, ranges, out);
@@ -246,9 +253,9 @@ pub trait StoreExt: Store {
         Ok(())
     }
 
-    /// [`put`](Store::put) with `sync`, of an object that names others: it is there only once the present bytes and the names of the
-    /// objects `first` survive a power cut, as after a [`sync`](Store::sync) of them. After an error none of `first` may be taken as
-    /// safe.
+    /// [`put`](Store::put) with `sync`, of an object that names others: it appears only once the present
+    /// bytes and the names of the objects `first` survive a power cut, as after a [`sync`](Store::sync) of
+    /// them. After an error none of `first` may be taken as safe.
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
         if let Some(files) = self.local() {
             return files.put_after(first, key, parts, mode);
@@ -264,8 +271,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Does all requests, together where the store is far, else one after the other in this thread; the outcomes in their order. How
-    /// many are under way is not limited: for handfuls.
+    /// Does all requests, together where the store is far, else one after the other in this thread; returns
+    /// the outcomes in their order. The number under way is not limited, so pass only a few.
     fn together(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
         if self.features().far.is_none() {
             return requests.into_iter().map(|request| request.execute_on(self)).collect();
@@ -274,7 +281,7 @@ pub trait StoreExt: Store {
         pending.into_iter().map(Pending::wait).collect()
     }
 
-    /// [`Store::read_whole`] by two requests, for transports that have no better.
+    /// [`Store::read_whole`] by two requests, for transports that have nothing better.
     fn read_whole_by_length(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         let len = self.len(key)?;
         match usize::try_from(len) {

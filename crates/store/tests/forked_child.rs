@@ -1,5 +1,6 @@
-//! A process may fork while the local store is in use. A program of its own: locks of the C library that threads of *other* tests
-//! happened to hold at the fork would stay held in the child, and it would hang for no fault of the store's.
+//! A process may fork while the local store is in use. A program of its own: locks of the C library that
+//! threads of *other* tests happened to hold at the fork would stay held in the child, and it would hang for
+//! no fault of the store's.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 

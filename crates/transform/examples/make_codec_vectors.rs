@@ -1,7 +1,9 @@
-//! Writes the vectors of the codecs: `cargo run -p drystone-transform --example make_codec_vectors -- tests/vectors/codecs`.
+//! Writes the vectors of the codecs: `cargo run -p drystone-transform --example make_codec_vectors --
+//! tests/vectors/codecs`.
 //!
-//! Each is one stored subchunk (`.bin`) and what it is (`.json`): chain, element, shape, decoded bytes. A vector is written
-//! once: a file that is there is left alone, and if today's bytes would differ, that is said and nothing else.
+//! Each is one stored subchunk (`.bin`) and what it is (`.json`): chain, element, shape, decoded bytes. A
+//! vector is written once: a file that is there is left alone, and if today's bytes would differ, that is
+//! said and nothing else.
 
 use std::fmt::Write;
 use std::fs;

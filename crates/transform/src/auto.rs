@@ -1,13 +1,14 @@
-//! `auto`: which chain serves some data best, found by trying a few on samples of it.
+//! `auto`: chooses a chain for some data by trying a few on samples of it.
 //!
-//! The choice is made for a block before it is encoded, and the chain that won
-//! is recorded like any other: a reader needs no configuration and cannot tell
-//! that nobody chose it by hand. There is no clock here: the caller brings one.
+//! The choice is made for a block before it is encoded, and the chosen chain is recorded like any other: a
+//! reader needs no configuration and cannot tell that it was chosen automatically. There is no clock here:
+//! the caller passes one.
 //!
 //! Invariants
 //! - no data is stored larger than raw by more than the byte that every chain may cost;
-//! - what is tried is bounded: a fixed list of chains on samples of bounded size; of which all but those that may win see one;
-//! - only chains that give back every bit are tried.
+//! - the trials are bounded: a fixed list of chains on samples of bounded size, and only chains that may
+//!   still win see more than one sample;
+//! - only lossless chains are tried.
 
 use std::fmt;
 use std::time::Duration;
@@ -18,26 +19,30 @@ use crate::text::CodecSpec;
 use crate::{Chain, ListItem, Logical, Param, Scratch, TransformError};
 
 const GOALS: [&str; 4] = ["store", "size", "speed", "read"];
-/// What a store is taken for when nobody said or measured, in MB/s: one process's share of a parallel file system.
+/// The default bandwidth of a store that was not declared or measured, in MB/s: one process's share of a
+/// parallel file system.
 const DEFAULT_BANDWIDTH: u64 = 200;
-/// Stores up to this, in MB/s, are worth codecs that are slower than they.
+/// Up to this bandwidth, in MB/s, codecs slower than the store pay off.
 const SLOW_STORE: f64 = 60.0e6;
-/// What `auto:speed` demands of a codec: the share of the bytes that may remain.
+/// `auto:speed` accepts a codec only if at most this share of the bytes remains.
 const WORTH_HAVING: f64 = 0.95;
-/// What lost the first sample by more than this is tried no further: in time, and in bytes.
+/// A chain that lost the first sample by more than this, in time and in bytes, is not tried again.
 const OUT_OF_REACH: (f64, f64) = (1.2, 1.1);
-/// Samples hold whole groups of so many elements along the fastest axis.
+/// Samples hold whole groups of this many elements along the fastest axis.
 const GROUP: u64 = 8;
-/// What would cost more than the best so far even if it took so small a part of the time that it took for the first sample is not timed again.
+/// A chain is not timed again if it would cost more than the best so far even at this part of its time for
+/// the first sample.
 const WARM: f64 = 0.4;
-/// Where time counts, so many chains see the other samples: if more are within reach, storing takes so long that those differ little.
+/// Where time counts, this many chains see the other samples: if more are within reach, storing takes so long
+/// that they differ little.
 const MOST_COMPARED: usize = 6;
-/// Where samples stand along the axes, in 16ths: neither at edges nor in the middle, where fields are unlike the rest (boundaries,
-/// what is symmetric, what a simulation began with).
+/// Positions of samples along the axes, in 16ths: neither at edges nor in the middle, where fields differ
+/// from the rest (boundaries, symmetry, initial conditions).
 const PLACES: [[u64; 4]; 3] = [[3, 13, 6, 10], [10, 5, 12, 3], [13, 9, 3, 6]];
-/// What is hoped for at best of a chain that was not tried: this part of its usual time, and of the smallest size so far.
+/// The best that is hoped for from an untried chain: this part of its usual time, and of the smallest size so
+/// far.
 const AT_BEST: f64 = 0.65;
-/// A sample that becomes so small a part by some chain tells nothing of those that lost it.
+/// A sample that some chain makes this small says nothing about the chains that lost on it.
 const TELLS_NOTHING: f64 = 0.02;
 
 /// What `auto` minimises.
@@ -47,22 +52,22 @@ pub enum Goal {
     Store,
     /// The stored bytes.
     Size,
-    /// The time to encode and decode, of what saves a twentieth or more.
+    /// The time to encode and decode, among chains that save a twentieth or more.
     Speed,
     /// The time to fetch and decode, however long encoding takes.
     Read,
 }
 
-/// The transform `auto`, with what it is to look at.
+/// The transform `auto`, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auto {
     /// What is minimised.
     pub goal: Goal,
-    /// Bandwidth of the store in MB/s; taken as measured or as a default if none.
+    /// Bandwidth of the store in MB/s; if none, the measured one or a default.
     pub bandwidth: Option<u64>,
 }
 
-/// A transform as it is asked for: a chain, or the wish to have one chosen.
+/// A requested transform: a chain, or `auto`.
 #[derive(Clone, Debug)]
 pub enum Transform {
     /// These codecs.
@@ -86,7 +91,7 @@ pub struct Trial {
     pub decode: Duration,
 }
 
-/// What was tried, and what won. Prints as a table.
+/// The trials, and the winner. Prints as a table.
 #[derive(Clone, Debug)]
 pub struct Choice {
     auto: Auto,
@@ -99,7 +104,7 @@ pub struct Choice {
 pub struct Sample {
     /// The bytes.
     pub data: Vec<u8>,
-    /// What they are; the shape is the sample's.
+    /// The sample's logical description, with its own shape.
     pub logical: Logical,
 }
 
@@ -126,17 +131,18 @@ impl Auto {
         CodecSpec { name: "auto".into(), params }
     }
 
-    /// Bytes per second that storing is reckoned with; `measured` counts where the text does not say.
+    /// The assumed bytes per second of storing; `measured` counts if the text gives none.
     fn bandwidth(&self, measured: Option<u64>) -> f64 {
         self.bandwidth.or(measured).unwrap_or(DEFAULT_BANDWIDTH) as f64 * 1e6
     }
 
-    /// The chains that are worth trying on data of this kind. What this program does not know is left out.
+    /// The chains that are worth trying on data of this kind. Codecs that are not built in or registered are
+    /// left out.
     pub fn candidates(&self, logical: &Logical) -> Vec<Chain> {
         self.listed(logical).into_iter().map(|(chain, _)| chain).collect()
     }
 
-    /// The candidates, each with the nanoseconds that a byte usually takes to encode; those that take less come first.
+    /// The candidates, each with its usual nanoseconds per byte for encoding, the fastest first.
     fn listed(&self, logical: &Logical) -> Vec<(Chain, f64)> {
         let number = logical.kind.size() > 1 && logical.kind != ScalarKind::Other;
         let fast: &[(&str, f64)] = match (number, logical.scalar) {
@@ -223,8 +229,9 @@ impl Auto {
         }
     }
 
-    /// Elements of one of three samples: more where slow codecs are tried, which need them to show what they can, and most where
-    /// writing may take long: what looks back for repetitions finds fewer in a small box, and begins with tables of its own.
+    /// Elements of one of three samples: more where slow codecs are tried, which need them to show their
+    /// ratio, and most where writing may take long: codecs that search for repetitions find fewer in a small
+    /// box, and start with empty tables.
     pub fn sample_count(&self) -> u64 {
         match self.goal {
             Goal::Size | Goal::Read => 64 << 10,
@@ -233,8 +240,8 @@ impl Auto {
         }
     }
 
-    /// Tries every candidate on one sample, and on the others what may still win. `now` is a clock; `measured` is the
-    /// store's bandwidth in MB/s, if it is known.
+    /// Tries every candidate on one sample, and those that may still win on the others. `now` is a clock;
+    /// `measured` is the store's bandwidth in MB/s, if it is known.
     pub fn choose(
         &self,
         samples: &[Sample],
@@ -258,7 +265,7 @@ impl Auto {
                 if let Some(trial) = choice.trials.get_mut(at) {
                     trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
                 }
-                // The first time a codec makes its tables, in memory that the system clears.
+                // At its first use a codec allocates its tables, which the kernel zeroes.
                 if choice.may_win_warm(at)
                     && let Some(trial) = choice.trials.get_mut(at)
                 {
@@ -290,9 +297,9 @@ impl Auto {
         matches!(self.goal, Goal::Speed | Goal::Store)
     }
 
-    /// Places and extents of the samples of a block of this shape: up to three boxes of about `count` elements, long along
-    /// the fastest axis. Together they are about a sixteenth of the block at most,
-    /// if it is not tiny.
+    /// Offsets and extents of the samples of a block of this shape: up to three boxes of about `count`
+    /// elements, long along the fastest axis. Together they are about a sixteenth of the block at most,
+    /// unless it is tiny.
     pub fn boxes(shape: &[u64], count: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
         let total = shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
         if total == 0 {
@@ -309,7 +316,7 @@ impl Auto {
             extent[axis] = extent[axis].min((share as u64).max(1));
             left = (left / extent[axis]).max(1);
         }
-        // What is shuffled bit by bit comes in groups of eight elements.
+        // Bit shuffling works on groups of eight elements.
         if let (Some(fastest), Some(whole)) = (extent.last_mut(), shape.last())
             && (GROUP..*whole).contains(fastest)
         {
@@ -350,7 +357,7 @@ impl Transform {
         }
     }
 
-    /// The text to record with the variable: [`Transform::parse`] makes the same of it.
+    /// The text to record with the variable: [`Transform::parse`] makes the same transform from it.
     pub fn canonical(&self) -> String {
         match self {
             Transform::Chain(chain) => chain.canonical(),
@@ -358,12 +365,12 @@ impl Transform {
         }
     }
 
-    /// Whether nothing is to be done to the data.
+    /// Whether the data is stored unchanged.
     pub fn is_identity(&self) -> bool {
         matches!(self, Transform::Chain(chain) if chain.is_identity())
     }
 
-    /// Whether data of this kind can be taken; see [`Chain::check_takes`].
+    /// Whether the transform takes data of this kind; see [`Chain::check_takes`].
     pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
         match self {
             Transform::Chain(chain) => chain.check_takes(logical),
@@ -377,12 +384,12 @@ impl Trial {
         Trial { chain, sampled: 0, bytes: 0, encode: Duration::ZERO, decode: Duration::ZERO }
     }
 
-    /// Stored bytes per byte that it was tried on.
+    /// Stored bytes per byte of the samples.
     fn share(&self) -> f64 {
         self.bytes as f64 / self.sampled.max(1) as f64
     }
 
-    /// Does once more what counts of what was just done, with the only sample so far; the shorter times count.
+    /// Repeats the step just timed, if its time counts, with the only sample so far; the shorter times count.
     fn see_again(
         &mut self,
         sample: &Sample,
@@ -435,8 +442,8 @@ impl Choice {
         Choice { auto, trials: chains.into_iter().map(Trial::untried).collect(), best: 0 }
     }
 
-    /// Whether a chain that usually takes so many nanoseconds for a byte is not worth a trial, after those before it: even if it
-    /// took much less here, and left much less than the smallest.
+    /// Whether a chain with this usual time per byte is not worth a trial, given the trials before it: even
+    /// if it took much less here, and left much less than the smallest.
     fn cannot_win(&self, usual: f64) -> bool {
         if self.auto.goal != Goal::Store {
             return false;
@@ -447,7 +454,7 @@ impl Choice {
         hoped > self.cost(self.best)
     }
 
-    /// Makes the best of some trials, the first of equals, the winner.
+    /// Makes the best of some trials the winner, the first among equals.
     fn settle(&mut self, among: impl IntoIterator<Item = usize>) {
         let mut best: Option<usize> = None;
         for at in among {
@@ -458,7 +465,7 @@ impl Choice {
         self.best = best.unwrap_or(0);
     }
 
-    /// The trials that may yet win.
+    /// The trials that may still win.
     fn within_reach(&self) -> Vec<usize> {
         let seen = |at: &usize| self.trials.get(*at).is_some_and(|trial| trial.sampled > 0);
         let all = (0..self.trials.len()).filter(seen);
@@ -487,22 +494,22 @@ impl Choice {
         self.trials.get(self.best).map_or(Chain::identity(), |trial| trial.chain.clone())
     }
 
-    /// Everything that was tried, in the order of trying.
+    /// All trials, in order.
     pub fn trials(&self) -> &[Trial] {
         &self.trials
     }
 
-    /// Stored bytes per decoded byte that the winner is expected to need.
+    /// Stored bytes per decoded byte that are expected of the winner.
     pub fn expected_share(&self) -> f64 {
         self.trials.get(self.best).map_or(1.0, Trial::share)
     }
 
-    /// What the goal makes of a trial, for each byte that was sampled: bytes, or seconds.
+    /// The cost of a trial under the goal, for each sampled byte: bytes, or seconds.
     fn cost(&self, trial: usize) -> f64 {
         self.cost_if(trial, 1.0)
     }
 
-    /// The same if it took this part of the time that it was seen to take.
+    /// The same if it took this part of its measured time.
     fn cost_if(&self, trial: usize, part: f64) -> f64 {
         let Some(trial) = self.trials.get(trial).filter(|trial| trial.sampled > 0) else {
             return f64::INFINITY;

@@ -1,4 +1,4 @@
-//! Which codecs are built in: from a name with parameters to the codec.
+//! The table of built-in codecs: from a name with parameters to the codec.
 
 use std::sync::Arc;
 
@@ -24,7 +24,8 @@ use crate::error::TransformError;
 use crate::registry::{self, BUILT_IN};
 use crate::text::CodecSpec;
 
-/// Finds a codec, built in or registered, and checks its parameters. `None` is identity: it does nothing.
+/// Finds a codec, built in or registered, and checks its parameters. `None` is identity, which changes
+/// nothing.
 pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
     match spec.name.as_str() {
         "identity" | "none" => match spec.params.first() {

@@ -1,6 +1,6 @@
-//! Errors of this crate, worded for the person who wrote the transform text or owns the data.
+//! Errors of this crate, for the person who wrote the transform text or owns the data.
 
-/// Why a transform could not be understood, applied or undone.
+/// Why a transform could not be parsed, applied or undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TransformError {
@@ -41,7 +41,7 @@ pub enum TransformError {
     /// The arguments of a call contradict each other.
     #[error("{0}")]
     InvalidArgument(String),
-    /// A codec could not encode; the data is not at fault.
+    /// A codec failed to encode; the data is not at fault.
     #[error("codec {codec} could not encode: {problem}")]
     Encode {
         /// The codec's name.
@@ -60,7 +60,7 @@ pub enum TransformError {
     /// Well-formed, but made by a newer version.
     #[error("encoded data needs a newer reader: {what}")]
     Unsupported {
-        /// What is not known here.
+        /// What this version does not know.
         what: String,
     },
 }

@@ -4,7 +4,10 @@ use std::ops::Range;
 
 use crate::stats::ScalarKind;
 use crate::stats::histogram::Histogram;
-use crate::{Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, key_of, keys_between};
+use crate::{
+    Chain, Fetched, Limit, Logical, Precision, Scratch, SearchHits, StoredSubchunk, Want, key_of,
+    keys_between,
+};
 
 const CHAINS: [&str; 14] = [
     "identity",
@@ -23,7 +26,7 @@ const CHAINS: [&str; 14] = [
     "mloc:order=\"P:1.1,S:4,V:3\"",
 ];
 
-/// Elements of a size that some kind of number has are such numbers.
+/// Elements of a size that some kind of number has are treated as such numbers.
 fn numbers(item: usize, count: u64) -> Logical {
     let kind = match item {
         2 => ScalarKind::I16,
@@ -34,8 +37,8 @@ fn numbers(item: usize, count: u64) -> Logical {
     Logical { kind, ..Logical::scalars(item, count) }
 }
 
-/// Gives arbitrary bytes to every decoder of this crate; none may panic, and
-/// what one accepts must survive being written again.
+/// Passes arbitrary bytes to every decoder of this crate; none may panic, and accepted bytes must survive
+/// encoding again.
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
@@ -45,7 +48,7 @@ pub fn fuzz_decode(data: &[u8]) {
     if let Some(Ok(chain)) = CHAINS.get(usize::from(pick) % CHAINS.len()).map(|text| Chain::parse(text)) {
         let mut out = vec![0; len];
         let whole = chain.decode(body, &logical, &mut out, &mut scratch);
-        let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+        let stored = StoredSubchunk { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
         let wanted = [len as u64 / 3..len as u64 / 2, len as u64 / 2..len as u64 * 3 / 4];
         for precision in [Precision::Exact, Precision::Level(1), Precision::Absolute(0.5)] {
             let want = Want { ranges: &wanted, precision };
@@ -81,7 +84,7 @@ pub fn fuzz_decode(data: &[u8]) {
     }
 }
 
-/// Reads a part by arbitrary metadata of several codecs; what it asks for lies in the stored bytes.
+/// Reads a part by arbitrary metadata of several codecs; the requested bytes must lie in the stored ones.
 fn stages(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let text =
@@ -90,7 +93,7 @@ fn stages(data: &[u8]) {
     let logical = numbers(usize::from(item), 1);
     let (meta, payload) = body.split_at(body.len() / 2);
     let meta = [&[0x1F], meta].concat();
-    let stored = Stored { len: payload.len() as u64, meta: &meta, decoded_len: len };
+    let stored = StoredSubchunk { len: payload.len() as u64, meta: &meta, decoded_len: len };
     let wanted = [len as u64 / 3..len as u64 / 2; 1];
     let want = Want { ranges: &wanted, precision: Precision::Exact };
     let Ok(plan) = chain.plan_read(&stored, &logical, &want) else { return };
@@ -99,13 +102,13 @@ fn stages(data: &[u8]) {
     drop(chain.decode_part(&stored, &fetched, &logical, &want, &mut vec![0; len], &mut Scratch::new()));
 }
 
-/// Searches arbitrary bytes as an index; what is found lies in the subchunk and in the range.
+/// Searches arbitrary bytes as an index; hits must lie in the subchunk and in the range.
 fn search(data: &[u8]) {
     let Some((&[_, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
     let logical = numbers(usize::from(item), 1);
     let Ok(chain) = Chain::parse("alacrity") else { return };
-    let stored = Stored { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
+    let stored = StoredSubchunk { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
     let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
     if let Ok(Some(whole)) = chain.whole_bins(&stored, &logical, &keys) {
         assert!(whole.count as usize <= len / logical.scalar);
@@ -113,7 +116,7 @@ fn search(data: &[u8]) {
     let Ok(Some(plan)) = chain.plan_search(&stored, &logical, &keys) else { return };
     let bytes = |r: &Range<u64>| (r.start, body.get(r.start as usize..r.end as usize).unwrap_or_default());
     let fetched = Fetched::new(plan.iter().map(bytes).collect());
-    let mut found = Found::default();
+    let mut found = SearchHits::default();
     if chain.search(&stored, &fetched, &logical, &keys, &mut found).is_ok() {
         assert_eq!(found.values.len(), found.positions.len() * logical.scalar);
         assert!(found.positions.iter().all(|&p| (p as usize) < len / logical.scalar));
@@ -159,8 +162,8 @@ pub const FUZZED_CODECS: &[&str] = &[
     "zfp:dtype=\"f8\"",
 ];
 
-/// Gives arbitrary bytes to the decoder of one codec, which must not panic; what it gives, it must take and give again. Says whether
-/// it gave something.
+/// Passes arbitrary bytes to the decoder of one codec, which must not panic; what it decodes must survive a
+/// round trip. Returns whether it decoded anything.
 #[doc(hidden)]
 pub fn fuzz_codec(data: &[u8]) -> bool {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return false };
@@ -181,13 +184,13 @@ pub fn fuzz_codec(data: &[u8]) -> bool {
     taken
 }
 
-/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and room, in which it must not be longer, and reads it again. Says
-/// whether there was enough room.
+/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and limit, which it must not exceed,
+/// and decodes it. Returns whether the limit sufficed.
 #[doc(hidden)]
 pub fn fuzz_lz4(data: &[u8]) -> bool {
     let Some((&[low, high, room], body)) = data.split_first_chunk::<3>() else { return false };
     let acceleration = u32::from(u16::from_le_bytes([low, high]));
-    // Again and again, so that copies from afar are reached.
+    // Repeated, so that distant copies occur.
     let data = body.repeat(1 + usize::from(room) % 8);
     let most = data.len() * (1 + usize::from(room) / 8) / 16 + 16;
     let mut out = vec![room];

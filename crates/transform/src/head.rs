@@ -1,4 +1,5 @@
-//! Reading and writing the heads of codecs: little-endian numbers, every one checked against the bytes at hand.
+//! Decoding and encoding the heads of codecs: little-endian numbers, every one checked against the bytes at
+//! hand.
 
 use crate::TransformError;
 
@@ -55,7 +56,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// Damage at the place that was read last.
+    /// A damage error at the last offset.
     pub(crate) fn corrupt(&self, what: &str) -> TransformError {
         TransformError::corrupt(what, self.at as u64)
     }

@@ -1,13 +1,14 @@
-//! Codecs behind one trait, and chains of them; and the kernels that look at
-//! payload bytes once: checksums, statistics, histograms.
+//! Codecs behind one trait, and chains of them; and the kernels that scan payloads: checksums, statistics,
+//! histograms.
 //!
-//! Everything here is a function from bytes to bytes: no files, no threads, no
-//! clock. The decoding side can therefore run inside an object server.
+//! Everything here is a function from bytes to bytes: no files, no threads, no clock. The decoding side can
+//! therefore run inside an object server.
 //!
 //! Invariants
-//! - what [`Chain::encode`] made, [`Chain::decode`] gives back bit by bit, with
-//!   the same [`Logical`] and the chain read from [`Chain::canonical`];
-//! - a stored subchunk is at most one byte longer than its data, unless its codec is worth more to readers;
+//! - [`Chain::decode`] restores the input of [`Chain::encode`] bit by bit (except for lossy codecs), with the
+//!   same [`Logical`] and the chain parsed from [`Chain::canonical`];
+//! - a stored subchunk is at most one byte longer than its data, unless its codec may expand for the benefit
+//!   of readers;
 //! - decoders refuse damaged bytes; they never panic and never allocate more
 //!   than a small multiple of the declared decoded size;
 //! - the bytes are specified in docs/guide/transforms.md; the code follows it.
@@ -55,10 +56,10 @@ pub use error::TransformError;
 pub use fuzzing::{FUZZED_CODECS, fuzz_codec, fuzz_decode, fuzz_lz4};
 pub use limits::MAX_DECODED_LEN;
 pub use logical::Logical;
-pub use part::{Bound, Fetched, Front, MAX_META_LEN, Pieces, Planned, Precision, Stored, Want};
+pub use part::{Bound, Fetched, MAX_META_LEN, Pieces, Planned, Precision, Prefix, StoredSubchunk, Want};
 pub use registry::{Maker, register, registered};
 pub use scratch::Scratch;
-pub use search::{Found, Indexed, Whole};
+pub use search::{Indexed, SearchHits, Whole};
 pub use stats::class::{Limit, key_of, keys_between, meets};
 pub use stats::histogram;
 pub use text::{CodecSpec, ConfigValue, ListItem, Param, readable};

@@ -1,4 +1,4 @@
-//! What a subchunk may measure.
+//! The limit of a subchunk's size.
 
 /// Longest subchunk, in decoded bytes, that any chain encodes or decodes.
 pub const MAX_DECODED_LEN: usize = 16 << 20;

@@ -1,26 +1,26 @@
-//! The logical description of a subchunk, kept apart from its bytes: stores
-//! see bytes only, codecs see bytes and this.
+//! The logical description of a subchunk, kept apart from its bytes: stores see bytes only, codecs see bytes
+//! and this.
 
 use crate::stats::ScalarKind;
 
-/// What one subchunk is, logically.
+/// The meaning of one subchunk's bytes.
 ///
-/// It is not stored with the subchunk: the index knows it, and encoding and
-/// decoding must be given the same one.
+/// It is not stored with the subchunk: the index has it, and encoding and decoding must be given the same
+/// one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Logical {
     /// Bytes of one element; a vector or complex element counts whole.
     pub item: usize,
     /// Bytes of the scalar inside the element: 4 for `f4`, 8 for either half of a `complex128`.
     pub scalar: usize,
-    /// What that scalar is: `F64` for `complex128`, `Other` for text and opaque bytes.
+    /// The kind of that scalar: `F64` for `complex128`, `Other` for text and opaque bytes.
     pub kind: ScalarKind,
     /// Elements along each axis, slowest first; empty for a single value.
     pub shape: Vec<u64>,
 }
 
 impl Logical {
-    /// A one-dimensional run of `count` plain scalars of `item` bytes of which nothing more is known.
+    /// A one-dimensional run of `count` plain scalars of `item` bytes of unknown kind.
     pub fn scalars(item: usize, count: u64) -> Logical {
         Logical { item, scalar: item, kind: ScalarKind::Other, shape: vec![count] }
     }

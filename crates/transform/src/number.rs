@@ -1,4 +1,4 @@
-//! Names of the kinds of numbers, as parameters of codecs that must know what the bits mean.
+//! Names of the kinds of numbers, as parameters of codecs that interpret bits.
 
 use crate::params::{Params, named_text};
 use crate::stats::ScalarKind;
@@ -19,19 +19,19 @@ const NAMES: [(&str, ScalarKind); 12] = [
     ("f8", ScalarKind::F64),
 ];
 
-/// The parameter `dtype`: what the scalars inside the elements are, where it is not what the variable says.
+/// The parameter `dtype`: the kind of the scalars inside the elements, if it differs from the variable's.
 pub(crate) fn from_params(params: &Params<'_>) -> Result<Option<ScalarKind>, TransformError> {
     let words = NAMES.map(|(name, _)| name);
     let Some(word) = params.word("dtype", &words)? else { return Ok(None) };
     Ok(NAMES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind))
 }
 
-/// The parameter that names `kind`; none for what is not a number.
+/// The parameter that names `kind`; none for kinds that are not numbers.
 pub(crate) fn to_param(kind: ScalarKind) -> Option<Param> {
     name(kind).map(|name| named_text("dtype", name))
 }
 
-/// The short name of a number's kind; none for what is not a number.
+/// The short name of a number's kind; none for kinds that are not numbers.
 pub(crate) fn name(kind: ScalarKind) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == kind).map(|(name, _)| *name)
 }

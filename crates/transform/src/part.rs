@@ -1,46 +1,48 @@
-//! Reading a part of a subchunk: what is asked, what was fetched, and where decoded pieces go.
+//! Partial reads of a subchunk: what is wanted, what was fetched, and where decoded pieces go.
 //!
-//! A read of a part has two steps. [`Transparent::plan_read`](crate::Transparent::plan_read) names the stored bytes that the
-//! [`Want`] needs, from the subchunk's metadata alone. When they are there, as a [`Fetched`] view that may hold more, the codec
-//! puts decoded [`Pieces`] to their place; they may be larger than what was asked.
+//! A partial read has two steps. [`Transparent::plan_read`](crate::Transparent::plan_read) names the stored
+//! bytes that the [`Want`] needs, from the subchunk's metadata alone. Given these bytes as a [`Fetched`]
+//! view, which may hold more, the codec writes decoded [`Pieces`] to their places; they may be larger than
+//! what is wanted.
 //!
 //! Invariants
 //! - a codec sees only bytes that were fetched, and writes only inside the decoded subchunk;
-//! - a read is complete only when the pieces hold every wanted byte: what a codec forgot is an error, never stale memory.
+//! - a read is complete only when the pieces hold every wanted byte: a byte that a codec left out is an
+//!   error, never stale memory.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::TransformError;
 
-/// Longest metadata of a subchunk that is kept beside it.
+/// Most metadata that is kept beside a subchunk.
 pub const MAX_META_LEN: usize = 64 << 10;
 
-/// How exact the values have to be.
+/// The required precision of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Precision {
     /// Every bit as it was encoded.
     #[default]
     Exact,
-    /// No finite value is off by more than this.
+    /// No finite value has a larger error.
     Absolute(f64),
-    /// No finite value is off by more than this part of its own magnitude.
+    /// No finite value has a larger error relative to its own magnitude.
     Relative(f64),
-    /// The first so many components of a codec that orders its bytes by weight, at least 1.
+    /// The first this many components of a codec that orders its bytes by weight, at least 1.
     Level(u32),
 }
 
-/// Guaranteed largest error of what a read gives. NaN and infinities are always given as such, with error 0.
+/// Guaranteed largest error of a read. NaN and infinities are always exact, with error 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Largest difference to the original value; infinite if nothing is known.
+    /// Largest difference to the original value; infinite if it is unknown.
     pub absolute: f64,
-    /// Largest difference divided by the magnitude of the original value, which for a subnormal number counts as that of the
-    /// least normal one; infinite if nothing is known.
+    /// Largest difference divided by the magnitude of the original value, where a subnormal number counts as
+    /// the least normal one; infinite if it is unknown.
     pub relative: f64,
 }
 
-/// What is asked of one subchunk.
+/// What is wanted of one subchunk.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<'a> {
     /// Decoded bytes, ascending and disjoint.
@@ -51,27 +53,27 @@ pub struct Want<'a> {
 
 /// A stored subchunk of which nothing was fetched yet.
 #[derive(Clone, Copy, Debug)]
-pub struct Stored<'a> {
+pub struct StoredSubchunk<'a> {
     /// Length of the stored bytes.
     pub len: u64,
-    /// What [`Chain::meta`](crate::Chain::meta) gave for them, or empty if it was not kept.
+    /// The metadata that [`Chain::meta`](crate::Chain::meta) returned for them, or empty if it was not kept.
     pub meta: &'a [u8],
     /// Length of the decoded bytes.
     pub decoded_len: usize,
 }
 
-/// A beginning of encoded bytes from which every element can be read to less than full precision.
+/// A prefix of encoded bytes from which every element can be read at reduced precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Front {
+pub struct Prefix {
     /// Bytes.
     pub len: usize,
-    /// The level of precision that they hold.
+    /// The precision level of the prefix.
     pub level: u8,
     /// Guaranteed error of the values at that level.
     pub bound: Bound,
 }
 
-/// Which stored bytes a read needs, and what comes out.
+/// The stored bytes that a read needs, and the precision of the result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
     /// Ascending and disjoint.
@@ -83,7 +85,7 @@ pub struct Planned {
 /// Stored bytes that were fetched: runs with holes between them.
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {
-    /// Ascending by place; runs that touch are one run.
+    /// Ascending by offset; adjacent runs are one run.
     runs: Vec<(u64, &'a [u8])>,
 }
 
@@ -95,7 +97,7 @@ pub struct Pieces<'a> {
 }
 
 impl Precision {
-    /// Whether values with these errors suffice. A level is for the codec to know.
+    /// Whether values with these errors suffice. Only the codec can judge a level.
     pub fn allows(&self, bound: &Bound) -> bool {
         match *self {
             Precision::Exact => *bound == Bound::EXACT,
@@ -105,9 +107,9 @@ impl Precision {
         }
     }
 
-    /// What remains to be allowed to a read of values that lost so much when they were written: nothing, if they lost more.
+    /// The error that is left to a read of values with this error from writing: none, if they have more.
     pub fn beside(&self, lost: &Bound) -> Precision {
-        // A little less, so that the sum is not rounded above what was asked.
+        // A little less, so that the sum is not rounded above the request.
         let rest = |most: f64| (most * BELOW_ONE).max(0.0);
         match *self {
             _ if *lost == Bound::EXACT => *self,
@@ -127,7 +129,7 @@ impl Bound {
     /// No error.
     pub const EXACT: Bound = Bound { absolute: 0.0, relative: 0.0 };
 
-    /// Nothing is known of the error.
+    /// Nothing is known about the error.
     pub const UNKNOWN: Bound = Bound { absolute: f64::INFINITY, relative: f64::INFINITY };
 
     /// Whether anything is guaranteed.
@@ -135,7 +137,7 @@ impl Bound {
         self.absolute.is_finite() || self.relative.is_finite()
     }
 
-    /// The bound of values that were changed within `before`, and then within this one.
+    /// The bound of values with this error and then another one.
     #[must_use]
     pub fn after(self, before: Bound) -> Bound {
         if self == Bound::EXACT || before == Bound::EXACT {
@@ -170,7 +172,7 @@ impl fmt::Display for Bound {
 }
 
 impl<'a> Fetched<'a> {
-    /// A view of runs, each with its place in the stored bytes, ascending and disjoint.
+    /// A view of runs, each with its offset in the stored bytes, ascending and disjoint.
     pub fn new(runs: Vec<(u64, &'a [u8])>) -> Fetched<'a> {
         Fetched { runs }
     }
@@ -192,7 +194,7 @@ impl<'a> Fetched<'a> {
         }
     }
 
-    /// The same bytes seen from `start` on: place `start` becomes 0.
+    /// The same bytes seen from `start` on: offset `start` becomes 0.
     pub(crate) fn after(&self, start: u64) -> Fetched<'a> {
         let moved = |(at, bytes): &(u64, &'a [u8])| {
             let cut = usize::try_from(start.saturating_sub(*at)).unwrap_or(usize::MAX).min(bytes.len());
@@ -213,7 +215,7 @@ impl<'a> Pieces<'a> {
         self.out.len() as u64
     }
 
-    /// The place of a piece, to be filled whole by the caller; an error if it leaves the subchunk.
+    /// The place of a piece, which the caller must fill wholly; an error if it leaves the subchunk.
     pub fn place(&mut self, range: Range<u64>) -> Result<&mut [u8], TransformError> {
         let Range { start, end } = range;
         let slice = usize::try_from(start).ok().zip(usize::try_from(end).ok());

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Adds a range that begins at or behind the beginning of the last one. One that begins at most `gap` bytes behind the end of the
-/// last is joined with it, the hole included; an empty one adds nothing.
+/// Adds a range that begins at or after the start of the last one. A range at most `gap` bytes behind the end
+/// of the last is joined with it, including the hole; an empty one adds nothing.
 pub fn join(ranges: &mut Vec<Range<u64>>, range: Range<u64>, gap: u64) {
     match ranges.last_mut() {
         _ if range.is_empty() => {}

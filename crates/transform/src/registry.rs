@@ -1,7 +1,7 @@
-//! Codecs that are not built in: whoever has some registers a maker, and their names are then known wherever transforms are read.
+//! Codecs that are not built in: a registered maker makes their names known wherever transforms are parsed.
 //!
-//! This crate loads nothing; programs that embed it, and the engine for plug-ins, bring codecs in. What is registered stays for
-//! the life of the process, since chains made of it are all around.
+//! This crate loads nothing. Programs that embed it register codecs, and so does the engine for plug-ins. A
+//! registration lasts as long as the process, since chains made from it stay in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use crate::text::is_codec_name;
 use crate::{Codec, CodecSpec, TransformError};
 
-/// Names of the codecs that are built in; no other codec takes one of them.
+/// Names of the built-in codecs; no other codec may take one of them.
 pub(crate) const BUILT_IN: [&str; 21] = [
     "identity",
     "shuffle",
@@ -40,15 +40,15 @@ fn is_built_in(name: &str) -> bool {
 
 /// Makes codecs of one name.
 pub trait Maker: Send + Sync {
-    /// The codec that a transform asks for by this name, with its parameters checked. Its
-    /// [`Codec::spec`] must make the same codec again.
+    /// The codec of this name with its parameters checked. Its [`Codec::spec`] must make the same codec
+    /// again.
     fn make(&self, spec: &CodecSpec) -> Result<Arc<dyn Codec>, TransformError>;
 }
 
 static MAKERS: RwLock<BTreeMap<String, Arc<dyn Maker>>> = RwLock::new(BTreeMap::new());
 
-/// Makes a name known. An error if it is not a name, built in, `auto`, or registered before: what is stored under a name must not
-/// change its meaning.
+/// Registers a name. An error if it is not a name, is built in or `auto`, or was registered before: the
+/// meaning of a stored name must not change.
 pub fn register(name: &str, maker: Arc<dyn Maker>) -> Result<(), TransformError> {
     let refuse = |problem: &str| Err(TransformError::InvalidArgument(format!("codec {name:?}: {problem}")));
     if !is_codec_name(name) {
@@ -65,12 +65,12 @@ pub fn register(name: &str, maker: Arc<dyn Maker>) -> Result<(), TransformError>
     Ok(())
 }
 
-/// The names that were registered.
+/// The registered names.
 pub fn registered() -> Vec<String> {
     MAKERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
 }
 
-/// A codec that was registered; `None` if none has the name.
+/// A registered codec; `None` if none has the name.
 pub(crate) fn make(spec: &CodecSpec) -> Option<Result<Arc<dyn Codec>, TransformError>> {
     let maker = MAKERS.read().unwrap_or_else(PoisonError::into_inner).get(&spec.name).cloned();
     maker.map(|maker| maker.make(spec))

@@ -2,16 +2,16 @@
 
 use zstd::zstd_safe::{CCtx, DCtx};
 
-/// Buffers and codec contexts, kept between calls so that a subchunk costs no allocation.
+/// Buffers and codec contexts, kept between calls so that a subchunk needs no allocation.
 ///
-/// One per thread; it carries no data from one call to the next. It grows to
-/// a few times the largest subchunk seen, and, for zstd, to what the level
-/// needs (about 1 MiB at level 1, tens of MiB at level 19 and above).
+/// One per thread; no data passes from one call to the next. It grows to a few times the largest subchunk
+/// seen, and, for zstd, to the needs of the level (about 1 MiB at level 1, tens of MiB at level 19 and
+/// above).
 #[derive(Default)]
 pub struct Scratch {
-    /// Two stages between codecs take turns; taken out while a chain runs.
+    /// Two buffers that stages between codecs use alternately; taken out while a chain runs.
     pub(crate) stages: [Vec<u8>; 2],
-    /// A whole subchunk, of which the caller wanted a part.
+    /// A whole subchunk of which the caller wanted a part.
     pub(crate) whole: Vec<u8>,
     /// Byte planes, sections, blocks and trial compressions of codecs that cut their data; taken out while one runs.
     pub(crate) planes: Vec<u8>,
@@ -20,14 +20,15 @@ pub struct Scratch {
     pub(crate) block: Vec<u8>,
     /// Numbers that a codec sorts by; taken out while it runs.
     pub(crate) words: [Vec<u32>; 3],
-    /// What the codec before says of the bytes that are encoded next, by [`Codec::alike`](crate::Codec::alike).
+    /// What [`Codec::alike`](crate::Codec::alike) of the codec before returned for the bytes that are encoded
+    /// next.
     pub(crate) alike: Option<usize>,
     pub(crate) compress: Option<(CCtx<'static>, i32)>,
     pub(crate) decompress: Option<DCtx<'static>>,
 }
 
 impl Scratch {
-    /// Empty; memory is taken when first needed.
+    /// Empty; memory is allocated at first use.
     pub fn new() -> Scratch {
         Scratch::default()
     }
@@ -49,7 +50,7 @@ impl std::fmt::Debug for Scratch {
     }
 }
 
-/// Sets the length without zeroing bytes that are already there.
+/// Sets the length without zeroing existing bytes.
 pub(crate) fn set_len_reusing(buffer: &mut Vec<u8>, len: usize) {
     if buffer.len() > len {
         buffer.truncate(len);

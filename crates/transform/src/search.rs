@@ -1,30 +1,30 @@
-//! Finding the elements of a subchunk between two values by its index.
+//! Finds the elements of a subchunk between two values by its index.
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::{Fetched, Logical, Stored, TransformError};
+use crate::{Fetched, Logical, StoredSubchunk, TransformError};
 
 /// Elements that were found.
 #[derive(Clone, Debug, Default)]
-pub struct Found {
+pub struct SearchHits {
     /// Their numbers in the subchunk, in no particular order.
     pub positions: Vec<u32>,
     /// Their bytes, one element after the other; none if only positions are wanted.
     pub values: Vec<u8>,
-    /// Whether positions are all that is wanted.
+    /// Whether only positions are wanted.
     pub only_positions: bool,
 }
 
-/// What an index tells of a range of keys before its lists are read.
+/// What an index says about a range of keys before its lists are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// Elements of the bins that lie in the range as a whole.
+    /// Elements of the bins that lie wholly in the range.
     pub count: u64,
-    /// The parts of the range that these leave: where single elements have to be looked at.
+    /// The remaining parts of the range, for which single elements must be examined.
     pub rest: Vec<RangeInclusive<u64>>,
 }
 
-impl Found {
+impl SearchHits {
     pub(crate) fn push(&mut self, position: u32, value: &[u8]) {
         self.positions.push(position);
         if !self.only_positions {
@@ -34,20 +34,20 @@ impl Found {
 }
 
 /// The side of a codec that keeps an index of the values. Ranges of values are given as keys
-/// ([`keys_between`](crate::keys_between)) of the kind of number that [`Logical`] tells.
+/// ([`keys_between`](crate::keys_between)) of the kind of number in [`Logical`].
 pub trait Indexed {
-    /// Which of the encoded bytes a search needs, ascending; none if nothing can lie in the range.
+    /// The encoded bytes that a search needs, ascending; none if no element can lie in the range.
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError>;
 
-    /// Counts the elements of bins that lie in the range as a whole, from the metadata alone.
+    /// Counts the elements of bins that lie wholly in the range, from the metadata alone.
     fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError>;
@@ -55,10 +55,10 @@ pub trait Indexed {
     /// Adds every element whose key lies in the range to `found`.
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError>;
 }

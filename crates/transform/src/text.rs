@@ -1,10 +1,9 @@
 //! The text and list forms of a transform: `"shuffle,zstd:1"`, and Zarr codec objects.
 //!
-//! A comma ends a codec if a name follows, and continues its parameters if a
-//! number, a quoted text or `key=value` follows; so `"aplod:2,1,1,4"` is one
-//! codec and `"shuffle,zstd:1"` two. A colon always introduces a parameter.
-//! The text is recorded with the data, so it is also read from outside: it is
-//! bounded in length and in the number of codecs and parameters.
+//! A comma ends a codec if a name follows, and continues its parameters if a number, a quoted text or
+//! `key=value` follows; so `"aplod:2,1,1,4"` is one codec and `"shuffle,zstd:1"` two. A colon always
+//! introduces a parameter. The text is recorded with the data, so it may be untrusted: it is bounded in
+//! length and in the number of codecs and parameters.
 
 use std::fmt;
 
@@ -13,7 +12,7 @@ use crate::TransformError;
 const MAX_TEXT_LEN: usize = 1024;
 pub(crate) const MAX_PARAMS: usize = 64;
 
-/// One codec as written: its name and parameters, not yet checked against any codec.
+/// One codec as written: its name and parameters, not yet checked.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CodecSpec {
     /// Lower-case name.
@@ -62,7 +61,7 @@ pub enum ConfigValue {
     Float(f64),
     /// A string.
     Text(String),
-    /// An array or object; no codec that is known takes one.
+    /// An array or object; no known codec takes one.
     Nested,
 }
 
@@ -72,7 +71,7 @@ impl CodecSpec {
         CodecSpec { name: name.into(), params: Vec::new() }
     }
 
-    /// Reads transform text into codecs, without asking whether they exist. Empty text is no codec.
+    /// Parses transform text into codecs, without checking that they exist. Empty text is no codec.
     pub fn parse_all(text: &str) -> Result<Vec<CodecSpec>, TransformError> {
         let fail = |at: usize, problem: String| {
             let shown = text.chars().take(80).collect();
@@ -85,7 +84,7 @@ impl CodecSpec {
         if text.trim().is_empty() {
             return Ok(specs);
         }
-        for piece in Pieces::of(text) {
+        for piece in Lexemes::of(text) {
             let (at, token) = (piece.at, piece.token);
             if token.is_empty() {
                 return fail(at, "expected a codec name or a parameter, found nothing".into());
@@ -180,8 +179,8 @@ impl fmt::Display for CodecSpec {
     }
 }
 
-/// A transform as people type it: without quotes around words that need none. What is recorded keeps its own text; a text that is no
-/// transform stays as it is.
+/// A transform as people type it: without quotes around words that need none. Stored text is unchanged; a
+/// text that is no transform is returned as it is.
 pub fn readable(text: &str) -> String {
     let Ok(specs) = CodecSpec::parse_all(text) else { return text.to_owned() };
     let typed = specs.iter().map(CodecSpec::typed).collect::<Vec<_>>().join(",");
@@ -224,28 +223,28 @@ enum Before {
     Colon,
 }
 
-struct Piece<'a> {
+struct Lexeme<'a> {
     before: Before,
     at: usize,
     token: &'a str,
 }
 
 /// The text cut at commas and colons outside quotes; white space around a piece is dropped.
-struct Pieces<'a> {
+struct Lexemes<'a> {
     text: &'a str,
     next: Option<(Before, usize)>,
 }
 
-impl<'a> Pieces<'a> {
-    fn of(text: &'a str) -> Pieces<'a> {
-        Pieces { text, next: Some((Before::Start, 0)) }
+impl<'a> Lexemes<'a> {
+    fn of(text: &'a str) -> Lexemes<'a> {
+        Lexemes { text, next: Some((Before::Start, 0)) }
     }
 }
 
-impl<'a> Iterator for Pieces<'a> {
-    type Item = Piece<'a>;
+impl<'a> Iterator for Lexemes<'a> {
+    type Item = Lexeme<'a>;
 
-    fn next(&mut self) -> Option<Piece<'a>> {
+    fn next(&mut self) -> Option<Lexeme<'a>> {
         let (before, start) = self.next.take()?;
         let rest = self.text.get(start..)?;
         let mut quoted = false;
@@ -264,7 +263,7 @@ impl<'a> Iterator for Pieces<'a> {
         }
         let raw = self.text.get(start..end)?;
         let token = raw.trim();
-        Some(Piece { before, at: start + (raw.len() - raw.trim_start().len()), token })
+        Some(Lexeme { before, at: start + (raw.len() - raw.trim_start().len()), token })
     }
 }
 

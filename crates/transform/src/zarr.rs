@@ -1,14 +1,14 @@
-//! Zarr codec objects: which codec one means, and which ones a chain is.
+//! Zarr codec objects: to codecs, and from chains.
 //!
-//! Names coincide where the bytes do: what a codec here makes, the codec of
-//! that name in zarr-python (core or `numcodecs.*`) reads, and the reverse.
+//! Names are equal where the bytes are: zarr-python's codec of that name (core or `numcodecs.*`) reads what a
+//! codec here makes, and the reverse.
 
 use crate::params::{named_int, named_text};
 use crate::stats::ScalarKind;
 use crate::text::{MAX_PARAMS, is_name};
 use crate::{Chain, CodecSpec, ConfigValue, ListItem, Param, TransformError, number};
 
-/// Parameters of `numcodecs.pcodec` that only say in other words what is done here anyway.
+/// Parameters of `numcodecs.pcodec` whose only accepted values are what is done here anyway.
 const PCODEC_DEFAULTS: [(&str, ConfigText); 5] = [
     ("mode_spec", ConfigText::Text("auto")),
     ("delta_spec", ConfigText::Text("auto")),
@@ -43,8 +43,8 @@ impl ConfigText {
 }
 
 impl CodecSpec {
-    /// The codec that a Zarr codec object means. `bytes` (little endian) and
-    /// `crc32c` become identity: both hold for everything that is stored here.
+    /// The codec of a Zarr codec object. `bytes` (little endian) and `crc32c` become identity: both hold for
+    /// everything that is stored here.
     pub fn from_zarr(
         name: &str,
         configuration: &[(String, ConfigValue)],
@@ -120,9 +120,10 @@ enum Stage {
 }
 
 impl Chain {
-    /// The Zarr codec list that this chain is, for arrays whose elements are single scalars of `kind` and `item` bytes.
+    /// The Zarr codec list of this chain, for arrays whose elements are single scalars of `kind` and `item`
+    /// bytes.
     ///
-    /// Errors: `Unsupported`, naming the codec that Zarr has no name for, or that cannot stand where it does.
+    /// Errors: `Unsupported`, which names the codec that has no Zarr name or cannot stand at its position.
     pub fn to_zarr(&self, kind: ScalarKind, item: usize) -> Result<Vec<ListItem>, TransformError> {
         let refuse = |spec: &CodecSpec, why: &str| TransformError::Unsupported {
             what: format!("codec {spec} in Zarr: {why}"),

@@ -7,30 +7,30 @@ use std::ops::{Range, RangeInclusive};
 
 use drystone_transform::stats::ScalarKind::{self, *};
 use drystone_transform::{
-    Chain, Fetched, Found, Limit, Logical, Scratch, Stored, TransformError, key_of, keys_between,
+    Chain, Fetched, Limit, Logical, Scratch, SearchHits, StoredSubchunk, TransformError, key_of, keys_between,
 };
 use random::Random;
 
-struct Kept {
+struct Encoded {
     chain: Chain,
     logical: Logical,
     stored: Vec<u8>,
     decoded_len: usize,
 }
 
-impl Kept {
-    fn of(text: &str, kind: ScalarKind, data: &[u8]) -> Kept {
+impl Encoded {
+    fn of(text: &str, kind: ScalarKind, data: &[u8]) -> Encoded {
         let chain = Chain::parse(text).unwrap();
         let logical = Logical::numbers(kind, (data.len() / kind.size()) as u64);
         let mut stored = Vec::new();
         chain.encode(data, &logical, &mut stored, &mut Scratch::new()).unwrap();
         assert_eq!(stored[0], 0x1F, "{text} {kind:?}: {} bytes", data.len());
-        Kept { chain, logical, stored, decoded_len: data.len() }
+        Encoded { chain, logical, stored, decoded_len: data.len() }
     }
 
     fn search(&self, low: Limit, high: Limit) -> (Vec<(u32, Vec<u8>)>, u64) {
         let meta = self.chain.meta(&self.stored);
-        let form = Stored { len: self.stored.len() as u64, meta, decoded_len: self.decoded_len };
+        let form = StoredSubchunk { len: self.stored.len() as u64, meta, decoded_len: self.decoded_len };
         let keys = keys_between(self.logical.kind, low, high);
         if keys.is_empty() {
             return (Vec::new(), 0);
@@ -39,9 +39,9 @@ impl Kept {
         assert!(plan.len() <= 2, "one range of lists, one of low bytes: {plan:?}");
         let run = |r: &Range<u64>| (r.start, &self.stored[r.start as usize..r.end as usize]);
         let fetched = Fetched::new(plan.iter().map(run).collect());
-        let mut found = Found::default();
+        let mut found = SearchHits::default();
         self.chain.search(&form, &fetched, &self.logical, &keys, &mut found).unwrap();
-        let mut places = Found { only_positions: true, ..Found::default() };
+        let mut places = SearchHits { only_positions: true, ..SearchHits::default() };
         self.chain.search(&form, &fetched, &self.logical, &keys, &mut places).unwrap();
         assert_eq!((places.positions, places.values), (found.positions.clone(), Vec::new()));
         self.check_whole_bins(&form, &keys, found.positions.len() as u64);
@@ -52,14 +52,14 @@ impl Kept {
     }
 }
 
-impl Kept {
+impl Encoded {
     /// Whole bins and what is found in the ranges that they leave are all that a search of the whole range finds.
-    fn check_whole_bins(&self, form: &Stored<'_>, keys: &RangeInclusive<u64>, expected: u64) {
+    fn check_whole_bins(&self, form: &StoredSubchunk<'_>, keys: &RangeInclusive<u64>, expected: u64) {
         let whole = self.chain.whole_bins(form, &self.logical, keys).unwrap().unwrap();
         let mut count = whole.count;
         for keys in whole.rest {
             let all = Fetched::new(vec![(0, self.stored.as_slice())]);
-            let mut found = Found { only_positions: true, ..Found::default() };
+            let mut found = SearchHits { only_positions: true, ..SearchHits::default() };
             self.chain.search(form, &all, &self.logical, &keys, &mut found).unwrap();
             count += found.positions.len() as u64;
         }
@@ -93,7 +93,7 @@ fn a_search_finds_what_a_scan_finds() {
     for kind in [I8, I16, I32, I64, U16, U32, U64, F16, BF16, F32, F64] {
         let data = numbers(kind, 5000, &mut random);
         for text in ["alacrity", "alacrity:bits=5", "alacrity:bits=12,data=1"] {
-            let kept = Kept::of(text, kind, &data);
+            let kept = Encoded::of(text, kind, &data);
             for low in limits {
                 for high in limits {
                     let (low, high) = (Limit::Float(low), Limit::Float(high));
@@ -115,7 +115,7 @@ fn a_search_finds_what_a_scan_finds() {
 fn a_narrow_range_reads_few_bytes_and_index_and_data_are_not_larger_than_the_data() {
     let data: Vec<u8> =
         (0..100_000).flat_map(|i| ((f64::from(i) / 3000.0).sin() * 100.0).to_le_bytes()).collect();
-    let kept = Kept::of("alacrity", F64, &data);
+    let kept = Encoded::of("alacrity", F64, &data);
     assert!(kept.stored.len() < data.len(), "{}", kept.stored.len());
     let (found, bytes) = kept.search(Limit::Float(50.0), Limit::Float(50.5));
     assert!(found.len() > 100 && bytes < data.len() as u64 / 40, "{} found in {bytes} bytes", found.len());
@@ -124,8 +124,8 @@ fn a_narrow_range_reads_few_bytes_and_index_and_data_are_not_larger_than_the_dat
 #[test]
 fn an_index_of_other_numbers_or_a_damaged_one_is_refused() {
     let data = numbers(F32, 3000, &mut Random(62));
-    let kept = Kept::of("alacrity", F32, &data);
-    let form = Stored {
+    let kept = Encoded::of("alacrity", F32, &data);
+    let form = StoredSubchunk {
         len: kept.stored.len() as u64,
         meta: kept.chain.meta(&kept.stored),
         decoded_len: data.len(),

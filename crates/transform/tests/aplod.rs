@@ -6,25 +6,27 @@ mod random;
 use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind::{self, *};
-use drystone_transform::{Bound, Chain, Fetched, Logical, Precision, Scratch, Stored, TransformError, Want};
+use drystone_transform::{
+    Bound, Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, TransformError, Want,
+};
 use random::Random;
 
 const KINDS: [ScalarKind; 14] = [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, Other];
 
-struct Kept {
+struct Encoded {
     chain: Chain,
     logical: Logical,
     stored: Vec<u8>,
     decoded_len: usize,
 }
 
-impl Kept {
-    fn of(text: &str, logical: &Logical, data: &[u8]) -> Kept {
+impl Encoded {
+    fn of(text: &str, logical: &Logical, data: &[u8]) -> Encoded {
         let chain = Chain::parse(text).unwrap();
         let mut stored = Vec::new();
         chain.encode(data, logical, &mut stored, &mut Scratch::new()).unwrap();
         assert!(stored.len() <= chain.max_encoded_len(data.len()));
-        let kept = Kept { chain, logical: logical.clone(), stored, decoded_len: data.len() };
+        let kept = Encoded { chain, logical: logical.clone(), stored, decoded_len: data.len() };
         let mut back = vec![0xA5; data.len()];
         kept.chain.decode(&kept.stored, logical, &mut back, &mut Scratch::new()).unwrap();
         assert!(back == data, "{text} {logical:?}: the whole");
@@ -33,7 +35,7 @@ impl Kept {
 
     /// Values, guaranteed error, and bytes fetched.
     fn read(&self, ranges: &[Range<u64>], precision: Precision) -> (Vec<u8>, Bound, u64) {
-        let form = Stored {
+        let form = StoredSubchunk {
             len: self.stored.len() as u64,
             meta: self.chain.meta(&self.stored),
             decoded_len: self.decoded_len,
@@ -118,7 +120,7 @@ fn every_bit_of_every_kind_comes_back_whole_and_in_parts() {
                 for wild in [false, true] {
                     let mut data = numbers(kind, count, wild, &mut random);
                     data.extend(vec![7; random.below(kind.size())]);
-                    let kept = Kept::of(text, &Logical::numbers(kind, count as u64), &data);
+                    let kept = Encoded::of(text, &Logical::numbers(kind, count as u64), &data);
                     for _ in 0..3 {
                         let mut cuts: Vec<u64> =
                             (0..4).map(|_| random.below(data.len() + 1) as u64).collect();
@@ -145,7 +147,7 @@ fn every_level_is_within_what_it_tells_and_special_values_stay_what_they_are() {
             for text in ["aplod", "aplod:1,1,1,1,1,1,1,1", "aplod:3", "multilevel"] {
                 let data = numbers(kind, 3000, wild, &mut random);
                 let all = [0..data.len() as u64; 1];
-                let kept = Kept::of(text, &Logical::numbers(kind, 3000), &data);
+                let kept = Encoded::of(text, &Logical::numbers(kind, 3000), &data);
                 let mut last = u64::MAX;
                 for level in (1..=9).rev() {
                     let (out, bound, bytes) = kept.read(&all, Precision::Level(level));
@@ -181,7 +183,7 @@ fn planes_and_lines_of_a_small_subchunk_are_what_the_whole_is_at_that_place() {
     for wild in [false, true] {
         let data = numbers(F64, 512, wild, &mut random);
         for text in ["aplod", "aplod:1,1,6", "aplod:8"] {
-            let kept = Kept::of(text, &logical, &data);
+            let kept = Encoded::of(text, &logical, &data);
             let all = std::iter::once(0..4096).collect::<Vec<_>>();
             for precision in [Precision::Level(1), Precision::Level(2), Precision::Exact] {
                 let (whole, bound, _) = kept.read(&all, precision);
@@ -210,7 +212,7 @@ fn an_error_of_zero_means_every_bit() {
         data[800..808].copy_from_slice(&special.to_le_bytes());
         let all = [0..data.len() as u64; 1];
         for text in ["aplod", "multilevel"] {
-            let kept = Kept::of(text, &Logical::numbers(kind, 4000), &data);
+            let kept = Encoded::of(text, &Logical::numbers(kind, 4000), &data);
             for precision in [Precision::Exact, Precision::Absolute(0.0), Precision::Relative(0.0)] {
                 let (out, bound, _) = kept.read(&all, precision);
                 assert!(out == data && bound == Bound::EXACT, "{text} {precision:?}");
@@ -228,7 +230,7 @@ fn an_error_that_is_asked_for_is_kept_with_few_bytes() {
         })
         .collect();
     let all = [0..data.len() as u64; 1];
-    let kept = Kept::of("aplod", &Logical::numbers(F64, 50_000), &data);
+    let kept = Encoded::of("aplod", &Logical::numbers(F64, 50_000), &data);
     let (_, _, exact) = kept.read(&all, Precision::Exact);
     let (_, bound, coarse) = kept.read(&all, Precision::Relative(0.04));
     assert!(bound.relative <= 0.03126 && bound.relative > 0.01, "{bound:?}");
@@ -246,7 +248,7 @@ fn an_error_that_is_asked_for_is_kept_with_few_bytes() {
 fn complex_numbers_are_bounded_part_by_part() {
     let data: Vec<u8> = (0..4000).flat_map(|i| ((i as f32).sqrt() - 20.0).to_le_bytes()).collect();
     let logical = Logical { item: 8, scalar: 4, kind: F32, shape: vec![2000] };
-    let kept = Kept::of("aplod", &logical, &data);
+    let kept = Encoded::of("aplod", &logical, &data);
     let (out, bound, _) = kept.read(&[0..16_000; 1], Precision::Relative(0.01));
     assert!(bound.relative > 0.0 && bound.relative <= 0.0040, "{bound:?}");
     assert!(out != data);
@@ -255,14 +257,14 @@ fn complex_numbers_are_bounded_part_by_part() {
 #[test]
 fn damaged_heads_are_refused() {
     let data = numbers(F64, 2000, true, &mut Random(33));
-    let kept = Kept::of("aplod", &Logical::numbers(F64, 2000), &data);
+    let kept = Encoded::of("aplod", &Logical::numbers(F64, 2000), &data);
     let head = kept.chain.meta(&kept.stored).to_vec();
     assert_eq!(head.len(), 1 + 4 + 4 * 6 + 3 * 17);
     let all = [0..16_000; 1];
     let want = Want { ranges: &all, precision: Precision::Level(1) };
     let mut out = vec![0; data.len()];
     let refuse = |meta: &[u8], what: &str| {
-        let form = Stored { len: kept.stored.len() as u64, meta, decoded_len: data.len() };
+        let form = StoredSubchunk { len: kept.stored.len() as u64, meta, decoded_len: data.len() };
         let plan = kept.chain.plan_read(&form, &kept.logical, &want);
         assert!(plan.is_err(), "{what}: {plan:?}");
     };
@@ -302,8 +304,8 @@ fn a_smooth_field_at_low_precision_costs_few_bytes() {
         (0..200).flat_map(|i| (0..240).map(move |j| wave(i, j))).flat_map(f64::to_le_bytes).collect();
     let logical = Logical { shape: vec![200, 240], ..Logical::numbers(F64, 1) };
     let all = [0..data.len() as u64; 1];
-    let levels = Kept::of("multilevel", &logical, &data);
-    let planes = Kept::of("aplod", &logical, &data);
+    let levels = Encoded::of("multilevel", &logical, &data);
+    let planes = Encoded::of("aplod", &logical, &data);
     for asked in [1.0, 1e-2, 1e-4] {
         let (out, bound, bytes) = levels.read(&all, Precision::Absolute(asked));
         let (_, _, other) = planes.read(&all, Precision::Absolute(asked));

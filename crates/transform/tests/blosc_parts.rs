@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Chain, Fetched, Logical, Planned, Precision, Scratch, Stored, TransformError, Want,
+    Chain, Fetched, Logical, Planned, Precision, Scratch, StoredSubchunk, TransformError, Want,
 };
 use random::Random;
 
@@ -27,8 +27,8 @@ impl Case {
         Case { chain, logical, data, stored }
     }
 
-    fn form<'a>(&self, meta: &'a [u8]) -> Stored<'a> {
-        Stored { len: self.stored.len() as u64, meta, decoded_len: self.data.len() }
+    fn form<'a>(&self, meta: &'a [u8]) -> StoredSubchunk<'a> {
+        StoredSubchunk { len: self.stored.len() as u64, meta, decoded_len: self.data.len() }
     }
 
     fn plan(&self, meta: &[u8], ranges: &[Range<u64>]) -> Result<Planned, TransformError> {

@@ -1,4 +1,5 @@
-//! Every codec gives every kind of number back: exactly, or within the bound it states; and its output keeps its bound.
+//! Every codec gives every kind of number back: exactly, or within the bound it states; and its output keeps
+//! its bound.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod random;

@@ -4,7 +4,7 @@
 mod random;
 
 use drystone_transform::stats::ScalarKind;
-use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want};
+use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, Want};
 use random::Random;
 
 /// Smooth leading bytes, noise in the last four.
@@ -42,7 +42,7 @@ fn a_part_takes_the_frame_and_a_part_of_each_raw_column() {
     let bytes = stored("isobar", &data);
     let frame = u64::from(u32::from_le_bytes(bytes[4..8].try_into().unwrap()));
     let (chain, logical) = (Chain::parse("isobar").unwrap(), Logical::numbers(ScalarKind::F64, 50_000));
-    let form = Stored { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
+    let form = StoredSubchunk { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
     let want = Want { ranges: &[8000..16_000; 1], precision: Precision::Exact };
     let plan = chain.plan_read(&form, &logical, &want).unwrap();
     assert_eq!(plan.ranges.iter().map(|r| r.end - r.start).sum::<u64>(), frame + 5 * 1000);
@@ -70,7 +70,8 @@ fn the_solver_and_its_order_are_given_or_chosen_for_the_least_bytes() {
         let mut back = vec![0; data.len()];
         chain.decode(&bytes, &logical, &mut back, &mut Scratch::new()).unwrap();
         assert!(back == data, "{text}");
-        let form = Stored { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
+        let form =
+            StoredSubchunk { len: bytes.len() as u64, meta: chain.meta(&bytes), decoded_len: data.len() };
         let want = Want { ranges: &[800..1600; 1], precision: Precision::Exact };
         let plan = chain.plan_read(&form, &logical, &want).unwrap();
         let run = |r: &std::ops::Range<u64>| (r.start, &bytes[r.start as usize..r.end as usize]);

@@ -1,14 +1,15 @@
 //! What a chain says that it lost is never less than what it lost.
 //!
-//! Symptom: a variable of `zfp:precision=16` was read with a guaranteed error of 0 while its values were off by 0.19. Cause: bounds
-//! counted from what was stored, so that what a codec lost when it encoded was in none. Here the data is compared with what comes
-//! back, for every codec that loses anything, and for numbers of all magnitudes.
+//! Symptom: a variable of `zfp:precision=16` was read with a guaranteed error of 0 while its values were off
+//! by 0.19. Cause: bounds counted from what was stored, so that what a codec lost when it encoded was in
+//! none. Here the data is compared with what comes back, for every codec that loses anything, and for numbers
+//! of all magnitudes.
 
 mod random;
 
 use drystone_transform::stats::{Magnitudes, ScalarKind, Stats};
 use drystone_transform::{
-    Bound, Chain, Codec, CodecSpec, Fetched, Logical, Precision, Scratch, Stored, Want,
+    Bound, Chain, Codec, CodecSpec, Fetched, Logical, Precision, Scratch, StoredSubchunk, Want,
 };
 use random::Random;
 
@@ -108,7 +109,8 @@ fn no_number_is_off_by_more_than_what_its_chain_says_at_full_and_at_reduced_prec
                 for asked in [Precision::Level(1), Precision::Absolute(0.5), Precision::Relative(0.05)] {
                     let whole = 0..data.len() as u64;
                     let want = Want { ranges: std::slice::from_ref(&whole), precision: asked.beside(&lost) };
-                    let of = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+                    let of =
+                        StoredSubchunk { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
                     let planned = chain.plan_read(&of, &logical, &want).unwrap();
                     let all = planned.bound.after(lost);
                     let fetched = Fetched::new(vec![(0, &stored)]);
@@ -138,7 +140,8 @@ fn bounds_are_what_codecs_promise_and_no_promise_is_not_a_bound_of_zero() {
     let within = loss("zfp:tolerance=0.01", F32);
     assert_eq!((within.absolute, within.relative), (0.01, 0.01 / 0.99));
     assert!(loss("zfp:precision=20", F64).absolute < 4.0 * 2f64.powi(9 - 20) * 1.1);
-    // No codec promises anything of bytes that are taken for other numbers than they are, or that were moved about before.
+    // No codec promises anything of bytes that are taken for other numbers than they are, or that were moved
+    // about before.
     for text in ["zfp:rate=8", "zfp:precision=2", "shuffle,zfp:tolerance=0.01", "lorenzo,bitround:9"] {
         assert_eq!(loss(text, F32), Bound::UNKNOWN, "{text}");
     }

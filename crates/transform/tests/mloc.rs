@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Chain, Fetched, Found, Limit, Logical, Precision, Scratch, Stored, Want, keys_between,
+    Bound, Chain, Fetched, Limit, Logical, Precision, Scratch, SearchHits, StoredSubchunk, Want, keys_between,
 };
 use random::Random;
 
@@ -26,7 +26,7 @@ const ORDERS: [&str; 8] = [
     "bitround:52,dtype=f8,mloc:order=\"S:8,P:3.5\"",
 ];
 
-struct Kept {
+struct Encoded {
     chain: Chain,
     stored: Vec<u8>,
     meta: Vec<u8>,
@@ -34,18 +34,18 @@ struct Kept {
     data: Vec<u8>,
 }
 
-impl Kept {
-    fn new(text: &str, data: Vec<u8>, logical: Logical) -> Kept {
+impl Encoded {
+    fn new(text: &str, data: Vec<u8>, logical: Logical) -> Encoded {
         let chain = Chain::parse(text).unwrap();
         assert_eq!(Chain::parse(&chain.canonical()).unwrap().canonical(), chain.canonical());
         let (mut stored, mut meta) = (Vec::new(), Vec::new());
         chain.encode_keeping(&data, &logical, &mut stored, &mut meta, &mut Scratch::new()).unwrap();
         assert!(stored.len() <= chain.max_encoded_len(data.len()));
-        Kept { chain, stored, meta, logical, data }
+        Encoded { chain, stored, meta, logical, data }
     }
 
-    fn form(&self) -> Stored<'_> {
-        Stored { len: self.stored.len() as u64, meta: &self.meta, decoded_len: self.data.len() }
+    fn form(&self) -> StoredSubchunk<'_> {
+        StoredSubchunk { len: self.stored.len() as u64, meta: &self.meta, decoded_len: self.data.len() }
     }
 
     fn fetched(&self, ranges: &[Range<u64>]) -> Fetched<'_> {
@@ -67,7 +67,7 @@ impl Kept {
     fn search(&self, low: f64, high: f64) -> (Vec<(u32, Vec<u8>)>, u64, usize) {
         let keys = keys_between(self.logical.kind, Limit::Float(low), Limit::Float(high));
         let plan = self.chain.plan_search(&self.form(), &self.logical, &keys).unwrap().unwrap();
-        let mut found = Found::default();
+        let mut found = SearchHits::default();
         let fetched = self.fetched(&plan);
         self.chain.search(&self.form(), &fetched, &self.logical, &keys, &mut found).unwrap();
         let values = found.values.chunks_exact(self.logical.scalar).map(<[u8]>::to_vec);
@@ -105,7 +105,7 @@ fn every_order_gives_every_bit_back_whole_and_in_parts() {
                     data.extend_from_slice(b"tail"); // bytes that belong to no number
                 }
                 let logical = Logical { shape: shape.to_vec(), ..Logical::numbers(kind, 0) };
-                let kept = Kept::new(text, data, logical);
+                let kept = Encoded::new(text, data, logical);
                 let mut back = vec![1; kept.data.len()];
                 kept.chain.decode(&kept.stored, &kept.logical, &mut back, &mut Scratch::new()).unwrap();
                 assert!(back == kept.data, "{text} {kind:?} {shape:?}");
@@ -129,7 +129,7 @@ fn vectors_and_complex_numbers_are_sorted_scalar_by_scalar() {
     let mut random = Random(9);
     let data = bytes(&field(&[20, 30, 2], &mut random), ScalarKind::F64);
     let logical = Logical { item: 16, scalar: 8, kind: ScalarKind::F64, shape: vec![20, 30] };
-    let kept = Kept::new(ORDERS[1], data, logical);
+    let kept = Encoded::new(ORDERS[1], data, logical);
     let (out, ..) = kept.part(&[160..800], Precision::Exact);
     assert_eq!(out[160..800], kept.data[160..800]);
 }
@@ -142,7 +142,7 @@ fn less_precision_is_within_the_bound_and_a_region_or_a_first_look_costs_its_cel
     let logical = Logical { shape: shape.to_vec(), ..Logical::numbers(ScalarKind::F64, 0) };
     let all = [0..values.len() as u64 * 8];
     for text in ["mloc:order=\"P:2.1.1.4,S:16,V:4\"", "mloc:order=\"S:16,V:4,P:2.1.1.4\""] {
-        let kept = Kept::new(text, bytes(&values, ScalarKind::F64), logical.clone());
+        let kept = Encoded::new(text, bytes(&values, ScalarKind::F64), logical.clone());
         let (_, exact, _) = kept.part(&all, Precision::Exact);
         for asked in [3.0, 0.01, 1e-4] {
             let (out, read, bound) = kept.part(&all, Precision::Absolute(asked));
@@ -157,7 +157,7 @@ fn less_precision_is_within_the_bound_and_a_region_or_a_first_look_costs_its_cel
         let (_, row, _) = kept.part(&[0..512], Precision::Exact);
         assert!(row < exact / 3, "{text}: {row} of {exact}");
     }
-    let kept = Kept::new("mloc:order=\"P:2.1.1.4,S:16,V:4\"", bytes(&values, ScalarKind::F64), logical);
+    let kept = Encoded::new("mloc:order=\"P:2.1.1.4,S:16,V:4\"", bytes(&values, ScalarKind::F64), logical);
     let want = Want { ranges: &all, precision: Precision::Level(1) };
     let plan = kept.chain.plan_read(&kept.form(), &kept.logical, &want).unwrap();
     assert_eq!(plan.ranges.len(), 1, "precision first: the leading bytes of everything lie together");
@@ -171,7 +171,7 @@ fn a_search_finds_what_a_scan_finds_and_reads_the_bins_that_meet() {
         let data = bytes(&field(&shape, &mut random), kind);
         let logical = Logical { shape: shape.to_vec(), ..Logical::numbers(kind, 0) };
         for text in &ORDERS[..4] {
-            let kept = Kept::new(text, data.clone(), logical.clone());
+            let kept = Encoded::new(text, data.clone(), logical.clone());
             for (low, high) in [(-10.0, 10.0), (49.0, 60.0), (0.0, 0.0), (1e9, 2e9), (-1e9, 1e9)] {
                 let keys = keys_between(kind, Limit::Float(low), Limit::Float(high));
                 let elements = data.chunks_exact(kind.size()).enumerate();
@@ -185,7 +185,7 @@ fn a_search_finds_what_a_scan_finds_and_reads_the_bins_that_meet() {
             }
         }
     }
-    let kept = Kept::new(ORDERS[1], bytes(&field(&shape, &mut random), ScalarKind::F64), {
+    let kept = Encoded::new(ORDERS[1], bytes(&field(&shape, &mut random), ScalarKind::F64), {
         Logical { shape: shape.to_vec(), ..Logical::numbers(ScalarKind::F64, 0) }
     });
     assert_eq!(kept.search(49.0, 60.0).2, 1, "value first: neighbouring bins lie together");
@@ -196,7 +196,7 @@ fn damaged_heads_are_refused_or_read_within_bounds() {
     let mut random = Random(12);
     let shape = [16u64, 16, 16];
     let logical = Logical { shape: shape.to_vec(), ..Logical::numbers(ScalarKind::F32, 0) };
-    let kept = Kept::new(
+    let kept = Encoded::new(
         "mloc:order=\"V:4,S:8,P:2.1.1\"",
         bytes(&field(&shape, &mut random), ScalarKind::F32),
         logical,
@@ -206,7 +206,7 @@ fn damaged_heads_are_refused_or_read_within_bounds() {
     for bit in 0..kept.meta.len() * 8 {
         let mut meta = kept.meta.clone();
         meta[bit / 8] ^= 1 << (bit % 8);
-        let form = Stored { meta: &meta, ..kept.form() };
+        let form = StoredSubchunk { meta: &meta, ..kept.form() };
         let want = Want { ranges: &[64..2000], precision: Precision::Exact };
         match kept.chain.plan_read(&form, &kept.logical, &want) {
             Ok(plan) => {

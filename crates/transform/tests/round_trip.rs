@@ -12,8 +12,8 @@ use std::sync::Arc;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Chain, Codec, CodecSpec, Fetched, Found, Limit, Logical, MAX_DECODED_LEN, Precision, Scratch,
-    Shuffle, Stored, TransformError, Transparent, Want, Zstd, keys_between,
+    Bound, Chain, Codec, CodecSpec, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, Scratch, SearchHits,
+    Shuffle, StoredSubchunk, TransformError, Transparent, Want, Zstd, keys_between,
 };
 use random::Random;
 
@@ -71,7 +71,7 @@ fn read_part(
     logical: &Logical,
     ranges: &[Range<u64>],
 ) -> Vec<u8> {
-    let form = Stored { len: stored.len() as u64, meta, decoded_len };
+    let form = StoredSubchunk { len: stored.len() as u64, meta, decoded_len };
     let want = Want { ranges, precision: Precision::Exact };
     let plan = chain.plan_read(&form, logical, &want).unwrap();
     assert_eq!(plan.bound, Bound::EXACT);
@@ -124,7 +124,7 @@ fn transparent_and_raw_subchunks_ask_only_for_what_a_part_needs() {
         let (mut stored, mut kept) = (Vec::new(), Vec::new());
         chain.encode_keeping(data, &logical, &mut stored, &mut kept, &mut Scratch::new()).unwrap();
         let meta = if with_meta { kept.as_slice() } else { &[] };
-        let form = Stored { len: stored.len() as u64, meta, decoded_len: data.len() };
+        let form = StoredSubchunk { len: stored.len() as u64, meta, decoded_len: data.len() };
         let plan = chain.plan_read(&form, &logical, &Want { ranges: wanted, precision: Precision::Exact });
         plan.unwrap().ranges.into_iter().map(|r| (r.start, r.end)).collect::<Vec<_>>()
     };
@@ -155,7 +155,7 @@ fn a_part_goes_through_every_codec_of_a_chain_and_costs_a_part() {
         let chain = Chain::parse(text).unwrap();
         let (mut stored, mut meta) = (Vec::new(), Vec::new());
         chain.encode_keeping(&numbers, &logical, &mut stored, &mut meta, &mut Scratch::new()).unwrap();
-        let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: numbers.len() };
+        let form = StoredSubchunk { len: stored.len() as u64, meta: &meta, decoded_len: numbers.len() };
         let want = Want { ranges: &[100_000..100_400; 1], precision: Precision::Exact };
         let plan = chain.plan_read(&form, &logical, &want).unwrap();
         let read: u64 = plan.ranges.iter().map(|r| r.end - r.start).sum();
@@ -166,7 +166,7 @@ fn a_part_goes_through_every_codec_of_a_chain_and_costs_a_part() {
         for bit in 0..meta.len() * 8 {
             let mut damaged = meta.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            let form = Stored { meta: &damaged, ..form };
+            let form = StoredSubchunk { meta: &damaged, ..form };
             let Ok(plan) = chain.plan_read(&form, &logical, &want) else { continue };
             let run = |r: &Range<u64>| (r.start, &stored[r.start as usize..r.end as usize]);
             let fetched = Fetched::new(plan.ranges.iter().map(run).collect());
@@ -188,7 +188,7 @@ fn rounding_before_a_codec_of_components_or_bins_leaves_it_its_precision_and_its
         (chain, stored, meta)
     };
     let (chain, stored, meta) = kept("bitround:12,aplod");
-    let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+    let form = StoredSubchunk { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
     let all = [0..data.len() as u64; 1];
     let bytes = |precision| {
         let plan = chain.plan_read(&form, &logical, &Want { ranges: &all, precision }).unwrap();
@@ -201,11 +201,11 @@ fn rounding_before_a_codec_of_components_or_bins_leaves_it_its_precision_and_its
     );
     let (chain, stored, meta) = kept("bitround:12,alacrity");
     assert!(chain.has_index());
-    let form = Stored { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
+    let form = StoredSubchunk { len: stored.len() as u64, meta: &meta, decoded_len: data.len() };
     let keys = keys_between(ScalarKind::F32, Limit::Float(29.0), Limit::Float(31.0));
     let plan = chain.plan_search(&form, &logical, &keys).unwrap().unwrap();
     let run = |r: &Range<u64>| (r.start, &stored[r.start as usize..r.end as usize]);
-    let mut found = Found::default();
+    let mut found = SearchHits::default();
     let fetched = Fetched::new(plan.iter().map(run).collect());
     chain.search(&form, &fetched, &logical, &keys, &mut found).unwrap();
     let expected = values.iter().filter(|v| **v >= 29.0).count();
@@ -216,14 +216,14 @@ fn rounding_before_a_codec_of_components_or_bins_leaves_it_its_precision_and_its
 #[test]
 fn wanted_ranges_that_leave_the_subchunk_or_do_not_ascend_are_refused() {
     let (chain, logical) = (Chain::parse("shuffle").unwrap(), Logical::scalars(4, 10));
-    let form = Stored { len: 41, meta: &[0x1F], decoded_len: 40 };
+    let form = StoredSubchunk { len: 41, meta: &[0x1F], decoded_len: 40 };
     for ranges in [vec![0..41], vec![8..12, 4..6], vec![Range { start: 6, end: 5 }], vec![0..u64::MAX]] {
         let want = Want { ranges: &ranges, precision: Precision::Exact };
         assert!(matches!(chain.plan_read(&form, &logical, &want), Err(TransformError::InvalidArgument(_))));
     }
     let want = Want { ranges: &[0..4; 1], precision: Precision::Exact };
-    assert!(chain.plan_read(&Stored { len: 40, ..form }, &logical, &want).is_err());
-    assert!(chain.plan_read(&Stored { len: 42, ..form }, &logical, &want).is_err());
+    assert!(chain.plan_read(&StoredSubchunk { len: 40, ..form }, &logical, &want).is_err());
+    assert!(chain.plan_read(&StoredSubchunk { len: 42, ..form }, &logical, &want).is_err());
 }
 
 #[test]

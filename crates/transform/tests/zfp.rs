@@ -25,7 +25,8 @@ const SHAPES: [&[u64]; 14] = [
     &[4, 5, 6, 9],
 ];
 
-/// Numbers in several manners: a smooth field, one of many magnitudes, any finite bits, zeros of both signs, any bits at all.
+/// Numbers in several manners: a smooth field, one of many magnitudes, any finite bits, zeros of both signs,
+/// any bits at all.
 fn numbers(kind: ScalarKind, manner: usize, count: usize, random: &mut Random) -> Vec<u8> {
     let bytes = |i: usize, random: &mut Random| {
         let x = match manner {
@@ -91,9 +92,10 @@ fn without_parameters_every_bit_comes_back_nan_payloads_and_zero_signs_included(
     });
 }
 
-/// Symptom: an infinity among float32 numbers of 2^94 and more read as 0, with `zfp` and every way of it. Cause: whether a block is exact
-/// as scaled integers was asked by scaling them back, where the largest integer becomes an infinity again; but only 32 of its bits are
-/// stored. Every power of two stands beside both infinities here.
+/// Symptom: an infinity among float32 numbers of 2^94 and more read as 0, with `zfp` and every way of it.
+/// Cause: whether a block is exact as scaled integers was asked by scaling them back, where the largest
+/// integer becomes an infinity again; but only 32 of its bits are stored. Every power of two stands beside
+/// both infinities here.
 #[test]
 fn infinities_beside_numbers_of_any_size_come_back() {
     for power in -149..128 {

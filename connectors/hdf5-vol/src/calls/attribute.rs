@@ -12,8 +12,8 @@ use crate::library::space;
 use crate::library::types::{self, Type};
 use crate::model::tree::{Attribute, Object, Order, StoredType, TRACKED};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
-use crate::object::place::Place;
+use crate::object::kind::ObjectKind;
+use crate::object::place::ObjectRef;
 use crate::object::walk::{Walk, locate, text};
 
 fn missing(name: &[u8]) -> Failure {
@@ -22,7 +22,7 @@ fn missing(name: &[u8]) -> Failure {
 
 /// The attribute behind a handle, as it is now.
 fn of(h: &Handle) -> Result<Attribute> {
-    let Kind::Attribute(name) = &h.kind else { return Err(Failure::wrong_kind("not an attribute")) };
+    let ObjectKind::Attribute(name) = &h.kind else { return Err(Failure::wrong_kind("not an attribute")) };
     let state = h.context.opening.shared.lock();
     let found = state.tree.objects.get(&h.id).and_then(|o| o.attributes.get(name));
     found.cloned().ok_or_else(|| missing(name))
@@ -36,8 +36,8 @@ fn types_of(h: &Handle) -> Result<&(Type, Type)> {
     h.types.get().ok_or_else(|| Failure::library("no datatype"))
 }
 
-fn hold(place: Place, name: &[u8]) -> Void {
-    Handle::hold(place.context, Kind::Attribute(name.to_vec()), place.id, place.name)
+fn hold(place: ObjectRef, name: &[u8]) -> Void {
+    Handle::hold(place.context, ObjectKind::Attribute(name.to_vec()), place.id, place.name)
 }
 
 pub(crate) unsafe extern "C" fn create(
@@ -130,7 +130,7 @@ pub(crate) unsafe extern "C" fn open(
     })
 }
 
-fn nth(place: &Place, order: Order, n: u64) -> Result<Vec<u8>> {
+fn nth(place: &ObjectRef, order: Order, n: u64) -> Result<Vec<u8>> {
     let state = place.context.opening.shared.lock();
     let names = state.tree.attribute_names(place.id, order);
     let name = usize::try_from(n).ok().and_then(|n| names.into_iter().nth(n));
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn write(
         let data = unsafe { bytes(buf, points as usize * program.size()) }.to_vec();
         let background = Some(attribute.data).filter(|d| disk.has_members() && !d.is_empty());
         let data = types::convert(host, &program, disk, points, data, background, dxpl)?;
-        let Kind::Attribute(name) = &h.kind else { return Ok(()) };
+        let ObjectKind::Attribute(name) = &h.kind else { return Ok(()) };
         let mut state = h.context.opening.shared.lock();
         let object = state.tree.objects.get_mut(&h.id);
         let found = object.and_then(|o| o.attributes.get_mut(name)).ok_or_else(|| missing(name))?;
@@ -198,7 +198,8 @@ fn bytes_of(attribute: &Attribute) -> u64 {
     attribute.space.points().unwrap_or(0) * u64::from(attribute.dtype.size)
 }
 
-/// The creation order of an object's attribute as programs see it: where it is not tracked, the place among those that are there.
+/// The creation order of an object's attribute as programs see it: where it is not tracked, the position
+/// among the existing ones.
 fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
     match object.attribute_order & TRACKED != 0 {
         true => attribute.order,
@@ -206,11 +207,11 @@ fn creation_order(object: &Object, attribute: &Attribute) -> u32 {
     }
 }
 
-/// Name, description and owner of the attribute that a location (and a name) means.
+/// Name, description and owner of the attribute that a location (and a name) refers to.
 fn find(h: &Handle, loc: &Loc, name: *const c_char) -> Result<(Vec<u8>, AttrInfo)> {
     let mut wanted = text(name).to_vec();
     let place = match (&h.kind, loc.kind) {
-        (Kind::Attribute(own), 0) => {
+        (ObjectKind::Attribute(own), 0) => {
             wanted.clone_from(own);
             h.place()
         }
@@ -262,14 +263,14 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut AttrGet, _dxpl: Hid,
                         None => Type::copy(host, types_of(h)?.0.id)?.give(),
                     }
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about an attribute"))),
+                op => return Err(Failure::unsupported(format!("query {op} of an attribute"))),
             }
         }
         Ok(())
     })
 }
 
-fn remove(place: &Place, name: &[u8]) -> Result<()> {
+fn remove(place: &ObjectRef, name: &[u8]) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
     let object = state.tree.objects.get_mut(&place.id).ok_or_else(|| missing(name))?;
@@ -330,7 +331,7 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-fn iterate(place: Place, args: &mut AttrSpecific) -> Result<Herr> {
+fn iterate(place: ObjectRef, args: &mut AttrSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.iterate };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;
@@ -338,7 +339,7 @@ fn iterate(place: Place, args: &mut AttrSpecific) -> Result<Herr> {
         let state = place.context.opening.shared.lock();
         let object = state.tree.objects.get(&place.id);
         let object = object.ok_or_else(|| Failure::not_found("the object is gone"))?;
-        // Of attributes whose order is not tracked, the place of each.
+        // For attributes whose order is not tracked, the position of each.
         let mut places = BTreeMap::new();
         if object.attribute_order & TRACKED == 0 {
             let mut orders: Vec<u32> = object.attributes.values().map(|a| a.order).collect();

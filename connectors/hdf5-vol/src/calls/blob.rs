@@ -1,6 +1,6 @@
-//! Values of variable length: kept in the heap, named by where they begin and how long they are.
+//! Values of variable length: kept in the heap, named by offset and length.
 //!
-//! A name has 16 bytes: first byte and length, each 8 bytes, little-endian. All ones is null.
+//! A name has 16 bytes: offset of the first byte and length, each 8 bytes, little-endian. All ones is null.
 
 use std::ffi::c_void;
 

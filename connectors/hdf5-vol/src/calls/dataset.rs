@@ -13,11 +13,11 @@ use crate::model::element;
 use crate::model::encoded::class;
 use crate::model::tree::{Body, Dataset, Object, Space, StoredType, Times};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::walk::{Walk, locate, text, walk};
 use crate::ranks::mpi;
 
-/// Pieces of large transfers from dense memory have about so many bytes.
+/// Large transfers from dense memory are cut into pieces of about this many bytes.
 const PIECE: u64 = 8 << 20;
 
 fn stored_type(h: &Handle) -> Result<StoredType> {
@@ -63,7 +63,7 @@ pub(crate) unsafe extern "C" fn create(
         let encoded = types::encode(host, type_id)?;
         let disk = types::disk(host, h.void(), h.context.connector, type_id, &encoded)?;
         let checked = properties.filters.iter().any(|filter| filter.id == 3); // H5Z_FILTER_FLETCHER32
-        // HDF5 refuses it for such values themselves, and takes it where they are members.
+        // HDF5 refuses such values themselves, and accepts them as members.
         let whole = matches!(disk.class(), class::VLEN | class::STRING);
         if checked && whole && disk.is_variable() {
             return Err(Failure::unsupported("checksums (fletcher32) of values of variable length"));
@@ -142,7 +142,7 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
         let place = walk(&from, text(name), &mut Walk::by(h.context.host, dapl)?)?;
-        if place.kind()? != Kind::Dataset {
+        if place.kind()? != ObjectKind::Dataset {
             return Err(Failure::wrong_kind("not a dataset"));
         }
         let (handle, _) = Handle::object(place)?;
@@ -151,10 +151,10 @@ pub(crate) unsafe extern "C" fn open(
     })
 }
 
-/// Keeps the list that a dataset is opened with, for programs that ask for it.
+/// Keeps the access list with which a dataset is opened, for programs that ask for it.
 fn remember(handle: Void, dapl: Hid) -> Result<()> {
     let handle = Handle::from_void(handle)?;
-    // Instead of none the library gives its own, which says what a new one says.
+    // If the program passes none the library passes its default, which describes a new one.
     if dapl != P_DEFAULT
         && dapl != handle.context.host.global("H5P_LST_DATASET_ACCESS_ID_g\0")
         && let Ok(list) = List::copy(handle.context.host, dapl)
@@ -176,10 +176,11 @@ unsafe fn list<'a, T>(at: *const T, n: usize) -> &'a [T] {
     unsafe { std::slice::from_raw_parts(at, n) }
 }
 
-/// What a transfer of one dataset is asked for with: the type in memory, the selections there and in the file, the buffer.
+/// The arguments of a transfer of one dataset: the type in memory, the selections there and in the file, the
+/// buffer.
 type One<B> = (Hid, Hid, Hid, B);
 
-/// Moves the cells of each of `count` datasets; the first that fails ends it.
+/// Transfers the cells of each of `count` datasets; the first failure ends it.
 ///
 /// # Safety
 /// The arrays have `count` elements.
@@ -249,7 +250,7 @@ pub(crate) unsafe extern "C" fn write(
     }
 }
 
-/// What a transfer moves: cells of the file, runs in memory, the two types.
+/// The parts of a transfer: cells of the file, runs in memory, the two types.
 struct Transfer {
     cells: Cells,
     points: u64,
@@ -289,7 +290,7 @@ impl Transfer {
         Ok(Transfer { cells: selected.cells, points: selected.points, runs, program })
     }
 
-    /// The selection in memory, if it is one dense stretch: its first element.
+    /// The selection in memory, if it is one dense run: its first element.
     fn dense(&self) -> Option<u64> {
         match self.runs[..] {
             [(at, n)] if n == self.points => Some(at),
@@ -298,7 +299,7 @@ impl Transfer {
     }
 }
 
-/// Runs of one extent as runs of another, for a dataspace that is not the dataset's own.
+/// Translates runs of one extent to another, for a dataspace that is not the dataset's own.
 fn translate(runs: &[(u64, u64)], from: &[u64], to: &[u64]) -> Result<Vec<(u64, u64)>> {
     let mut out = Vec::new();
     for group in crate::model::boxes::groups(from, runs, 1) {
@@ -352,8 +353,9 @@ unsafe fn scatter(data: &[u8], buffer: Void, runs: &[(u64, u64)], item: usize) {
     }
 }
 
-/// A collective read sees what every rank wrote before it: all ranks make the call, so they can commit in it. Where nothing was
-/// written since they last did, that is one short message. Nothing waits for a device: that is for `H5Fflush` and `H5Fclose`.
+/// A collective read sees what every rank wrote before it: all ranks make the call, so they can commit in it.
+/// If nothing was written since the last commit, that is one short message. Nothing waits for a device:
+/// `H5Fflush` and `H5Fclose` do.
 fn show_what_all_wrote(h: &Handle, dxpl: Hid) -> Result<()> {
     let opening = &h.context.opening;
     match opening.team().is_some() && opening.writable() && mpi::is_collective(h.context.host, dxpl) {
@@ -422,7 +424,7 @@ fn write_one(
     let (_, disk) = types_of(h)?;
     let item = transfer.program.size();
     if disk.is_variable() && h.context.opening.team().is_some() {
-        // As in native HDF5: what one rank keeps, the others would have to know of.
+        // As in native HDF5: the other ranks would have to know what one rank keeps.
         return Err(Failure::unsupported(
             "values of variable length cannot be written by several ranks together",
         ));
@@ -431,8 +433,8 @@ fn write_one(
     let nested = types::needs_background(&transfer.program, disk);
     if let (Cells::Box(first, count), Some(at), false) = (&transfer.cells, transfer.dense(), nested && !same)
     {
-        // Dense on both sides: piece by piece, so that memory is bounded by what may wait.
-        // SAFETY: the program promises that its selection lies in its buffer.
+        // Dense on both sides: piece by piece, so that the write buffer's limit bounds memory. SAFETY: the
+        // program promises that its selection lies in its buffer.
         let all = unsafe {
             bytes(buffer.cast::<u8>().add(at as usize * item).cast(), transfer.points as usize * item)
         };
@@ -498,14 +500,14 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut DatasetGet, _dxpl: H
                 3 => *args.args.status = if stored_bytes(h)? > 0 { 2 } else { 0 },
                 4 => *args.args.size = stored_bytes(h)?,
                 5 => args.args.id = type_id(h)?,
-                op => return Err(Failure::unsupported(format!("question {op} about a dataset"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a dataset"))),
             }
         }
         Ok(())
     })
 }
 
-/// Bytes of all cells, before any transform, once something was written.
+/// Bytes of all cells, before any transform, once any were written.
 fn stored_bytes(h: &Handle) -> Result<u64> {
     let state = h.context.opening.shared.lock();
     let dataset = state.tree.dataset(h.id).ok_or_else(|| Failure::not_found("the dataset is gone"))?;

@@ -9,7 +9,7 @@ use crate::library::props::{self, List};
 use crate::library::types;
 use crate::model::tree::{Body, Object, StoredType, Times};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::walk::{Walk, locate, text, walk};
 
 pub(crate) unsafe extern "C" fn commit(
@@ -52,7 +52,7 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
         let place = walk(&from, text(name), &mut Walk::by(h.context.host, tapl)?)?;
-        if place.kind()? != Kind::Datatype {
+        if place.kind()? != ObjectKind::Datatype {
             return Err(Failure::wrong_kind("not a named datatype"));
         }
         Ok(Handle::object(place)?.0)
@@ -68,7 +68,7 @@ fn encoded(h: &Handle) -> Result<Vec<u8>> {
             _ => return Err(Failure::wrong_kind("not a named datatype")),
         }
     };
-    // Sequences of references are made anew, so that they come back equal to what the program committed.
+    // Sequences of references are rebuilt, so that they compare equal to the type that the program committed.
     types::encode(h.context.host, types::decode(h.context.host, &stored)?.id)
 }
 
@@ -96,7 +96,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut DatatypeGet, _dxpl: 
                     props::set_object(h.context.host, &list, order, phase, times);
                     args.args.id = list.give();
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a datatype"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a datatype"))),
             }
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! Files: create, open, what programs ask of them, flush, close.
+//! Files: creation, opening, queries, flush, close.
 
 use std::ffi::{c_char, c_uint, c_void};
 use std::sync::Arc;
@@ -8,19 +8,19 @@ use crate::calls::{args, done, give_text, guard};
 use crate::file::config::{Config, Info};
 use crate::file::opening::{New, Opening};
 use crate::library::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
-use crate::library::driver::{self, Place};
+use crate::library::driver::{self, FileMedium};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::library::props::{self, List};
 use crate::model::tree::{ROOT, Tree};
 use crate::object::context::Context;
 use crate::object::handle::{Handle, behind};
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::shadow;
 use crate::object::walk::text;
 use crate::ranks::mpi;
 
-/// What an access list configures for us.
+/// The settings for this connector in an access list.
 fn config(host: &Host, fapl: Hid) -> Result<Config> {
     let mut info: Void = std::ptr::null_mut();
     // SAFETY: gives a copy of what `from_str` made, or null.
@@ -43,12 +43,13 @@ fn handle(host: &'static Host, opening: Arc<Opening>, fapl: Hid) -> Void {
 
 /// The handle that a program gets for a file.
 fn hold(context: Arc<Context>) -> Void {
-    let made = Handle::hold(context.clone(), Kind::File, ROOT, b"/".to_vec());
+    let made = Handle::hold(context.clone(), ObjectKind::File, ROOT, b"/".to_vec());
     context.file.store(made as usize, Ordering::SeqCst);
     made
 }
 
-/// How the objects of a file shall be aligned: nothing here is, but HDF5 asks it of user blocks too.
+/// The alignment of objects in a file: the connector aligns nothing, but HDF5 applies the value to user
+/// blocks too.
 fn alignment(host: &Host, fcpl: Hid, fapl: Hid) -> u64 {
     const PAGED: i32 = 1; // H5F_FSPACE_STRATEGY_PAGE
     let (mut threshold, mut alignment) = (1u64, 1u64);
@@ -71,8 +72,8 @@ fn alignment(host: &Host, fcpl: Hid, fapl: Hid) -> u64 {
     alignment.max(1)
 }
 
-/// One writer and many readers (SWMR) is what there is always: a reader sees what was flushed, whole. The flags are kept for programs
-/// that ask for them.
+/// Single writer, multiple readers (SWMR) always holds: a reader sees a whole flush. The flags are kept for
+/// programs that ask for them.
 fn check_flags(flags: c_uint, writes: bool) -> Result<()> {
     if flags & access::SWMR_WRITE != 0 && !writes {
         return Err(Failure::invalid("SWMR write access to a file that is opened for reading"));
@@ -102,14 +103,14 @@ pub(crate) unsafe extern "C" fn create<const H: usize>(
         // SAFETY: writes one number.
         quietly(host, || unsafe { (host.api.H5Pget_userblock)(fcpl, &mut userblock) });
         if userblock > 0 && !userblock.is_multiple_of(alignment(host, fcpl, fapl)) {
-            return Err(Failure::invalid("the user block is no multiple of the file's alignment"));
+            return Err(Failure::invalid("the user block is not a multiple of the file's alignment"));
         }
         let (links, attributes, _, _) = props::of_group(host, fcpl);
         let mut tree = Tree::new(links, attributes);
         tree.fcpl = props::encode(host, fcpl);
         let opening = match place {
-            Place::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
-            Place::Disk => Opening::create(text(name), flags, config, New { tree, userblock }, ranks)?,
+            FileMedium::Memory => Opening::create_in_memory(text(name), flags, config, tree)?,
+            FileMedium::Disk => Opening::create(text(name), flags, config, New { tree, userblock }, ranks)?,
         };
         Ok(handle(host, opening, fapl))
     })
@@ -126,7 +127,7 @@ pub(crate) unsafe extern "C" fn open<const H: usize>(
     guard(host, std::ptr::null_mut(), || {
         let host = host.ok_or_else(|| Failure::library("unknown library"))?;
         check_flags(flags, flags & access::RDWR != 0)?;
-        if driver::of(host, fapl)? == Place::Memory && flags & access::RDWR != 0 {
+        if driver::of(host, fapl)? == FileMedium::Memory && flags & access::RDWR != 0 {
             return Err(Failure::unsupported(
                 "changing a file in memory only (the core driver without backing store) is not supported by the drystone connector",
             ));
@@ -167,7 +168,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut FileGet, _dxpl: Hid,
                     }
                     *asked.count = found.len();
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a file"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a file"))),
             }
         }
         Ok(())
@@ -243,7 +244,7 @@ unsafe extern "C" fn collect(id: Hid, data: *mut c_void) -> Herr {
     0
 }
 
-/// Ids of what is open in the file, of the types asked for.
+/// Ids of the open objects of a file, of the requested types.
 fn ids(host: &'static Host, h: &Handle, types: c_uint, max: usize) -> Vec<Hid> {
     let opening = &h.context.opening;
     let mut search = Search {
@@ -348,10 +349,10 @@ pub(crate) unsafe extern "C" fn optional(
     })
 }
 
-/// Bytes of the container, as far as they are committed.
+/// Bytes of the container that are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
-    let Ok(crate::file::stub::Found::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
+    let Ok(crate::file::stub::FileContent::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries
@@ -371,7 +372,8 @@ pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {
             1 => h.context.publish(),
             _ => Ok(()),
         });
-        // The library keeps what could not be closed: the program can make room and try again, or end.
+        // The library keeps a file that could not be closed: the program can free space and try again, or
+        // end.
         if flushed.is_err() && !h.told.replace(true) {
             return flushed;
         }

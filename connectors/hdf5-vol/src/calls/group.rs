@@ -8,7 +8,7 @@ use crate::library::failure::{Failure, Result};
 use crate::library::props::{self, List};
 use crate::model::tree::{Body, Group, Id, Object, Target, Times};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 use crate::object::walk::{Walk, locate, step, text, walk};
 
 pub(crate) unsafe extern "C" fn create(
@@ -46,7 +46,7 @@ pub(crate) unsafe extern "C" fn open(
         // SAFETY: the library's arguments.
         let from = locate(h, unsafe { loc(loc_at) }?)?;
         let place = walk(&from, text(name), &mut Walk::by(h.context.host, gapl)?)?;
-        if place.kind()? != Kind::Group {
+        if place.kind()? != ObjectKind::Group {
             return Err(Failure::wrong_kind("not a group"));
         }
         Ok(Handle::object(place)?.0)
@@ -72,7 +72,7 @@ pub(crate) unsafe extern "C" fn get(at: Void, args_at: *mut GroupGet, _dxpl: Hid
                     info.max_corder = if group.order == 0 { 0 } else { group.next_order };
                     info.mounted = false;
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a group"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a group"))),
             }
         }
         Ok(())
@@ -110,7 +110,7 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-/// H5Gget_objinfo, which h5py compares objects by.
+/// H5Gget_objinfo, by which h5py compares objects.
 pub(crate) unsafe extern "C" fn optional(
     at: Void,
     args_at: *mut OptionalArgs,
@@ -151,8 +151,8 @@ pub(crate) unsafe extern "C" fn optional(
             *stat = crate::library::abi::GroupStat { kind, linklen, ..Default::default() };
             if let Some(place) = place {
                 stat.kind = match place.kind()? {
-                    Kind::Dataset => 1,
-                    Kind::Datatype => 2,
+                    ObjectKind::Dataset => 1,
+                    ObjectKind::Datatype => 2,
                     _ => 0,
                 };
                 let shared = &place.context.opening.shared;

@@ -1,4 +1,4 @@
-//! The way in which the library holds its configuration, and what it is shown behind ids.
+//! How the library holds the connector's configuration, and the objects that it is shown behind ids.
 
 use std::ffi::{CString, c_char, c_int, c_void};
 
@@ -8,7 +8,7 @@ use crate::library::abi::{Herr, Void};
 use crate::object::handle::{Handle, shown};
 use crate::object::walk;
 
-/// Which optional operations there are.
+/// Which optional operations the connector supports.
 pub(crate) unsafe extern "C" fn opt_query(at: Void, class: c_int, op: c_int, flags: *mut u64) -> Herr {
     let mimic = Handle::from_void(at).is_ok_and(|h| h.context.mimic);
     let known = matches!((class, op), (6, 8 | 28)) || mimic && matches!((class, op), (7, 1) | (9, 0 | 1 | 5));
@@ -52,7 +52,8 @@ pub(crate) unsafe extern "C" fn info_to_str(info: *const c_void, out: *mut *mut 
     0
 }
 
-/// An error in the string is kept, and said when a file is opened: here the library would only say that there is one.
+/// An error in the string is kept, and reported when a file is opened: here the library would only report
+/// that there is one.
 pub(crate) unsafe extern "C" fn info_from_str(text: *const c_char, out: *mut Void) -> Herr {
     guard(None, -1, || {
         let text = String::from_utf8_lossy(walk::text(text)).into_owned();

@@ -12,10 +12,10 @@ use crate::library::failure::{Failure, Result};
 use crate::library::props;
 use crate::model::tree::{Link, Object, Order, TRACKED, Target};
 use crate::object::handle::Handle;
-use crate::object::place::Place;
+use crate::object::place::ObjectRef;
 use crate::object::walk::{LinkPlace, Walk, last, last_for_new, locate, nth_link, text, token_of, walk};
 
-/// The link that a location means.
+/// The link that a location refers to.
 fn find(h: &Handle, loc: &Loc) -> Result<LinkPlace> {
     let here = h.place();
     // SAFETY: `kind` says which member of the union there is.
@@ -69,8 +69,8 @@ fn put(at: &LinkPlace, cset: u8, target: Target) -> Result<()> {
     Ok(())
 }
 
-/// Is this the file of the other place?
-fn same_file(a: &Place, b: &Place) -> bool {
+/// Whether both objects are in the same file.
+fn same_file(a: &ObjectRef, b: &ObjectRef) -> bool {
     Arc::ptr_eq(&a.context.opening.shared, &b.context.opening.shared)
 }
 
@@ -85,7 +85,7 @@ pub(crate) unsafe extern "C" fn create(
 ) -> Herr {
     // SAFETY: the library's arguments.
     let op = unsafe { args_at.as_ref() }.map_or(-1, |a| a.op);
-    // A hard link may be made from a place that only the object has: then `at` is null.
+    // A hard link may have only the object's location: then `at` is null.
     let at = match (at.is_null(), op) {
         // SAFETY: `op` says which member of the union there is.
         (true, 0) => unsafe { (*args_at).args.hard.obj },
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn relocate(
     })
 }
 
-/// What the library is told of a link.
+/// The description of a link for the library.
 pub(crate) fn info(link: &Link, tracked: bool) -> LinkInfo {
     let (kind, u) = match &link.target {
         Target::Hard(id) => (link_type::HARD, LinkInfoUnion { token: token_of(*id) }),
@@ -196,7 +196,7 @@ pub(crate) fn info(link: &Link, tracked: bool) -> LinkInfo {
     }
 }
 
-fn tracked(place: &Place) -> bool {
+fn tracked(place: &ObjectRef) -> bool {
     let state = place.context.opening.shared.lock();
     state.tree.group(place.id).is_some_and(|g| g.order & TRACKED != 0)
 }
@@ -235,7 +235,7 @@ pub(crate) unsafe extern "C" fn get(
                         std::ptr::copy_nonoverlapping(value.as_ptr(), asked.buf.cast(), n);
                     }
                 }
-                op => return Err(Failure::unsupported(format!("question {op} about a link"))),
+                op => return Err(Failure::unsupported(format!("query {op} of a link"))),
             }
         }
         Ok(())
@@ -288,10 +288,10 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     Ok(find(h, loc).is_ok())
 }
 
-/// A link with its path below where an iteration began.
+/// A link with its path relative to the start of an iteration.
 type Visited = (Vec<u8>, LinkInfo);
 
-fn list(place: &Place, order: Order) -> Result<Vec<Visited>> {
+fn list(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
     let state = place.context.opening.shared.lock();
     let group = state.tree.group(place.id).ok_or_else(|| Failure::wrong_kind("not a group"))?;
     if order.by_creation && group.order & TRACKED == 0 {
@@ -307,7 +307,7 @@ fn list(place: &Place, order: Order) -> Result<Vec<Visited>> {
 }
 
 /// All links below a group, each group entered once.
-fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
+fn list_below(place: &ObjectRef, order: Order) -> Result<Vec<Visited>> {
     let mut out = Vec::new();
     let mut seen = std::collections::BTreeSet::from([place.id]);
     let mut look = vec![(place.clone(), Vec::new(), list(place, order)?.into_iter())];
@@ -324,8 +324,8 @@ fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
             }
         };
         if let Some(id) = child {
-            let place = Place { id, ..group.clone() };
-            // Where a group below does not track creation order, its names order it.
+            let place = ObjectRef { id, ..group.clone() };
+            // If a group below does not track creation order, its links are sorted by name.
             let below =
                 list(&place, order).or_else(|_| list(&place, Order { by_creation: false, ..order }))?;
             look.push((place, full, below.into_iter()));
@@ -334,7 +334,7 @@ fn list_below(place: &Place, order: Order) -> Result<Vec<Visited>> {
     Ok(out)
 }
 
-fn iterate(place: Place, args: &mut LinkSpecific) -> Result<Herr> {
+fn iterate(place: ObjectRef, args: &mut LinkSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.iterate };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;

@@ -1,7 +1,8 @@
-//! The callbacks, one module per class. Each is a thin entry from C that gives its arguments to a function with a `Result`.
+//! The callbacks, one module per class. Each is a thin entry from C that passes its arguments to a function
+//! with a `Result`.
 //!
 //! Invariants
-//! - no panic leaves a callback; every failure is on the library's error stack;
+//! - no panic leaves a callback; every failure is pushed on the library's error stack;
 //! - the file's lock is not held while the library or the program is called.
 
 use std::ffi::{c_char, c_void};
@@ -11,7 +12,7 @@ use crate::library::abi::{Herr, Hid, OptionalArgs, Req, Void};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, MAX_HOSTS};
 use crate::object::handle::Handle;
-use crate::object::place::Place;
+use crate::object::place::ObjectRef;
 
 pub(crate) mod attribute;
 pub(crate) mod blob;
@@ -26,7 +27,7 @@ pub(crate) mod object;
 mod stored;
 pub(crate) mod token;
 
-/// Runs a callback's body; what goes wrong is pushed for the library.
+/// Runs a callback's body; an error is pushed on the library's stack.
 pub(crate) fn guard<T>(host: Option<&Host>, failed: T, body: impl FnOnce() -> Result<T>) -> T {
     let result = catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|_| Err(Failure::library("a bug in the drystone connector: it panicked")));
@@ -46,19 +47,19 @@ pub(crate) fn with<T>(at: Void, failed: T, body: impl FnOnce(&Handle) -> Result<
     match Handle::from_void(at) {
         Ok(handle) => guard(Some(handle.context.host), failed, || body(handle)),
         Err(failure) => {
-            // Whose handle it is cannot be known: every library is told.
+            // The owner of the handle is unknown, so every library gets the error.
             (0..MAX_HOSTS).filter_map(Host::of).for_each(|host| failure.push(host));
             failed
         }
     }
 }
 
-/// The same for callbacks that only say whether it went well.
+/// The same for callbacks that only report success.
 pub(crate) fn done(at: Void, body: impl FnOnce(&Handle) -> Result<()>) -> Herr {
     with(at, -1, |handle| body(handle).map(|()| 0))
 }
 
-/// The same for callbacks that give an object.
+/// The same for callbacks that return an object.
 pub(crate) fn made(at: Void, body: impl FnOnce(&Handle) -> Result<Void>) -> Void {
     with(at, std::ptr::null_mut(), body)
 }
@@ -72,7 +73,7 @@ pub(crate) unsafe extern "C" fn refuse(at: Void, args: *mut OptionalArgs, _dxpl:
     })
 }
 
-/// Copies a string for the program: as much as fits, with NUL; tells its length.
+/// Copies a string for the program: as much as fits, with NUL; returns its length.
 ///
 /// # Safety
 /// `buf` has room for `size` bytes, or is null.
@@ -91,7 +92,7 @@ pub(crate) unsafe fn give_text(text: &[u8], buf: *mut c_char, size: usize, len: 
 }
 
 /// Registers an object with the library and calls back with its id, which is closed afterwards.
-pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<Herr> {
+pub(crate) fn with_id(place: ObjectRef, body: impl FnOnce(Hid) -> Herr) -> Result<Herr> {
     let host = place.context.host;
     let (handle, kind) = Handle::object(place)?;
     // SAFETY: a handle of ours and its kind.
@@ -109,7 +110,7 @@ pub(crate) fn with_id(place: Place, body: impl FnOnce(Hid) -> Herr) -> Result<He
 /// A reference to a callback's argument struct.
 ///
 /// # Safety
-/// The library gives a valid pointer for the length of the callback.
+/// The library's pointer is valid for the length of the callback.
 pub(crate) unsafe fn args<'a, T>(at: *mut T) -> Result<&'a mut T> {
     // SAFETY: the caller's promise.
     unsafe { at.as_mut() }.ok_or_else(|| Failure::invalid("no arguments"))

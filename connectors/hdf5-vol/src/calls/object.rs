@@ -15,8 +15,8 @@ use crate::library::props;
 use crate::library::space::Cells;
 use crate::model::tree::{Body, Id, Object, Order, Space, Target};
 use crate::object::handle::Handle;
-use crate::object::kind::Kind;
-use crate::object::place::{Place, join};
+use crate::object::kind::ObjectKind;
+use crate::object::place::{ObjectRef, join};
 use crate::object::walk::{Walk, last_for_new, locate, text, token_of, walk};
 
 pub(crate) unsafe extern "C" fn open(
@@ -55,15 +55,16 @@ pub(crate) unsafe extern "C" fn get(
                 }
                 2 => *args.args.kind = kind(&locate(h, loc)?)?,
                 3 => *super::args(args.args.info.info)? = info(&locate(h, loc)?)?,
-                op => return Err(Failure::unsupported(format!("question {op} about an object"))),
+                op => return Err(Failure::unsupported(format!("query {op} of an object"))),
             }
         }
         Ok(())
     })
 }
 
-/// The path of an object: that by which it was reached if it still leads there, else any other, else none.
-fn name(place: &Place) -> Vec<u8> {
+/// The path of an object: the one by which it was reached if that still leads there, else any other, else
+/// none.
+fn name(place: &ObjectRef) -> Vec<u8> {
     let state = place.context.opening.shared.lock();
     let here = !place.name.is_empty()
         && (state.tree.plain(&place.name) == Some(place.id)
@@ -74,7 +75,7 @@ fn name(place: &Place) -> Vec<u8> {
     state.tree.path_of(place.id).unwrap_or_default()
 }
 
-/// Does a path go by a link that is not hard?
+/// Whether a path passes through a link that is not hard.
 fn has_soft(tree: &crate::model::tree::Tree, path: &[u8]) -> bool {
     let mut at = crate::model::tree::ROOT;
     for name in path.split(|b| *b == b'/').filter(|n| !n.is_empty()) {
@@ -87,15 +88,15 @@ fn has_soft(tree: &crate::model::tree::Tree, path: &[u8]) -> bool {
     false
 }
 
-fn kind(place: &Place) -> Result<c_int> {
+fn kind(place: &ObjectRef) -> Result<c_int> {
     Ok(match place.kind()? {
-        Kind::Dataset => object_type::DATASET,
-        Kind::Datatype => object_type::DATATYPE,
+        ObjectKind::Dataset => object_type::DATASET,
+        ObjectKind::Datatype => object_type::DATATYPE,
         _ => object_type::GROUP,
     })
 }
 
-fn info(place: &Place) -> Result<ObjectInfo> {
+fn info(place: &ObjectRef) -> Result<ObjectInfo> {
     let kind = kind(place)?;
     let shared = &place.context.opening.shared;
     let state = shared.lock();
@@ -141,8 +142,9 @@ pub(crate) unsafe extern "C" fn specific(
     })
 }
 
-/// Adds to the reference count of an object, or takes from it what was added. At zero it goes, once nothing holds it open.
-fn change_references(place: &Place, delta: c_int) -> Result<()> {
+/// Increments the reference count of an object, or decrements it again. At zero the object is removed, once
+/// nothing holds it open.
+fn change_references(place: &ObjectRef, delta: c_int) -> Result<()> {
     place.context.writable()?;
     let mut state = place.context.opening.shared.lock();
     for _ in 0..delta.unsigned_abs() {
@@ -168,7 +170,7 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     if name.iter().all(|b| *b == b'/') && !name.is_empty() {
         return Ok(true);
     }
-    // The last link must be there; what it leads to need not.
+    // The last link must exist; its target need not.
     let at = crate::object::walk::last(&h.place(), name, &mut walking)?;
     let there = {
         let state = at.group.context.opening.shared.lock();
@@ -180,8 +182,8 @@ fn exists(h: &Handle, loc: &Loc) -> Result<bool> {
     Ok(crate::object::walk::step(&at.group, &at.name, &mut walking).is_ok())
 }
 
-/// Objects below a group, each once, by the first path that leads there, groups before what is in them.
-fn below(place: &Place, order: Order) -> Vec<(Vec<u8>, Id)> {
+/// Objects below a group, each once, by the first path that leads there, groups before their content.
+fn below(place: &ObjectRef, order: Order) -> Vec<(Vec<u8>, Id)> {
     let state = place.context.opening.shared.lock();
     let mut out = vec![(b".".to_vec(), place.id)];
     let mut seen = BTreeSet::from([place.id]);
@@ -207,7 +209,7 @@ fn below(place: &Place, order: Order) -> Vec<(Vec<u8>, Id)> {
     out
 }
 
-fn visit(place: &Place, args: &mut ObjectSpecific) -> Result<Herr> {
+fn visit(place: &ObjectRef, args: &mut ObjectSpecific) -> Result<Herr> {
     // SAFETY: the caller has looked at `op`.
     let asked = unsafe { args.args.visit };
     let op = asked.op.ok_or_else(|| Failure::invalid("no function to call"))?;
@@ -215,7 +217,7 @@ fn visit(place: &Place, args: &mut ObjectSpecific) -> Result<Herr> {
     with_id(place.clone(), |id| {
         for (name, object) in &list {
             let (Ok(name), Ok(info)) =
-                (CString::new(name.clone()), info(&Place { id: *object, ..place.clone() }))
+                (CString::new(name.clone()), info(&ObjectRef { id: *object, ..place.clone() }))
             else {
                 continue;
             };
@@ -229,7 +231,7 @@ fn visit(place: &Place, args: &mut ObjectSpecific) -> Result<Herr> {
     })
 }
 
-/// Comments, and information on storage that h5py asks for.
+/// Comments, and storage information that h5py asks for.
 pub(crate) unsafe extern "C" fn optional(
     at: Void,
     loc_at: *const Loc,
@@ -280,7 +282,7 @@ pub(crate) unsafe extern "C" fn optional(
     })
 }
 
-/// What a copy is to do.
+/// The options of a copy.
 struct Copying {
     shallow: bool,
     soft: bool,
@@ -336,7 +338,7 @@ pub(crate) unsafe extern "C" fn copy(
             return Err(Failure::unsupported("copying what references point to is not supported"));
         }
         let path = join(&at.group.name, &at.name);
-        // Of several ranks the first copies values, those that all have written before.
+        // With several ranks the first one copies the values that all have written before.
         let opening = &at.group.context.opening;
         let together = opening.team().is_some();
         if together {
@@ -354,8 +356,14 @@ pub(crate) unsafe extern "C" fn copy(
     })
 }
 
-/// Copies an object into the file of `to`; gives its id there.
-fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut Copying) -> Result<Id> {
+/// Copies an object into the file of `to`; returns its id there.
+fn copy_object(
+    from: &ObjectRef,
+    to: &ObjectRef,
+    path: &[u8],
+    depth: u32,
+    copying: &mut Copying,
+) -> Result<Id> {
     if let Some(id) = copying.done.get(&from.id) {
         return Ok(*id);
     }
@@ -394,7 +402,7 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
     let id = {
         let mut state = target.lock();
         let id = state.tree.add(object);
-        // Nothing leads there yet: held, so that it is not taken for garbage.
+        // No link leads there yet: held, so that it is not removed as garbage.
         state.hold(id);
         if let Ok(text) = std::str::from_utf8(path) {
             state.named.insert(id, text.to_string());
@@ -406,7 +414,7 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
     let result = match &original.body {
         Body::Dataset(dataset) => copy_values(from, to, id, &dataset.space, &dataset.dtype.encoded),
         Body::Group(group) if !(copying.shallow && depth > 0) => {
-            copy_links(from, &Place { id, name: path.to_vec(), ..to.clone() }, group, depth, copying)
+            copy_links(from, &ObjectRef { id, name: path.to_vec(), ..to.clone() }, group, depth, copying)
         }
         _ => Ok(()),
     };
@@ -418,8 +426,8 @@ fn copy_object(from: &Place, to: &Place, path: &[u8], depth: u32, copying: &mut 
 }
 
 fn copy_links(
-    from: &Place,
-    to: &Place,
+    from: &ObjectRef,
+    to: &ObjectRef,
     group: &crate::model::tree::Group,
     depth: u32,
     copying: &mut Copying,
@@ -470,7 +478,7 @@ fn copying_like(c: &Copying) -> Box<Copying> {
 }
 
 /// Copies the values of a dataset, a slab at a time.
-fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) -> Result<()> {
+fn copy_values(from: &ObjectRef, to: &ObjectRef, id: Id, space: &Space, encoded: &[u8]) -> Result<()> {
     let (source, target) = (&from.context.opening.shared, &to.context.opening.shared);
     let dims = space.dims().to_vec();
     let item = source.lock().shape(from.id)?.1;
@@ -501,11 +509,12 @@ fn copy_values(from: &Place, to: &Place, id: Id, space: &Space, encoded: &[u8]) 
     Ok(())
 }
 
-/// Elements of one file as elements of another: values of variable length are read from the one heap and kept in the other.
+/// Converts elements of one file to elements of another: values of variable length are copied from heap to
+/// heap.
 fn carry(
     host: &'static crate::library::host::Host,
-    from: &Place,
-    to: &Place,
+    from: &ObjectRef,
+    to: &ObjectRef,
     encoded: &[u8],
     data: Vec<u8>,
 ) -> Result<Vec<u8>> {
@@ -514,8 +523,8 @@ fn carry(
     if !seen.is_variable() || data.is_empty() {
         return Ok(data);
     }
-    let (a, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..from.clone() })?;
-    let (b, _) = Handle::object(Place { id: crate::model::tree::ROOT, ..to.clone() })?;
+    let (a, _) = Handle::object(ObjectRef { id: crate::model::tree::ROOT, ..from.clone() })?;
+    let (b, _) = Handle::object(ObjectRef { id: crate::model::tree::ROOT, ..to.clone() })?;
     let result = (|| {
         let plain = types::plain(host, seen.id)?;
         let there = types::disk(host, a, from.context.connector, seen.id, encoded)?;

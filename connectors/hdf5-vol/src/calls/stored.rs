@@ -1,4 +1,4 @@
-//! Types of datasets and attributes as they are stored: both sides of them, and the committed types that they may be.
+//! Types of datasets and attributes as they are stored: both sides, and the committed type, if it is one.
 
 use crate::file::opening::Opening;
 use crate::library::abi::{self, Hid};
@@ -7,9 +7,9 @@ use crate::library::host::Host;
 use crate::library::types::{self, Type};
 use crate::model::tree::{Id, StoredType};
 use crate::object::handle::{Handle, behind};
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 
-/// The committed type behind a type id, if it is one of the same file.
+/// The committed type behind a type id, if it is in the same file.
 pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
     // SAFETY: any id may be given.
     if unsafe { (host.api.H5Tcommitted)(id) } <= 0 {
@@ -17,10 +17,10 @@ pub(crate) fn committed(host: &Host, id: Hid, opening: &Opening) -> Option<Id> {
     }
     let handle = behind(host, id)?;
     let same = std::ptr::eq(&*handle.context.opening.shared, &*opening.shared);
-    (same && handle.kind == Kind::Datatype).then_some(handle.id)
+    (same && handle.kind == ObjectKind::Datatype).then_some(handle.id)
 }
 
-/// The type as programs see it and as it lies in the file.
+/// The type as programs see it and as it is stored.
 pub(crate) fn both(h: &Handle, stored: &StoredType) -> Result<(Type, Type)> {
     let host = h.context.host;
     let seen = types::decode(host, &stored.encoded)?;
@@ -39,7 +39,7 @@ pub(crate) fn both(h: &Handle, stored: &StoredType) -> Result<(Type, Type)> {
 pub(crate) fn committed_id(h: &Handle, id: Id) -> Result<Hid> {
     let host = h.context.host;
     let name = h.context.opening.shared.lock().tree.path_of(id).unwrap_or_default();
-    let handle = Handle::hold(h.context.clone(), Kind::Datatype, id, name);
+    let handle = Handle::hold(h.context.clone(), ObjectKind::Datatype, id, name);
     // SAFETY: a handle of ours and its kind.
     let found = unsafe { (host.api.H5VLwrap_register)(handle, abi::id::DATATYPE) };
     if found < 0 {

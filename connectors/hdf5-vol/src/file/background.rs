@@ -1,12 +1,14 @@
-//! The way of values into the container: a thread that puts what waits, and the commit that makes it visible.
+//! Background writing: a thread that puts buffered values into the container, and the commit that makes them
+//! visible.
 //!
-//! A write leaves its cells in memory and returns. Beyond a few MiB the thread puts them, in a rank of several once the program has
-//! ceased to write and so computes; beyond the configured buffer a write waits. Flush and close wait for all of it, put heap and
-//! catalogue, and commit: values and the tree that speaks of them become visible together or not at all.
+//! A write copies its cells into memory and returns. When a few MiB are buffered the thread puts them; in a
+//! rank of several, once the program has stopped writing and computes. When the configured buffer is full a
+//! write waits. Flush and close wait for all buffered values, put heap and catalogue, and commit: values and
+//! the tree that refers to them become visible together or not at all.
 //!
 //! Invariants
 //! - blocks are put in the order in which they were written;
-//! - after a failure nothing is committed any more, and every later write, flush and close says so.
+//! - after a failure nothing is committed any more, and every later write, flush and close reports it.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -17,33 +19,33 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Variable;
 use drystone::{Writer, WriterOptions};
 
-use crate::file::state::{Block, CATALOGUE, HEAP, Shared, State};
+use crate::file::state::{Block, CATALOGUE, FileState, HEAP, Shared};
 use crate::library::failure::{Failure, Result};
 use crate::model::catalogue::Catalogue;
 use crate::model::element;
 use crate::model::tree::Id;
 use crate::ranks::team::{self, Act, Team, attempt};
 
-/// The thread begins to put when so many bytes wait.
+/// The thread begins to put when this many bytes are buffered.
 const BEGIN: usize = 4 << 20;
-/// Of several ranks, whose cores are taken, only when nothing was written for so long, or half of the buffer is taken. Ranks that
-/// share cores are off them for some 10 ms at a time.
+/// With several ranks, whose cores are busy, the thread puts only if nothing was written for this long, or
+/// half of the buffer is full. Ranks that share cores lose them for some 10 ms at a time.
 const LULL: Duration = Duration::from_millis(50);
-/// Cells of small datasets are put when they take so many bytes together.
+/// Cells of small datasets are put when they take this many bytes together.
 pub const RESIDENT: usize = 32 << 20;
-/// Values of variable length are committed when so many bytes of them wait.
+/// Values of variable length are committed when this many bytes of them are buffered.
 pub const HEAP_LIMIT: usize = 32 << 20;
 
-/// Writers whose files are not synced yet and stay open, at most.
+/// Most open writers whose files are not synced yet.
 const MOST_SHOWN: usize = 64;
 
 impl Shared {
-    /// Lets a block wait, and wakes the thread if enough waits; waits itself if too much does.
+    /// Buffers a block, and wakes the thread if enough is buffered; waits if the buffer is full.
     pub(crate) fn enqueue<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         block: Block,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let bytes = block.data.len();
         while state.pending_bytes > 0 && (state.pending_bytes + bytes) as u64 > self.config.buffer {
             state.check()?;
@@ -65,14 +67,17 @@ impl Shared {
         Ok(state)
     }
 
-    /// Waits until the thread has done something.
-    fn wait_for_thread<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Waits until the thread has made progress.
+    fn wait_for_thread<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, FileState>,
+    ) -> MutexGuard<'a, FileState> {
         self.start(&mut state);
         self.wake.notify_all();
         self.done.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn start(self: &Arc<Self>, state: &mut State) {
+    fn start(self: &Arc<Self>, state: &mut FileState) {
         if state.thread.is_none() && !state.stop {
             let shared = self.clone();
             let thread = std::thread::Builder::new().name("drystone-hdf5".into());
@@ -115,8 +120,9 @@ impl Shared {
         }
     }
 
-    /// Puts the first block that waits; nobody else is putting it. What goes wrong is the file's failure.
-    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, State>) -> MutexGuard<'a, State> {
+    /// Puts the first buffered block, unless another thread is putting it. A failure becomes the file's
+    /// failure.
+    fn put_first<'a>(&'a self, mut state: MutexGuard<'a, FileState>) -> MutexGuard<'a, FileState> {
         let Some(block) = state.pending.front().cloned() else { return state };
         state.busy = true;
         let target = state.target(block.dataset);
@@ -145,7 +151,7 @@ impl Shared {
         state
     }
 
-    /// Makes everything written so far visible to others, and lets it reach the device if that is configured.
+    /// Makes everything written so far visible to others, and syncs it if that is configured.
     pub fn flush(self: &Arc<Self>) -> Result<()> {
         if !self.writable {
             return Ok(());
@@ -161,11 +167,12 @@ impl Shared {
         Ok(())
     }
 
-    /// Commits everything: the tree with all values written before. A rank of several by itself commits its values only.
+    /// Commits everything: the tree with all values written before. A single rank of several commits its
+    /// values only.
     pub(crate) fn commit<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> Result<MutexGuard<'a, State>> {
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         state.check()?;
         if !state.dirty && state.pending.is_empty() && state.uncommitted.is_empty() {
             return Ok(state);
@@ -183,8 +190,12 @@ impl Shared {
         result.map(|()| state)
     }
 
-    /// Puts everything that waits: here, for handing each block to the thread would cost as much as putting a small one.
-    fn drain<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+    /// Puts everything that is buffered, in this thread: handing a block to the other thread costs as much as
+    /// putting a small one.
+    fn drain<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         while !state.pending.is_empty() || state.busy {
             state.check()?;
             state = if state.busy { self.wait_for_thread(state) } else { self.put_first(state) };
@@ -193,7 +204,7 @@ impl Shared {
         Ok(state)
     }
 
-    /// Makes what every rank of a team wrote visible to all of them. The device is left to the next flush.
+    /// Makes what every rank of a team wrote visible to all of them. The next flush syncs it.
     pub fn show_together(self: &Arc<Self>) -> Result<()> {
         match &self.team {
             Some(team) if self.writable => self.flush_together(team, false),
@@ -201,13 +212,14 @@ impl Shared {
         }
     }
 
-    /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with the tree, which must
-    /// be the same on all. `sync`: after it, a power cut loses neither this nor what was only shown before.
+    /// The flush of all ranks: each puts its own values, and the first makes them visible in one commit with
+    /// the tree, which must be the same on all. `sync`: afterwards a power cut loses neither this nor what
+    /// was only shown before.
     fn flush_together(self: &Arc<Self>, team: &Team, sync: bool) -> Result<()> {
         let done = self.agree_and_commit(team, sync);
         let mut state = self.lock();
         state.meeting = false;
-        state.end_promise();
+        state.end_deferred();
         drop(state);
         self.wake.notify_all();
         done
@@ -222,12 +234,12 @@ impl Shared {
         let dirty = state.dirty || changed || !state.pending.is_empty() || !state.uncommitted.is_empty();
         let unflushed = sync && state.is_only_shown;
         let sound = state.check();
-        let crumbs = state.patched_bytes as u64;
+        let small_writes = state.patched_bytes as u64;
         let missing = state.misses_variables() || team.is_first() && !state.has_books();
         let version = state.container.snapshot().version();
         drop(state);
         let flags = u64::from(dirty) | u64::from(missing) << 1 | u64::from(unflushed) << 2 | version << 3;
-        let said = team.meet(Act::Flush, [digest, flags, crumbs], sound)?;
+        let said = team.meet(Act::Flush, [digest, flags, small_writes], sound)?;
         if said.iter().any(|numbers| numbers[0] != digest) {
             let tree = self.lock().tree.clone();
             return Err(team.disagreement(&tree));
@@ -236,11 +248,11 @@ impl Shared {
         if !dirty && said.iter().all(|numbers| numbers[1] & 4 == 0) {
             return Ok(());
         }
-        let crumbs = said.iter().any(|numbers| numbers[2] != 0);
+        let small_writes = said.iter().any(|numbers| numbers[2] != 0);
         let missing = dirty && said.iter().any(|numbers| numbers[1] & 2 != 0);
-        // A rank that knows an older schema than another would promise other ids.
+        // A rank with an older schema than another would assign other ids.
         let differ = said.iter().any(|numbers| numbers[1] >> 3 != version);
-        let result = self.commit_together(team, missing.then_some(differ), crumbs, (dirty, sync));
+        let result = self.commit_together(team, missing.then_some(differ), small_writes, (dirty, sync));
         match &result {
             Ok(()) => team.agreed.store(kept, Ordering::SeqCst),
             Err(e) => self.lock().failed = Some(e.clone()),
@@ -248,13 +260,13 @@ impl Shared {
         result
     }
 
-    /// `missing`: datasets have no variables; and whether the ranks know different versions of the container. `dirty`: there is something to
-    /// commit, not only something to bring to the device.
+    /// `missing`: whether datasets have no variables, and whether the ranks know different versions of the
+    /// container. `dirty`: whether there is something to commit, and whether there is something to sync.
     fn commit_together(
         self: &Arc<Self>,
         team: &Team,
         missing: Option<bool>,
-        crumbs: bool,
+        small_writes: bool,
         (dirty, sync): (bool, bool),
     ) -> Result<()> {
         let mut ready = attempt(|| match missing {
@@ -264,11 +276,11 @@ impl Shared {
                 state.outdated |= differ;
                 state.catch_up()?;
                 state.adopt_variables();
-                state.promise(team.session.load(Ordering::SeqCst), team.is_first())
+                state.defer(team.session.load(Ordering::SeqCst), team.is_first())
             }
         });
-        if crumbs {
-            ready = ready.and(attempt(|| self.exchange_crumbs(team)));
+        if small_writes {
+            ready = ready.and(attempt(|| self.exchange_small_writes(team)));
         }
         let laid = attempt(|| {
             ready?;
@@ -308,7 +320,7 @@ impl Shared {
                 let writers: Vec<u64> = said.iter().map(|numbers| numbers[1]).filter(|id| *id != 0).collect();
                 let heap = state.heap.stored + state.heap.pending.len() as u64;
                 let lengths = [(CATALOGUE, state.catalogue), (HEAP, heap)];
-                state.commit_promised(&writers, lengths)?;
+                state.commit_deferred(&writers, lengths)?;
                 if sync {
                     let synced = said.iter().filter(|numbers| numbers[2] != 0).map(|numbers| numbers[1]);
                     state.container.flush_after(&synced.collect::<Vec<_>>())?;
@@ -322,13 +334,14 @@ impl Shared {
             return Ok(());
         }
         let mut state = self.lock();
-        state.promised = None; // it was kept
+        state.deferred = None; // it was kept
         state.outdated = true;
         state.removed = false; // the first rank has deleted what went
         state.settle()
     }
 
-    /// Ends the file of several ranks: what each wrote after the last flush is kept, and if objects changed since, all meet.
+    /// Ends the file of several ranks: values that a rank wrote after the last flush are kept, and if objects
+    /// changed since, all ranks meet.
     fn shut_together(self: &Arc<Self>, team: &Team) -> Result<()> {
         if !self.writable {
             return Ok(());
@@ -339,11 +352,12 @@ impl Shared {
             drop(state);
             return self.flush_together(team, self.config.sync);
         }
-        let state = self.spill_all_crumbs(state)?;
+        let state = self.spill_all_small_writes(state)?;
         self.commit(state).map(drop)
     }
 
-    /// Ends with the last opening: commits, and stops the thread. What went wrong here has been said by the close before it.
+    /// Ends with the last opening: commits, and stops the thread. An error here was reported by the close
+    /// before it.
     pub(crate) fn shut(self: &Arc<Self>) {
         let _ = match &self.team {
             Some(team) => self.shut_together(team),
@@ -386,7 +400,7 @@ fn put_cells(target: &Target, first: &[u64], count: &[u64], data: &[u8]) -> Resu
     Ok(target.writer.put_to((&target.path, &target.variable), &element.dtype, &source, Some(&first))?)
 }
 
-impl State {
+impl FileState {
     /// The failure of the background, if there is one.
     pub(crate) fn check(&self) -> Result<()> {
         match &self.failed {
@@ -398,7 +412,7 @@ impl State {
         }
     }
 
-    /// Joins a block to the last one that waits, if it goes on where that ends; gives it back otherwise.
+    /// Joins a block to the last buffered one, if it continues that; else returns it.
     fn append(&mut self, block: Block) -> Option<Block> {
         const LARGE: usize = 4 << 20;
         let first_is_busy = self.busy && self.pending.len() == 1;
@@ -438,10 +452,10 @@ impl State {
         Ok(Some(Target { writer: self.writer()?, path, variable, element }))
     }
 
-    /// A variable that is there or promised, and its path.
+    /// A variable that exists or is deferred, and its path.
     fn place(&mut self, id: u32, dataset: Option<Id>) -> Result<Option<(String, Variable)>> {
-        if let Some(promised) = self.promised_variable(id, dataset)? {
-            return Ok(Some(promised));
+        if let Some(deferred) = self.deferred_variable(id, dataset)? {
+            return Ok(Some(deferred));
         }
         let schema = self.container.schema();
         if let (Some(path), Some(variable)) = (self.variables.get(&id), schema.variables.get(&id)) {
@@ -453,7 +467,7 @@ impl State {
         Ok(self.variables.get(&id).cloned().zip(schema.variables.get(&id).cloned()))
     }
 
-    /// Looks at what the first rank has committed since this one looked.
+    /// Refreshes to what the first rank has committed in the meantime.
     pub(crate) fn catch_up(&mut self) -> Result<()> {
         if std::mem::take(&mut self.outdated) {
             self.container.refresh()?;
@@ -464,7 +478,7 @@ impl State {
 
     /// A number that is the same on ranks with the same tree.
     pub(crate) fn digest(&self, team: &Team) -> u64 {
-        // What was not touched since all agreed is what they agreed on.
+        // What was not changed since the last agreement still agrees.
         let touched = self.dirty || !self.heap.pending.is_empty();
         match team.agreed.load(Ordering::SeqCst) {
             agreed if !touched && agreed != 0 => agreed,
@@ -479,7 +493,7 @@ impl State {
         self.writer.clone().ok_or_else(|| Failure::write("no writer"))
     }
 
-    /// Puts what is left and the catalogue, and commits.
+    /// Puts the remaining values and the catalogue, and commits.
     fn finish(&mut self, small: &[Id]) -> Result<()> {
         for id in small {
             let Some(target) = self.target(*id)? else { continue };
@@ -505,7 +519,7 @@ impl State {
         Ok(())
     }
 
-    /// Puts the tree, and what it speaks of on the heap.
+    /// Puts the tree, and the heap that it refers to.
     fn put_catalogue(&mut self) -> Result<()> {
         let writer = self.writer()?;
         let schema = self.container.schema();
@@ -514,7 +528,7 @@ impl State {
                 return Ok(());
             }
             let variable =
-                self.promised_schema().and_then(|schema| schema.resolve(path)).or(schema.resolve(path));
+                self.deferred_schema().and_then(|schema| schema.resolve(path)).or(schema.resolve(path));
             let Some(variable) = variable else {
                 return Err(Failure::damaged(format!("there is no variable {path} in the container")));
             };
@@ -529,7 +543,7 @@ impl State {
         Ok(())
     }
 
-    /// Notes that everything is committed.
+    /// Records that everything is committed.
     fn settle(&mut self) -> Result<()> {
         let pages = &mut self.heap.pages;
         if !self.heap.pending.is_empty() {

@@ -1,8 +1,9 @@
-//! The configuration string: what follows the connector's name in `HDF5_VOL_CONNECTOR`.
+//! The configuration string: the text after the connector's name in `HDF5_VOL_CONNECTOR`.
 
 use crate::file::memory;
 
-/// Whether to claim to be native, for programs that call functions the library keeps for its own files.
+/// Whether to claim to be native, for programs that call functions which the library reserves for its own
+/// files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub enum Mimic {
@@ -12,14 +13,14 @@ pub enum Mimic {
     Off,
 }
 
-/// What a program may set.
+/// The settings of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Config {
     /// Claim to be native.
     pub mimic: Mimic,
-    /// Bytes that may wait in memory.
+    /// Most bytes that are buffered in memory.
     pub buffer: u64,
-    /// Whether flush and close reach the device.
+    /// Whether flush and close sync.
     pub sync: bool,
     /// Whether closing replaces the stub by a genuine HDF5 file.
     pub publish: bool,
@@ -36,8 +37,8 @@ fn share_of_memory() -> u64 {
     share(memory::available(), std::thread::available_parallelism().map_or(1, |n| n.get() as u64))
 }
 
-/// A sixteenth for each processor, as there may be a rank on each: up to 256 MiB, and 64 MiB where that is no more than an eighth of it
-/// all; at least 1 MiB.
+/// A sixteenth for each processor, as there may be a rank on each: up to 256 MiB, and at least 64 MiB where
+/// that is no more than an eighth of the whole; never below 1 MiB.
 fn share(all: u64, processors: u64) -> u64 {
     const MIB: u64 = 1 << 20;
     let least = (64 * MIB).min(all / 8).max(MIB);
@@ -46,7 +47,7 @@ fn share(all: u64, processors: u64) -> u64 {
 }
 
 impl Config {
-    /// Reads `key=value;key=value`. The error says which word was not understood.
+    /// Parses `key=value;key=value`. The error names the word that was not understood.
     pub fn parse(text: &str) -> Result<Config, String> {
         let mut config = Config::default();
         for word in text.split([';', ' ', '\t', '\n']).filter(|w| !w.is_empty()) {

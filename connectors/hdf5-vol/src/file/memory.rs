@@ -1,7 +1,9 @@
-//! How much memory this process may have: that of the machine, or what its control groups allow, if that is less.
+//! How much memory this process may use: that of the machine, or the limit of its control groups, if that is
+//! less.
 //!
-//! A job's share of a node, a container and a systemd unit are control groups. Of version 1 and 2 alike, the limit of a group holds for
-//! the groups in it, so the smallest on the way up counts. What cannot be read limits nothing.
+//! A job's share of a node, a container and a systemd unit are control groups. In versions 1 and 2 the limit
+//! of a group also holds for the groups in it, so the smallest on the path to the root counts. An unreadable
+//! limit is no limit.
 
 use std::path::{Path, PathBuf};
 
@@ -17,8 +19,8 @@ pub fn available() -> u64 {
     }
 }
 
-/// The smallest limit of the groups that a process is in, by its `/proc/self/cgroup` and `/proc/self/mountinfo`; files are looked for
-/// under `root`.
+/// The smallest limit of the groups that a process is in, by its `/proc/self/cgroup` and
+/// `/proc/self/mountinfo`; files are looked for under `root`.
 fn allowed(groups: &str, mounts: &str, root: &Path) -> Option<u64> {
     let of_group = |line: &str| {
         let mut words = line.splitn(3, ':');
@@ -36,7 +38,8 @@ fn allowed(groups: &str, mounts: &str, root: &Path) -> Option<u64> {
     groups.lines().filter_map(of_group).min()
 }
 
-/// Where a hierarchy is mounted and a group lies in it; `None` if the line of `mountinfo` is of something else.
+/// Where a hierarchy is mounted and a group lies in it; `None` if the line of `mountinfo` describes something
+/// else.
 fn place(mount: &str, kind: &str, group: &str) -> Option<(PathBuf, PathBuf)> {
     let (left, right) = mount.split_once(" - ")?;
     let mut left = left.split(' ').skip(3);
@@ -44,7 +47,8 @@ fn place(mount: &str, kind: &str, group: &str) -> Option<(PathBuf, PathBuf)> {
     let mut right = right.split(' ');
     let (found, options) = (right.next()?, right.nth(1)?);
     let ours = found == kind && (kind == "cgroup2" || options.split(',').any(|o| o == "memory"));
-    // A part of the hierarchy is mounted where a container sees no more of it: then the group is the mount itself, or in it.
+    // If a container sees only a part of the hierarchy, that part is mounted: then the group is the mount
+    // itself, or in it.
     let inside = Path::new(group).strip_prefix(root).unwrap_or(Path::new(""));
     ours.then(|| (top.clone(), top.join(inside)))
 }

@@ -1,14 +1,14 @@
-//! One open file: its stub and container, what waits in memory, and how it is flushed, closed and published.
+//! One open file: its stub and container, its buffered values, and how it is flushed, closed and published.
 //!
-//! [`state`] is what all others work on.
+//! All other modules work on [`state`].
 
 pub mod background;
 pub mod config;
+pub(crate) mod deferred;
 pub mod memory;
 pub mod opening;
 pub(crate) mod patch;
 pub mod patches;
-pub(crate) mod promise;
 pub mod publish;
 pub mod spare;
 pub mod state;

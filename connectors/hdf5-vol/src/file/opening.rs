@@ -1,7 +1,7 @@
-//! How a file comes to be open in this process, and how it goes: made, found, opened once more, removed.
+//! Creating, opening, reopening, closing and removing files in this process.
 //!
-//! Files are known by path; whoever opens one that is open shares it. The ranks of a program make and open one together, and the
-//! first of them alone touches its stub.
+//! Files are identified by path; every opening of an open file shares it. The ranks of a program create and
+//! open a file together, and only the first of them touches its stub.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,7 +13,7 @@ use drystone::{Container, CreateOptions, Mode};
 
 use crate::file::config::Config;
 use crate::file::state::{Shared, load};
-use crate::file::stub::{self, Found, Stub};
+use crate::file::stub::{self, FileContent, Stub};
 use crate::library::abi::access;
 use crate::library::driver;
 use crate::library::failure::{Failure, Result, system};
@@ -30,7 +30,7 @@ fn files() -> MutexGuard<'static, BTreeMap<Key, Arc<Shared>>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A path by which one file has one name: its folder without links, then the name (links followed if it is there).
+/// The unique path of a file: its folder without links, then the name (links followed if it exists).
 fn canonical(path: &Path) -> std::io::Result<PathBuf> {
     match path.canonicalize() {
         Ok(path) => Ok(path),
@@ -42,7 +42,7 @@ fn canonical(path: &Path) -> std::io::Result<PathBuf> {
     }
 }
 
-/// Keeps other processes from writing; `None` where locks are switched off.
+/// Excludes other writing processes; `None` where locks are switched off.
 fn lock(container: &Path, path: &Path) -> Result<Option<File>> {
     let wanted = std::env::var("HDF5_USE_FILE_LOCKING").unwrap_or_default();
     if matches!(wanted.to_ascii_uppercase().as_str(), "FALSE" | "0") {
@@ -58,12 +58,12 @@ fn lock(container: &Path, path: &Path) -> Result<Option<File>> {
     }
 }
 
-/// What a new file begins with.
+/// The initial content of a new file.
 #[derive(Clone)]
 pub struct New {
     /// Its objects: a root group.
     pub tree: Tree,
-    /// Bytes before the stub, which are the program's.
+    /// Bytes before the stub, which belong to the program.
     pub userblock: u64,
 }
 
@@ -81,7 +81,7 @@ pub struct Opening {
     pub flags: u32,
     /// The name that the program gave.
     pub name: Vec<u8>,
-    /// Did all ranks open it in one call? Only then do they flush and close it in one.
+    /// Whether all ranks opened it in one call. Only then do they flush and close it in one.
     together: bool,
 }
 
@@ -99,7 +99,8 @@ impl Opening {
         Opening::of(self.shared.clone(), self.flags, &self.name, self.together)
     }
 
-    /// Makes everything written so far visible to others. Of a file of several ranks: a collective call.
+    /// Makes everything written so far visible to others. For a file of several ranks this is a collective
+    /// call.
     pub fn flush(&self) -> Result<()> {
         match self.shared.team.is_some() && !self.together {
             true => Ok(()), // this opening is nobody else's business: it waits for what all do together
@@ -107,7 +108,8 @@ impl Opening {
         }
     }
 
-    /// Shows what every rank wrote to all of them. A collective call, of a file of several ranks; it waits for no device.
+    /// Shows what every rank wrote to all of them. A collective call for a file of several ranks; it waits
+    /// for no device.
     pub fn show(&self) -> Result<()> {
         match self.together {
             true => self.shared.show_together(),
@@ -120,7 +122,7 @@ impl Opening {
         self.shared.team.as_deref().filter(|_| self.together)
     }
 
-    /// May this opening change the file?
+    /// Whether this opening may change the file.
     pub fn writable(&self) -> bool {
         self.flags & access::RDWR != 0
     }
@@ -151,7 +153,7 @@ impl Opening {
         )
     }
 
-    /// Creates a file that leaves nothing behind, and nothing at its name, when it is closed.
+    /// Creates a file that leaves nothing behind when it is closed, and nothing at its name.
     pub fn create_in_memory(name: &[u8], flags: u32, config: Config, tree: Tree) -> Result<Arc<Opening>> {
         use std::os::unix::ffi::OsStrExt;
         let (folder, path) = driver::memory(path_of(name))?;
@@ -167,7 +169,7 @@ impl Opening {
         Ok(opening)
     }
 
-    /// The first rank makes or opens what the others then open, at the version that the first has found.
+    /// The first rank creates or opens a version of the container, and the others open the same version.
     fn together(
         team: &Arc<Team>,
         (act, flags): (Act, u32),
@@ -189,7 +191,7 @@ impl Opening {
                 Err(e) => outcome = Err(e),
             }
         }
-        // Who leaves before all have joined leaves for good: dropping what was made holds no meeting.
+        // A rank that leaves before all have joined leaves for good: dropping the file holds no meeting.
         let parting = |_: &Failure| team.part();
         let said = team.meet(act, [session, u64::from(flags), version], outcome).inspect_err(parting)?;
         let agreed = said.iter().all(|numbers| numbers[1] == u64::from(flags));
@@ -201,7 +203,7 @@ impl Opening {
             None => attempt(|| other(version)),
         };
         let outcome = opened.as_ref().map(drop).map_err(Clone::clone);
-        // Who only reads what is there has found the same if it is of the same version.
+        // A reader agrees with the first rank if it sees the same version.
         let digest = opened.as_ref().map_or(0, |opened| match opened.shared.writable {
             true => opened.shared.lock().digest(team),
             false => opened.shared.lock().container.snapshot().version(),
@@ -214,7 +216,7 @@ impl Opening {
         opened
     }
 
-    /// Opens what the first rank has created.
+    /// Opens the file that the first rank has created.
     fn join(name: &[u8], flags: u32, config: Config, tree: Tree, team: Arc<Team>) -> Result<Arc<Opening>> {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
@@ -224,7 +226,7 @@ impl Opening {
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
-        let Found::Stub(stub) = stub::read(&path).map_err(|e| failed(&e))? else {
+        let FileContent::Stub(stub) = stub::read(&path).map_err(|e| failed(&e))? else {
             return Err(Failure::no_file(format!("{} is not what rank 0 has created", given.display())));
         };
         let container = open_container(&path, given, &stub, Mode::ReadWrite, &config)?;
@@ -245,7 +247,7 @@ impl Opening {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
         let mut files = files();
-        let path = canonical(given).map_err(|e| failed(&e))?;
+        let path = canonical(given).map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
         let key = (path.clone(), team.as_ref().map_or(0, |team| team.lane()));
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
@@ -257,10 +259,10 @@ impl Opening {
             Ok(found) if found.is_dir() => {
                 return Err(failed(&rustix::io::Errno::ISDIR.into()));
             }
-            // A device, pipe or socket: a rename would put the stub in its place.
+            // A device, pipe or socket: a rename would replace it with the stub.
             Ok(found) if !found.is_file() => return Err(failed(&not_a_file())),
             Ok(_) => match stub::read(&path) {
-                Ok(Found::Stub(stub)) => Some(path.with_file_name(stub.container)),
+                Ok(FileContent::Stub(stub)) => Some(path.with_file_name(stub.container)),
                 Err(e) => return Err(failed(&e)),
                 _ => None,
             },
@@ -320,7 +322,7 @@ impl Opening {
         Ok((container, lock))
     }
 
-    /// Opens a file that is there, alone or in a call of all ranks.
+    /// Opens an existing file, alone or in a call of all ranks.
     pub fn open(
         name: &[u8],
         flags: u32,
@@ -337,7 +339,7 @@ impl Opening {
         )
     }
 
-    /// Opens a file; `team` with the version that the first rank has found, on the others.
+    /// Opens a file; `team` has the version that the first rank opened, on the others.
     fn find(
         name: &[u8],
         flags: u32,
@@ -347,7 +349,7 @@ impl Opening {
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to open file", e);
         let mut files = files();
-        let path = given.canonicalize().map_err(|e| failed(&e))?;
+        let path = given.canonicalize().map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
         let writable = flags & access::RDWR != 0;
         let key = (path.clone(), team.as_ref().map_or(0, |(team, _)| team.lane()));
         if let Some(shared) = files.get(&key) {
@@ -366,8 +368,8 @@ impl Opening {
             return Err(failed(&not_a_file()));
         }
         let stub = match stub::read(&path).map_err(|e| failed(&e))? {
-            Found::Stub(stub) => stub,
-            Found::Hdf5 => {
+            FileContent::Stub(stub) => stub,
+            FileContent::Hdf5 => {
                 return Err(Failure {
                     minor: "H5E_NOTHDF5_g\0",
                     ..Failure::damaged(format!(
@@ -376,13 +378,13 @@ impl Opening {
                     ))
                 });
             }
-            Found::Other => {
+            FileContent::Other => {
                 return Err(Failure {
                     minor: "H5E_NOTHDF5_g\0",
                     ..Failure::damaged(format!("file signature not found in {}", given.display()))
                 });
             }
-            Found::Damaged(why) => {
+            FileContent::Damaged(why) => {
                 return Err(Failure::damaged(format!("the stub {} is damaged: {why}", given.display())));
             }
         };
@@ -411,11 +413,11 @@ impl Opening {
         Ok(Opening::of(shared, flags, name, together))
     }
 
-    /// Is the file at the path one of ours? An error if there is none.
+    /// Whether the file at the path is a stub of this connector. An error if there is none.
     pub fn accessible(name: &[u8]) -> Result<bool> {
         let path = path_of(name);
         match stub::read(path) {
-            Ok(found) => Ok(matches!(found, Found::Stub(_))),
+            Ok(found) => Ok(matches!(found, FileContent::Stub(_))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
                 Err(system(path, "unable to open file", &e))
             }
@@ -440,14 +442,14 @@ impl Opening {
             return Err(Failure::file_open("unable to delete a file which is open"));
         }
         match stub::read(&path).map_err(|e| failed(&e))? {
-            Found::Stub(stub) => {
+            FileContent::Stub(stub) => {
                 std::fs::remove_file(&path).map_err(|e| failed(&e))?;
                 match std::fs::remove_dir_all(path.with_file_name(stub.container)) {
                     Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(failed(&e)),
                     _ => Ok(()),
                 }
             }
-            _ => Err(Failure::damaged(format!("{} is no file of this connector", given.display()))),
+            _ => Err(Failure::damaged(format!("{} is not a file of this connector", given.display()))),
         }
     }
 }
@@ -459,7 +461,8 @@ impl Drop for Opening {
             let mut files = files;
             files
                 .remove(&(self.shared.path.clone(), self.shared.team.as_ref().map_or(0, |team| team.lane())));
-            // Alone, who opens the file meanwhile waits. Of several ranks none holds a lock while it waits for the others.
+            // With one process, an opening meanwhile waits for the lock. With several ranks none holds a lock
+            // while it waits for the others.
             let files = self.shared.team.is_none().then_some(files);
             self.shared.shut();
             if let Some(container) = self.shared.published.get() {
@@ -470,11 +473,20 @@ impl Drop for Opening {
     }
 }
 
-fn not_a_file() -> std::io::Error {
-    std::io::Error::other("it is no regular file")
+/// Why a name that is no path here cannot be opened, if it is a URL: HDF5 replaces and renames files, and locks them.
+fn url(name: &[u8]) -> Option<Failure> {
+    let name = std::str::from_utf8(name).ok().filter(|name| drystone::is_url(name))?;
+    Some(Failure::no_file(format!(
+        "{name} is a URL, and HDF5 programs use local files; write FILE here and then call drystone copy FILE {name}, or read it with \
+         drystone.open"
+    )))
 }
 
-/// A name as a path: whatever bytes the program gave.
+fn not_a_file() -> std::io::Error {
+    std::io::Error::other("it is not a regular file")
+}
+
+/// A name as a path: any bytes are allowed.
 pub fn path_of(name: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(name))

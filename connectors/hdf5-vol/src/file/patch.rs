@@ -1,4 +1,4 @@
-//! Small pieces that a rank has written of a dataset: their places in few numbers, and their cells.
+//! Small writes of one rank to a dataset: their positions, encoded compactly, and their cells.
 
 use crate::model::tree::Id;
 
@@ -38,7 +38,7 @@ impl Runs {
     }
 }
 
-/// What a rank has written of a dataset, in the order of writing.
+/// The small writes of a rank to a dataset, in order.
 #[derive(Debug, Default)]
 pub(crate) struct Patch {
     pub(super) runs: Vec<Runs>,

@@ -1,37 +1,40 @@
-//! Cells that ranks write in turns: each alone has crumbs, all together have whole rows.
+//! Aggregates small writes of interleaved ranks: each rank alone has scattered cells, all together have whole
+//! rows.
 //!
-//! A block for each crumb would cost more than the cells. So crumbs wait, and in the flush, which all ranks make together, they are
-//! exchanged: each rank gets a share of the rows that were touched, and puts what was written of it in as few blocks as it forms. Where
-//! that cannot be (more waits than the buffer may hold, or a file is closed that nobody flushed), crumbs are blocks.
+//! A block per small write would cost more than its cells. So small writes are buffered. In the flush, which
+//! all ranks make together, they are exchanged: each rank gets a share of the rows that were touched, and
+//! puts the written cells in as few blocks as possible. Where that cannot be done (the buffer is full, or a
+//! file is closed without a flush), small writes become blocks.
 //!
 //! Invariants
-//! - a rank keeps crumbs only of datasets of which nothing else of it waits for the next commit, so that no order is lost;
+//! - a rank buffers small writes only for datasets with nothing else of it waiting for the next commit, so
+//!   that the order of writes is kept;
 //! - only cells that some rank has written are put; each by one rank.
 
 use std::sync::{Arc, MutexGuard};
 
 use crate::file::patch::{Patch, Runs};
-use crate::file::state::{Block, Shared, State};
+use crate::file::state::{Block, FileState, Shared};
 use crate::library::failure::{Failure, Result};
 use crate::model::boxes;
 use crate::model::tree::Id;
 use crate::ranks::team::Team;
 
-/// Boxes that are smaller on average are crumbs,
-const CRUMB: usize = 4 << 10;
-/// where there are so many of them.
+/// Boxes with a smaller average size are small writes,
+const SMALL_WRITE: usize = 4 << 10;
+/// if there are at least this many of them.
 const MANY: usize = 32;
 /// Bytes that all ranks together send at a time.
 const ROUND: usize = 32 << 20;
-/// Of the rows that were touched so much must have been written, or their crumbs stay with their ranks.
+/// At least this share of the touched rows must have been written, or small writes stay with their ranks.
 const DENSE: u64 = 4;
 
-/// Are so many boxes with so many bytes together crumbs?
-pub fn are_crumbs(boxes: usize, bytes: usize) -> bool {
-    boxes >= MANY && bytes / boxes < CRUMB
+/// Whether this many boxes with this many bytes together are small writes.
+pub fn are_small_writes(boxes: usize, bytes: usize) -> bool {
+    boxes >= MANY && bytes / boxes < SMALL_WRITE
 }
 
-/// The part of the touched rows of a dataset that one rank puts together.
+/// The share of a dataset's touched rows that one rank puts.
 struct Share {
     /// Numbers of its cells.
     cells: std::ops::Range<u64>,
@@ -40,7 +43,8 @@ struct Share {
 }
 
 impl Share {
-    /// Of rank `rank` of `size`, of cells from the first to the last that was touched; `None` if there is nothing for it.
+    /// The share of rank `rank` of `size`, of cells from the first to the last that was touched; `None` if it
+    /// is empty.
     fn of(
         dims: &[u64],
         touched: std::ops::Range<u64>,
@@ -60,7 +64,7 @@ impl Share {
         Ok((count > 0).then_some(Share { cells, data, written }))
     }
 
-    /// Takes what is its own of runs and their cells.
+    /// Takes the runs in this share, and their cells.
     fn take(&mut self, runs: Runs, data: &[u8], item: usize) {
         for (start, cells) in runs.each().zip(data.chunks_exact(runs.length as usize * item)) {
             let (from, to) = (start.max(self.cells.start), (start + runs.length).min(self.cells.end));
@@ -92,9 +96,9 @@ impl Share {
     }
 }
 
-impl State {
-    /// Keeps the pieces of a group as crumbs; `false` if they must be blocks.
-    pub(crate) fn keep_crumbs(
+impl FileState {
+    /// Buffers the pieces of a group as small writes; `false` if they must be blocks.
+    pub(crate) fn keep_small_writes(
         &mut self,
         id: Id,
         dims: &[u64],
@@ -119,8 +123,8 @@ impl State {
         true
     }
 
-    /// Lays the crumbs of a dataset over a box that was read.
-    pub(crate) fn lay_crumbs(
+    /// Overlays a box that was read with the small writes of a dataset.
+    pub(crate) fn overlay_small_writes(
         &self,
         id: Id,
         dims: &[u64],
@@ -150,32 +154,33 @@ impl State {
 }
 
 impl Shared {
-    /// Makes the crumbs of a dataset blocks.
-    pub(crate) fn spill_crumbs<'a>(
+    /// Makes the small writes of a dataset blocks.
+    pub(crate) fn spill_small_writes<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         match state.take_patch(id) {
             Some(patch) => self.write_runs_exactly(state, id, &patch.all(), &patch.data),
             None => Ok(state),
         }
     }
 
-    /// Makes all crumbs blocks, of a rank by itself.
-    pub(crate) fn spill_all_crumbs<'a>(
+    /// Makes all small writes blocks, in one rank by itself.
+    pub(crate) fn spill_all_small_writes<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
-    ) -> Result<MutexGuard<'a, State>> {
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         let kept: Vec<Id> = state.patches.keys().copied().collect();
         for id in kept {
-            state = self.spill_crumbs(state, id)?;
+            state = self.spill_small_writes(state, id)?;
         }
         Ok(state)
     }
 
-    /// Exchanges the crumbs of all ranks, and lets blocks wait in their place. All ranks call this together.
-    pub(crate) fn exchange_crumbs(self: &Arc<Self>, team: &Team) -> Result<()> {
+    /// Exchanges the small writes of all ranks, and buffers blocks in their place. All ranks call this
+    /// together.
+    pub(crate) fn exchange_small_writes(self: &Arc<Self>, team: &Team) -> Result<()> {
         let mut state = self.lock();
         let mut patches: Vec<(Id, Patch, Vec<u64>, usize)> = Vec::new();
         for id in state.patches.keys().copied().collect::<Vec<_>>() {
@@ -277,7 +282,7 @@ mod tests {
 
     #[test]
     fn shares_take_their_own_cells_and_give_what_was_written() {
-        // 4 rows of 3, in which two ranks write cells in turns but leave out the last.
+        // 4 rows of 3, in which two ranks write alternate cells but leave out the last.
         let item = 1;
         let mut all = Vec::new();
         for rank in 0..2 {

@@ -1,12 +1,15 @@
-//! Publishing: the stub becomes a genuine HDF5 file with the same content, which needs no plug-in (docs/guide/hdf5.md).
+//! Publishing: replaces the stub by a genuine HDF5 file with the same content, which needs no plug-in
+//! (docs/guide/hdf5.md).
 //!
-//! The library that has the file open copies it through its own functions, from this connector to its own format, and compares.
+//! The library that has the file open copies it through its own functions, from this connector to its own
+//! format, and compares.
 //!
 //! Invariants
-//! - the name leads to the stub with its whole container, or to the genuine file: a rename is all that changes it;
-//! - it is tried once per file that is open: a library that ends closes its files again, and then shows nothing of what is in them;
-//! - the copy has as many objects as links of the tree lead to, whatever the library showed of it;
-//! - the container goes after the rename, and only when nothing in this process uses it any more.
+//! - the name leads to the stub with its whole container, or to the genuine file: only a rename changes it;
+//! - it is tried once per open file: a library that shuts down closes its files again, and then shows nothing
+//!   of their content;
+//! - the copy has as many objects as links of the tree lead to, whatever the library showed;
+//! - the container is removed after the rename, and only when nothing in this process uses it any more.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -17,15 +20,15 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::file::opening::Opening;
-use crate::file::stub::{self, Found};
+use crate::file::stub::{self, FileContent};
 use crate::library::abi::Hid;
 use crate::library::failure::{Failure, Result, system};
 use crate::library::host::{Host, quietly};
 use crate::library::props::List;
 use crate::ranks::team::{Act, attempt};
 
-/// Replaces the stub, if that is configured and this is the last opening of a file that was opened for writing. Of several ranks
-/// the first does, and the others wait.
+/// Replaces the stub, if that is configured and this is the last opening of a file that was opened for
+/// writing. With several ranks the first does it, and the others wait.
 pub fn at_the_end(host: &'static Host, connector: Hid, opening: &Arc<Opening>) -> Result<()> {
     let last = Arc::strong_count(opening) == 1 && opening.shared.opens.load(Ordering::SeqCst) == 1;
     if !opening.writable() || !opening.shared.config.publish {
@@ -55,7 +58,9 @@ fn publish(host: &'static Host, connector: Hid, opening: &Opening) -> Result<()>
     }
     let path = &opening.shared.path;
     let failed = |e: &std::io::Error| system(path, "unable to publish file", e);
-    let (Found::Stub(stub), userblock) = stub::find(path).map_err(|e| failed(&e))? else { return Ok(()) };
+    let (FileContent::Stub(stub), userblock) = stub::find(path).map_err(|e| failed(&e))? else {
+        return Ok(());
+    };
     let temporary = temporary(path);
     let result = copy(host, connector, opening, path, &temporary).and_then(|()| {
         carry_user_block(path, &temporary, userblock).map_err(|e| failed(&e))?;
@@ -81,16 +86,16 @@ fn temporary(path: &Path) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Copies what the program has written before the stub to where the copy has room for it.
+/// Copies the program's bytes before the stub to where the copy has room for them.
 fn carry_user_block(from: &Path, to: &Path, userblock: u64) -> std::io::Result<()> {
-    if stub::find(to)? != (Found::Hdf5, userblock) {
+    if stub::find(to)? != (FileContent::Hdf5, userblock) {
         return Err(std::io::Error::other("the copy has a user block of another size"));
     }
     let mut to = File::options().write(true).open(to)?;
     std::io::copy(&mut File::open(from)?.take(userblock), &mut to).map(drop)
 }
 
-/// Whether the library is closing itself down.
+/// Whether the library is shutting down.
 fn is_ending(host: &Host) -> bool {
     let mut ending = false;
     // SAFETY: the function has this signature where there is one.
@@ -116,8 +121,8 @@ fn copy(host: &'static Host, connector: Hid, opening: &Opening, path: &Path, tem
     let objects = opening.shared.lock().tree.reachable() as u64;
     let (from, to) = (name(path)?, name(temporary)?);
     let access = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0")?;
-    // SAFETY: the host's library is never closed; names end with NUL; plain calls with ids of this library. That the file is opened
-    // for reading keeps its closing from publishing once more.
+    // SAFETY: the host's library is never closed; names end with NUL; plain calls with ids of this library.
+    // That the file is opened for reading keeps its closing from publishing once more.
     unsafe {
         let hdf5 =
             drystone_hdf5_copy::Hdf5::of(host.library()).map_err(|e| Failure::library(e.to_string()))?;

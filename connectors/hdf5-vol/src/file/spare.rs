@@ -1,9 +1,10 @@
-//! Memory for cells that wait. Fresh memory costs a program as much as the copy into it: the system clears it page by page. So
-//! what was put is kept for the next burst of writes, and fresh memory is asked for in huge pages.
+//! Reused memory for buffered cells. Fresh memory costs a program as much as the copy into it, since the
+//! kernel clears it page by page. So buffers are kept for the next burst of writes, and fresh memory is
+//! requested in huge pages.
 //!
-//! Invariant: what is kept takes no more bytes than were allowed when it was given.
+//! Invariant: kept buffers take no more bytes than were allowed when they were returned.
 
-/// Smaller pieces come from the allocator as they are.
+/// Smaller buffers come from the allocator directly.
 const LARGE: usize = 1 << 20;
 
 /// Memory that was used before.
@@ -14,7 +15,7 @@ pub struct Spare {
 }
 
 impl Spare {
-    /// Empty, with room for so many bytes.
+    /// An empty buffer with this capacity.
     pub(crate) fn take(&mut self, room: usize) -> Vec<u8> {
         let fits = |v: &Vec<u8>| (room..=room.saturating_mul(2)).contains(&v.capacity());
         match self.kept.iter().position(fits) {
@@ -27,7 +28,7 @@ impl Spare {
         }
     }
 
-    /// Keeps it for later, if all that is kept then takes at most so many bytes.
+    /// Keeps the buffer for later, if all kept buffers then take at most this many bytes.
     pub(crate) fn give(&mut self, mut memory: Vec<u8>, most: u64) {
         if memory.capacity() >= LARGE && (self.bytes + memory.capacity()) as u64 <= most {
             memory.clear();
@@ -43,7 +44,8 @@ fn fresh(room: usize) -> Vec<u8> {
     let begin = (memory.as_ptr() as usize).next_multiple_of(HUGE);
     let end = (memory.as_ptr() as usize + memory.capacity()) / HUGE * HUGE;
     if begin < end {
-        // SAFETY: whole pages within memory that is ours; the advice changes no byte, and a refusal nothing.
+        // SAFETY: whole pages within memory that is ours; the advice changes no byte, and a refusal has no
+        // effect.
         unsafe { libc::madvise(begin as *mut libc::c_void, end - begin, libc::MADV_HUGEPAGE) };
     }
     memory

@@ -1,11 +1,13 @@
-//! An open file: its tree, its container, and what waits in memory to be written.
+//! An open file: its tree, its container, and the values buffered in memory.
 //!
-//! One process has one [`Shared`] per file, whoever opens it how often: all see each other's changes at once, as HDF5 promises.
-//! Other processes see what was last committed, the other ranks of a [`Team`] too.
+//! A process has one [`Shared`] per file, however often the file is opened: all openings see each other's
+//! changes at once, as HDF5 promises. Other processes see what was last committed, including the other ranks
+//! of a [`Team`].
 //!
 //! Invariants
-//! - whoever changes the tree sets `dirty`; whoever commits clears it;
-//! - values are in the resident cells, in `pending` or `patches`, in the writer (`uncommitted`), or committed, and a newer place hides an older.
+//! - every change of the tree sets `dirty`; a commit clears it;
+//! - values are in the resident cells, in `pending` or `patches`, in the writer (`uncommitted`), or
+//!   committed, and a newer location hides an older.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs::File;
@@ -46,14 +48,14 @@ pub struct Resident {
 }
 
 /// What the commit of a flush will create.
-pub(crate) struct Promise {
-    /// Ids from this one on are promised.
+pub(crate) struct Deferred {
+    /// Ids from this one on are deferred.
     pub(super) from: u32,
-    /// Of the rank that commits: the schema before, and as it will be.
+    /// On the rank that commits: the schema before, and after.
     pub(super) schemas: Option<(Arc<Schema>, Schema)>,
 }
 
-/// Values of variable length: what is committed, and what came since.
+/// Values of variable length: the committed ones, and later ones.
 #[derive(Default)]
 pub struct Heap {
     /// Bytes in the container.
@@ -64,13 +66,13 @@ pub struct Heap {
     pub(crate) pages: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
-/// What changes, under one lock.
-pub struct State {
+/// The mutable state, under one lock.
+pub struct FileState {
     /// The objects.
     pub tree: Tree,
-    /// Is the tree newer than the catalogue?
+    /// Whether the tree is newer than the catalogue.
     pub dirty: bool,
-    /// Objects held open, by how many handles.
+    /// Number of handles that hold each object open.
     pub open: BTreeMap<Id, u32>,
     /// Path under which each object was made, in HDF5.
     pub named: BTreeMap<Id, String>,
@@ -80,11 +82,11 @@ pub struct State {
     pub(crate) shown: Vec<Writer>,
     /// The last commit of the team was not flushed.
     pub(crate) is_only_shown: bool,
-    /// Datasets of which the writer holds values that no commit has.
+    /// Datasets with values in the writer that are not committed.
     pub(crate) uncommitted: BTreeSet<Id>,
     pub(crate) resident: BTreeMap<Id, Resident>,
     pub(crate) resident_bytes: usize,
-    /// Crumbs that wait for the flush of all ranks.
+    /// Small writes that wait for the flush of all ranks.
     pub(crate) patches: BTreeMap<Id, Patch>,
     pub(crate) patched_bytes: usize,
     pub(crate) pending: VecDeque<Arc<Block>>,
@@ -95,21 +97,21 @@ pub struct State {
     pub(crate) pressed: bool,
     pub(crate) spare: Spare,
     pub(crate) heap: Heap,
-    /// Of a file of several ranks: tells its variables from those of a program that was killed.
+    /// For a file of several ranks: distinguishes its variables from those of a killed program.
     pub(crate) session: Option<u64>,
     /// Paths of variables by id.
     pub(crate) variables: BTreeMap<u32, String>,
-    /// Variables from this id on were not looked at for those that other ranks have made.
+    /// Variables from this id on were not searched for those that other ranks have created.
     pub(crate) adopted: u32,
-    /// What the commit of the flush that is under way will create.
-    pub(crate) promised: Option<Promise>,
-    /// The ranks are agreeing on which variables there are: none is made now.
+    /// What the commit of the current flush will create.
+    pub(crate) deferred: Option<Deferred>,
+    /// The ranks are agreeing on which variables exist: none is created now.
     pub(crate) meeting: bool,
     /// Bytes of the catalogue that was put last.
     pub(crate) catalogue: u64,
-    /// The first rank has committed since this one looked.
+    /// The first rank has committed since this one refreshed.
     pub(crate) outdated: bool,
-    /// Did objects go since the last commit?
+    /// Whether objects were removed since the last commit.
     pub(crate) removed: bool,
     pub(crate) failed: Option<Failure>,
     /// The first pending block is being put.
@@ -128,13 +130,14 @@ pub struct Shared {
     pub number: u64,
     /// What the first opener configured.
     pub config: Config,
-    pub(crate) state: Mutex<State>,
+    pub(crate) state: Mutex<FileState>,
     pub(crate) wake: Condvar,
     pub(crate) done: Condvar,
     pub(crate) opens: AtomicU64,
-    /// A folder that goes with the last closing: the container that a published file needs no more, all of a file in memory.
+    /// A folder that is removed with the last closing: the container of a published file, or all of a file in
+    /// memory.
     pub(crate) published: OnceLock<PathBuf>,
-    /// Did a program declare that others read while it writes?
+    /// Whether a program declared that others read while it writes.
     pub(crate) swmr: AtomicBool,
     /// Whether publishing was tried.
     pub(crate) settled: AtomicBool,
@@ -179,7 +182,7 @@ impl Shared {
         lock: Option<File>,
         team: Option<Arc<Team>>,
     ) -> Arc<Shared> {
-        let mut state = State {
+        let mut state = FileState {
             tree,
             dirty: false,
             open: BTreeMap::new(),
@@ -202,7 +205,7 @@ impl Shared {
             session: team.as_ref().map(|team| team.session.load(Ordering::SeqCst)),
             variables: BTreeMap::new(),
             adopted: 0,
-            promised: None,
+            deferred: None,
             meeting: false,
             catalogue: 0,
             outdated: false,
@@ -214,7 +217,7 @@ impl Shared {
         };
         state.learn_variables();
         state.adopted = state.container.schema().next_id;
-        // A program that was killed may have left variables that no catalogue speaks of.
+        // A killed program may have left variables that no catalogue refers to.
         state.removed = writable && !state.unused().is_empty();
         Arc::new(Shared {
             path,
@@ -233,9 +236,10 @@ impl Shared {
         })
     }
 
-    /// Looks for what other processes have committed since: of a file that is open for reading, by nobody else of this program.
+    /// Refreshes to what other processes have committed: for a file open for reading, which no other thread
+    /// of this program is using.
     ///
-    /// Objects keep their numbers, so handles lead to what is now under them.
+    /// Objects keep their numbers, so handles lead to their present content.
     pub fn refresh(&self) -> Result<()> {
         if self.writable || self.team.is_some() {
             return Ok(());
@@ -252,19 +256,19 @@ impl Shared {
         Ok(())
     }
 
-    /// The state. A panic elsewhere leaves it as it was between two statements, which the next commit checks.
-    pub fn lock(&self) -> MutexGuard<'_, State> {
+    /// The state. A panic elsewhere leaves it as it was between two statements; the next commit checks it.
+    pub fn lock(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
-    /// Notes that a handle holds an object.
+impl FileState {
+    /// Records that a handle holds an object.
     pub fn hold(&mut self, id: Id) {
         *self.open.entry(id).or_default() += 1;
     }
 
-    /// Notes that a handle lets go of an object.
+    /// Records that a handle releases an object.
     pub fn release(&mut self, id: Id) {
         if let Some(n) = self.open.get_mut(&id) {
             *n -= 1;
@@ -275,7 +279,7 @@ impl State {
         }
     }
 
-    /// Removes an object if neither a link nor a handle holds it, and what it led to.
+    /// Removes an object if neither a link nor a handle holds it, and then everything that only it led to.
     pub fn reap(&mut self, id: Id) {
         let open = &self.open;
         let gone = self.tree.reap(vec![id], |id| open.contains_key(&id));

@@ -1,9 +1,9 @@
-//! The stub at the path that a program names: put there and found again.
+//! The stub at the path that a program names: writing and finding it.
 
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-pub use drystone::hdf5_stub::{Found, SIGNATURE, Stub, find};
+pub use drystone::hdf5_stub::{FileContent, SIGNATURE, Stub, find};
 
 /// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
 pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {
@@ -31,8 +31,8 @@ pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::R
     result
 }
 
-/// What the file at a path is.
-pub fn read(path: &Path) -> std::io::Result<Found> {
+/// Classifies the file at a path.
+pub fn read(path: &Path) -> std::io::Result<FileContent> {
     Ok(find(path)?.0)
 }
 
@@ -48,13 +48,13 @@ mod tests {
         let path = folder.path().join("x.h5");
         for userblock in [0, 512, 1024, 65536] {
             write(&stub, &path, userblock, false).unwrap();
-            assert_eq!(find(&path).unwrap(), (Found::Stub(stub.clone()), userblock));
+            assert_eq!(find(&path).unwrap(), (FileContent::Stub(stub.clone()), userblock));
         }
         write(&stub, &path, 1536, false).unwrap(); // not where HDF5 looks
-        assert_eq!(find(&path).unwrap(), (Found::Other, 0));
+        assert_eq!(find(&path).unwrap(), (FileContent::Other, 0));
         for text in [&b""[..], b"text", &[0; 5000]] {
             std::fs::write(&path, text).unwrap();
-            assert_eq!(find(&path).unwrap(), (Found::Other, 0));
+            assert_eq!(find(&path).unwrap(), (FileContent::Other, 0));
         }
     }
 }

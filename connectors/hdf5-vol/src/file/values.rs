@@ -1,7 +1,8 @@
 //! Reading and writing cells of a dataset, in the stored type.
 //!
-//! Small datasets stay in memory as a whole while they are written. Others are blocks: a read takes what is committed and lays
-//! over it what waits, oldest first. Selections that are no box go through boxes around their pieces.
+//! Small datasets stay in memory as a whole while they are written. Others are blocks: a read takes the
+//! committed cells and overlays the buffered ones, oldest first. Selections that are no box go through boxes
+//! around their pieces.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -10,20 +11,20 @@ use drystone::plan::selection::Selection;
 
 use crate::file::background;
 use crate::file::patches;
-use crate::file::state::{Block, HEAP, Resident, Shared, State};
+use crate::file::state::{Block, FileState, HEAP, Resident, Shared};
 use crate::library::failure::{Failure, Result};
 use crate::library::space::Cells;
 use crate::model::boxes::{self, Dense};
 use crate::model::tree::{Id, Space};
 use crate::ranks::team::Team;
 
-/// Datasets of at most so many bytes are kept as a whole.
+/// Datasets of at most this many bytes are kept as a whole.
 const SMALL: u64 = 128 << 10;
-/// Boxes around scattered pieces hold at most so many bytes.
+/// Boxes around scattered pieces hold at most this many bytes.
 const AROUND: u64 = 8 << 20;
 /// Bytes of a page of the heap.
 const PAGE: u64 = 1 << 20;
-/// Pages of the heap that are kept.
+/// Most pages of the heap that are kept.
 const PAGES: usize = 16;
 
 impl Shared {
@@ -63,12 +64,12 @@ impl Shared {
 
     fn read_box<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         first: &[u64],
         count: &[u64],
         out: &mut [u8],
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, item) = state.shape(id)?;
         check_box(&dims, first, count)?;
         if out.is_empty() {
@@ -90,7 +91,7 @@ impl Shared {
             let from = Dense { first: &block.first, count: &block.count };
             boxes::copy(from, &block.data, wanted, out, item);
         }
-        state.lay_crumbs(id, &dims, wanted, out, item);
+        state.overlay_small_writes(id, &dims, wanted, out, item);
         Ok(state)
     }
 
@@ -107,7 +108,7 @@ impl Shared {
         }
         let zeros = vec![0; dims.len()];
         let whole = Dense { first: &zeros, count: &dims };
-        // Of several ranks each writes its own cells and no others.
+        // Each rank of several writes its own cells and no others.
         if self.team.is_none()
             && state.make_resident(id, &dims, item)?
             && let Some(resident) = state.resident.get_mut(&id)
@@ -135,7 +136,7 @@ impl Shared {
         }
         match cells {
             Cells::Box(first, count) => {
-                let state = self.spill_crumbs(state, id)?; // in their order
+                let state = self.spill_small_writes(state, id)?; // in their order
                 let block = Block { dataset: id, first: first.clone(), count: count.clone(), data };
                 drop(self.enqueue(state, block)?);
             }
@@ -148,15 +149,15 @@ impl Shared {
         Ok(())
     }
 
-    /// Writes pieces: alone where they are few, else by way of the box around them.
+    /// Writes pieces: one by one if they are few, else through the box around them.
     fn write_group<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         group: boxes::Group,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         if self.team.is_some() {
             return self.write_own(state, id, &group, data, item);
         }
@@ -185,43 +186,44 @@ impl Shared {
         self.enqueue(state, Block { dataset: id, first: group.first, count: group.count, data: around })
     }
 
-    /// Writes the cells of pieces and none beside them, of a rank of several: in as few boxes as they form, or as crumbs.
+    /// Writes exactly the cells of the pieces, in a rank of several: in as few boxes as they form, or as
+    /// small writes.
     fn write_own<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         group: &boxes::Group,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, _) = state.shape(id)?;
         if data.len() < (group.pieces.last().map_or(0, |p| p.at + p.count)) as usize * item {
             return Err(outside());
         }
         let bytes = group.elements as usize * item;
-        let crumbs = |boxes: usize| patches::are_crumbs(boxes, bytes);
+        let small_writes = |boxes: usize| patches::are_small_writes(boxes, bytes);
         // Along one axis pieces form no larger boxes.
         let exact = match dims.len() {
-            1 if crumbs(group.pieces.len()) => None,
+            1 if small_writes(group.pieces.len()) => None,
             _ => Some(boxes::exact(&group.pieces)),
         };
-        if exact.as_ref().is_none_or(|exact| crumbs(exact.len()))
-            && state.keep_crumbs(id, &dims, group, data, item, self.config.buffer)
+        if exact.as_ref().is_none_or(|exact| small_writes(exact.len()))
+            && state.keep_small_writes(id, &dims, group, data, item, self.config.buffer)
         {
             return Ok(state);
         }
-        state = self.spill_crumbs(state, id)?;
+        state = self.spill_small_writes(state, id)?;
         self.write_boxes(state, id, exact.unwrap_or_else(|| boxes::exact(&group.pieces)), data, item)
     }
 
     /// Writes runs of cells as blocks, whatever their size.
     pub(crate) fn write_runs_exactly<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         runs: &[(u64, u64)],
         data: &[u8],
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         let (dims, item) = state.shape(id)?;
         for group in boxes::groups(&dims, runs, (AROUND / item as u64).max(1)) {
             state = self.write_boxes(state, id, boxes::exact(&group.pieces), data, item)?;
@@ -231,12 +233,12 @@ impl Shared {
 
     fn write_boxes<'a>(
         self: &'a Arc<Self>,
-        mut state: MutexGuard<'a, State>,
+        mut state: MutexGuard<'a, FileState>,
         id: Id,
         found: Vec<boxes::Exact<'_>>,
         data: &[u8],
         item: usize,
-    ) -> Result<MutexGuard<'a, State>> {
+    ) -> Result<MutexGuard<'a, FileState>> {
         for (first, count, pieces) in found {
             let mut cells = buffer(&count, item)?;
             let dense = Dense { first: &first, count: &count };
@@ -249,8 +251,11 @@ impl Shared {
         Ok(state)
     }
 
-    /// Hands all cells of small datasets on as blocks.
-    fn spill<'a>(self: &'a Arc<Self>, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>> {
+    /// Makes all cells of small datasets blocks.
+    fn spill<'a>(
+        self: &'a Arc<Self>,
+        mut state: MutexGuard<'a, FileState>,
+    ) -> Result<MutexGuard<'a, FileState>> {
         let resident = std::mem::take(&mut state.resident);
         state.resident_bytes = 0;
         for (id, resident) in resident.into_iter().filter(|(_, r)| r.dirty) {
@@ -261,14 +266,14 @@ impl Shared {
         Ok(state)
     }
 
-    /// Sets the extent of a dataset; cells that come back after they went read as fill.
+    /// Sets the extent of a dataset; cells that are removed and added again read as fill.
     pub fn set_extent(self: &Arc<Self>, id: Id, to: &[u64]) -> Result<()> {
         let mut state = self.lock();
         state.check()?;
         let (dims, item) = state.shape(id)?;
         let dataset = state.tree.dataset(id).ok_or_else(gone)?;
         let Space::Simple(_, max) = &dataset.space else {
-            return Err(Failure::invalid("a dataset that is no array has no extent to set"));
+            return Err(Failure::invalid("a dataset that is not an array has no extent to set"));
         };
         let max = max.clone();
         if to.len() != dims.len() || to.iter().zip(&max).any(|(n, m)| n > m) {
@@ -281,7 +286,7 @@ impl Shared {
         if to == dims {
             return Ok(());
         }
-        state = self.spill_crumbs(state, id)?; // they count cells by the extent
+        state = self.spill_small_writes(state, id)?; // they count cells by the extent
         if let Some(resident) = state.resident.remove(&id) {
             state.resident_bytes -= resident.data.len();
             if resident.dirty {
@@ -292,7 +297,7 @@ impl Shared {
         }
         let came_back = |high: &[u64]| !returning(&dims, to, high).is_empty();
         let dataset = state.tree.dataset(id).ok_or_else(gone)?;
-        // Of several ranks one fills what comes back, after all that was written before and before all that comes.
+        // With several ranks one fills added cells, after all earlier and before all later writes.
         let refills = self.team.as_deref().filter(|_| came_back(&dataset.high));
         if refills.is_some() {
             drop(state);
@@ -307,7 +312,7 @@ impl Shared {
         state.dirty = true;
         let fills = refills.is_none_or(Team::is_first);
         for (first, count) in returning(&dims, to, &high).into_iter().filter(|_| fills) {
-            // Cells that a variable does not have yet read as fill anyway: these were there once.
+            // Cells that a variable does not have yet read as fill anyway: these existed before.
             for (first, count) in slabs(&first, &count, (AROUND / item as u64).max(1)) {
                 let data = boxes::filled(volume(&count) as usize, Some(&fill));
                 state = self.enqueue(state, Block { dataset: id, first, count, data })?;
@@ -320,7 +325,7 @@ impl Shared {
         }
     }
 
-    /// Keeps bytes of variable length; gives where they begin.
+    /// Stores bytes of variable length; returns their offset.
     pub fn keep(self: &Arc<Self>, bytes: &[u8]) -> Result<u64> {
         let mut state = self.lock();
         state.check()?;
@@ -336,7 +341,7 @@ impl Shared {
         Ok(at)
     }
 
-    /// Bytes of variable length that were kept.
+    /// Stored bytes of variable length.
     pub fn kept(self: &Arc<Self>, at: u64, out: &mut [u8]) -> Result<()> {
         let mut state = self.lock();
         let end = at.checked_add(out.len() as u64).ok_or_else(no_heap)?;
@@ -366,14 +371,15 @@ impl Shared {
     }
 }
 
-impl State {
+impl FileState {
     /// Extent of a dataset and bytes of an element.
     pub fn shape(&self, id: Id) -> Result<(Vec<u64>, usize)> {
         let dataset = self.tree.dataset(id).ok_or_else(gone)?;
         Ok((dataset.space.dims().to_vec(), dataset.dtype.size as usize))
     }
 
-    /// Brings all cells of a small dataset into memory; `false` if it is not small, or written in blocks already.
+    /// Loads all cells of a small dataset into memory; `false` if it is not small, or was written in blocks
+    /// already.
     fn make_resident(&mut self, id: Id, dims: &[u64], item: usize) -> Result<bool> {
         if self.resident.contains_key(&id) {
             return Ok(true);
@@ -391,7 +397,7 @@ impl State {
         Ok(true)
     }
 
-    /// What the container has of a box, and the fill value elsewhere.
+    /// The committed cells of a box, and the fill value elsewhere.
     fn read_committed(
         &self,
         id: Id,
@@ -474,7 +480,7 @@ impl State {
 }
 
 fn gone() -> Failure {
-    Failure::not_found("the object is no dataset, or it is gone")
+    Failure::not_found("the object is not a dataset, or it is gone")
 }
 
 fn outside() -> Failure {
@@ -493,7 +499,7 @@ fn volume(count: &[u64]) -> u64 {
     count.iter().fold(1, |a: u64, n| a.saturating_mul(*n))
 }
 
-/// A buffer for so many cells; an error where memory does not suffice.
+/// A buffer for this many cells; an error if memory does not suffice.
 fn buffer(count: &[u64], item: usize) -> Result<Vec<u8>> {
     let bytes = count.iter().try_fold(item as u64, |a, n| a.checked_mul(*n)).ok_or_else(too_large)?;
     let bytes = usize::try_from(bytes).map_err(|_| too_large())?;
@@ -520,7 +526,7 @@ fn returning(from: &[u64], to: &[u64], high: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)
         if end <= from[d] {
             continue;
         }
-        // Axes before d: what was there already; axis d: what is new; axes after: everything.
+        // Axes before d: existing cells; axis d: new cells; axes after: everything.
         let mut first = vec![0; rank];
         let mut count: Vec<u64> =
             (0..rank).map(|k| if k < d { from[k].min(to[k]) } else { to[k].min(high[k]) }).collect();
@@ -533,7 +539,7 @@ fn returning(from: &[u64], to: &[u64], high: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)
     out
 }
 
-/// A box as slabs of at most so many cells, cut along the first axis.
+/// A box as slabs of at most this many cells, cut along the first axis.
 fn slabs(first: &[u64], count: &[u64], most: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
     let row = volume(&count[1..]).max(1);
     let step = (most / row).max(1);

@@ -1,7 +1,9 @@
-//! The variables of a file: one per dataset, and those for catalogue and heap. Made, in a commit of their own, where values must be put
-//! before a flush or by a program of one process; those of several ranks come to be in a flush ([`crate::file::promise`]).
+//! The variables of a file: one per dataset, and those for catalogue and heap. They are created in a commit
+//! of their own, where values must be put before a flush or by a program of one process; with several ranks
+//! they are created in a flush ([`crate::file::deferred`]).
 //!
-//! Invariant: a variable carries for which object of which opening it was made where several ranks may make it.
+//! Invariant: where several ranks may create a variable, it records the opening and object that it was
+//! created for.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +12,12 @@ use drystone::format::schema::{Attrs, Schema, Variable, check_path};
 use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, HEAP, State};
+use crate::file::state::{CATALOGUE, FileState, HEAP};
 use crate::library::failure::{Failure, Result};
 use crate::model::element;
 use crate::model::tree::Body;
 
-/// Attribute of a variable of several ranks: which object of which opening it was made for.
+/// Attribute of a variable of several ranks: the opening and object that it was created for.
 pub(crate) const OBJECT: &str = "hdf5_object";
 
 /// A variable of bytes that grows.
@@ -31,11 +33,12 @@ pub(crate) fn bytes_variable() -> NewVariable {
         fill: None,
         attrs: Attrs::new(),
         access: String::new(),
+        meaning: None,
     }
 }
 
-impl State {
-    /// Learns which path each variable has.
+impl FileState {
+    /// Learns the path of each variable.
     pub(crate) fn learn_variables(&mut self) {
         let schema = self.container.schema();
         self.variables = schema.named().map(|(path, v)| (v.id, path.to_owned())).collect();
@@ -46,17 +49,18 @@ impl State {
         self.tree.objects.values().any(Self::lacks_variable)
     }
 
-    /// Are there variables for catalogue and heap?
+    /// Whether catalogue and heap have variables.
     pub(crate) fn has_books(&self) -> bool {
         let schema = self.container.schema();
         [CATALOGUE, HEAP].iter().all(|path| schema.resolve(path).is_some())
     }
 
-    /// Creates, in one commit, the variables of all datasets that have none, and lets those grow that have grown.
+    /// Creates, in one commit, the variables of all datasets that have none, and extends those whose datasets
+    /// have grown.
     ///
-    /// Of several ranks each does so for itself, when it comes to it, and creating the same again is no change. A variable there
-    /// carries for which object of which opening it was made: what a killed program left, or a rank that did something else, is
-    /// not taken for it.
+    /// Each rank of several does so independently, and creating the same again is no change. An existing
+    /// variable records the opening and object that it was created for, so leftovers of a killed program, or
+    /// of a rank that did something else, are not mistaken for it.
     pub(crate) fn make_variables(&mut self) -> Result<()> {
         if self.session.is_some() && !self.misses_variables() && self.has_books() {
             return Ok(());
@@ -74,7 +78,7 @@ impl State {
         }
     }
 
-    /// The error is that of a conflict with somebody else's variables.
+    /// The error is that of a conflict with another program's variables.
     fn try_variables(&mut self) -> Result<Option<drystone::Error>> {
         let schema = self.container.schema();
         let mut preview: Schema = (*schema).clone();

@@ -1,7 +1,7 @@
 //! The structs of HDF5's plug-in interface (`H5VLconnector.h`, `H5VL_VERSION` 3), as HDF5 1.14.4 to 2.2 lay them out.
 //!
-//! Only declarations. Names of fields follow the header, so that the two can be read side by side; the sizes were measured with
-//! three versions of the library and are checked when this compiles.
+//! Only declarations. Names of fields follow the header, so that the two can be read side by side; the sizes
+//! were measured with three versions of the library and are checked at compile time.
 
 #![allow(missing_docs, reason = "the library's header documents them")]
 
@@ -10,7 +10,7 @@ use std::ffi::{c_char, c_int, c_uint, c_ulong, c_void};
 pub type Hid = i64;
 pub type Herr = c_int;
 pub type Void = *mut c_void;
-/// `void **req`: where an asynchronous request would be put. Never used here.
+/// `void **req`: the place of an asynchronous request. Never used here.
 pub type Req = *mut *mut c_void;
 
 pub const VERSION: c_uint = 3;
@@ -44,7 +44,7 @@ pub mod access {
     pub const EXCL: u32 = 4;
     pub const SWMR_WRITE: u32 = 0x20;
     pub const SWMR_READ: u32 = 0x40;
-    /// Of an external link: as the file that it is in.
+    /// For an external link: as in the file that contains it.
     pub const INHERITED: u32 = 0xffff;
 }
 
@@ -84,7 +84,7 @@ pub union LocData {
     pub by_idx: LocByIdx,
 }
 
-/// How a callback's object is meant: `kind` 0 itself, 1 by name, 2 by index, 3 by token.
+/// How a callback identifies its object: `kind` 0 itself, 1 by name, 2 by index, 3 by token.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Loc {
@@ -369,7 +369,7 @@ pub struct GroupGet {
     pub args: GroupGetUnion,
 }
 
-/// 0 mount, 1 unmount, 2 flush, 3 refresh. The arguments are not looked at.
+/// 0 mount, 1 unmount, 2 flush, 3 refresh. The arguments are ignored.
 #[repr(C)]
 pub struct GroupSpecific {
     pub op: c_int,

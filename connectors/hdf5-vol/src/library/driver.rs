@@ -1,9 +1,10 @@
-//! The file driver that a program chose: where it wants the bytes to be, as far as that can be kept.
+//! The file driver that a program chose: where it wants the bytes, as far as the connector can honour that.
 //!
-//! Drivers that write the file by its name (sec2, stdio, log, mpio, core with a backing store) are served by the container. The core
-//! driver without backing store promises that nothing is left: its container lies in a folder of its own, in memory where the
-//! system has one there, and goes with the last closing. What keeps the bytes elsewhere (h5py's file objects, split, family,
-//! images) is refused: they would find nothing.
+//! For drivers that write the file by its name (sec2, stdio, log, mpio, core with a backing store) the
+//! container takes the file's place. The core driver without backing store promises that nothing is left: its
+//! container lies in a folder of its own, in memory where the system has one there, and is removed with the
+//! last closing. Drivers that keep the bytes elsewhere (h5py's file objects, split, family, images) are
+//! refused: they would find nothing.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -13,20 +14,20 @@ use crate::library::abi::Hid;
 use crate::library::failure::{Failure, Result, system};
 use crate::library::host::{Host, quietly};
 
-/// `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`: the driver's files are those of the default one.
+/// `H5FD_FEAT_DEFAULT_VFD_COMPATIBLE`: the driver's files have the format of the default driver's.
 const LIKE_THE_DEFAULT: std::ffi::c_ulong = 0x8000;
 
-/// Where a file is to be.
+/// Where a file is kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum FileMedium {
     /// At its name.
     Disk,
     /// Nowhere that outlives it.
     Memory,
 }
 
-/// What the access list asks for.
-pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
+/// The request of the access list.
+pub fn of(host: &Host, fapl: Hid) -> Result<FileMedium> {
     let (mut increment, mut backed) = (0, true);
     // SAFETY: writes two numbers if the driver is the core one.
     let core = host
@@ -34,10 +35,10 @@ pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
         .H5Pget_fapl_core
         .is_some_and(|ask| quietly(host, || unsafe { ask(fapl, &mut increment, &mut backed) }) >= 0);
     if core {
-        return Ok(if backed { Place::Disk } else { Place::Memory });
+        return Ok(if backed { FileMedium::Disk } else { FileMedium::Memory });
     }
     let (Some(driver), Some(query)) = (host.api.H5Pget_driver, host.api.H5FDdriver_query) else {
-        return Ok(Place::Disk);
+        return Ok(FileMedium::Disk);
     };
     let mut features = 0;
     // SAFETY: the id is the list's own, which it keeps; writes one number.
@@ -50,11 +51,11 @@ pub fn of(host: &Host, fapl: Hid) -> Result<Place> {
             "this file driver keeps the bytes of a file in a place of its own, which the drystone connector cannot fill: use the \
              default driver, or core",
         )),
-        false => Ok(Place::Disk),
+        false => Ok(FileMedium::Disk),
     }
 }
 
-/// A new folder for a file that is to leave nothing behind, and the file's path in it.
+/// A new folder for a file that must leave nothing behind, and the file's path in it.
 pub fn memory(name: &Path) -> Result<(PathBuf, PathBuf)> {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let shared = Path::new("/dev/shm");

@@ -1,4 +1,4 @@
-//! Errors of callbacks: what the library is told, and the way from the engine's errors to its codes.
+//! Errors of callbacks for the library, and the mapping from the engine's errors to its codes.
 
 use crate::library::host::Host;
 
@@ -48,7 +48,7 @@ kinds! {
 }
 
 impl Failure {
-    /// Puts it on the library's stack.
+    /// Pushes it on the library's stack.
     pub fn push(&self, host: &Host) {
         host.push_error(self.major, self.minor, &self.message);
     }
@@ -66,7 +66,7 @@ impl From<drystone::Error> for Failure {
     }
 }
 
-/// The error of a file operation, in the words by which h5py finds the number.
+/// The error of a file operation, in the words from which h5py parses the number.
 pub fn system(path: &std::path::Path, what: &str, e: &std::io::Error) -> Failure {
     let number = e.raw_os_error().unwrap_or(0);
     let message = format!("{what}: name = '{}', errno = {number}, error message = '{e}'", path.display());

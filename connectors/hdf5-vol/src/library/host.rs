@@ -1,18 +1,19 @@
 //! A host: one HDF5 library in this process that has loaded the plug-in.
 //!
-//! The plug-in has no undefined H5 symbol. Whoever calls `H5PLget_plugin_info` is found by the return address, and every
-//! function and id that is needed is looked up in that very library, so that several libraries in one process stay apart.
+//! The plug-in has no undefined H5 symbol. The caller of `H5PLget_plugin_info` is identified by the return
+//! address, and every needed function and id is looked up in that library, so that several libraries in one
+//! process stay apart.
 //!
 //! Invariants
 //! - a host is never removed: its table and its classes are valid for ever;
-//! - ids of types and errors are read where they are used, after the library has made them.
+//! - ids of types and errors are read at the time of use, after the library has made them.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::library::abi::{Herr, Hid, Void};
 
-/// Most HDF5 libraries that one process can have.
+/// Most HDF5 libraries in one process.
 pub const MAX_HOSTS: usize = 8;
 
 macro_rules! api {
@@ -26,7 +27,7 @@ macro_rules! api {
         }
 
         impl Api {
-            /// Looks everything up in a library; `None` if something that is needed is missing.
+            /// Looks everything up in a library; `None` if something required is missing.
             fn load(library: Void) -> Option<Self> {
                 // SAFETY: the signatures are those of the public headers of HDF5 1.14.4 to 2.2.
                 unsafe {
@@ -205,7 +206,7 @@ pub struct Host {
     pub api: Api,
     /// Its version.
     pub version: (u32, u32, u32),
-    /// Where it was loaded: tells hosts apart.
+    /// Its load address, which identifies the host.
     base: usize,
     library: usize,
 }
@@ -214,14 +215,14 @@ static HOSTS: [OnceLock<Host>; MAX_HOSTS] = [const { OnceLock::new() }; MAX_HOST
 static REGISTERING: Mutex<()> = Mutex::new(());
 
 impl Host {
-    /// The host with this number. Only called by the classes of that host, so it is there.
+    /// The host with this number. Only the classes of that host call this, so it exists.
     pub fn of(index: usize) -> Option<&'static Host> {
         HOSTS.get(index)?.get()
     }
 
     /// The library that contains this address, registered if it is new.
     ///
-    /// `None` if it is no HDF5 that can be served (a function is missing), or the process has too many.
+    /// `None` if it is no supported HDF5 (a function is missing), or the process has too many.
     #[allow(clippy::not_unsafe_ptr_arg_deref, reason = "an address that is only looked up, never read")]
     pub fn containing(address: *const c_void) -> Option<&'static Host> {
         let _one = REGISTERING.lock().unwrap_or_else(PoisonError::into_inner);
@@ -239,11 +240,13 @@ impl Host {
                 Some(host) if host.base == base => return Some(host),
                 Some(_) => {}
                 None => {
-                    // SAFETY: the name comes from dladdr; NOLOAD only finds what is loaded. A program itself has no such name.
+                    // SAFETY: the name comes from dladdr; NOLOAD only finds what is loaded. A program itself
+                    // has no such name.
                     let mut library =
                         unsafe { libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD) };
                     if library.is_null() {
-                        // SAFETY: the program itself, for one that is linked with the library statically and exports it.
+                        // SAFETY: the program itself, for one that is linked with the library statically and
+                        // exports it.
                         library = unsafe { libc::dlopen(std::ptr::null(), libc::RTLD_LAZY) };
                     }
                     let api = Api::load(library)?;
@@ -275,7 +278,7 @@ impl Host {
         unsafe { drystone_hdf5_copy::id_variable(self.library as Void, name) }
     }
 
-    /// Was this version tried with the way in which we claim to be native?
+    /// Whether claiming to be native was tested with this version.
     pub fn may_mimic(&self) -> bool {
         matches!(self.version, (1, 14, 6) | (2, 0, 0))
     }
@@ -284,7 +287,8 @@ impl Host {
     pub fn push_error(&self, major: &'static str, minor: &'static str, message: &str) {
         let message = CString::new(message.replace('\0', " ").replace('%', "%%")).unwrap_or_default();
         let place: &CStr = c"libdrystone_hdf5_vol";
-        // SAFETY: all strings end with NUL and are copied by the library; no further arguments follow, percent signs are doubled.
+        // SAFETY: all strings end with NUL and are copied by the library; no further arguments follow,
+        // percent signs are doubled.
         unsafe {
             (self.api.H5Epush2)(
                 crate::library::abi::E_DEFAULT,
@@ -300,7 +304,7 @@ impl Host {
     }
 }
 
-/// Runs calls of the library that may fail without printing or keeping their errors.
+/// Runs calls of the library that may fail, without printing or keeping their errors.
 pub fn quietly<T>(host: &Host, body: impl FnOnce() -> T) -> T {
     let mut f = std::ptr::null();
     let mut data = std::ptr::null_mut();

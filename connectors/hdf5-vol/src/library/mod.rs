@@ -1,5 +1,5 @@
-//! The library's side: its structs and functions, its errors, and its ids of types, selections, property lists and drivers as values
-//! of this connector.
+//! The library's side: its structs and functions, its errors, and its ids of types, selections, property
+//! lists and drivers as values of this connector.
 
 pub mod abi;
 pub mod driver;

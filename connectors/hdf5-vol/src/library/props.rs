@@ -1,4 +1,4 @@
-//! Property lists of the library: what is kept of those with which objects are created, and lists made from that.
+//! Property lists of the library: the parts of creation lists that are kept, and lists made from those.
 
 use crate::library::abi::{Hid, P_DEFAULT};
 use crate::library::failure::{Failure, Result};
@@ -42,7 +42,7 @@ impl List {
         if id < 0 { Err(Failure::library("cannot copy a property list")) } else { Ok(List { host, id }) }
     }
 
-    /// Do two lists say the same?
+    /// Whether two lists are equal.
     pub fn says_the_same(&self, id: Hid) -> bool {
         // SAFETY: an id of our own, and any other.
         quietly(self.host, || unsafe { (self.host.api.H5Pequal)(self.id, id) }) > 0
@@ -56,9 +56,9 @@ impl List {
     }
 }
 
-/// Must intermediate groups be made, and in which character set is the name?
+/// Whether intermediate groups must be created, and the character set of the name.
 ///
-/// Refuses an id that is no list of link creation.
+/// Refuses an id that is not a link creation list.
 pub fn of_link(host: &Host, lcpl: Hid) -> Result<(bool, u8)> {
     if lcpl == P_DEFAULT {
         return Ok((false, 0));
@@ -75,7 +75,8 @@ pub fn of_link(host: &Host, lcpl: Hid) -> Result<(bool, u8)> {
     Ok((make > 0, cset as u8))
 }
 
-/// Creation order of links and of attributes, and the attributes' phase, of a list with which a group or file is created.
+/// Creation order of links and of attributes, and the attributes' phase, of a list for creating a group or
+/// file.
 pub fn of_group(host: &Host, gcpl: Hid) -> (u8, u8, (u32, u32), bool) {
     let (mut links, mut attributes, mut phase, mut times) = (0u32, 0u32, (8u32, 6u32), false);
     if gcpl != P_DEFAULT {
@@ -90,7 +91,7 @@ pub fn of_group(host: &Host, gcpl: Hid) -> (u8, u8, (u32, u32), bool) {
     (links as u8, attributes as u8, phase, times)
 }
 
-/// Creation order of attributes, phase, and whether times are kept, of any list with which an object is created.
+/// Creation order of attributes, phase, and whether times are kept, of any object creation list.
 pub fn of_object(host: &Host, ocpl: Hid) -> (u8, (u32, u32), bool) {
     let (mut attributes, mut phase, mut times) = (0u32, (8u32, 6u32), false);
     if ocpl != P_DEFAULT {
@@ -111,7 +112,7 @@ pub mod fill_time {
     pub const NEVER: u8 = 1;
 }
 
-/// What is kept of a list with which a dataset is created. Refuses what would silently not be done.
+/// The kept part of a dataset creation list. Refuses settings that would silently be ignored.
 pub fn of_dataset(host: &Host, dcpl: Hid, space: &Space) -> Result<Properties> {
     let mut p =
         Properties { layout: 1, fill_defined: 1, fill_time: 2, alloc_time: 2, ..Properties::default() };
@@ -215,7 +216,7 @@ pub fn dataset_list(host: &'static Host, p: &Properties) -> Result<List> {
     Ok(list)
 }
 
-/// Sets what is kept of every object.
+/// Sets the properties that are kept of every object.
 pub fn set_object(host: &Host, list: &List, order: u8, phase: (u32, u32), times: bool) {
     // SAFETY: plain numbers.
     quietly(host, || unsafe {

@@ -1,14 +1,15 @@
 //! Selections of the library as boxes and runs.
 //!
-//! A run is a stretch of elements that follow each other in row-major order of the whole extent. The library's own iterator
-//! gives them, in the order in which elements are transferred, so points, strided and combined selections are all one thing.
+//! A run is a range of consecutive elements in row-major order of the whole extent. The library's own
+//! iterator gives them, in the order of transfer, so points, strided and combined selections are handled
+//! alike.
 
 use crate::library::abi::{Hid, S_ALL, S_BLOCK};
 use crate::library::failure::{Failure, Result};
 use crate::library::host::Host;
 use crate::model::tree::Space;
 
-/// What is selected of an extent.
+/// The selected elements of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Cells {
     /// A box: first cell and sizes.
@@ -17,7 +18,7 @@ pub enum Cells {
     Runs(Vec<(u64, u64)>),
 }
 
-/// A selection: what, and how many elements.
+/// A selection, and its number of elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Selected {
@@ -151,7 +152,8 @@ fn runs(host: &Host, id: Hid) -> Result<Vec<(u64, u64)>> {
 
 /// The elements of a memory selection as runs, in the order of transfer.
 ///
-/// `file` is what the file's selection is, and `points` how many elements it has: `H5S_ALL` in memory means the same there.
+/// `file` is the file's selection, and `points` its number of elements: `H5S_ALL` in memory means the same
+/// elements there.
 pub fn memory(host: &Host, id: Hid, file_id: Hid, whole: &Space, points: u64) -> Result<Vec<(u64, u64)>> {
     if id == S_BLOCK {
         return Ok(vec![(0, points)]);

@@ -1,8 +1,9 @@
-//! Datatypes of the library: as bytes, as they lie in the file, and conversion between the two sides.
+//! Datatypes of the library: encoded, as stored in the file, and conversion between the two sides.
 //!
-//! A value in memory has the program's type; in the file it has the *disk type*: numbers in little-endian order, values of variable
-//! length as (length, place in the heap). `H5Tconvert` does the work. References of the old kind are 8 or 12 bytes on both
-//! sides; the library would cast our file to a struct of its own for them, so for conversion they are opaque.
+//! A value in memory has the program's type; in the file it has the *disk type*: numbers in little-endian
+//! order, values of variable length as (length, offset in the heap). `H5Tconvert` converts. References of the
+//! old kind are 8 or 12 bytes on both sides; the library would cast our file to a struct of its own for them,
+//! so for conversion they are opaque.
 
 use crate::library::abi::{Hid, P_DEFAULT, Void};
 use crate::library::failure::{Failure, Result};
@@ -63,17 +64,17 @@ impl Type {
         unsafe { (self.host.api.H5Tdetect_class)(self.id, class) > 0 }
     }
 
-    /// Are there members in it, of which a program may write only some?
+    /// Whether it has members, of which a program may write only some.
     pub fn has_members(&self) -> bool {
         self.has(class::COMPOUND)
     }
 
-    /// Does a value of it lead to memory elsewhere?
+    /// Whether its values have pointers.
     pub fn is_variable(&self) -> bool {
         self.is_or_has(&|t| t.is_sequence() || t.class() == class::REFERENCE && t.size() > 12)
     }
 
-    /// Are there sequences or strings of variable length in it?
+    /// Whether it contains sequences or strings of variable length.
     pub fn has_sequences(&self) -> bool {
         self.is_or_has(&Type::is_sequence)
     }
@@ -84,7 +85,7 @@ impl Type {
             || self.class() == class::STRING && unsafe { (self.host.api.H5Tis_variable_str)(self.id) > 0 }
     }
 
-    /// Is it, or a member or element of it, what is asked for?
+    /// Whether it, or a member or element of it, satisfies the condition.
     fn is_or_has(&self, wanted: &dyn Fn(&Type) -> bool) -> bool {
         let api = &self.host.api;
         // SAFETY: valid ids.
@@ -130,7 +131,7 @@ pub fn decode(host: &'static Host, bytes: &[u8]) -> Result<Type> {
         }
     };
     let decoded = Type::own(host, id)?;
-    // A sequence of references does not come back equal to itself; made anew it does.
+    // A sequence of references does not decode to an equal type; rebuilding makes it equal.
     if decoded.has(class::VLEN) && decoded.has(class::REFERENCE) {
         let same = |t: &Type| {
             let name = match t.size() {
@@ -147,7 +148,7 @@ pub fn decode(host: &'static Host, bytes: &[u8]) -> Result<Type> {
     Ok(decoded)
 }
 
-/// The type with its references replaced; `None` if it has none that are.
+/// The type with its references replaced; `None` if it has none to replace.
 fn replaced(t: &Type, with: &dyn Fn(&Type) -> Result<Option<Type>>) -> Result<Option<Type>> {
     let (host, api) = (t.host, &t.host.api);
     if !t.has(class::REFERENCE) {
@@ -207,8 +208,8 @@ pub fn plain(host: &'static Host, id: Hid) -> Result<Type> {
     Ok(replaced(&copy, &opaque)?.unwrap_or(copy))
 }
 
-/// Refuses references to regions of the old kind: such a value is a place in a file of HDF5's own format, which we have not, and
-/// the library would neither find nor miss it when it is read.
+/// Refuses references to regions of the old kind: such a value is an address in a file of HDF5's own format,
+/// which does not exist here, and the library would neither find nor miss it when it is read.
 pub fn refuse_regions(host: &'static Host, id: Hid) -> Result<()> {
     let copy = Type::copy(host, id)?;
     let found = std::cell::Cell::new(false);
@@ -224,15 +225,15 @@ pub fn refuse_regions(host: &'static Host, id: Hid) -> Result<()> {
     }
 }
 
-/// The disk type for a type of the program. `file` is a live handle of ours: the library gives it back when it stores values of
-/// variable length.
+/// The disk type for a type of the program. `file` is a live handle of ours: the library passes it back when
+/// it stores values of variable length.
 #[allow(
     clippy::not_unsafe_ptr_arg_deref,
     reason = "callers hand on what the library gave them for this call"
 )]
 pub fn disk(host: &'static Host, file: Void, connector: Hid, id: Hid, encoded: &[u8]) -> Result<Type> {
     let plain = plain(host, id)?;
-    // SAFETY: ids are valid, `file` lives as long as whoever holds the type.
+    // SAFETY: ids are valid, `file` lives as long as the holder of the type.
     unsafe {
         match plain.class() {
             class::STRING | class::COMPOUND | class::VLEN | class::ARRAY | class::REFERENCE => {
@@ -247,19 +248,19 @@ pub fn disk(host: &'static Host, file: Void, connector: Hid, id: Hid, encoded: &
     }
 }
 
-/// Are values of the two types the same bytes?
+/// Whether values of the two types are the same bytes.
 pub fn same(host: &Host, a: Hid, b: Hid) -> bool {
     // SAFETY: any ids may be given.
     unsafe { (host.api.H5Tequal)(a, b) > 0 }
 }
 
-/// Does a conversion between these need to know what was there before?
+/// Whether a conversion between these needs the previous destination.
 pub fn needs_background(from: &Type, to: &Type) -> bool {
     let nested = |t: &Type| matches!(t.class(), class::COMPOUND | class::ARRAY | class::VLEN);
     nested(from) || nested(to)
 }
 
-/// Converts `n` elements. `background` holds what stood at the destination, if [`needs_background`].
+/// Converts `n` elements. `background` holds the previous destination, if [`needs_background`].
 pub fn convert(
     host: &Host,
     from: &Type,
@@ -299,7 +300,7 @@ pub fn convert(
     Ok(data)
 }
 
-/// Frees what elements of variable length in memory hold.
+/// Frees the memory that elements of variable length hold.
 pub fn reclaim(host: &Host, t: &Type, n: u64, data: &mut [u8]) {
     if !t.is_variable() || data.is_empty() {
         return;

@@ -8,7 +8,7 @@ pub struct Dense<'a> {
     pub count: &'a [u64],
 }
 
-/// The common part of two boxes: first cell and sizes.
+/// The intersection of two boxes: first cell and sizes.
 pub fn meet(a: Dense<'_>, b: Dense<'_>) -> Option<(Vec<u64>, Vec<u64>)> {
     let mut first = Vec::with_capacity(a.first.len());
     let mut count = Vec::with_capacity(a.first.len());
@@ -65,7 +65,7 @@ pub fn copy(from: Dense<'_>, source: &[u8], to: Dense<'_>, target: &mut [u8], it
     }
 }
 
-/// `n` elements, each these bytes; zeros without.
+/// `n` elements with these bytes; zeros if none are given.
 pub fn filled(n: usize, element: Option<&[u8]>) -> Vec<u8> {
     match element {
         Some(e) if e.iter().any(|b| *b != 0) => e.repeat(n),
@@ -74,10 +74,10 @@ pub fn filled(n: usize, element: Option<&[u8]>) -> Vec<u8> {
     }
 }
 
-/// A stretch of cells in one row of an extent.
+/// A run of cells in one row of an extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub struct Piece {
+pub struct RowSpan {
     pub first: Vec<u64>,
     pub count: u64,
     /// Number of its first element in the order of transfer.
@@ -90,7 +90,7 @@ pub struct Piece {
 pub struct Group {
     pub first: Vec<u64>,
     pub count: Vec<u64>,
-    pub pieces: Vec<Piece>,
+    pub pieces: Vec<RowSpan>,
     pub elements: u64,
 }
 
@@ -101,7 +101,8 @@ impl Group {
     }
 }
 
-/// Cuts runs over an extent into groups whose boxes hold at most `most` elements, unless one piece alone has more.
+/// Cuts runs over an extent into groups whose boxes hold at most `most` elements, unless a single piece has
+/// more.
 pub fn groups(extent: &[u64], runs: &[(u64, u64)], most: u64) -> Vec<Group> {
     let rank = extent.len();
     let mut out: Vec<Group> = Vec::new();
@@ -116,7 +117,7 @@ pub fn groups(extent: &[u64], runs: &[(u64, u64)], most: u64) -> Vec<Group> {
                 rest /= extent[d].max(1);
             }
             let count = left.min(extent[rank - 1] - first[rank - 1]);
-            join(&mut out, Piece { first, count, at }, most);
+            join(&mut out, RowSpan { first, count, at }, most);
             at += count;
             start += count;
             left -= count;
@@ -125,7 +126,7 @@ pub fn groups(extent: &[u64], runs: &[(u64, u64)], most: u64) -> Vec<Group> {
     out
 }
 
-fn join(out: &mut Vec<Group>, piece: Piece, most: u64) {
+fn join(out: &mut Vec<Group>, piece: RowSpan, most: u64) {
     let rank = piece.first.len();
     if let Some(group) = out.last_mut() {
         let (mut first, mut count) = (group.first.clone(), group.count.clone());
@@ -147,8 +148,8 @@ fn join(out: &mut Vec<Group>, piece: Piece, most: u64) {
     out.push(Group { first: piece.first.clone(), count, elements: piece.count, pieces: vec![piece] });
 }
 
-impl Piece {
-    /// Bytes of it in the order of transfer, and in a buffer that holds a box around it.
+impl RowSpan {
+    /// The range of its bytes in the order of transfer, and in a buffer that holds a box around it.
     pub fn bytes(&self, buffer: Dense<'_>, item: usize) -> (std::ops::Range<usize>, std::ops::Range<usize>) {
         let (there, here, n) =
             (self.at as usize * item, index(buffer, &self.first) * item, self.count as usize * item);
@@ -157,20 +158,20 @@ impl Piece {
 }
 
 /// A box, and the pieces in it.
-pub type Exact<'a> = (Vec<u64>, Vec<u64>, Vec<&'a Piece>);
+pub type Exact<'a> = (Vec<u64>, Vec<u64>, Vec<&'a RowSpan>);
 
-/// Boxes that together are these pieces and nothing else, each with the pieces in it. Pieces that overlap stay apart, in the order
-/// of transfer.
-pub fn exact(pieces: &[Piece]) -> Vec<Exact<'_>> {
-    let mut sorted: Vec<&Piece> = pieces.iter().collect();
+/// Boxes that together are exactly these pieces, each with the pieces in it. Pieces that overlap stay apart,
+/// in the order of transfer.
+pub fn exact(pieces: &[RowSpan]) -> Vec<Exact<'_>> {
+    let mut sorted: Vec<&RowSpan> = pieces.iter().collect();
     sorted.sort_by(|a, b| a.first.cmp(&b.first));
-    let last = |piece: &Piece| piece.first.last().map_or(0, |n| n + piece.count);
-    let row = |piece: &Piece| piece.first.len().saturating_sub(1);
+    let last = |piece: &RowSpan| piece.first.last().map_or(0, |n| n + piece.count);
+    let row = |piece: &RowSpan| piece.first.len().saturating_sub(1);
     let apart = sorted.windows(2).all(|w| {
         w[0].first[..row(w[0])] != w[1].first[..row(w[1])]
             || last(w[0]) <= w[1].first.last().copied().unwrap_or(0)
     });
-    let alone = |piece: &&Piece| {
+    let alone = |piece: &&RowSpan| {
         let mut count = vec![1; piece.first.len()];
         if let Some(n) = count.last_mut() {
             *n = piece.count;
@@ -183,7 +184,7 @@ pub fn exact(pieces: &[Piece]) -> Vec<Exact<'_>> {
     let mut out: Vec<_> = sorted.iter().map(|piece| (alone(piece).0, alone(piece).1, vec![*piece])).collect();
     let rank = pieces.first().map_or(0, |piece| piece.first.len());
     for axis in (0..rank.saturating_sub(1)).rev() {
-        // Boxes that differ only along this axis stand side by side.
+        // Boxes that differ only along this axis share a face.
         let but = |cell: &[u64]| [&cell[..axis], &cell[axis + 1..]].concat();
         out.sort_by_cached_key(|(first, count, _)| (but(first), but(count), first[axis]));
         let mut joined: Vec<Exact<'_>> = Vec::with_capacity(out.len());
@@ -225,8 +226,8 @@ mod tests {
     fn groups_keep_the_order_of_transfer_and_the_limit() {
         let found = groups(&[4, 5], &[(3, 4), (16, 1)], 10);
         assert_eq!(found.len(), 2);
-        assert_eq!(found[0].pieces[0], Piece { first: vec![0, 3], count: 2, at: 0 });
-        assert_eq!(found[0].pieces[1], Piece { first: vec![1, 0], count: 2, at: 2 });
+        assert_eq!(found[0].pieces[0], RowSpan { first: vec![0, 3], count: 2, at: 0 });
+        assert_eq!(found[0].pieces[1], RowSpan { first: vec![1, 0], count: 2, at: 2 });
         assert_eq!(found[1].pieces[0].at, 4);
     }
 

@@ -1,10 +1,16 @@
 //! The catalogue: a file's tree as bytes, kept in the container beside the values (docs/guide/hdf5.md).
 //!
 //! ```text
-//! 0  8  "DRYHDF5C"      8  4  version 1      12  4  CRC-32C of the payload      16  8  length of the payload      24  payload
+//! offset  bytes
+//!      0      8  "DRYHDF5C"
+//!      8      4  version 1
+//!     12      4  CRC-32C of the payload
+//!     16      8  length of the payload
+//!     24         payload
 //! ```
-//! Integers are little-endian, byte strings carry a 4-byte length, lists a 4-byte count. The bytes may come from anywhere:
-//! decoding checks every length and every reference, and what it gives keeps the invariants of [`Tree`].
+//! Integers are little-endian, byte strings carry a 4-byte length, lists a 4-byte count. The bytes are
+//! untrusted: decoding checks every length and every reference, and its result keeps the invariants of
+//! [`Tree`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +25,7 @@ pub const HEADER: usize = 24;
 /// Most dimensions of an HDF5 dataspace.
 pub const MAX_NDIM: usize = 32;
 
-/// What a catalogue says: the tree and how much of the heap belongs to it.
+/// The content of a catalogue: the tree and how much of the heap belongs to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Catalogue {
     /// The objects.
@@ -28,7 +34,7 @@ pub struct Catalogue {
     pub heap: u64,
 }
 
-/// Why bytes are no catalogue.
+/// Why bytes are not a valid catalogue.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Corrupt {
     /// What was expected.
@@ -63,7 +69,8 @@ impl Catalogue {
         Self::encode_as(tree, heap, Content::Everything)
     }
 
-    /// A catalogue of what ranks must agree on: everything but times, and where in the container values lie.
+    /// A catalogue of what ranks must agree on: everything but times, and the locations of values in the
+    /// container.
     pub fn definition(tree: &Tree) -> Vec<u8> {
         Self::encode_as(tree, 0, Content::Definition)
     }
@@ -88,7 +95,7 @@ impl Catalogue {
         out
     }
 
-    /// From bytes; what follows the catalogue is not looked at.
+    /// Decodes bytes; bytes behind the catalogue are ignored.
     pub fn decode(bytes: &[u8]) -> Result<Catalogue, Corrupt> {
         let length = usize::try_from(length(bytes)?).map_err(|_| Corrupt { what: "length", at: 16 })?;
         let bytes = bytes.get(..length).ok_or(Corrupt { what: "bytes are missing", at: bytes.len() })?;
@@ -119,7 +126,8 @@ impl Catalogue {
     }
 }
 
-/// Earlier versions let a committed type go that datasets or attributes had. They keep what it was, and have a type of their own.
+/// Earlier versions removed a committed type that datasets or attributes still used. These keep its
+/// definition as a type of their own.
 fn forget_missing_types(tree: &mut Tree) {
     let missing: BTreeSet<Id> = tree
         .objects
@@ -141,7 +149,7 @@ fn forget_missing_types(tree: &mut Tree) {
     }
 }
 
-/// References lead somewhere and counts are right.
+/// Checks that references lead somewhere and counts are right.
 fn check(tree: &Tree) -> Result<(), &'static str> {
     if tree.group(ROOT).is_none() {
         return Err("no root group");
@@ -168,10 +176,10 @@ fn check(tree: &Tree) -> Result<(), &'static str> {
             Body::Type(_) => {}
         }
         if types.iter().any(|t| t.committed.is_some_and(|id| !is_type(id))) {
-            return Err("a committed type that is none");
+            return Err("a reference to a type that is not committed");
         }
     }
-    // A program may have added to the count (H5Oincr_refcount); never are there more links than it says.
+    // A program may have incremented the count (H5Oincr_refcount); there are never more links than it says.
     match tree.objects.iter().all(|(id, o)| links.get(id).copied().unwrap_or(0) <= o.nlink) {
         true => Ok(()),
         false => Err("number of links"),
@@ -201,7 +209,8 @@ impl Writer {
         self.0.extend_from_slice(&v.to_le_bytes());
     }
     fn count(&mut self, n: usize) {
-        // Names, attributes and links are far fewer than 2^32, attribute values smaller: the library limits them to 4 GiB.
+        // Names, attributes and links are far fewer than 2^32, attribute values smaller: the library limits
+        // them to 4 GiB.
         self.u32(u32::try_from(n).unwrap_or(u32::MAX));
     }
     fn bytes(&mut self, v: &[u8]) {
@@ -360,7 +369,7 @@ impl<'a> Reader<'a> {
         self.take(n)
     }
 
-    /// A count of things of at least `least` bytes each: more than the bytes at hand can hold is refused.
+    /// A count of items of at least `least` bytes each; a count that exceeds the bytes at hand is refused.
     fn count(&mut self, least: usize) -> Result<usize, Corrupt> {
         let n = self.u32()? as usize;
         match n.checked_mul(least) {

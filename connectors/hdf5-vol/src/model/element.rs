@@ -1,12 +1,13 @@
-//! How an HDF5 element is kept in the container: as what it is where the engine knows it, members by name, else as bytes.
+//! How an HDF5 element is stored in the container: as a type of the engine where there is one, members by
+//! name, else as bytes.
 
 use drystone::NewVariable;
 use drystone::format::MAX_NDIM;
 use drystone::format::dtype::{DType, Scalar, limit};
 use drystone::format::schema::Attrs;
 
-use crate::model::encoded::{Kind, class, is_big_endian, kind};
-use crate::model::record::record;
+use crate::model::encoded::{StoredType, class, is_big_endian, kind};
+use crate::model::record::{meaning, record};
 use crate::model::tree::{Dataset, Filter, Space};
 
 /// A variable's type, and whether a trailing axis holds the bytes of an element.
@@ -19,7 +20,7 @@ pub struct Element {
 }
 
 impl Element {
-    /// Of a variable that keeps elements of so many bytes.
+    /// For a variable that stores elements of this many bytes.
     pub fn of(dtype: &DType, size: u32) -> Self {
         let trailing = (dtype.item_size() != size).then_some(u64::from(size));
         Element { dtype: dtype.clone(), trailing }
@@ -45,7 +46,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
     let enum_big = is_big_endian(&dataset.dtype.encoded, size)
         && dataset.dtype.encoded.get(2).is_some_and(|b| i32::from(b & 0x0f) == class::ENUM);
     let (dtype, trailing) = match kind(&dataset.dtype.encoded, size) {
-        Kind::Number(scalar) if !enum_big => (DType::Scalar(scalar), false),
+        StoredType::Number(scalar) if !enum_big => (DType::Scalar(scalar), false),
         _ if u64::from(size) <= limit::ITEM_SIZE => {
             (record(&dataset.dtype.encoded, size).unwrap_or(DType::Bytes(size)), false)
         }
@@ -62,6 +63,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
     if shape.len() > MAX_NDIM {
         return None;
     }
+    let meaning = if trailing { None } else { meaning(&dataset.dtype.encoded, &dtype) };
     Some(NewVariable {
         transform: transform(&dataset.properties.filters, &dtype),
         fill: dataset.unwritten().filter(|_| !trailing).map(<[u8]>::to_vec),
@@ -73,10 +75,11 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
         chunks: None,
         attrs: Attrs::new(),
         access: String::new(),
+        meaning,
     })
 }
 
-/// Filters that are kept by a transform, or by nothing at all because the engine does it always (checksums).
+/// Filters that map to a transform, or to nothing because the engine always does the same (checksums).
 pub fn is_known_filter(id: i32) -> bool {
     matches!(id, 1..=6 | 307 | 32000 | 32001 | 32004 | 32008 | 32015)
 }
@@ -109,12 +112,12 @@ mod tests {
     #[test]
     fn numbers_are_recognised_by_their_encoding() {
         let f64le = [3, 0, 0x11, 0x20, 0x3f, 0, 8, 0, 0, 0, 0, 0, 64, 0, 52, 11, 0, 52, 0xff, 3, 0, 0];
-        assert_eq!(kind(&f64le, 8), Kind::Number(Scalar::F64));
+        assert_eq!(kind(&f64le, 8), StoredType::Number(Scalar::F64));
         let i32be = [3, 0, 0x10, 0x09, 0, 0, 4, 0, 0, 0, 0, 0, 32, 0];
-        assert_eq!(kind(&i32be, 4), Kind::Number(Scalar::I32));
+        assert_eq!(kind(&i32be, 4), StoredType::Number(Scalar::I32));
         assert!(is_big_endian(&i32be, 4) && !is_big_endian(&f64le, 8));
-        assert_eq!(kind(&i32be, 8), Kind::Bytes);
-        assert_eq!(kind(&[3, 0], 4), Kind::Bytes);
+        assert_eq!(kind(&i32be, 8), StoredType::Bytes);
+        assert_eq!(kind(&[3, 0], 4), StoredType::Bytes);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What the bytes of an encoded type say, without asking the library.
+//! Decodes encoded types without asking the library.
 
 use drystone::format::dtype::Scalar;
 
@@ -18,21 +18,22 @@ pub mod class {
     pub const COMPLEX: i32 = 11;
 }
 
-/// The type that bytes are kept as, by what the library says of them.
+/// The type in which values are stored, derived from the encoded type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum StoredType {
     /// A number that the engine knows.
     Number(Scalar),
     /// Bytes.
     Bytes,
 }
 
-/// The first byte of an encoded type that says what is in it, without asking the library.
+/// Classifies an encoded type by its first bytes, without asking the library.
 ///
-/// `H5Tencode` writes an object-header message: a byte 3 (its kind), a byte for its version, then class and version in one byte,
-/// three bytes of bits, four of size. For numbers there follow offset and precision, two bytes each.
-pub fn kind(encoded: &[u8], size: u32) -> Kind {
-    number(encoded, size).map_or(Kind::Bytes, Kind::Number)
+/// `H5Tencode` writes an object-header message: a byte 3 (its kind), a byte for its version, then class and
+/// version in one byte, three bytes of bits, four of size. For numbers offset and precision follow, two bytes
+/// each.
+pub fn kind(encoded: &[u8], size: u32) -> StoredType {
+    number(encoded, size).map_or(StoredType::Bytes, StoredType::Number)
 }
 
 fn number(encoded: &[u8], size: u32) -> Option<Scalar> {
@@ -53,7 +54,8 @@ pub(crate) fn plain_number(body: &[u8], size: u32) -> Option<Scalar> {
             integer(size, bits[0] & 0x08 != 0)
         }
         class::FLOAT if word(8)? == 0 && word(10)? == size.saturating_mul(8) => {
-            // Sign, places and sizes of exponent and mantissa, bias: those of IEEE 754, mantissa normalised.
+            // Sign, positions and sizes of exponent and mantissa, bias: those of IEEE 754, mantissa
+            // normalised.
             let fields = (bits[1], *body.get(12)?, *body.get(13)?, *body.get(14)?, *body.get(15)?, long(16)?);
             match (size, fields) {
                 (2, (15, 10, 5, 0, 10, 15)) => Some(Scalar::F16),
@@ -87,7 +89,7 @@ fn integer(size: u32, signed: bool) -> Option<Scalar> {
     })
 }
 
-/// Is a plain number (or an enumeration of such) stored with the highest byte first?
+/// Whether it is a plain number (or an enumeration of such) stored with the highest byte first.
 pub fn is_big_endian(encoded: &[u8], size: u32) -> bool {
     let Some(body) = encoded.get(2..).filter(|_| number(encoded, size).is_some()) else { return false };
     let bits = match i32::from(body[0] & 0x0f) {

@@ -1,4 +1,5 @@
-//! What a file is, without the library and without a container: the tree of objects, its encoding, elements, boxes of cells.
+//! The model of a file, without the library and without a container: the tree of objects, its encoding,
+//! elements, boxes of cells.
 
 pub mod boxes;
 pub mod catalogue;

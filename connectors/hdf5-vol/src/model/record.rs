@@ -1,19 +1,25 @@
-//! Compound types as records of the engine: so their members are columns, and tools that know nothing of HDF5 show them by name.
+//! Compound types as records of the engine, so that their members are columns, and tools without HDF5 show
+//! them by name.
 //!
-//! What is read is the message that `H5Tencode` writes, in versions 1 to 5 of HDF5's file format specification (IV.A.2.d). The record has
-//! HDF5's offsets and size, so that the bytes of an element are the same on both sides. Members that the engine does not know
-//! (strings, references, values of variable length, odd numbers) are bytes of their size.
+//! The input is the message that `H5Tencode` writes, in versions 1 to 5 of HDF5's file format specification
+//! (IV.A.2.d). The record has HDF5's offsets and size, so that the bytes of an element are the same on both
+//! sides. Members of types that the engine does not have (strings, references, values of variable length, odd
+//! numbers) are bytes of their size.
 //!
-//! Invariant: the bytes may come from anywhere; what does not fit is `None`, and the compound is kept as bytes.
+//! Invariant: the bytes are untrusted; a type that does not fit is `None`, and the compound is stored as
+//! bytes.
 
-use drystone::format::dtype::{DType, Member, Record, limit};
+use std::collections::BTreeMap;
+
+use drystone::format::dtype::{DType, Member, Record, Scalar, limit};
+use drystone::format::meaning::Meaning;
 
 use crate::model::encoded::{class, plain_number};
 
-/// Types inside types; as deep as the engine's records go.
+/// Greatest nesting of types; as deep as the engine's records go.
 const DEEPEST: usize = limit::NESTING + 4;
 
-/// The record for an encoded compound of so many bytes.
+/// The record for an encoded compound of this many bytes.
 pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
     let body = encoded.get(2..)?;
     if body.first()? & 0x0f != class::COMPOUND as u8 {
@@ -23,14 +29,21 @@ pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
     (found.size == size && found.shape.is_empty() && found.dtype.validate().is_ok()).then_some(found.dtype)
 }
 
-/// A type, and what an array has of it.
-struct Found {
+/// The names of an enumeration's values, or those of the enumerations in a compound, of `dtype`, as which it is kept.
+pub fn meaning(encoded: &[u8], dtype: &DType) -> Option<Meaning> {
+    let (found, _) = read(encoded.get(2..)?, 0)?;
+    found.meaning.filter(|meaning| meaning.validate(dtype).is_ok())
+}
+
+/// A type, the shape if it is an array, and the names of an enumeration's values.
+struct ParsedType {
     dtype: DType,
     shape: Vec<u64>,
     size: u32,
+    meaning: Option<Meaning>,
 }
 
-/// Bytes that are read from the front.
+/// Bytes that are consumed from the start.
 struct Bytes<'a>(&'a [u8]);
 
 impl<'a> Bytes<'a> {
@@ -45,7 +58,7 @@ impl<'a> Bytes<'a> {
         Some(self.take(n)?.iter().rev().fold(0, |a, b| a << 8 | u32::from(*b)))
     }
 
-    /// A text that a zero ends; up to version 2 zeros fill it to a multiple of 8.
+    /// A text that ends with a zero; up to version 2 zeros fill it to a multiple of 8.
     fn name(&mut self, version: u8) -> Option<&'a [u8]> {
         let end = self.0.iter().position(|b| *b == 0)?;
         let len = if version < 3 { (end + 1).next_multiple_of(8) } else { end + 1 };
@@ -53,8 +66,8 @@ impl<'a> Bytes<'a> {
     }
 }
 
-/// The type at the front of a message, and what follows it.
-fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
+/// The type at the start of a message, and the bytes after it.
+fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     if depth > DEEPEST {
         return None;
     }
@@ -65,6 +78,7 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
     let size = at.number(4)?;
     let mut dtype = DType::Bytes(size);
     let mut shape = Vec::new();
+    let mut meaning = None;
     match class {
         class::INTEGER | class::BITFIELD => drop(at.take(4)?),
         class::FLOAT => drop(at.take(12)?),
@@ -72,20 +86,23 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
         class::STRING | class::REFERENCE => {}
         class::OPAQUE => drop(at.take(((bits & 0xff) as usize).next_multiple_of(8))?),
         class::COMPOUND => {
-            dtype = DType::Record(Record {
-                itemsize: size,
-                members: (0..bits & 0xffff)
-                    .map(|_| member(&mut at, version, size, depth))
-                    .collect::<Option<_>>()?,
-            });
+            let mut meanings = BTreeMap::new();
+            let members = (0..bits & 0xffff)
+                .map(|_| {
+                    let (member, below) = member(&mut at, version, size, depth)?;
+                    meanings.extend(below.map(|below| (member.name.clone(), below)));
+                    Some(member)
+                })
+                .collect::<Option<_>>()?;
+            dtype = DType::Record(Record { itemsize: size, members });
+            meaning = (!meanings.is_empty()).then_some(Meaning::Members(meanings));
         }
         class::ENUM => {
             let (base, rest) = read(at.0, depth + 1)?;
             at.0 = rest;
-            for _ in 0..bits & 0xffff {
-                at.name(version)?;
-            }
-            at.take((bits & 0xffff) as usize * base.size as usize)?;
+            let names: Vec<_> = (0..bits & 0xffff).map(|_| at.name(version)).collect::<Option<_>>()?;
+            let values = at.take(names.len() * base.size as usize)?;
+            meaning = named(&names, values, &base.dtype);
         }
         class::VLEN | class::COMPLEX => at.0 = read(at.0, depth + 1)?.1,
         class::ARRAY => {
@@ -103,18 +120,37 @@ fn read(body: &[u8], depth: usize) -> Option<(Found, &[u8])> {
             at.0 = rest;
             shape.extend(&base.shape);
             dtype = base.dtype;
+            meaning = base.meaning;
         }
         _ => return None,
     }
-    // Members lie as the program's type says: the bytes of a number in the other order are not the engine's number.
+    // Members are stored as in the program's type: a number in the other byte order is not the engine's
+    // number.
     let order = if class == class::ENUM { body.get(9) } else { body.get(1) };
     if let (Some(scalar), Some(0)) = (plain_number(body, size), order.map(|bits| bits & 1)) {
         dtype = DType::Scalar(scalar);
     }
-    Some((Found { dtype, shape, size }, at.0))
+    let meaning = meaning.filter(|meaning| meaning.validate(&dtype).is_ok());
+    Some((ParsedType { dtype, shape, size, meaning }, at.0))
 }
 
-fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<Member> {
+/// The names of an enumeration; `None` where one is no UTF-8, or the integers are not in the engine's order of bytes.
+fn named(names: &[&[u8]], values: &[u8], base: &DType) -> Option<Meaning> {
+    let DType::Scalar(scalar) = base else { return None };
+    let size = scalar.size() as usize;
+    let signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+    let number = |bytes: &[u8]| {
+        let minus = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
+        let mut wide = [if minus { 0xff } else { 0 }; 16];
+        wide.get_mut(..size)?.copy_from_slice(bytes);
+        Some(i128::from_le_bytes(wide))
+    };
+    let one =
+        |(name, bytes): (&&[u8], &[u8])| Some((std::str::from_utf8(name).ok()?.to_owned(), number(bytes)?));
+    names.iter().zip(values.chunks_exact(size)).map(one).collect::<Option<_>>().map(Meaning::Names)
+}
+
+fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<(Member, Option<Meaning>)> {
     let name = std::str::from_utf8(at.name(version)?).ok()?.to_string();
     let offset = match version {
         0..=2 => at.number(4)?,
@@ -132,7 +168,7 @@ fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<Me
     let (found, rest) = read(at.0, depth + 1)?;
     at.0 = rest;
     shape.extend(found.shape);
-    Some(Member { name, dtype: found.dtype, shape, offset })
+    Some((Member { name, dtype: found.dtype, shape, offset }, found.meaning))
 }
 
 #[cfg(test)]
@@ -140,7 +176,8 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
     use super::*;
 
-    /// `H5Tencode` of {"i": int32, "v": float64[2][3], "s": string of 5, "in": {"b": uint8, "r": reference}} as HDF5 writes it.
+    /// `H5Tencode` of {"i": int32, "v": float64[2][3], "s": string of 5, "in": {"b": uint8, "r": reference}}
+    /// as HDF5 writes it.
     fn example(version: u8) -> Vec<u8> {
         let name = |text: &str| {
             let mut out = [text.as_bytes(), &[0]].concat();
@@ -181,6 +218,30 @@ mod tests {
             );
             let offsets: Vec<u32> = found.leaves().iter().map(|leaf| leaf.offset).collect();
             assert_eq!((found.item_size(), offsets), (72, vec![0, 8, 56, 61, 62]));
+        }
+    }
+
+    #[test]
+    fn enumerations_keep_their_names() {
+        // H5Tencode of an enumeration of int16: {"off": -1, "on": 256}.
+        for version in [1, 3] {
+            let mut encoded = vec![3, 0, version << 4 | 8, 2, 0, 0, 2, 0, 0, 0];
+            encoded.extend([0x10, 0x08, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0]);
+            for name in ["off", "on"] {
+                let mut bytes = [name.as_bytes(), &[0]].concat();
+                if version < 3 {
+                    bytes.resize(bytes.len().next_multiple_of(8), 0);
+                }
+                encoded.extend(bytes);
+            }
+            encoded.extend([0xff, 0xff, 0, 1]);
+            let int = DType::Scalar(Scalar::I16);
+            let names = Meaning::Names(vec![("off".into(), -1), ("on".into(), 256)]);
+            assert_eq!(meaning(&encoded, &int), Some(names));
+            assert_eq!(meaning(&encoded, &DType::Bytes(2)), None);
+            for end in 0..encoded.len() {
+                assert_eq!(meaning(&encoded[..end], &int), None, "{end}");
+            }
         }
     }
 

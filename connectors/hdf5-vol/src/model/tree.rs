@@ -1,18 +1,19 @@
 //! The objects of one HDF5 file, in memory: groups with their links, datasets, committed types, attributes.
 //!
-//! Knows names, ids and counts, nothing of the library and nothing of values in the container. Names are bytes: HDF5 does not
-//! ask for UTF-8.
+//! Knows names, ids and counts, nothing of the library and nothing of values in the container. Names are
+//! bytes: HDF5 does not require UTF-8.
 //!
 //! Invariants
-//! - every hard link leads to an object that is there, and `nlink` counts those links, and what a program has added to their number;
-//! - a committed type stays while a dataset or an attribute has it;
+//! - every hard link leads to an existing object, and `nlink` is the number of those links plus what a
+//!   program has added to it;
+//! - a committed type stays while a dataset or an attribute uses it;
 //! - the root is a group that is never removed;
-//! - an id is given once.
+//! - an id is assigned once.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Number of an object, for ever. It is also the address that programs see in references and tokens.
+/// Permanent number of an object. It is also the address that programs see in references and tokens.
 pub type Id = u64;
 
 /// The root group.
@@ -28,7 +29,7 @@ pub struct StoredType {
     pub encoded: Vec<u8>,
     /// Bytes of one stored element.
     pub size: u32,
-    /// The committed type that it is.
+    /// The committed type, if it is one.
     pub committed: Option<Id>,
 }
 
@@ -70,7 +71,7 @@ pub struct Attribute {
     pub cset: u8,
     pub dtype: StoredType,
     pub space: Space,
-    /// Elements in the stored type; empty if nothing was written yet.
+    /// Elements in the stored type; empty if none were written yet.
     pub data: Vec<u8>,
 }
 
@@ -109,12 +110,13 @@ pub struct Dataset {
     pub fill: Option<Vec<u8>>,
     /// Id and uid of its variable in the container.
     pub variable: Option<(u32, u64)>,
-    /// Extents within which values may lie in the container: cells that come back after shrinking are filled.
+    /// Extents within which values may lie in the container: cells that are added again after shrinking are
+    /// filled.
     pub high: Vec<u64>,
 }
 
 impl Dataset {
-    /// What cells hold that nobody wrote: the fill value, unless it is never to be written.
+    /// The value of unwritten cells: the fill value, unless it is never to be written.
     pub fn unwritten(&self) -> Option<&[u8]> {
         self.fill.as_deref().filter(|_| self.properties.fill_time != 1)
     }
@@ -127,7 +129,7 @@ pub enum Target {
     Hard(Id),
     /// To a path.
     Soft(Vec<u8>),
-    /// Whatever the class of link (64 is external) keeps.
+    /// The data that the class of link (64 is external) keeps.
     Custom(i32, Vec<u8>),
 }
 
@@ -199,13 +201,13 @@ pub struct Object {
     pub next_attribute: u32,
     /// Creation order of attributes: bits.
     pub attribute_order: u8,
-    /// Numbers of attributes between which the library would change their storage.
+    /// Thresholds of attribute counts at which the library would change their storage.
     pub phase: (u32, u32),
     pub body: Body,
 }
 
 impl Object {
-    /// A new object that no link leads to yet.
+    /// A new object without links.
     pub fn new(body: Body, times: Times) -> Self {
         Object {
             nlink: 0,
@@ -219,7 +221,8 @@ impl Object {
         }
     }
 
-    /// A group that was made between others on the way to this object: as it was made if it is a group, else as by default.
+    /// A group that is created on the path to this object: with its properties if it is a group, else by
+    /// default.
     pub fn between(&self) -> Self {
         match &self.body {
             Body::Group(_) => Object {
@@ -236,7 +239,7 @@ impl Object {
         Object::new(Body::Group(Group::default()), Times::now(true))
     }
 
-    /// The committed types that it and its attributes have, each as often as it is used.
+    /// The committed types that it and its attributes use, each as often as it is used.
     pub(super) fn committed(&self) -> impl Iterator<Item = Id> + '_ {
         let own = match &self.body {
             Body::Dataset(dataset) => dataset.dtype.committed,
@@ -245,7 +248,7 @@ impl Object {
         own.into_iter().chain(self.attributes.values().filter_map(|attribute| attribute.dtype.committed))
     }
 
-    /// Adds or replaces an attribute, which gets the next place in creation order.
+    /// Adds or replaces an attribute, which gets the next position in creation order.
     pub fn put_attribute(&mut self, name: &[u8], mut attribute: Attribute) {
         attribute.order = self.next_attribute;
         self.next_attribute = self.next_attribute.wrapping_add(1);
@@ -269,7 +272,7 @@ pub struct Tree {
     pub objects: BTreeMap<Id, Object>,
     /// The next id.
     pub next: Id,
-    /// The file's creation properties (`H5Pencode2`), as the library that created it wrote them.
+    /// The file's creation properties (`H5Pencode2`), as written by the library that created it.
     pub fcpl: Vec<u8>,
 }
 
@@ -283,7 +286,7 @@ impl Tree {
         Tree { objects: BTreeMap::from([(ROOT, root)]), next: ROOT + 8, fcpl: Vec::new() }
     }
 
-    /// Adds an object that no link leads to.
+    /// Adds an object without links.
     pub fn add(&mut self, object: Object) -> Id {
         let id = self.next;
         self.next += 8;
@@ -299,7 +302,7 @@ impl Tree {
         }
     }
 
-    /// The group with this id, to be changed.
+    /// The group with this id, mutable.
     pub fn group_mut(&mut self, id: Id) -> Option<&mut Group> {
         match &mut self.objects.get_mut(&id)?.body {
             Body::Group(group) => Some(group),
@@ -315,7 +318,7 @@ impl Tree {
         }
     }
 
-    /// The dataset with this id, to be changed.
+    /// The dataset with this id, mutable.
     pub fn dataset_mut(&mut self, id: Id) -> Option<&mut Dataset> {
         match &mut self.objects.get_mut(&id)?.body {
             Body::Dataset(dataset) => Some(dataset),
@@ -323,7 +326,7 @@ impl Tree {
         }
     }
 
-    /// Makes a link in a group; `false` if the name is taken or the group is none.
+    /// Makes a link in a group; `false` if the name is taken or the group does not exist.
     pub fn link(&mut self, group: Id, name: &[u8], cset: u8, target: Target) -> bool {
         let hard = if let Target::Hard(id) = target { Some(id) } else { None };
         if hard.is_some_and(|id| !self.objects.contains_key(&id)) {
@@ -346,7 +349,7 @@ impl Tree {
         true
     }
 
-    /// Removes a link; gives what it was. The object stays until [`Tree::reap`].
+    /// Removes a link and returns it. The object stays until [`Tree::reap`].
     pub fn unlink(&mut self, group: Id, name: &[u8]) -> Option<Link> {
         let from = self.group_mut(group)?;
         let link = from.links.remove(name)?;
@@ -371,12 +374,13 @@ impl Tree {
         links.filter(|link| link.target == Target::Hard(id)).count() as u32 + u32::from(id == ROOT)
     }
 
-    /// How many datasets and attributes have a committed type.
+    /// How many datasets and attributes use a committed type.
     pub fn uses(&self, id: Id) -> u32 {
         self.objects.values().flat_map(Object::committed).filter(|used| *used == id).count() as u32
     }
 
-    /// What programs see as an object's reference count: links, what was added to them, and uses of a committed type.
+    /// The reference count of an object as programs see it: links, what was added to them, and uses of a
+    /// committed type.
     pub fn references(&self, id: Id) -> u32 {
         let Some(object) = self.objects.get(&id) else { return 0 };
         match object.body {
@@ -385,8 +389,8 @@ impl Tree {
         }
     }
 
-    /// Changes the reference count of an object by 1 up or down; `false` if there is no such object, or its links alone make the
-    /// count.
+    /// Changes the reference count of an object by 1 up or down; `false` if there is no such object, or its
+    /// links alone make the count.
     pub fn count_reference(&mut self, id: Id, up: bool) -> bool {
         let links = if up { 0 } else { self.links_to(id) };
         let Some(object) = self.objects.get_mut(&id) else { return false };
@@ -399,7 +403,7 @@ impl Tree {
         true
     }
 
-    /// How many objects hard links lead to from the root, itself among them.
+    /// How many objects hard links lead to from the root, which is included.
     pub fn reachable(&self) -> usize {
         let mut seen = std::collections::BTreeSet::from([ROOT]);
         let mut look = vec![ROOT];
@@ -415,8 +419,8 @@ impl Tree {
         seen.len()
     }
 
-    /// Removes those of the given objects that no link leads to, nothing uses and nobody holds open, and what only they led to;
-    /// gives the ids of what went.
+    /// Removes those of the given objects without links, uses and open handles, and what only they led to;
+    /// returns the ids that were removed.
     pub fn reap(&mut self, mut look: Vec<Id>, held: impl Fn(Id) -> bool) -> Vec<Id> {
         let mut gone = Vec::new();
         while let Some(id) = look.pop() {

@@ -19,42 +19,43 @@ pub struct Context {
     pub opening: Arc<Opening>,
     /// Our id in that library.
     pub connector: Hid,
-    /// Do we claim to be native?
+    /// Whether the connector claims to be native.
     pub mimic: bool,
-    /// What the program's access list says and is told again, though it means nothing here.
-    pub kept: Kept,
-    /// A copy of that list, which is given back whole; not of several ranks, where a copy would be a message to all.
+    /// The program's access settings, which it may ask for again, though they have no effect here.
+    pub kept: AccessSettings,
+    /// A copy of that list, which is returned whole; not with several ranks, where a copy would be a message
+    /// to all.
     pub access: Option<List>,
     /// The handle of the file that the program opened, by its address; 0 if there was none. It may be closed.
     pub file: AtomicUsize,
-    /// The list that a dataset was created with last.
+    /// The list of the last dataset creation.
     pub creation: Mutex<Option<Arc<List>>>,
 }
 
 /// Settings of an access list: the oldest and newest format, and the chunk cache.
 #[derive(Clone, Copy, Default)]
 #[allow(missing_docs)]
-pub struct Kept {
+pub struct AccessSettings {
     pub versions: Option<(i32, i32)>,
     pub cache: Option<(i32, usize, usize, f64)>,
 }
 
-impl Kept {
-    fn of(host: &Host, fapl: Hid) -> Kept {
+impl AccessSettings {
+    fn of(host: &Host, fapl: Hid) -> AccessSettings {
         let (mut oldest, mut newest, mut elements, mut slots, mut bytes, mut weight) = (0, 0, 0, 0, 0, 0.0);
         // SAFETY: writes numbers.
         quietly(host, || unsafe {
             let versions = (host.api.H5Pget_libver_bounds)(fapl, &mut oldest, &mut newest) >= 0;
             let cache =
                 (host.api.H5Pget_cache)(fapl, &mut elements, &mut slots, &mut bytes, &mut weight) >= 0;
-            Kept {
+            AccessSettings {
                 versions: versions.then_some((oldest, newest)),
                 cache: cache.then_some((elements, slots, bytes, weight)),
             }
         })
     }
 
-    /// Says it to a list.
+    /// Applies the settings to a list.
     pub fn give(self, host: &Host, list: Hid) {
         // SAFETY: a list of ours, and numbers.
         quietly(host, || unsafe {
@@ -80,7 +81,7 @@ impl Context {
         // SAFETY: writes one id, whose reference we keep.
         quietly(host, || unsafe { (host.api.H5Pget_vol_id)(fapl, &mut connector) });
         let access = if opening.team().is_none() { List::copy(host, fapl).ok() } else { None };
-        let kept = Kept::of(host, fapl);
+        let kept = AccessSettings::of(host, fapl);
         Arc::new(Context {
             host,
             opening,
@@ -93,7 +94,8 @@ impl Context {
         })
     }
 
-    /// A copy of a list that a dataset is created with. Programs create many with one list, and a comparison costs less than a copy.
+    /// A copy of a dataset creation list. Programs create many datasets with one list, and a comparison costs
+    /// less than a copy.
     pub fn copy_of(&self, list: Hid) -> Option<Arc<List>> {
         let mut last = self.creation.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(same) = last.as_ref().filter(|last| last.says_the_same(list)) {
@@ -103,12 +105,12 @@ impl Context {
         last.clone()
     }
 
-    /// Makes the file a genuine HDF5 file, where that is configured and this is its last opening.
+    /// Makes the file a genuine HDF5 file, if that is configured and this is its last opening.
     pub fn publish(&self) -> Result<()> {
         publish::at_the_end(self.host, self.connector, &self.opening)
     }
 
-    /// Refuses to change what was opened for reading.
+    /// Refuses to change a file that was opened for reading.
     pub fn writable(&self) -> Result<()> {
         match self.opening.writable() {
             true => Ok(()),
@@ -119,7 +121,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        // Where objects outlived their file's id, nobody is left to whom the library would give an error.
+        // If objects outlived their file's id, the library has no caller left for the error.
         if let Err(failure) = self.publish() {
             eprintln!("drystone: {}", failure.message);
         }

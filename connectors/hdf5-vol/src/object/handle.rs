@@ -1,7 +1,7 @@
-//! What the library holds of us: one handle per open file, object or attribute.
+//! The handles that the library holds: one per open file, object or attribute.
 //!
 //! Invariants
-//! - a pointer that comes back is used only if it is in the set of live handles;
+//! - a pointer from the library is used only if it is in the set of live handles;
 //! - a handle keeps its object from being removed, and its file from being closed.
 
 use std::cell::{Cell, OnceCell};
@@ -16,8 +16,8 @@ use crate::library::props::List;
 use crate::library::types::Type;
 use crate::model::tree::{Id, ROOT};
 use crate::object::context::Context;
-use crate::object::kind::Kind;
-use crate::object::place::Place;
+use crate::object::kind::ObjectKind;
+use crate::object::place::ObjectRef;
 use crate::object::shadow;
 
 /// Something open.
@@ -25,18 +25,19 @@ pub struct Handle {
     /// Its opening.
     pub context: Arc<Context>,
     /// What it is.
-    pub kind: Kind,
-    /// The object; of an attribute that which has it.
+    pub kind: ObjectKind,
+    /// The object; for an attribute the object that has it.
     pub id: Id,
     /// The path by which it was reached.
     pub name: Vec<u8>,
-    /// The type as programs see it and as it lies in the file, once they are needed.
+    /// The type as programs see it and as it is stored, once needed.
     pub types: OnceCell<(Type, Type)>,
     /// The list it was created with, in this session.
     pub created: OnceCell<Arc<List>>,
     /// The list it was opened with.
     pub accessed: OnceCell<List>,
-    /// Of a file: was the program told that closing failed? The library then keeps the handle, and closes it once more.
+    /// For a file: whether the program was told that closing failed. The library then keeps the handle, and
+    /// closes it again.
     pub told: Cell<bool>,
 }
 
@@ -46,7 +47,7 @@ thread_local! {
     static RAW: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Is a lookup of our own under way, which wants handles and not what programs are shown?
+/// Whether one of our own lookups is under way, which needs handles and not what programs are shown.
 pub fn is_raw() -> bool {
     RAW.get()
 }
@@ -61,8 +62,8 @@ pub fn behind(host: &Host, id: Hid) -> Option<&'static Handle> {
 }
 
 impl Handle {
-    /// Puts a handle where the library can hold it.
-    pub fn hold(context: Arc<Context>, kind: Kind, id: Id, name: Vec<u8>) -> Void {
+    /// Stores a handle where the library can hold it.
+    pub fn hold(context: Arc<Context>, kind: ObjectKind, id: Id, name: Vec<u8>) -> Void {
         context.opening.shared.lock().hold(id);
         let handle = Handle {
             context,
@@ -80,22 +81,23 @@ impl Handle {
     }
 
     /// A handle for an object.
-    pub fn object(place: Place) -> Result<(Void, Kind)> {
+    pub fn object(place: ObjectRef) -> Result<(Void, ObjectKind)> {
         let kind = place.kind()?;
         Ok((Handle::hold(place.context, kind.clone(), place.id, place.name), kind))
     }
 
-    /// The handle of its file: that which the program has, while that is open, by which the library finds the program's id. A library
-    /// that takes us for native compares other pointers and would close it twice, so it gets a new one.
+    /// The handle of its file: the program's, while that is open, so that the library finds the program's id.
+    /// A library that takes the connector for native compares other pointers and would close it twice, so it
+    /// gets a new one.
     pub fn file(&self) -> Void {
         let known = self.context.file.load(Ordering::SeqCst) as Void;
         let open = !self.context.mimic
             && Handle::from_void(known)
-                .is_ok_and(|h| h.kind == Kind::File && Arc::ptr_eq(&h.context, &self.context));
+                .is_ok_and(|h| h.kind == ObjectKind::File && Arc::ptr_eq(&h.context, &self.context));
         match open {
             true => known,
             false => {
-                let made = Handle::hold(self.context.clone(), Kind::File, ROOT, b"/".to_vec());
+                let made = Handle::hold(self.context.clone(), ObjectKind::File, ROOT, b"/".to_vec());
                 self.context.file.store(made as usize, Ordering::SeqCst);
                 made
             }
@@ -123,8 +125,8 @@ impl Handle {
     }
 
     /// Where it is.
-    pub fn place(&self) -> Place {
-        Place { context: self.context.clone(), id: self.id, name: self.name.clone() }
+    pub fn place(&self) -> ObjectRef {
+        ObjectRef { context: self.context.clone(), id: self.id, name: self.name.clone() }
     }
 
     /// As the library holds it.
@@ -133,7 +135,7 @@ impl Handle {
     }
 }
 
-/// What the library is shown for a handle when it looks behind an id.
+/// The object that the library is shown when it looks behind an id.
 pub fn shown(at: Void) -> Void {
     if is_raw() {
         return at;

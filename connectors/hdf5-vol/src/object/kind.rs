@@ -7,7 +7,7 @@ use crate::library::abi::id;
 /// What is open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
-pub enum Kind {
+pub enum ObjectKind {
     File,
     Group,
     Dataset,
@@ -16,15 +16,15 @@ pub enum Kind {
     Attribute(Vec<u8>),
 }
 
-impl Kind {
+impl ObjectKind {
     /// The library's number for it.
     pub fn id_type(&self) -> c_int {
         match self {
-            Kind::File => id::FILE,
-            Kind::Group => id::GROUP,
-            Kind::Dataset => id::DATASET,
-            Kind::Datatype => id::DATATYPE,
-            Kind::Attribute(_) => id::ATTR,
+            ObjectKind::File => id::FILE,
+            ObjectKind::Group => id::GROUP,
+            ObjectKind::Dataset => id::DATASET,
+            ObjectKind::Datatype => id::DATATYPE,
+            ObjectKind::Attribute(_) => id::ATTR,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! What the library holds of us, and the way from names to objects.
+//! Handles for the library, and lookups from names to objects.
 
 pub mod context;
 pub mod handle;

@@ -1,15 +1,15 @@
-//! Objects of open files, before anything is held of them.
+//! References to objects of open files, before a handle holds them.
 
 use std::sync::Arc;
 
 use crate::library::failure::{Failure, Result};
 use crate::model::tree::{Body, Id};
 use crate::object::context::Context;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 
 /// An object of an open file.
 #[derive(Clone)]
-pub struct Place {
+pub struct ObjectRef {
     /// The opening.
     pub context: Arc<Context>,
     /// The object.
@@ -18,21 +18,21 @@ pub struct Place {
     pub name: Vec<u8>,
 }
 
-impl Place {
+impl ObjectRef {
     /// What it is.
-    pub fn kind(&self) -> Result<Kind> {
+    pub fn kind(&self) -> Result<ObjectKind> {
         let state = self.context.opening.shared.lock();
         match state.tree.objects.get(&self.id).map(|o| &o.body) {
-            Some(Body::Group(_)) => Ok(Kind::Group),
-            Some(Body::Dataset(_)) => Ok(Kind::Dataset),
-            Some(Body::Type(_)) => Ok(Kind::Datatype),
+            Some(Body::Group(_)) => Ok(ObjectKind::Group),
+            Some(Body::Dataset(_)) => Ok(ObjectKind::Dataset),
+            Some(Body::Type(_)) => Ok(ObjectKind::Datatype),
             None => Err(Failure::not_found("the object is gone")),
         }
     }
 
-    /// What a name of it leads to.
-    pub fn child(&self, name: &[u8], id: Id) -> Place {
-        Place { context: self.context.clone(), id, name: join(&self.name, name) }
+    /// The target of a name in it.
+    pub fn child(&self, name: &[u8], id: Id) -> ObjectRef {
+        ObjectRef { context: self.context.clone(), id, name: join(&self.name, name) }
     }
 }
 

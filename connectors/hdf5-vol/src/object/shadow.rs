@@ -1,15 +1,15 @@
-//! What a library that takes us for native is shown when it looks behind an id: an object of the same kind in a small native
-//! file that exists only in memory.
+//! Objects for a library that takes the connector for native and looks behind an id: an object of the same
+//! kind in a small native file that exists only in memory.
 //!
-//! The library casts such objects to structs of its own, to learn for one how many bytes an address has. It must find real
-//! ones there. Values and names never come from this file.
+//! The library casts such objects to structs of its own, for example to learn how many bytes an address has.
+//! It must find real ones there. Values and names never come from this file.
 
 use std::sync::{Mutex, PoisonError};
 
 use crate::library::abi::{Hid, P_DEFAULT, Void, access};
 use crate::library::host::{Host, MAX_HOSTS, quietly};
 use crate::library::props::List;
-use crate::object::kind::Kind;
+use crate::object::kind::ObjectKind;
 
 /// Pointers to the native objects: file, group, dataset, datatype, attribute.
 #[derive(Clone, Copy)]
@@ -18,19 +18,19 @@ struct Shadow([usize; 5]);
 static SHADOWS: Mutex<[Option<Shadow>; MAX_HOSTS]> = Mutex::new([None; MAX_HOSTS]);
 
 /// The native object for a kind; `None` where none could be made.
-pub fn object(host: &'static Host, kind: &Kind) -> Option<Void> {
+pub fn object(host: &'static Host, kind: &ObjectKind) -> Option<Void> {
     let known = *SHADOWS.lock().unwrap_or_else(PoisonError::into_inner).get(host.index)?;
     let at = |s: Shadow| match kind {
-        Kind::File => s.0[0],
-        Kind::Group => s.0[1],
-        Kind::Dataset => s.0[2],
-        Kind::Datatype => s.0[3],
-        Kind::Attribute(_) => s.0[4],
+        ObjectKind::File => s.0[0],
+        ObjectKind::Group => s.0[1],
+        ObjectKind::Dataset => s.0[2],
+        ObjectKind::Datatype => s.0[3],
+        ObjectKind::Attribute(_) => s.0[4],
     };
     known.map(|s| at(s) as Void).filter(|p| !p.is_null())
 }
 
-/// Makes the file once per library, which later lookups find. Called where calls of the library are safe.
+/// Makes the file once per library; later lookups find it. Called where calls of the library are safe.
 pub fn prepare(host: &'static Host) {
     let there = |s: &[Option<Shadow>; MAX_HOSTS]| s.get(host.index).is_some_and(Option::is_some);
     if there(&SHADOWS.lock().unwrap_or_else(PoisonError::into_inner)) {
@@ -47,8 +47,8 @@ pub fn prepare(host: &'static Host) {
 fn make(host: &'static Host) -> Option<Shadow> {
     let api = &host.api;
     let fapl = List::new(host, "H5P_CLS_FILE_ACCESS_ID_g\0").ok()?;
-    // SAFETY: calls of the public interface with valid ids and static strings. The ids stay open for the life of the process, so
-    // that the pointers stay valid.
+    // SAFETY: calls of the public interface with valid ids and static strings. The ids stay open for the life
+    // of the process, so that the pointers stay valid.
     unsafe {
         let native = (api.H5VLget_connector_id_by_name)(c"native".as_ptr());
         if native < 0 || (api.H5Pset_vol)(fapl.id, native, std::ptr::null()) < 0 {

@@ -13,7 +13,7 @@ use crate::library::props::List;
 use crate::model::tree::{Body, Id, Object, Order, ROOT, Target};
 use crate::object::context::Context;
 use crate::object::handle::Handle;
-use crate::object::place::Place;
+use crate::object::place::ObjectRef;
 
 /// A string that the library gave; empty without.
 #[allow(
@@ -31,7 +31,7 @@ pub fn text<'a>(at: *const c_char) -> &'a [u8] {
 /// A link by its group and name.
 pub struct LinkPlace {
     /// The group.
-    pub group: Place,
+    pub group: ObjectRef,
     /// The name in it.
     pub name: Vec<u8>,
 }
@@ -46,7 +46,7 @@ pub struct Walk {
 }
 
 impl Walk {
-    /// By a list of link access, or of a class derived from it; refuses any other id.
+    /// The limit of a link access list, or of one of a derived class; refuses any other id.
     pub fn by(host: &Host, lapl: Hid) -> Result<Walk> {
         let mut links = 16usize;
         // SAFETY: any id may be given; writes one number.
@@ -58,10 +58,10 @@ impl Walk {
 }
 
 /// Follows a path from an object.
-pub fn walk(from: &Place, path: &[u8], walk: &mut Walk) -> Result<Place> {
+pub fn walk(from: &ObjectRef, path: &[u8], walk: &mut Walk) -> Result<ObjectRef> {
     let mut at = from.clone();
     if path.first() == Some(&b'/') {
-        at = Place { context: at.context, id: ROOT, name: b"/".to_vec() };
+        at = ObjectRef { context: at.context, id: ROOT, name: b"/".to_vec() };
     }
     for name in path.split(|b| *b == b'/').filter(|n| !n.is_empty() && *n != b".") {
         at = step(&at, name, walk)?;
@@ -70,12 +70,12 @@ pub fn walk(from: &Place, path: &[u8], walk: &mut Walk) -> Result<Place> {
 }
 
 /// Follows one link.
-pub fn step(group: &Place, name: &[u8], walking: &mut Walk) -> Result<Place> {
+pub fn step(group: &ObjectRef, name: &[u8], walking: &mut Walk) -> Result<ObjectRef> {
     let target = {
         let state = group.context.opening.shared.lock();
         let Some(links) = state.tree.group(group.id) else {
             return Err(Failure::not_found(format!(
-                "component not found: '{}' is looked up in what is no group",
+                "component not found: '{}' is looked up in something that is not a group",
                 String::from_utf8_lossy(name)
             )));
         };
@@ -109,9 +109,8 @@ pub fn unpack_external(value: &[u8]) -> Option<(&[u8], &[u8])> {
     Some((parts.next()?, parts.next()?))
 }
 
-fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
-    let (file, path) =
-        unpack_external(value).ok_or_else(|| Failure::damaged("an external link says nothing"))?;
+fn external(group: &ObjectRef, value: &[u8], walking: &mut Walk) -> Result<ObjectRef> {
+    let (file, path) = unpack_external(value).ok_or_else(|| Failure::damaged("an external link is empty"))?;
     let (host, opening) = (group.context.host, &group.context.opening);
     let mut prefix = [0u8; 1024];
     if walking.lapl != P_DEFAULT {
@@ -170,11 +169,11 @@ fn external(group: &Place, value: &[u8], walking: &mut Walk) -> Result<Place> {
         file: AtomicUsize::new(0),
         creation: Mutex::default(),
     });
-    walk(&Place { context, id: ROOT, name: b"/".to_vec() }, path, walking)
+    walk(&ObjectRef { context, id: ROOT, name: b"/".to_vec() }, path, walking)
 }
 
-/// The group and last name of a path: what a link operation acts on.
-pub fn last(from: &Place, path: &[u8], walking: &mut Walk) -> Result<LinkPlace> {
+/// The group and last name of a path, on which a link operation acts.
+pub fn last(from: &ObjectRef, path: &[u8], walking: &mut Walk) -> Result<LinkPlace> {
     let end = path.iter().rposition(|b| *b != b'/').map_or(0, |i| i + 1);
     let cut = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
     let name = path[cut..end].to_vec();
@@ -185,15 +184,16 @@ pub fn last(from: &Place, path: &[u8], walking: &mut Walk) -> Result<LinkPlace> 
     Ok(LinkPlace { group, name })
 }
 
-/// The group and last name for a new link; groups between are made, like the one that is given, if the program asks for that.
-pub fn last_for_new(from: &Place, path: &[u8], between: Option<&Object>, lapl: Hid) -> Result<LinkPlace> {
+/// The group and last name for a new link; groups between are created, with the properties of the given one,
+/// if the program asks for that.
+pub fn last_for_new(from: &ObjectRef, path: &[u8], between: Option<&Object>, lapl: Hid) -> Result<LinkPlace> {
     let host = from.context.host;
     if let Some(between) = between {
         let end = path.iter().rposition(|b| *b != b'/').map_or(0, |i| i + 1);
         let cut = path[..end].iter().rposition(|b| *b == b'/').map_or(0, |i| i + 1);
         let mut at = from.clone();
         if path.first() == Some(&b'/') {
-            at = Place { context: at.context, id: ROOT, name: b"/".to_vec() };
+            at = ObjectRef { context: at.context, id: ROOT, name: b"/".to_vec() };
         }
         for name in path[..cut].split(|b| *b == b'/').filter(|n| !n.is_empty() && *n != b".") {
             let there = {
@@ -207,7 +207,7 @@ pub fn last_for_new(from: &Place, path: &[u8], between: Option<&Object>, lapl: H
             at.context.writable()?;
             let mut state = at.context.opening.shared.lock();
             let mut made = between.clone();
-            // As natively: the order of links is kept as in the group that it is made in.
+            // As in native HDF5: creation order of links is as in the group that contains the new one.
             if let (Body::Group(made), Some(parent)) = (&mut made.body, state.tree.group(at.id)) {
                 made.order = parent.order;
             }
@@ -223,8 +223,8 @@ pub fn last_for_new(from: &Place, path: &[u8], between: Option<&Object>, lapl: H
     last(from, path, &mut Walk::by(host, lapl)?)
 }
 
-/// The object that a callback's location means.
-pub fn locate(handle: &Handle, loc: &Loc) -> Result<Place> {
+/// The object that a callback's location refers to.
+pub fn locate(handle: &Handle, loc: &Loc) -> Result<ObjectRef> {
     let here = handle.place();
     // SAFETY: `kind` says which member of the union there is; strings and tokens live through the callback.
     unsafe {
@@ -250,7 +250,7 @@ pub fn locate(handle: &Handle, loc: &Loc) -> Result<Place> {
                 }
                 let name = state.tree.path_of(id).unwrap_or_default();
                 drop(state);
-                Ok(Place { id, name, ..here })
+                Ok(ObjectRef { id, name, ..here })
             }
             _ => Err(Failure::invalid("unknown kind of location")),
         }
@@ -265,7 +265,7 @@ impl Order {
 }
 
 /// Name of the link with a number in a group.
-pub fn nth_link(group: &Place, order: Order, n: u64) -> Result<Vec<u8>> {
+pub fn nth_link(group: &ObjectRef, order: Order, n: u64) -> Result<Vec<u8>> {
     let state = group.context.opening.shared.lock();
     let links = state.tree.group(group.id).ok_or_else(|| Failure::wrong_kind("not a group"))?;
     if order.by_creation && links.order & crate::model::tree::TRACKED == 0 {

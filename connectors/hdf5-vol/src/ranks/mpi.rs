@@ -1,11 +1,14 @@
-//! The MPI of the program, found at run time: the communicator of a file access list, and the few calls that ranks meet by.
+//! The MPI of the program, found at run time: the communicator of a file access list, and the few calls by
+//! which ranks meet.
 //!
-//! Nothing is linked or compiled against MPI. What differs between its implementations is the kind of a handle (an `int` in the
-//! MPICH family, a pointer in Open MPI) and the handle of a byte. A handle is kept here in a word that was zero before: an `int` is
-//! its low half on the little-endian machines there are plug-ins for, and a callee that wants an `int` looks at nothing else.
+//! Nothing is linked or compiled against MPI. Implementations differ in the kind of a handle (an `int` in the
+//! MPICH family, a pointer in Open MPI) and in the handle of a byte. A handle is kept here in a word that was
+//! zero before: an `int` is its low half on the little-endian machines for which there are plug-ins, and a
+//! function that takes an `int` ignores the rest.
 //!
-//! MPI is called only in callbacks, so in the thread that called HDF5, which itself would call MPI there. Who waits for the others sleeps:
-//! MPI's own waiting keeps a processor busy, which ranks that still write their values, and their threads, may need.
+//! MPI is called only in callbacks, thus in the thread that called HDF5, which itself would call MPI there. A
+//! rank that waits for the others sleeps: MPI's own waiting keeps a processor busy, which ranks that still
+//! write values, and their threads, may need.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
@@ -16,7 +19,7 @@ use crate::library::failure::{Failure, Result};
 use crate::library::host::{Host, quietly};
 use crate::ranks::team::Ranks;
 
-/// Does a transfer list ask for a collective transfer?
+/// Whether a transfer list asks for a collective transfer.
 pub fn is_collective(host: &Host, dxpl: Hid) -> bool {
     const COLLECTIVE: i32 = 1; // H5FD_MPIO_COLLECTIVE
     let mut mode = 0;
@@ -28,13 +31,13 @@ pub fn is_collective(host: &Host, dxpl: Hid) -> bool {
 /// `MPI_BYTE` of the MPICH family (MPICH, Intel MPI, Cray MPICH, MVAPICH), which have one binary interface.
 const MPICH_BYTE: usize = 0x4c00_010d;
 
-/// `MPI_Iallgather`: what is sent, what is heard, the communicator, the request.
+/// `MPI_Iallgather`: send buffer, receive buffer, the communicator, the request.
 type Gather =
     unsafe extern "C" fn(*const c_void, c_int, usize, *mut c_void, c_int, usize, usize, *mut usize) -> c_int;
 /// `MPI_Test`: the request, whether it is done, its status.
 type Test = unsafe extern "C" fn(*mut usize, *mut c_int, *mut c_int) -> c_int;
 
-/// The longest that a rank sleeps before it looks again whether all have come.
+/// The longest sleep of a rank between two tests whether all have come.
 const SLEEP: Duration = Duration::from_micros(200);
 
 /// A communicator of the program, a copy that is ours.
@@ -87,7 +90,7 @@ fn byte(host: &Host) -> Result<usize> {
     }
 }
 
-/// The ranks behind a file access list; `None` where there is one alone. All ranks call this together.
+/// The ranks behind a file access list; `None` if there is only one. All ranks call this together.
 pub fn ranks(host: &Host, fapl: Hid) -> Result<Option<Arc<dyn Ranks>>> {
     let Some(ask) = host.api.H5Pget_fapl_mpio else { return Ok(None) };
     let mut communicator = 0usize;
@@ -161,7 +164,8 @@ impl Ranks for Mpi {
         let send = send.to_vec();
         let mut out = vec![0u8; send.len() * self.size as usize];
         let mut request = 0;
-        // SAFETY: `out` has room for what every rank sends; all send equally many bytes; both buffers stay until the request is done.
+        // SAFETY: `out` has room for what every rank sends; all send equally many bytes; both buffers stay
+        // until the request is done.
         let rc = unsafe {
             (self.gather)(
                 send.as_ptr().cast(),

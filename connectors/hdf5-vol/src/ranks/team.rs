@@ -1,12 +1,13 @@
-//! The ranks of a parallel program that have one file open: how they meet, and how they learn that they disagree.
+//! The ranks of a parallel program that have one file open: how they meet, and how they detect disagreement.
 //!
-//! Why no catalogue is merged: HDF5 lets metadata change only in calls that all ranks make in one order, so every rank builds the
-//! same tree by itself, and values go to the container without a word to anybody. The ranks meet where HDF5 lets them meet: when a
-//! file is created, opened, flushed and closed. There their trees must be one.
+//! Why catalogues are not merged: HDF5 lets metadata change only in calls that all ranks make in one order,
+//! so every rank builds the same tree independently, and values go to the container without messages. The
+//! ranks meet where HDF5 makes calls collective: when a file is created, opened, flushed and closed. There
+//! their trees must be equal.
 //!
 //! Invariants
-//! - in a meeting each rank says what it is doing and how it fared, so a failure of one is an error of all and nobody waits for a
-//!   rank that has given up;
+//! - in a meeting each rank states its call and its success, so a failure of one is an error of all and no
+//!   rank waits for one that has given up;
 //! - after ranks were found in different calls, or could not reach each other, there are no more meetings.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,19 +18,19 @@ use crate::library::failure::{Failure, Result};
 use crate::model::catalogue::Catalogue;
 use crate::model::tree::{Body, Object, ROOT, Target, Tree};
 
-/// How ranks reach each other. All make the same calls in the same order.
+/// How ranks exchange messages. All make the same calls in the same order.
 pub trait Ranks: Send + Sync {
     /// This rank, below `size`.
     fn rank(&self) -> u32;
     /// How many there are, at least 2.
     fn size(&self) -> u32;
-    /// What each rank sends, in their order; all send equally many bytes.
+    /// Gathers the bytes of all ranks, in rank order; all send equally many bytes.
     fn all_gather(&self, send: &[u8]) -> Result<Vec<u8>>;
-    /// Tells ranks apart that are threads of one process; 0 where each is a process.
+    /// Distinguishes ranks that are threads of one process; 0 where each is a process.
     fn lane(&self) -> u32;
 }
 
-/// What a rank is doing.
+/// The call that a rank is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Act {
@@ -60,14 +61,14 @@ const ACTS: [(Act, &str); 11] = [
     (Act::Published, "publishes a file"),
 ];
 
-/// Three numbers that a rank says, with a meaning that the act gives them.
+/// Three numbers of a rank, whose meaning depends on the act.
 pub type Numbers = [u64; 3];
 
-/// Bytes that a rank says: act, failed, length of the text (2), 4 unused, the numbers, the text.
+/// Bytes of a rank's message: act, failed, length of the text (2), 4 unused, the numbers, the text.
 const SAID: usize = 512;
 const TEXT: usize = 32;
 
-/// Runs what must not leave between two meetings: a panic waits for the next one.
+/// Runs code that must not leave between two meetings: a panic is held until the next one.
 pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(body))
         .unwrap_or_else(|_| Err(Failure::library("a bug in the drystone connector: it panicked")))
@@ -77,9 +78,9 @@ pub fn attempt<T>(body: impl FnOnce() -> Result<T>) -> Result<T> {
 pub struct Team {
     ranks: Arc<dyn Ranks>,
     broken: AtomicBool,
-    /// Tells this opening from every other: variables made by a program that was killed are not taken for ours.
+    /// Distinguishes this opening from every other: variables of a killed program are not mistaken for ours.
     pub session: AtomicU64,
-    /// Digest of the tree on which all agreed last.
+    /// Digest of the last tree on which all agreed.
     pub agreed: AtomicU64,
 }
 
@@ -89,7 +90,7 @@ impl Team {
         Team { ranks, broken: AtomicBool::new(false), session: AtomicU64::new(0), agreed: AtomicU64::new(0) }
     }
 
-    /// Is this the rank that does for all what one must do?
+    /// Whether this rank does what one must do for all.
     pub fn is_first(&self) -> bool {
         self.ranks.rank() == 0
     }
@@ -104,7 +105,7 @@ impl Team {
         self.broken.store(true, Ordering::SeqCst);
     }
 
-    /// Meets: the numbers that all ranks said, in their order, or the failure of the first that failed.
+    /// Meets: returns the numbers of all ranks, in their order, or the failure of the first that failed.
     pub fn meet(&self, act: Act, numbers: Numbers, local: Result<()>) -> Result<Vec<Numbers>> {
         if self.broken.load(Ordering::SeqCst) {
             local?;
@@ -116,7 +117,7 @@ impl Team {
         for (rank, said) in heard.chunks_exact(SAID).enumerate() {
             let (theirs, numbers, problem) = decode(said).ok_or_else(|| {
                 self.part();
-                Failure::library(format!("rank {rank} said what no rank says"))
+                Failure::library(format!("rank {rank} sent a malformed message; check the communicator"))
             })?;
             if theirs != act {
                 self.part();
@@ -144,7 +145,7 @@ impl Team {
         (self.ranks.rank().into(), self.ranks.size().into())
     }
 
-    /// What each rank has to say, of any length, told to all; and whether one of them has more.
+    /// Exchanges data of any length; returns that of each rank, and whether one of them has more.
     pub fn exchange(&self, bytes: &[u8], more: bool, local: Result<()>) -> Result<(Vec<Vec<u8>>, bool)> {
         let said = self.meet(Act::Gather, [bytes.len() as u64, more.into(), 0], local)?;
         let most = said.iter().map(|n| n[0]).max().unwrap_or(0) as usize;
@@ -159,7 +160,7 @@ impl Team {
         Ok((each.map(|(all, n)| all[..(n[0] as usize).min(most)].to_vec()).collect(), more))
     }
 
-    /// What rank 0 has to say, told to all.
+    /// Broadcasts the data of rank 0.
     fn told(&self, bytes: &[u8]) -> Result<Vec<u8>> {
         const MOST: u64 = 1 << 28;
         let length = if self.is_first() { bytes.len() as u64 } else { 0 };
@@ -177,7 +178,7 @@ impl Team {
         Ok(heard)
     }
 
-    /// Why trees that must be one are not: an error that names what differs, the same on all ranks.
+    /// Why trees that must be equal are not: an error that names the difference, the same on all ranks.
     pub fn disagreement(&self, tree: &Tree) -> Failure {
         let compared = self.told(&Catalogue::definition(tree)).and_then(|first| {
             let first = Catalogue::decode(&first).map_err(|c| Failure::damaged(c.to_string()))?.tree;
@@ -228,12 +229,12 @@ fn decode(said: &[u8]) -> Option<(Act, Numbers, Option<String>)> {
     Some((*act, [number(8)?, number(16)?, number(24)?], problem))
 }
 
-/// A number that is the same where definitions (and the values of variable length that wait) are.
+/// A digest of definitions (and of buffered values of variable length).
 pub fn digest(tree: &Tree, heap: &[u8]) -> u64 {
     hash(&Catalogue::definition(tree)) ^ waiting(heap)
 }
 
-/// What becomes of a digest when what waits is kept, and nothing waits any more.
+/// The digest after the buffered values were stored, with nothing buffered any more.
 pub fn kept(digest: u64, heap: &[u8]) -> u64 {
     digest ^ waiting(heap) ^ waiting(&[])
 }
@@ -262,7 +263,7 @@ fn mixed(sum: u64, word: u64) -> u64 {
     sum ^ (sum >> 32)
 }
 
-/// FNV-1a over words of eight bytes: the ranks run one program and are no enemies.
+/// FNV-1a over words of eight bytes: the ranks run one program and trust each other.
 fn hash(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let out =
@@ -272,7 +273,7 @@ fn hash(bytes: &[u8]) -> u64 {
     if rest.is_empty() { out } else { mixed(out, u64::from_le_bytes(last)) }
 }
 
-/// What this rank has that rank 0 has not, or has differently.
+/// What this rank has and rank 0 has not, or has differently.
 fn difference(first: &Tree, mine: &Tree) -> Option<String> {
     let mut look = vec![(ROOT, ROOT, String::new())];
     let mut seen = std::collections::BTreeSet::new();
@@ -303,7 +304,7 @@ fn difference(first: &Tree, mine: &Tree) -> Option<String> {
         .then(|| "the order of what was created is not the same as on rank 0".into())
 }
 
-/// What is not the same in two objects.
+/// The difference between two objects.
 fn differs(a: &Object, b: &Object) -> Option<String> {
     for (name, attribute) in &b.attributes {
         let shown = String::from_utf8_lossy(name);

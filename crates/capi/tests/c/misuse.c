@@ -38,7 +38,7 @@ int main(void) {
     FAILS(DRY_NOT_FOUND, "nothing at", dry_open("misuse.dry", DRY_READ, &c));
     REQUIRE(c == NULL);
     FAILS(DRY_INVALID_ARGUMENT, "not UTF-8", dry_open("\xff", DRY_READ, &c));
-    FAILS(DRY_INVALID_ARGUMENT, "no mode", dry_open("misuse.dry", 3, &c));
+    FAILS(DRY_INVALID_ARGUMENT, "not a mode", dry_open("misuse.dry", 3, &c));
 
     /* Structures of other versions, and never set. */
     newer.known.struct_size = sizeof newer;
@@ -52,7 +52,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "struct_size", dry_create("misuse.dry", &newer.known, &c));
     newer.known.struct_size = sizeof newer;
     newer.known.durability = 17;
-    FAILS(DRY_INVALID_ARGUMENT, "no durability", dry_create("misuse.dry", &newer.known, &c));
+    FAILS(DRY_INVALID_ARGUMENT, "not a durability", dry_create("misuse.dry", &newer.known, &c));
     newer.known.durability = DRY_MEMORY;
     OK(dry_create("misuse.dry", &newer.known, &c));
     FAILS(DRY_CONFLICT, "already holds a container", dry_create("misuse.dry", NULL, &other));
@@ -65,11 +65,11 @@ int main(void) {
 
     /* Handles. */
     FAILS(DRY_INVALID_ARGUMENT, "the handle of the container is NULL", dry_commit(NULL, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "is no handle", dry_commit((dry_container *)(void *)&local, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "is no handle", dry_commit((dry_container *)(uintptr_t)16, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "is no handle", dry_commit((dry_container *)UINTPTR_MAX, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "is not a handle", dry_commit((dry_container *)(void *)&local, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "is not a handle", dry_commit((dry_container *)(uintptr_t)16, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "is not a handle", dry_commit((dry_container *)UINTPTR_MAX, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "handle of a container was given for a writer", dry_end_step((dry_writer *)(void *)c, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "is no handle", dry_container_close((dry_container *)(void *)text));
+    FAILS(DRY_INVALID_ARGUMENT, "is not a handle", dry_container_close((dry_container *)(void *)text));
     OK(dry_container_close(NULL));
     OK(dry_writer_close(NULL));
     OK(dry_open("misuse.dry", DRY_READ, &other));
@@ -78,8 +78,8 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "was closed before", dry_container_close(other));
 
     /* Variables that cannot be. */
-    FAILS(DRY_INVALID_ARGUMENT, "no element type", dry_create_variable(c, "v", &options));
-    FAILS(DRY_INVALID_ARGUMENT, "no element type", dry_create_variable(c, "v", NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "not an element type", dry_create_variable(c, "v", &options));
+    FAILS(DRY_INVALID_ARGUMENT, "not an element type", dry_create_variable(c, "v", NULL));
     options.type = DRY_FLOAT64;
     options.ndim = 1;
     FAILS(DRY_INVALID_ARGUMENT, "the shape is NULL", dry_create_variable(c, "v", &options));
@@ -117,7 +117,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "leaves the variable's shape", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, shape, shape, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "0 dimensions", dry_put(w, "v", DRY_FLOAT64, data, 32, 0, NULL, NULL, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "float64", dry_put(w, "v", DRY_FLOAT32, data, 32, 1, NULL, shape, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "99 is no element type", dry_put(w, "v", 99, data, 32, 1, NULL, shape, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "99 is not an element type", dry_put(w, "v", 99, data, 32, 1, NULL, shape, NULL));
     FAILS(DRY_NOT_FOUND, "there are: v", dry_put(w, "w", DRY_FLOAT64, data, 32, 1, NULL, shape, NULL));
     put.reserved = 1;
     FAILS(DRY_UNSUPPORTED, "not set to 0", dry_put(w, "v", DRY_FLOAT64, data, 32, 1, NULL, shape, &put));
@@ -140,7 +140,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "the axes is NULL", dry_read(v, DRY_FLOAT64, data, sizeof data, 1, NULL, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "0 axes", dry_read(v, DRY_FLOAT64, data, sizeof data, 0, NULL, NULL));
     axes[0].count = UINT64_MAX;
-    FAILS(DRY_INVALID_ARGUMENT, "63 bits", dry_read(v, DRY_FLOAT64, data, sizeof data, 1, axes, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "63-bit", dry_read(v, DRY_FLOAT64, data, sizeof data, 1, axes, NULL));
     FAILS(DRY_INVALID_ARGUMENT, "no steps", dry_read_box(v, 0, DRY_FLOAT64, data, sizeof data, 1, NULL, NULL, NULL));
     odd = (char *)shape + 1;
     FAILS(DRY_INVALID_ARGUMENT, "aligned",
@@ -162,6 +162,7 @@ int main(void) {
     FAILS(DRY_PERMISSION, "not for you", dry_set_error(DRY_PERMISSION, "not for you"));
     REQUIRE(strcmp(dry_status_name(DRY_PERMISSION), "DRY_PERMISSION") == 0);
     REQUIRE(strcmp(dry_status_name(DRY_DEADLINE), "DRY_DEADLINE") == 0);
+    REQUIRE(strcmp(dry_status_name(DRY_NOT_YET_HOME), "DRY_NOT_YET_HOME") == 0);
     REQUIRE(dry_set_error(DRY_IO, NULL) == DRY_IO && dry_last_error()[0] == 0);
 
     /* A container that is closed under its variables and writers. */

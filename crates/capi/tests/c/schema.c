@@ -42,7 +42,7 @@ static void check_attributes(dry_container *c, const char *owner) {
 
     FAILS(DRY_INVALID_ARGUMENT, "not float32 of 4", dry_get_attribute(c, owner, "x", DRY_FLOAT32, &y, 4));
     FAILS(DRY_INVALID_ARGUMENT, "is a text", dry_get_attribute(c, owner, "units", DRY_FLOAT64, &y, sizeof y));
-    FAILS(DRY_INVALID_ARGUMENT, "is no text", dry_get_text_attribute(c, owner, "x", text, sizeof text, &length));
+    FAILS(DRY_INVALID_ARGUMENT, "is not a text", dry_get_text_attribute(c, owner, "x", text, sizeof text, &length));
     FAILS(DRY_INVALID_ARGUMENT, "7 bytes", dry_set_attribute(c, owner, "x", DRY_FLOAT64, 0, NULL, &x, 7));
     OK(dry_remove_attribute(c, owner, "x"));
     FAILS(DRY_NOT_FOUND, "no attribute \"x\"", dry_get_attribute(c, owner, "x", DRY_FLOAT64, &y, sizeof y));

@@ -88,7 +88,7 @@ int main(void) {
     FAILS(DRY_CONFLICT, "recover", dry_writer_open(c, &wrong, &w[0]));
     REQUIRE(w[0] == NULL);
     FAILS(DRY_INVALID_ARGUMENT, "all steps", dry_recover(c, DRY_ADOPT_ALL, these, 1, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "no decision", dry_recover(c, 9, NULL, 0, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "not a decision", dry_recover(c, 9, NULL, 0, NULL));
     OK(dry_recover(c, DRY_ADOPT_ALL, NULL, 0, &recovered));
     REQUIRE(recovered.run == 1 && recovered.incomplete == 1 && recovered.adopted == 0);
     wrong.rank = 3;
@@ -117,7 +117,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "has steps: say which",
           dry_read_box(v, DRY_NO_STEP, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));
     FAILS(DRY_OUT_OF_RANGE, "axis 0", dry_read_box(v, 3, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));
-    FAILS(DRY_INVALID_ARGUMENT, "no step", dry_read_box(v, -2, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));
+    FAILS(DRY_INVALID_ARGUMENT, "not a step", dry_read_box(v, -2, DRY_FLOAT64, back, sizeof back, 1, NULL, NULL, NULL));
     OK(dry_variable_close(v));
 
     OK(dry_verify(c, NULL, NULL, &verified));

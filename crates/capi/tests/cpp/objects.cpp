@@ -284,7 +284,7 @@ static void check_elements() {
     fails(DRY_INVALID_ARGUMENT, "one value", [&] { c.variable("z").points<std::complex<double>>({0}); });
     fails(DRY_OUT_OF_RANGE, "larger than the variable, [2, 3]", [&] { f.read<float>(DRY_NO_STEP, {0, 0}, extents{1ull << 40, 1}); });
     fails(DRY_INVALID_ARGUMENT, "another number of dimensions", [&] { f.read<float>(DRY_NO_STEP, {0, 0}, extents{1}); });
-    fails(DRY_INVALID_ARGUMENT, "63 bits", [&] { f.strings({axis(0, UINT64_MAX), 0}); });
+    fails(DRY_INVALID_ARGUMENT, "63-bit", [&] { f.strings({axis(0, UINT64_MAX), 0}); });
     c.set_attribute("f", "axes", std::vector<std::string>{"y", "x"});
     c.set_attribute("f", "range", std::vector<double>{1, 6});
     c.set_attribute("f", "known", std::vector<bool>{true, false});

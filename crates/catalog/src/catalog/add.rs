@@ -1,4 +1,4 @@
-//! Adding containers, forgetting them, merging pages.
+//! Adding containers, removing them, merging pages.
 
 use std::collections::BTreeSet;
 
@@ -21,9 +21,9 @@ use crate::workers::each;
 pub struct AddReport {
     /// Containers that were new, or had changed.
     pub added: u64,
-    /// Containers that were known as they are.
+    /// Containers that were known and unchanged.
     pub unchanged: u64,
-    /// What could not be read: where, and why.
+    /// Containers that could not be read: where, and why.
     pub failed: Vec<(String, Error)>,
 }
 
@@ -42,9 +42,10 @@ impl Listed {
 }
 
 impl Catalog {
-    /// Adds the containers at these paths or URLs and in these folders; what is known is looked at again if it has changed.
+    /// Adds the containers at these paths or URLs and in these folders; known ones are examined again if they
+    /// have changed.
     ///
-    /// An error if nothing could be added; else what failed is in the report.
+    /// An error if nothing could be added; else the report names the failures.
     pub fn add(&self, locations: &[String]) -> Result<AddReport> {
         let mut report = AddReport::default();
         let mut paths = BTreeSet::new();
@@ -89,7 +90,7 @@ impl Catalog {
         Ok(report)
     }
 
-    /// Takes containers out; how many there were.
+    /// Removes containers from the catalogue; returns how many there were.
     pub fn forget(&self, locations: &[String]) -> Result<u64> {
         self.refresh()?;
         let paths: Vec<String> = locations.iter().map(|l| expand::normal(l)).collect::<Result<_>>()?;
@@ -98,7 +99,7 @@ impl Catalog {
         Ok(there as u64)
     }
 
-    /// What is known of each path.
+    /// The entry of each path.
     fn known(&self, paths: &[String]) -> Result<Vec<Option<Identity>>> {
         let mut out = vec![None; paths.len()];
         for page in self.pages() {
@@ -148,7 +149,7 @@ impl Catalog {
         Ok(out)
     }
 
-    /// Makes facts visible in place of what was known of their paths, and takes others out: one commit.
+    /// Makes facts visible in place of earlier ones for their paths, and removes other paths: one commit.
     pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String]) -> Result<()> {
         let mut paths: Vec<String> = gone.to_vec();
         paths.extend(facts.iter().map(|f| f.path.clone()));
@@ -160,7 +161,7 @@ impl Catalog {
         self.commit(|newest| {
             let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
             let pages = match self.hide(pages, paths.iter().map(String::as_str)) {
-                // Another process has merged it: the manifest that says so is there.
+                // Another process has merged the page: the manifest that says so exists.
                 Err(e) if is_missing(&e) => {
                     self.refresh()?;
                     let newest = self.manifest();
@@ -188,7 +189,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Merges small pages, if there are many. Where another process changes the catalogue meanwhile nothing is merged.
+    /// Merges small pages, if there are many. If another process changes the catalogue meanwhile nothing is
+    /// merged.
     fn merge(&self) -> Result<()> {
         let newest = self.manifest();
         let places = merge::plan(&newest.pages);
@@ -222,8 +224,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Makes the catalogue anew of what its containers are now. Pages that are damaged are given up, with the paths in them:
-    /// add those again.
+    /// Rebuilds the catalogue from the present state of its containers. Damaged pages are dropped, with the
+    /// paths in them: add those again.
     pub fn rebuild(&self) -> Result<AddReport> {
         self.refresh()?;
         let mut report = AddReport::default();
@@ -248,7 +250,7 @@ impl Catalog {
         self.store_pages(&new)?;
         let was: BTreeSet<[u8; 16]> = newest.pages.iter().map(|at| at.id).collect();
         self.commit(|newest| {
-            // What others have added meanwhile stays.
+            // Entries that others have added meanwhile stay.
             let others: Vec<Page> = newest
                 .pages
                 .iter()

@@ -1,4 +1,4 @@
-//! Is a catalogue whole, and what has become of its containers.
+//! Checks whether a catalogue is whole, and the state of its containers.
 
 use drystone::{ErrorKind, Result};
 
@@ -14,11 +14,11 @@ pub struct CheckReport {
     pub pages: u64,
     /// See `pages`.
     pub bytes: u64,
-    /// What is wrong with pages; a rebuild mends it.
+    /// Errors in pages; a rebuild repairs them.
     pub damage: Vec<String>,
     /// Containers that have changed since they were added.
     pub stale: Vec<String>,
-    /// Containers that are there no more.
+    /// Containers that do not exist any more.
     pub gone: Vec<String>,
     /// Containers that cannot be opened from here.
     pub closed: u64,
@@ -54,7 +54,7 @@ impl Catalog {
         Ok(report)
     }
 
-    /// Looks again at what has changed and takes out what is gone.
+    /// Examines changed containers again and removes those that are gone.
     pub fn update(&self) -> Result<CheckReport> {
         let report = self.check()?;
         if !report.stale.is_empty() {

@@ -1,4 +1,5 @@
-//! Asking: columns say which containers answer, the containers themselves whether they may be shown and have changed.
+//! Finding: columns say which containers answer, and the containers themselves whether they may be shown and
+//! have changed.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +15,14 @@ use crate::page::PageBuilder;
 use crate::question::Question;
 use crate::workers::each;
 
-/// Tries when pages are merged by other processes meanwhile.
+/// Attempts while other processes merge pages.
 const TRIES: usize = 20;
-/// Answers that one thread looks at.
+/// Answers that one thread checks.
 const ALONE: usize = 128;
 
 /// A container that answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundContainer {
     /// Where it is.
     pub path: String,
     /// Its identity.
@@ -38,16 +39,16 @@ pub struct Found {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReport {
     /// By path.
-    pub found: Vec<Found>,
-    /// Containers that answer and are there no more.
+    pub found: Vec<FoundContainer>,
+    /// Containers that answer and do not exist any more.
     pub gone: u64,
-    /// Containers that answer and cannot be opened from here: not permitted, or not reached.
+    /// Containers that answer and cannot be opened from here: not permitted, or not reachable.
     pub closed: u64,
 }
 
 impl Catalog {
-    /// The containers that answer a question. With `fresh` every container that has changed is looked at first, and what was found is
-    /// kept if the catalogue can be written.
+    /// The containers that answer a question. With `fresh` every changed container is examined first, and the
+    /// result is stored if the catalogue can be written.
     pub fn find(&self, text: &str, fresh: bool) -> Result<FoundReport> {
         let question = Question::parse(text)?;
         for _ in 0..TRIES {
@@ -86,7 +87,7 @@ impl Catalog {
         Ok(self.checked(hits))
     }
 
-    /// What may be shown, and whether it has changed.
+    /// The answers that may be shown, and whether they have changed.
     fn checked(&self, mut hits: Vec<Listed>) -> FoundReport {
         hits.sort_by(|a, b| a.path.cmp(&b.path));
         let far = hits.iter().find(|hit| drystone::is_url(&hit.path));
@@ -109,12 +110,18 @@ impl Catalog {
                 }
             };
             let Listed { path, seen } = hit;
-            report.found.push(Found { path, uuid: seen.uuid, version: seen.version, time: seen.time, stale });
+            report.found.push(FoundContainer {
+                path,
+                uuid: seen.uuid,
+                version: seen.version,
+                time: seen.time,
+                stale,
+            });
         }
         report
     }
 
-    /// The pages as they are once every container that has changed was looked at again.
+    /// The pages after every changed container was examined again.
     fn fresh_pages(&self) -> Result<Vec<Page>> {
         let pages = self.pages();
         let listed = self.listed(&pages)?;
@@ -129,7 +136,7 @@ impl Catalog {
             match looked {
                 Ok(Some(found)) => facts.push(found),
                 Err(e) if e.kind() == ErrorKind::NotFound => gone.push(one.path),
-                // What cannot be opened from here is another's to look at.
+                // A container that cannot be opened from here may be accessible to other users, so it stays.
                 Ok(None) | Err(_) => {}
             }
         }
@@ -139,7 +146,7 @@ impl Catalog {
         if self.change(facts.clone(), &gone).is_ok() {
             return Ok(self.pages());
         }
-        // It cannot be written: the answer is as fresh all the same.
+        // It cannot be written: the answer is still fresh.
         let paths: Vec<String> = gone.into_iter().chain(facts.iter().map(|f| f.path.clone())).collect();
         let mut pages = self.hide(pages, paths.iter().map(String::as_str))?;
         let new = PageBuilder::pages(facts).into_iter();
@@ -147,7 +154,7 @@ impl Catalog {
         Ok(pages)
     }
 
-    /// A name that no container has is an error that offers the nearest.
+    /// A name that no container has is an error that suggests the nearest one.
     fn require_names(&self, question: &Question, pages: &[Page]) -> Result<()> {
         for asked in question.asked() {
             let mut known = asked.own.is_some() || pages.is_empty();
@@ -173,14 +180,14 @@ impl Catalog {
         Ok(())
     }
 
-    /// The paths of all containers, those that cannot be opened too.
+    /// The paths of all containers, including those that cannot be opened.
     pub fn all_paths(&self) -> Result<Vec<String>> {
         let mut paths: Vec<String> = self.listed(&self.pages())?.into_iter().map(|one| one.path).collect();
         paths.sort();
         Ok(paths)
     }
 
-    /// What can be asked for, as questions write it.
+    /// The names that questions may use.
     pub fn names(&self) -> Result<Vec<String>> {
         let mut names = BTreeSet::new();
         for page in self.pages() {

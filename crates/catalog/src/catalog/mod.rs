@@ -1,4 +1,4 @@
-//! A catalogue in a folder or at a URL: opened, asked, added to, checked.
+//! A catalogue in a folder or at a URL: opening, finding, adding, checking.
 //!
 //! ```text
 //! catalog.json          identity, put once
@@ -9,8 +9,9 @@
 //!
 //! Invariants
 //! - a page is put before the manifest that names it;
-//! - a manifest is built on the one before it: what two processes add at once is both there;
-//! - an answer is given only of a container that can be read now, and says whether it has changed.
+//! - a manifest builds on the one before it, so the additions of two processes at the same time are both
+//!   kept;
+//! - only containers that can be read now are answers, and each says whether it has changed.
 
 mod add;
 mod check;
@@ -25,7 +26,7 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 pub use add::AddReport;
 pub use check::CheckReport;
-pub use find::{Found, FoundReport};
+pub use find::{FoundContainer, FoundReport};
 
 use crate::expand::normal;
 use crate::manifest::Manifest;
@@ -33,9 +34,9 @@ use pages::Cache;
 
 const IDENTITY: &str = "catalog.json";
 const HINT: &str = "hint";
-/// Bytes of a manifest, at most.
+/// Most bytes of a manifest.
 const MAX_MANIFEST: u64 = 1 << 28;
-/// Tries to put a manifest before others.
+/// Attempts to put a manifest while other processes put theirs.
 const TRIES: usize = 1000;
 
 /// An open catalogue. It may be used from several threads.
@@ -60,7 +61,7 @@ fn damaged(key: &str, found: &Corrupt) -> Error {
     )
 }
 
-/// 128 bits that nobody else picks: those of the system, of the time, of a counter.
+/// 128 unpredictable bits: from the system, the time and a counter.
 fn random() -> [u8; 16] {
     use std::hash::{BuildHasher, Hasher, RandomState};
     let mut out = [0; 16];
@@ -87,7 +88,7 @@ fn parse_identity(bytes: &[u8]) -> Option<[u8; 16]> {
 }
 
 impl Catalog {
-    /// Opens the catalogue at a path or a URL; with `make` it is made if there is none.
+    /// Opens the catalogue at a path or a URL; with `make` it is created if there is none.
     ///
     /// `NotFound` if there is none, `Conflict` if something else is there, `Corrupt` if it is damaged.
     pub fn open(location: &str, options: &[(String, String)], make: bool) -> Result<Catalog> {
@@ -181,7 +182,7 @@ impl Catalog {
         lock(&self.newest).clone()
     }
 
-    /// Shows what others have added meanwhile.
+    /// Shows the additions of other processes.
     pub fn refresh(&self) -> Result<()> {
         let known = self.manifest().number;
         let mut number = known.max(self.hint());
@@ -220,7 +221,8 @@ impl Catalog {
         Ok(manifest)
     }
 
-    /// Puts the manifest that follows the newest one, as `next` makes it of that; again where another process was faster.
+    /// Puts the manifest that follows the newest one, made by `next` from that; repeats if another process
+    /// was faster.
     fn commit(&self, next: impl Fn(&Manifest) -> Result<Manifest>) -> Result<()> {
         for _ in 0..TRIES {
             let manifest = next(&self.manifest())?;
@@ -239,7 +241,7 @@ impl Catalog {
         match self.store.put(&Manifest::key(number), &[&bytes], PutMode::IfAbsent, true) {
             Ok(()) => {}
             Err(StoreError::AlreadyExists { .. }) => return Ok(false),
-            // The reply may have been lost: it is ours if it is there with our bytes.
+            // The reply may have been lost: the manifest is ours if it exists with our bytes.
             Err(e) => match self.store.read_whole(&Manifest::key(number), MAX_MANIFEST) {
                 Ok(Ok(found)) if found == bytes => {}
                 _ => return Err(e.into()),
@@ -255,7 +257,7 @@ impl Catalog {
         Ok(true)
     }
 
-    /// Containers that are looked at together.
+    /// Containers that are examined together.
     fn threads(&self, location: &str) -> usize {
         let cores = std::thread::available_parallelism().map_or(4, usize::from);
         if is_url(location) { 32 } else { cores.clamp(2, 16) }

@@ -1,4 +1,4 @@
-//! Loading directories and columns: read, compared with the checksum that named them, decoded, kept.
+//! Loading directories and columns: read, verified against their checksum, decoded, cached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::manifest::PageRef;
 use crate::page::{Directory, PageBuilder, Section};
 use crate::value::{Borrowed, Value};
 
-/// Bytes of decoded columns that are kept.
+/// Bytes of decoded columns that are cached.
 const KEPT: usize = 64 << 20;
 
-/// What was decoded. All of it is dropped when it takes too much.
+/// The cache of decoded columns. All of it is dropped when it grows too large.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     directories: HashMap<[u8; 16], Arc<Directory>>,
@@ -34,7 +34,7 @@ pub(super) struct Page {
     pub(super) bytes: Option<Arc<Vec<u8>>>,
 }
 
-/// Makes a page of bytes; the reference that names it is the page's.
+/// Makes a page from bytes; the reference that names it is the page's.
 pub(super) fn page_of(builder: PageBuilder, id: [u8; 16]) -> Page {
     let containers = builder.len() as u32;
     let (bytes, directory) = builder.encode();
@@ -167,13 +167,13 @@ impl Catalog {
         self.manifest().pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect()
     }
 
-    /// Forgets what was decoded of pages that are no more.
+    /// Drops decoded columns of pages that do not exist any more.
     pub(super) fn forget_decoded(&self) {
         *lock(&self.cache) = Cache::default();
     }
 }
 
-/// The text at a place of a column.
+/// The text at an index of a column.
 pub(super) fn text(column: &Column, n: usize) -> String {
     match column.value(n) {
         Some(Borrowed::Text(text)) => text.to_owned(),
@@ -187,7 +187,7 @@ pub(super) fn number(paths: &Column, path: &str) -> Option<u32> {
     matches!(paths.value(at), Some(Borrowed::Text(text)) if text == path).then_some(at as u32)
 }
 
-/// What a page that is not there means: another process merged it.
+/// The error for a page that does not exist: another process merged it.
 pub(super) fn is_missing(error: &Error) -> bool {
     error.kind() == drystone::ErrorKind::NotFound
 }

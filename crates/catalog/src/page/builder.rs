@@ -1,4 +1,4 @@
-//! Facts to the bytes of a page.
+//! Encodes facts as a page.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +10,10 @@ use crate::facts::{Facts, Key};
 use crate::identity::{self, Identity};
 use crate::value::{MAX_TEXT, Value};
 
-/// Bytes of one column, at most.
+/// Most bytes of one column.
 const MAX_COLUMN: usize = 1 << 28;
 
-/// Collects what a page is made of.
+/// Collects the content of a page.
 #[derive(Debug, Default)]
 pub struct PageBuilder {
     identities: Vec<Identity>,
@@ -21,7 +21,8 @@ pub struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// Of facts in any order; of a path that comes twice the last is taken. More than a page holds are several pages.
+    /// From facts in any order; if a path occurs twice the last is used. More than a page holds become
+    /// several pages.
     pub fn pages(facts: Vec<Facts>) -> Vec<PageBuilder> {
         let by_path: BTreeMap<String, Facts> = facts.into_iter().map(|f| (f.path.clone(), f)).collect();
         let mut out: Vec<PageBuilder> = Vec::new();
@@ -36,7 +37,7 @@ impl PageBuilder {
         out
     }
 
-    /// Adds a container, whose path is greater than those before.
+    /// Adds a container; its path must be greater than those before.
     fn push(&mut self, facts: Facts) {
         let identity = Identity { uuid: facts.uuid, version: facts.version, time: facts.time };
         let n = self.add(identity);
@@ -51,7 +52,7 @@ impl PageBuilder {
         self.identities.len() as u32 - 1
     }
 
-    /// Adds a value of a container; texts that are too long to be asked for are left out.
+    /// Adds a value of a container; texts that are too long for questions are left out.
     pub(crate) fn value(&mut self, key: Key, value: Value, container: u32) {
         let fits = |text: &str| text.len() <= MAX_TEXT;
         if matches!(&value, Value::Text(text) if !fits(text)) || !fits(&key.object) || !fits(&key.name) {

@@ -1,11 +1,11 @@
-//! Where in a page each column is.
+//! The directory: where each column lies in a page.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 
 use super::{MAGIC, MAX_CONTAINERS};
 use crate::bytes::{count, push, push_text, small, text, varint};
-use crate::facts::{Key, Kind};
+use crate::facts::{Key, KeyKind};
 
 /// Bytes of a page with their checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl Directory {
         push_section(&mut out, &self.identities);
         push(&mut out, self.columns.len() as u64);
         for (key, section) in &self.columns {
-            out.push(Kind::ALL.iter().position(|kind| *kind == key.kind).unwrap_or_default() as u8);
+            out.push(KeyKind::ALL.iter().position(|kind| *kind == key.kind).unwrap_or_default() as u8);
             push_text(&mut out, &key.object);
             push_text(&mut out, &key.name);
             push_section(&mut out, section);
@@ -42,7 +42,7 @@ impl Directory {
         out
     }
 
-    /// The directory that bytes hold; sections lie within the first `page` bytes.
+    /// Decodes a directory; sections lie within the first `page` bytes.
     pub fn decode(bytes: &[u8], page: u64) -> Result<Directory, Corrupt> {
         let mut r = Reader::new(bytes);
         let containers = small(&mut r)?;
@@ -54,7 +54,7 @@ impl Directory {
         let mut columns: Vec<(Key, Section)> = Vec::with_capacity(n);
         for _ in 0..n {
             let kind = r.u8()?;
-            let Some(&kind) = Kind::ALL.get(usize::from(kind)) else {
+            let Some(&kind) = KeyKind::ALL.get(usize::from(kind)) else {
                 return Err(r.corrupt(format!("a key of the unknown kind {kind}")));
             };
             let key = Key::new(kind, text(&mut r)?, text(&mut r)?);
@@ -67,7 +67,7 @@ impl Directory {
         Ok(Directory { containers, identities, columns })
     }
 
-    /// Where the column of a key is.
+    /// Where the column of a key lies.
     pub fn find(&self, key: &Key) -> Option<Section> {
         let n = self.columns.binary_search_by(|(k, _)| k.cmp(key)).ok()?;
         self.columns.get(n).map(|(_, section)| *section)

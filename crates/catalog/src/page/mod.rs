@@ -1,4 +1,4 @@
-//! A page: columns one behind the other, then the directory that says where each is.
+//! A page: columns one after the other, then the directory that locates each.
 //!
 //! Invariants
 //! - a page never changes; the manifest holds the length and the checksum of its directory;
@@ -13,5 +13,5 @@ pub use directory::{Directory, Section};
 /// The first bytes of a page.
 pub(crate) const MAGIC: &[u8; 8] = b"DRYCATP1";
 
-/// Containers of a page, at most.
+/// Most containers of a page.
 pub(crate) const MAX_CONTAINERS: u32 = 1 << 20;

@@ -110,6 +110,27 @@ pub(crate) struct Calibrate {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Tiers {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// Folders of this node that were given as tiers
+    #[arg(long, value_name = "FOLDER", required = true, num_args = 1.., value_hint = ValueHint::DirPath)]
+    pub(crate) tiers: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Recover {
     /// The container's directory or URL
     #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
@@ -118,6 +139,9 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
+    /// A node that is lost for good: what only its tiers had is given up
+    #[arg(long, value_name = "NODE")]
+    pub(crate) lost_node: Vec<String>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,

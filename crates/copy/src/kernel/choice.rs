@@ -1,7 +1,8 @@
-//! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and tested.
+//! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and
+//! tested.
 //!
-//! Invariant: every choice is right for every shape that it is made for; [`Choice::of`] decides only how fast a copy is. What was measured
-//! stands beside the loops.
+//! Invariant: every choice is correct for every shape for which it can be made; [`Choice::of`] decides only
+//! the speed. Measurements stand beside the loops.
 
 use super::element::Lines;
 use super::foretold;
@@ -15,31 +16,31 @@ use super::{rows, wide};
 /// Where elements of the innermost loop lie in the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
-    /// One behind the other, every row from a multiple of 16 bytes on.
+    /// Adjacent, and every row begins at a multiple of 16 bytes.
     Packed,
-    /// In any other order of which nothing is made use of, mostly one behind the other.
+    /// In any other order, mostly adjacent; the loop does not rely on it.
     Dense,
-    /// With gaps, several in a line.
+    /// With gaps, several in a cache line.
     Sharing,
-    /// With gaps, none in a line with a short other; `whole`: each is so many whole lines.
+    /// With gaps, none in a line with a short other; `whole`: each is a whole number of lines.
     Apart { whole: bool },
 }
 
-/// How large a destination is, if the copy is long enough to make use of that.
+/// The size of a destination, if the copy is long enough for it to matter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
-    /// In a processor's own caches.
+    /// Fits a processor's own caches.
     Cached,
-    /// In the cache that processors share.
+    /// Fits the shared cache.
     Shared,
     /// Larger than is worth caching.
     Far,
-    /// Larger than the cache that processors share.
+    /// Larger than the shared cache.
     Memory,
 }
 
 impl Target {
-    /// That of a copy of so many bytes into a buffer of so many.
+    /// The range for a copy of this many bytes into a buffer of this size.
     pub(super) fn of(copied: u64, buffer: usize, processor: &Processor) -> Target {
         let long = stream::AVAILABLE && copied >= stream::FAR_COPY;
         match long {
@@ -50,16 +51,16 @@ impl Target {
         }
     }
 
-    /// Whether stores may go past the caches.
+    /// Whether stores may bypass the caches.
     pub(super) fn is_far(self) -> bool {
         self >= Target::Far
     }
 }
 
-/// Rows of more bytes than this that follow each other go past the caches two at a time.
+/// Adjacent rows of more bytes than this bypass the caches two at a time.
 const SHORT_ROW: usize = 4 * LINE;
 
-/// What a choice depends on.
+/// The inputs of a choice.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// Bytes of an element, at least 1.
@@ -77,28 +78,29 @@ pub(super) struct Shape {
 /// A loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
-    /// Short elements by registers of 64 bytes.
+    /// Short elements by 64-byte registers.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Windows(wide::Windowed),
-    /// Rows of some lines by such registers.
+    /// Rows of some lines by 64-byte registers.
     Rows(LinePrefetch),
-    /// The same where they follow each other, past the caches, two abreast.
+    /// The same where rows are adjacent, past the caches, two abreast.
     RowsPast,
     /// One element after the other.
     Plain,
-    /// Rows of some lines by moves of 16 bytes, asked for ahead.
+    /// Rows of some lines by moves of 16 bytes, prefetched.
     Lines { near: bool },
     /// Elements of 16 bytes by a loop with one load.
     OneLoad,
-    /// The same to where they follow each other in a cache, by a loop with one load or two that asks for their lines.
+    /// The same to adjacent places in a cache, by a loop with one load or two that prefetches destination
+    /// lines.
     Stepping,
-    /// Lines that elements share asked for ahead.
+    /// Prefetches lines that elements share.
     Sharing,
-    /// All lines to be written asked for ahead.
+    /// Prefetches all destination lines.
     Owning,
-    /// Whole lines past the caches, those that runs begin and end inside of asked for ahead.
+    /// Whole lines past the caches; prefetches those in which runs begin and end.
     Ending,
-    /// Past the caches, runs of the source asked for ahead.
+    /// Past the caches; prefetches runs of the source.
     Asking { packed: bool },
     /// Past the caches, 4 or 8 bytes gathered into 16.
     PackedElements,
@@ -109,7 +111,7 @@ pub(super) enum Choice {
 }
 
 impl Choice {
-    /// The loop for a shape that registers of 64 bytes with windows do not suit.
+    /// The loop for a shape that 64-byte registers with windows do not suit.
     pub(super) fn of(shape: &Shape, processor: &Processor) -> Choice {
         let Shape { places, target, .. } = *shape;
         match places {
@@ -153,7 +155,7 @@ impl Choice {
 }
 
 impl Shape {
-    /// Elements that lie apart in a far destination.
+    /// Elements with gaps in a far destination.
     fn apart(&self, target: Target, processor: &Processor) -> Choice {
         match self.elem {
             _ if self.elem <= 16 && !processor.asks_owned => Choice::Plain,
@@ -163,8 +165,9 @@ impl Shape {
         }
     }
 
-    /// Whether rows move by registers of 64 bytes on processors that move rows so: in the cache unless they are short and near; out of
-    /// memory where what the processor fetches in vain weighs more than what stores past the caches save.
+    /// Whether rows move by 64-byte registers on processors that are fast at it: in the cache unless they are
+    /// short and near; from memory where useless hardware prefetches cost more than stores past the caches
+    /// save.
     fn suits_rows(&self, processor: &Processor) -> bool {
         let far = self.target.is_far();
         let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
@@ -172,7 +175,7 @@ impl Shape {
         processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
     }
 
-    /// Whether rows of some lines that follow each other move past the caches, two and two of them abreast.
+    /// Whether adjacent rows of some lines bypass the caches, two of them abreast.
     fn suits_rows_past(&self, processor: &Processor) -> bool {
         processor.rows_in_registers
             && self.target.is_far()
@@ -190,15 +193,15 @@ impl Shape {
         }
     }
 
-    /// Elements that do not lie apart in a far destination.
+    /// Elements without gaps, or in a near destination.
     fn past(&self) -> Choice {
         let Shape { elem, reach, .. } = *self;
         let packed = self.places == Places::Packed;
         let sixteens = elem.is_multiple_of(16);
         let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_ASKED).contains(&elem);
         match elem {
-            // Reading is most of the work, and stores past the caches hold it up: plain ones are 1.1 to 1.4 times as fast with elements
-            // of 16 to 256 bytes at 5 to 8 times as many.
+            // Reading is most of the work, and stores past the caches delay it: plain ones are 1.1 to 1.4
+            // times as fast with elements of 16 to 256 bytes at 5 to 8 times as many.
             ..=256 if self.sparse() => self.plain(),
             _ if asks => Choice::Asking { packed: packed && sixteens },
             4 | 8 if packed => Choice::PackedElements,
@@ -208,7 +211,7 @@ impl Shape {
         }
     }
 
-    /// Elements of whose destination nothing is made use of.
+    /// Elements in a destination without a usable order.
     fn plain(&self) -> Choice {
         match self.elem {
             128..=Lines::LONGEST => Choice::Lines { near: self.near },
@@ -220,29 +223,32 @@ impl Shape {
         matches!(self.places, Places::Packed | Places::Dense)
     }
 
-    /// Whether elements come one by one from lines of which the processor foretells those of one load best.
+    /// Whether elements come one by one from lines that the hardware prefetcher predicts best for a single
+    /// load.
     fn suits_one_load(&self, processor: &Processor) -> bool {
         self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
     }
 
-    /// Whether elements that come from two lines apart and more follow each other in the destination, by a loop of few loads.
+    /// Whether elements from at least two lines apart become adjacent in the destination, by a loop of few
+    /// loads.
     fn suits_stepping(&self, processor: &Processor) -> bool {
         self.elem == 16 && self.dense() && self.reach >= 2 * LINE && processor.gathers_stepping
     }
 
-    /// Whether the lines of elements that lie apart are asked for in a cache that processors share.
+    /// Whether lines of elements with gaps are prefetched in a shared cache.
     fn owns(&self, processor: &Processor) -> bool {
         self.elem <= LONGEST_ASKED && (self.elem > 16 || processor.owns(self.elem, self.apart))
     }
 
-    /// Whether elements that share lines are of those of which these are asked for.
+    /// Whether the shared lines of elements of this size are prefetched.
     fn shares(&self, processor: &Processor) -> bool {
         let Sharing { elements, apart, in_cache, .. } = processor.sharing;
         let far = in_cache || self.target == Target::Memory;
         far && (elements.0..=elements.1).contains(&self.elem) && self.apart <= apart
     }
 
-    /// Whether most of what is read besides elements is in vain: at most one byte of five is wanted, or one short element of two lines.
+    /// Whether most of what is read is useless: at most one byte of five is wanted, or one short element of
+    /// two lines.
     fn sparse(&self) -> bool {
         self.reach >= 5 * self.elem || self.elem < LINE && self.reach >= 2 * LINE
     }

@@ -22,7 +22,7 @@ trait Cast<D> {
     fn wrap(self) -> D;
 }
 
-/// A conversion that knows no policy: an expression of the value.
+/// A conversion without a policy: an expression of the value.
 macro_rules! through {
     ($from:ty => $to:ty, $convert:expr) => {
         impl Cast<$to> for $from {
@@ -44,7 +44,7 @@ macro_rules! complex {
     };
 }
 
-/// Short floats go by way of a binary32, which holds all of them.
+/// Short floats go through a binary32, which holds all of them.
 macro_rules! short {
     ($($short:ty),*) => {$(
         impl Number for $short {

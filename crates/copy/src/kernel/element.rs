@@ -2,17 +2,18 @@
 
 /// Moves one element from `src` to `dst`; neither needs alignment.
 pub(super) trait Mover: Copy {
-    /// Whether loops move four at a time, so that address arithmetic does not limit the pace.
+    /// Whether loops move four at a time, so that address arithmetic does not limit the speed.
     const BY_FOURS: bool = true;
 
-    /// Bytes of an element, if loops that ask for nothing move eight at a time, each place from the one before: with 1 to 16 bytes in the
-    /// cache 1.02 to 1.1 times as fast (Zen 5) as four at a time or one. Else 0.
+    /// Bytes of an element, if loops without prefetching move eight at a time, computing each address from
+    /// the one before: with 1 to 16 bytes in the cache 1.02 to 1.1 times as fast (Zen 5) as four at a time or
+    /// one. Else 0.
     const BY_EIGHTS: usize = 0;
 
-    /// Whether loops ask for the lines of elements before their turn.
+    /// Whether loops prefetch the lines of later elements.
     const ASKS: bool = false;
 
-    /// Whether loops ask for the lines of the destination that several elements share.
+    /// Whether loops prefetch destination lines that several elements share.
     const ASKS_SHARED: bool = false;
 
     /// For elements of `len` bytes, which must be in the mover's range.
@@ -22,7 +23,7 @@ pub(super) trait Mover: Copy {
     /// `src` is readable and `dst` writable for the element's bytes, and the two do not overlap.
     unsafe fn mv(self, src: *const u8, dst: *mut u8);
 
-    /// Moves two elements to where they follow each other, for movers that know how long these are ([`BY_EIGHTS`](Self::BY_EIGHTS)).
+    /// Moves two elements to adjacent places, for movers of known length ([`BY_EIGHTS`](Self::BY_EIGHTS)).
     ///
     /// # Safety
     /// As for [`mv`](Self::mv), for both elements.
@@ -36,8 +37,8 @@ pub(super) trait Mover: Copy {
     }
 }
 
-/// `W` bytes, in moves of 16 that go upwards: stores that go downwards (as compilers choose for a copy of a known length) take more
-/// than twice as long in the cache where elements begin inside of lines.
+/// `W` bytes, in moves of 16 with ascending addresses: stores in descending order (as compilers choose for a
+/// copy of known length) take more than twice as long in the cache where elements begin inside lines.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `W` bytes, and the two do not overlap.
@@ -73,7 +74,7 @@ unsafe fn sixteen(src: *const u8, dst: *mut u8) {
     unsafe { std::ptr::copy_nonoverlapping(src, dst, 16) }
 }
 
-/// Two times 8 bytes by one store: the fewer instructions an element takes, the more of those that wait for memory are under way.
+/// Two times 8 bytes by one store: with fewer instructions per element, more loads from memory are under way.
 ///
 /// # Safety
 /// `first` and `second` are readable for 8 bytes, `dst` is writable for 16.
@@ -153,19 +154,19 @@ impl<const H: usize> Mover for Halves<H> {
     }
 }
 
-/// 64 bytes and more in moves of 64 that begin at multiples of 16 in the destination, but for the first 16 bytes and the last move,
-/// which may overlap their neighbours.
+/// 64 bytes and more in moves of 64 that begin at multiples of 16 in the destination, but for the first 16
+/// bytes and the last move, which may overlap their neighbours.
 ///
-/// No store crosses a line, and stores go upwards: in the cache as fast as one long `memcpy`, where a `memcpy` per element, or
-/// wider stores that cross lines, take 1.2 to 2 times as long.
+/// No store crosses a line, and stores go upwards: in the cache as fast as one long `memcpy`, where a
+/// `memcpy` per element, or wider stores that cross lines, take 1.2 to 2 times as long.
 #[derive(Clone, Copy)]
 pub(super) struct Lines(usize);
 
 impl Lines {
-    /// The longest element: longer ones give `memcpy` enough to begin with.
+    /// The longest element for these movers: for longer ones `memcpy` is fast.
     pub(super) const LONGEST: usize = 2048;
 
-    /// Moves an element, and calls `each` with the place of every 64 bytes in it.
+    /// Moves an element, and calls `each` with the address of every 64 bytes in it.
     ///
     /// # Safety
     /// As for [`Mover::mv`].

@@ -1,18 +1,20 @@
-//! Elements of 16 bytes that lie two lines apart and more, by loops of one load or two.
+//! Elements of 16 bytes at least two lines apart, by loops of one load or two.
 //!
-//! Why not the loops of all short elements: processors foretell strides for each instruction that loads, up to some distance (2 KiB), and
-//! of eight loads in a loop each goes eight times as far as one alone. In a cache that decides; out of memory on some makers' processors.
+//! Why not the loops of all short elements: the hardware prefetcher predicts strides per load instruction, up
+//! to some distance (2 KiB), and of eight loads in a loop each advances eight times as far as one alone. In a
+//! cache that decides; from memory on some makers' processors.
 
 use super::element::exactly;
 use super::plane::{Kernel, Loop, Plane, step};
 use super::stream::{self, LINE};
 use super::strided::{CACHED, SHARED_AHEAD};
 
-/// The kernel for elements of 16 bytes that lie two lines apart and more in memory, by a loop that has one load.
+/// The kernel for elements of 16 bytes at least two lines apart in memory, by a loop with one load.
 ///
-/// Processors foretell strides for each instruction that loads, and not beyond 2 KiB: of the eight that a compiler makes of the loop each
-/// goes eight times as far. Measured at strides of 128 and 256 bytes (Xeon): 1.05 to 1.1 times as fast as four or eight loads, or loads of
-/// half as much; at 144 and 512 as fast. On Zen 5 it takes 1.3 to 1.4 times as long as eight loads.
+/// The hardware prefetcher predicts strides per load instruction, and not beyond 2 KiB: of the eight loads
+/// into which a compiler unrolls the loop each advances eight times as far. Measured at strides of 128 and
+/// 256 bytes (Xeon): 1.05 to 1.1 times as fast as four or eight loads, or loads of half as much; at 144 and
+/// 512 as fast. On Zen 5 it takes 1.3 to 1.4 times as long as eight loads.
 pub(super) fn rolled_kernel() -> Kernel {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     return run_rolled;
@@ -29,7 +31,8 @@ unsafe fn run_rolled(_elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
         if inner.count == 0 {
             return;
         }
-        // SAFETY: 16 bytes for each of the row's elements, of which there is one, by the caller; what the loop changes is said.
+        // SAFETY: 16 bytes for each of the row's elements, of which there is one, by the caller; what the
+        // loop changes is said.
         unsafe {
             std::arch::asm!(
                 "2:",
@@ -51,13 +54,15 @@ unsafe fn run_rolled(_elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// Elements of 16 bytes that lie two lines apart and more in a cache and follow each other in the destination, whose lines are asked for:
-/// of what is read none is used twice, but it drives these out of the first cache.
+/// Elements of 16 bytes at least two lines apart in a cache that become adjacent in the destination, whose
+/// lines are prefetched: no source line is used twice, but source lines evict destination lines from the
+/// first cache.
 ///
-/// Processors foretell strides for each instruction that loads (see [`rolled_kernel`]). Measured with 64 KiB to 1 MiB (Zen 5) beside NumPy's
-/// loop of one load: two loads 1.0 to 1.15 times as fast, out of memory 1.05 to 1.25 times; eight 0.75 to 1.1 times. Strides that use few
-/// sets of the first cache leave no room for what is foretold far ahead: there two loads are 0.88 to 1.0 times as fast as one, as long as
-/// the second cache holds what is read, and 1.15 to 1.25 times beyond.
+/// The hardware prefetcher predicts strides per load instruction (see [`rolled_kernel`]). Measured with 64
+/// KiB to 1 MiB (Zen 5) beside NumPy's loop of one load: two loads 1.0 to 1.15 times as fast, from memory
+/// 1.05 to 1.25 times; eight 0.75 to 1.1 times. Strides that use few sets of the first cache leave no room
+/// for prefetched lines: there two loads are 0.88 to 1.0 times as fast as one, as long as the second cache
+/// holds the source, and 1.15 to 1.25 times beyond.
 ///
 /// # Safety
 /// As [`Kernel`] says, with elements of 16 bytes.
@@ -78,16 +83,17 @@ fn step_mut(at: *mut u8, by: isize) -> *mut u8 {
     step(at, by).cast_mut()
 }
 
-/// Strides of so many bytes and more, and multiples of half as many, use at most eight sets of the first cache.
+/// Strides of at least this many bytes, and multiples of half as many, use at most eight sets of the first
+/// cache.
 const CROWDED: usize = 1024;
 
-/// `LOADS` elements at a time, the line of what is written later asked for before each two or four.
+/// `LOADS` elements at a time; the later destination line is prefetched before each two or four.
 ///
 /// # Safety
 /// As for [`run_stepping`], for one row.
 unsafe fn step_through<const LOADS: usize>(row: Loop, src: *const u8, dst: *mut u8) {
     let asked = if LOADS == 1 { LINE / 16 } else { LOADS };
-    // What the compiler does not know it does not unroll.
+    // Hides the value from the compiler, which would unroll the loop.
     let hidden = if LOADS == 1 { std::hint::black_box(asked) } else { asked };
     let (mut src, mut dst) = (src, dst);
     let mut some = |count: usize| {

@@ -1,4 +1,5 @@
-//! Members of records put together and taken apart in registers, for x86-64: 16 bytes of every column at a time.
+//! Interleaves columns to records and splits records in registers, for x86-64: 16 bytes of every column at a
+//! time.
 //!
 //! Elements are of 4 or 8 bytes; `16 / W` records are made at a time. Only SSE2, which is part of the architecture.
 
@@ -10,7 +11,7 @@ use super::stream;
 /// The most members of a record.
 pub(super) const MOST: usize = 8;
 
-/// Whether records of so many elements that follow each other are made and taken apart as whole registers.
+/// Whether records of this many adjacent elements are made and taken apart as whole registers.
 pub(super) const fn fills(elem: usize, members: usize) -> bool {
     matches!((elem, members), (8, 2..=MOST) | (4, 2 | 3 | 4 | 6 | 8))
 }
@@ -25,11 +26,11 @@ unsafe fn load(src: *const u8, column: isize, k: usize) -> __m128i {
     unsafe { _mm_loadu_si128(src.wrapping_offset(k as isize * column).cast()) }
 }
 
-/// Joins 16 bytes of each of `M` columns to records that follow each other without gaps, if `PAST` past the caches.
+/// Joins 16 bytes of each of `M` columns to adjacent records, past the caches if `PAST`.
 ///
 /// # Safety
-/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes if `PAST`;
-/// [`fills`] is true of `W` and `M`.
+/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes
+/// if `PAST`; [`fills`] is true of `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn dense<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,
@@ -99,11 +100,11 @@ fn three_fours(columns: [__m128i; 3], put: impl Fn(usize, __m128i)) {
     }
 }
 
-/// Splits records that follow each other to 16 bytes of each of `M` columns, if `PAST` past the caches.
+/// Splits adjacent records to 16 bytes of each of `M` columns, past the caches if `PAST`.
 ///
 /// # Safety
-/// `M` times 16 bytes are readable at `src`, 16 bytes of each column writable, at a multiple of 16 bytes if `PAST`; [`fills`] is true of
-/// `W` and `M`.
+/// `M` times 16 bytes are readable at `src`, 16 bytes of each column writable, at a multiple of 16 bytes if
+/// `PAST`; [`fills`] is true of `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn split<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,
@@ -194,7 +195,7 @@ pub(super) unsafe fn apart<const W: usize, const M: usize>(
             |row: usize, member: usize| dst.wrapping_offset(row as isize * record).wrapping_add(member * W);
         let put = |row: usize, member: usize, found: __m128i| _mm_storeu_si128(to(row, member).cast(), found);
         let put_halves = |row: usize, member: usize, found: __m128i| {
-            // Neither place need be aligned, which other stores of half a register ask for.
+            // Neither address need be aligned, which other stores of half a register require.
             _mm_storel_epi64(to(row, member).cast(), found);
             _mm_storel_epi64(to(row + 1, member).cast(), _mm_unpackhi_epi64(found, found));
         };

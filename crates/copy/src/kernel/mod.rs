@@ -1,13 +1,13 @@
 //! The loops that move bytes.
 //!
-//! A canonical copy says by its shape which kernel suits it: no loops is one `memcpy`; long elements are
-//! runs; short elements are gathered or scattered with moves of exactly their width; and where
-//! neighbours in the source are far apart in the destination, both are walked in tiles, so that every
-//! cache line fetched is used up before it is lost.
+//! The shape of a canonical copy selects the kernel: no loops is one `memcpy`; long elements are runs; short
+//! elements are gathered or scattered with moves of exactly their width; and where neighbours in the source
+//! are far apart in the destination, both are walked in tiles, so that every fetched cache line is used up
+//! before it is evicted.
 //!
 //! Which of the loops over runs and short elements is the fastest is decided in `choice.rs`.
 //!
-//! Invariant: kernels trust the copy. Whoever calls [`run`] has checked both spans.
+//! Invariant: kernels trust the copy. The caller of [`run`] has checked both spans.
 
 mod choice;
 mod convert;
@@ -41,10 +41,10 @@ use tiled::Tiled;
 /// Runs a copy of elements of `elem` bytes, the first of which lie at the two pointers.
 ///
 /// # Safety
-/// `src` is readable over the source span of the loops and `dst` writable over their destination span, counted
-/// from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
-/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source, whether its lines are
-/// cached.
+/// `src` is readable over the source span of the loops and `dst` writable over their destination span,
+/// counted from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
+/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source,
+/// whether its lines are cached.
 pub(crate) unsafe fn run(
     elem: usize,
     dims: &[Dim],
@@ -99,7 +99,7 @@ fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
     let begin = |dims: &[Dim], of: usize| {
         multiple(dst.addr() as u64, of) && dims.iter().all(|dim| multiple(dim.dst_stride.unsigned_abs(), of))
     };
-    // Even narrow gaps leave lines that two rows of some lines share, and neither fills.
+    // Even with narrow gaps, two rows of some lines share lines that neither fills.
     let gap = if elem >= 2 * LINE { 1 } else { LINE as i64 };
     match stride {
         _ if stride == dense && begin(outer, 16) => Places::Packed,
@@ -111,7 +111,7 @@ fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
     }
 }
 
-/// The loop by registers for short elements that lie apart on one side, in the cache, if there is one that pays.
+/// The register loop for short elements with gaps on one side, in the cache, if there is one that pays.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn wide_kernel(elem: usize, plane: &Plane) -> Option<Kernel> {
     let distance = wide::Distance { near: false, far: false };

@@ -2,7 +2,7 @@
 
 use crate::dim::Dim;
 
-/// The two innermost loops of a copy, as the processor counts.
+/// The two innermost loops of a copy, in pointer arithmetic.
 #[derive(Clone, Copy)]
 pub(super) struct Plane {
     pub(super) outer: Loop,
@@ -30,7 +30,7 @@ impl Plane {
     }
 }
 
-/// Whether rows by registers of 64 bytes are asked for before their turn, and on the way to where.
+/// Whether rows by 64-byte registers are prefetched, and from where to where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinePrefetch {
     Not,
@@ -45,14 +45,14 @@ pub(super) enum LinePrefetch {
 /// the source and writable from the destination pointer, and the two do not overlap.
 pub(super) type Kernel = unsafe fn(usize, Plane, *const u8, *mut u8);
 
-/// The place `by` bytes on, found by one addition: compilers would rather share additions between elements, at the price of addresses
-/// that are sums, and repeat a loop's body, at the price of loads that each go several times as far.
+/// The address `by` bytes on, by one addition: compilers would rather share additions between elements, which
+/// makes addresses sums, and unroll the loop, whose loads then advance several times as far each.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it")]
 #[inline(always)]
 pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
     let mut at = at.wrapping_offset(by);
-    // SAFETY: no instruction at all; the compiler only no longer knows where the place came from.
+    // SAFETY: no instruction at all; it only hides the address's origin from the compiler.
     unsafe { std::arch::asm!("/* {at} */", at = inout(reg) at, options(nomem, nostack, preserves_flags)) };
     at
 }

@@ -1,71 +1,77 @@
-//! What loops depend on besides what a processor can do: how large the cache is that its cores share, and habits that differ between
-//! makers. Found once.
+//! Properties of the processor besides its instruction sets: the size of the shared cache, and differences
+//! between makers. Detected once.
 //!
-//! Why not one way for all: asking for lines ahead of stores to every other 8 bytes takes 0.87 of the time on a Xeon and 1.1 to 1.2 on an
-//! EPYC (Zen 5); no loop was best on both.
+//! Why not one loop for all: prefetching before stores to every other 8 bytes takes 0.87 of the time on a
+//! Xeon and 1.1 to 1.2 on an EPYC (Zen 5); no loop was best on both.
 //!
-//! Invariant: a habit only chooses among loops that are right everywhere.
+//! Invariant: a property only chooses among loops that are correct everywhere.
 
 use std::sync::OnceLock;
 
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Processor {
-    /// Bytes from which a destination is taken not to be in a cache that processors share.
+    /// Destinations of at least this many bytes are taken not to be in a shared cache.
     pub(super) uncached: usize,
-    /// How many elements ahead of the one that moves short ones are asked for in the cache.
+    /// Prefetch distance of short elements in the cache, in elements.
     pub(super) elements_ahead: isize,
-    /// Whether short elements are asked for wherever they come from: on Zen 5 loops that ask take 1.05 to 1.25 times as long out of memory,
-    /// and up to 1.7 times out of a processor's own caches.
+    /// Whether short elements are prefetched wherever they come from: on Zen 5 loops that prefetch take 1.05
+    /// to 1.25 times as long from memory, and up to 1.7 times from a processor's own caches.
     pub(super) asks_far: bool,
-    /// Whether the lines that short elements have for themselves are asked for before these are written, wherever these lines are and
-    /// however far apart: on Zen 5 loops that ask take 1.05 to 1.5 times as long, but for those of [`owns`](Self::owns).
+    /// Whether lines that hold one short element each are prefetched before they are written, wherever they
+    /// are and however far apart: on Zen 5 such loops take 1.05 to 1.5 times as long, except for those of
+    /// [`owns`](Self::owns).
     pub(super) asks_owned: bool,
-    /// Whether lines that several elements share are asked for before these are written.
+    /// Whether lines that several elements share are prefetched before they are written.
     pub(super) asks_shared: bool,
-    /// Those of which they are asked for on the way to memory.
+    /// The elements for which that is done on the way to memory.
     pub(super) sharing: Sharing,
-    /// Whether what is gathered out of memory, one byte of eight wanted, goes past the caches rather than to lines that were asked for: on
-    /// Zen 5 1.15 to 1.2 times as fast.
+    /// Whether elements gathered from memory, one byte of eight wanted, bypass the caches and are not written
+    /// to prefetched lines: on Zen 5 1.15 to 1.2 times as fast.
     pub(super) passes_sparse: bool,
-    /// Whether two elements of 4 bytes to a line, and less than 64 KiB of those of 8 bytes, come out of the cache one or two at a time rather
-    /// than by registers: on Zen 5 1.0 to 1.2 times as fast, of 8 bytes up to 1.5 times.
+    /// Whether two elements of 4 bytes to a line, and less than 64 KiB of those of 8 bytes, are read from the
+    /// cache one or two at a time and not by registers: on Zen 5 1.0 to 1.2 times as fast, of 8 bytes up to
+    /// 1.5 times.
     pub(super) takes_pairs_singly: bool,
-    /// Whether elements of 1 to 4 bytes are scattered by registers also where one in five to eight is written (of 4 bytes one in five, into
-    /// memory one in seven), and lines are asked for wherever they are: on Zen 5, where stores with masks wait for lines that no close cache
-    /// holds, 1.2 to 4 times as fast in the cache as one by one, and 1.0 to 1.2 times out of memory. Without asking it was 0.5 to 0.8 times
-    /// there.
+    /// Whether elements of 1 to 4 bytes are scattered by registers also where one in five to eight is written
+    /// (of 4 bytes one in five, into memory one in seven), with prefetching wherever lines are: on Zen 5,
+    /// where masked stores wait for lines that no near cache holds, 1.2 to 4 times as fast in the cache as
+    /// one by one, and 1.0 to 1.2 times from memory. Without prefetching it was 0.5 to 0.8 times there.
     pub(super) scatters_widely: bool,
-    /// Whether elements of 16 bytes come out of memory faster by a loop of one load than by one of eight.
+    /// Whether a loop with one load reads elements of 16 bytes from memory faster than one with eight.
     pub(super) foretells_one_load: bool,
-    /// Whether elements of 16 bytes come out of a cache faster by a loop of one load or two that asks for the lines that they go to.
+    /// Whether a loop of one load or two that prefetches destination lines is faster for elements of 16 bytes
+    /// from a cache.
     pub(super) gathers_stepping: bool,
-    /// From how many bytes on runs that lie apart in memory go past the caches but for the lines that they begin and end inside of.
+    /// Runs of at least this many bytes with gaps in memory bypass the caches, except for the lines in which
+    /// they begin and end.
     pub(super) ends_from: usize,
-    /// Whether rows of some lines move faster by registers of 64 bytes, whose loads and stores cross lines, than by stores that do not.
+    /// Whether rows of some lines move faster by 64-byte registers, whose loads and stores cross lines, than
+    /// by stores that do not.
     pub(super) rows_in_registers: bool,
 }
 
-/// Elements whose lines are asked for before they are written to memory, if several share one.
+/// Elements whose destination lines are prefetched on the way to memory, if several share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Sharing {
     /// How long the shortest and the longest of them are.
     pub(super) elements: (usize, usize),
     /// How far apart they are written at most.
     pub(super) apart: usize,
-    /// How far ahead the lines are asked for in bytes, or as far as 64 elements are.
+    /// Prefetch distance in bytes, or 64 elements if that is less.
     pub(super) ahead: Option<isize>,
-    /// Whether that pays too where the destination may be in the cache that processors share.
+    /// Whether that also pays where the destination may be in the shared cache.
     pub(super) in_cache: bool,
 }
 
-/// Half of the cache that processors share, so far as a destination may be from its bounds: measured with runs of 256 to 4096 bytes into
-/// one buffer again and again, stores past the caches take 0.6 to 1.4 of the time of asking for lines in 64 MiB, 0.8 to 2.5 in 8 to
-/// 48 MiB (105 MiB shared), and 0.6 to 0.75 in 16 MiB, 1.1 in 8 (32 MiB shared).
+/// Half of the cache that processors share, so far as a destination may be from its bounds: measured with
+/// runs of 256 to 4096 bytes into one buffer again and again, stores past the caches take 0.6 to 1.4 of the
+/// time of asking for lines in 64 MiB, 0.8 to 2.5 in 8 to 48 MiB (105 MiB shared), and 0.6 to 0.75 in 16 MiB,
+/// 1.1 in 8 (32 MiB shared).
 const UNCACHED: std::ops::RangeInclusive<usize> = 8 << 20..=64 << 20;
 
 impl Processor {
-    /// One of which nothing is known.
+    /// An unknown processor.
     const ANY: Processor = Processor {
         uncached: if cfg!(miri) { 8 << 10 } else { *UNCACHED.end() },
         elements_ahead: 64,
@@ -82,7 +88,8 @@ impl Processor {
         rows_in_registers: false,
     };
 
-    /// The habits of a maker, given what the cores share (nothing, if that is unknown) and whether registers hold a line.
+    /// The properties of a maker's processors, given what the cores share (nothing, if that is unknown) and
+    /// whether registers hold a line.
     pub(super) fn new(amd: bool, shared_cache: usize, registers: bool) -> Processor {
         let uncached = match shared_cache {
             0 => Self::ANY.uncached,
@@ -108,15 +115,16 @@ impl Processor {
         }
     }
 
-    /// Whether the lines of elements of up to 16 bytes that are written so far apart are asked for in a cache that processors share.
+    /// Whether destination lines of elements of up to 16 bytes at this distance are prefetched in a shared
+    /// cache.
     ///
-    /// Measured with 1 to 8 bytes 64 to 128 apart in 1 to 4 MiB (Zen 5): 0.9 to 1.2 times as fast, mostly 1.1; in less memory or more, and from
-    /// 256 bytes on, 0.65 to 1.0 times.
+    /// Measured with 1 to 8 bytes 64 to 128 apart in 1 to 4 MiB (Zen 5): 0.9 to 1.2 times as fast, mostly
+    /// 1.1; in less memory or more, and from 256 bytes on, 0.65 to 1.0 times.
     pub(super) fn owns(&self, elem: usize, apart: usize) -> bool {
         self.asks_owned || elem <= 8 && apart <= 128
     }
 
-    /// The one that runs this.
+    /// The processor that runs this.
     pub(super) fn this() -> &'static Processor {
         static THIS: OnceLock<Processor> = OnceLock::new();
         THIS.get_or_init(found)
@@ -147,7 +155,7 @@ pub(super) fn permutes() -> bool {
     false
 }
 
-/// What the processor says of itself.
+/// What the processor reports.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 mod asked {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -162,7 +170,7 @@ mod asked {
         letters
     }
 
-    /// Bytes of the third cache; none if it is not told.
+    /// Bytes of the third cache; none if it is not reported.
     pub(super) fn shared_cache(amd: bool) -> usize {
         const CACHES: u32 = 4;
         const AMD_CACHES: u32 = 0x8000_001D;
@@ -173,7 +181,7 @@ mod asked {
         if last < leaf {
             return 0;
         }
-        // One after the other, until one is of no kind; there are no more than a handful.
+        // One level after the other, until one is of no kind; there are no more than a handful.
         (0..8)
             .map(|k| __cpuid_count(leaf, k))
             .take_while(|cache| cache.eax & 0x1F != 0)
@@ -215,7 +223,7 @@ mod tests {
         };
         let amd = matches!(&asked::maker(), b"AuthenticAMD" | b"HygonGenuine");
         let found = asked::shared_cache(amd) >> 10;
-        // A guest may be told of it in another way.
+        // A virtual machine may report it in another way.
         assert!([0, kibibytes].contains(&found), "{found} KiB, the system says {kibibytes}");
     }
 }

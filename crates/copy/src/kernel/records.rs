@@ -1,11 +1,13 @@
 //! Records of a few short members, to columns and back, each record visited once.
 //!
-//! In tiles, every column is begun anew for each of them, and the processor, which foresees columns that go on, foresees none; member
-//! by member, lines of records are fetched as often as they have members. Here all columns go on side by side.
+//! In tiles, every column starts anew for each of them, and the hardware prefetcher, which follows long
+//! columns, predicts none; member by member, lines of records are fetched as often as they have members. Here
+//! all columns advance side by side.
 //!
-//! Measured (Zen 5) beside tiles: members of 8 and 16 bytes in the cache 1.3 to 2.3 times as fast, columns in memory to records in
-//! memory 1.0 to 2.2 times, records to columns 1.0 to 1.5 times. Slower, 0.65 to 0.9 times, where columns in memory have only about 64
-//! elements and planes follow each other: tiles read these in order.
+//! Measured (Zen 5) beside tiles: members of 8 and 16 bytes in the cache 1.3 to 2.3 times as fast, columns in
+//! memory to records in memory 1.0 to 2.2 times, records to columns 1.0 to 1.5 times. Slower, 0.65 to 0.9
+//! times, where columns in memory have only about 64 elements and planes follow each other: tiles read these
+//! in order.
 
 use super::element::exactly;
 #[cfg(target_arch = "x86_64")]
@@ -13,29 +15,32 @@ use super::interleave;
 use super::stream;
 use crate::dim::Dim;
 
-/// The most members of a record whose columns are walked side by side: each takes up a register and a stream of lines.
+/// The most members of a record whose columns are walked side by side: each needs a register and a stream of
+/// lines.
 const MOST: usize = 8;
 
-/// Columns of at most so many bytes end before the processor foresees them; they are asked for all at once.
+/// Columns of at most this many bytes end before the processor detects them; they are prefetched at once.
 const SHORT_COLUMN: u64 = 2048;
 
-/// Moves so many records. A stride follows either pointer: from one record to the next, or from one column to the next.
+/// Moves this many records. A stride follows either pointer: from one record to the next, or from one column
+/// to the next.
 type Walk = unsafe fn(usize, *const u8, isize, *mut u8, isize);
 
 /// How the records of a plane are walked.
 #[derive(Clone, Copy)]
 pub(super) struct Records {
     walk: Walk,
-    /// The walk past the caches, to what begins at multiples of 16 bytes from records without gaps or to them, if there is one.
+    /// The walk past the caches, to places that begin at multiples of 16 bytes, from or to records without
+    /// gaps, if there is one.
     past: Option<Walk>,
     members: usize,
     /// Whether records are on the source side.
     splits: bool,
-    /// Whether columns are asked for before they are joined.
+    /// Whether columns are prefetched before they are joined.
     asks: bool,
 }
 
-/// The walk for elements of so many bytes, so many of them a record.
+/// The walk for elements of this many bytes, and this many of them per record.
 macro_rules! with_members {
     ($walk:ident::<$elem:literal>, $members:expr) => {
         match $members {
@@ -52,9 +57,10 @@ macro_rules! with_members {
 }
 
 impl Records {
-    /// The walk of a plane whose first loop is dense in the source and whose second is in the destination, if its records have few
-    /// members, and not enough for squares of this side. Of 1 and 2 bytes, that is only joined, and only where registers cannot help:
-    /// they are scattered up to four times their size apart.
+    /// The walk of a plane whose first loop is dense in the source and whose second is in the destination, if
+    /// its records have few members, and not enough for squares of this side. Elements of 1 and 2 bytes are
+    /// only joined, and only where registers cannot help: they are scattered up to four times their size
+    /// apart.
     pub(super) fn of(
         elem: usize,
         near: Dim,
@@ -83,7 +89,7 @@ impl Records {
         walk.map(|walk| Records { walk, past, members, splits, asks })
     }
 
-    /// These records past the caches, if what is written begins at multiples of 16 bytes from `dst` on.
+    /// These records past the caches, if the destination begins at multiples of 16 bytes from `dst` on.
     pub(super) fn passing(self, near: Dim, inner: Dim, dst: *mut u8) -> Option<Records> {
         let record = if self.splits { inner.src_stride } else { near.dst_stride };
         let dense = record == self.members as i64 * near.src_stride;
@@ -93,7 +99,7 @@ impl Records {
         Some(Records { walk, ..self })
     }
 
-    /// Whether records of so many elements that follow each other move by whole registers.
+    /// Whether records of this many adjacent elements move by whole registers.
     pub(super) fn fill(elem: usize, members: usize) -> bool {
         #[cfg(target_arch = "x86_64")]
         return interleave::fills(elem, members);
@@ -109,8 +115,8 @@ impl Records {
     /// Walks the plane, or one that differs in how many records it has.
     ///
     /// # Safety
-    /// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap. The first loop is dense in
-    /// the source and the second in the destination.
+    /// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap. The
+    /// first loop is dense in the source and the second in the destination.
     pub(super) unsafe fn run(self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         let (count, members) =
             if self.splits { (inner.count, near.count) } else { (near.count, inner.count) };
@@ -171,9 +177,11 @@ unsafe fn join<const W: usize, const M: usize>(
     }
 }
 
-/// [`join`] of as many records at a time as 16 bytes of a column hold members of 4 or 8 bytes, which are put together in registers.
+/// [`join`] of as many records at a time as 16 bytes of a column hold members of 4 or 8 bytes, which are
+/// interleaved in registers.
 ///
-/// Measured (Zen 5) beside moving member by member: in the cache 1.2 to 1.8 times as fast, out of memory by way of a stage up to 1.1 times.
+/// Measured (Zen 5) beside moving member by member: in the cache 1.2 to 1.8 times as fast, out of memory by
+/// way of a stage up to 1.1 times.
 ///
 /// # Safety
 /// As for [`join`].
@@ -201,7 +209,7 @@ unsafe fn join_packing<const W: usize, const M: usize>(
     unsafe { join::<W, M>(count % group, src, column, dst, record) }
 }
 
-/// The same to records that follow each other, by stores of 16 bytes one behind the other.
+/// The same to adjacent records, by stores of 16 bytes one after the other.
 ///
 /// Measured (Zen 5) out of memory, past the caches: 1.4 to 1.8 times as fast as by way of a stage.
 ///
@@ -244,7 +252,7 @@ unsafe fn join_past<const W: usize, const M: usize>(
     unsafe { join_filling::<W, M, true>(count, src, column, dst) }
 }
 
-/// The walk past the caches for records of so many elements, if these fill registers.
+/// The walk past the caches for records of this many elements, if these fill registers.
 #[cfg(target_arch = "x86_64")]
 fn past(elem: usize, members: usize, splits: bool) -> Option<Walk> {
     match (elem, splits) {
@@ -257,7 +265,7 @@ fn past(elem: usize, members: usize, splits: bool) -> Option<Walk> {
     }
 }
 
-/// Without registers that are known of, members move one by one.
+/// Without known registers, members move one by one.
 #[cfg(not(target_arch = "x86_64"))]
 use join as join_packing;
 
@@ -296,13 +304,14 @@ unsafe fn split_packing<const W: usize, const M: usize>(
     unsafe { split::<W, M>(count % group, src, record, dst, column) }
 }
 
-/// The same of records that follow each other, by loads of 16 bytes one behind the other.
+/// The same for adjacent records, by loads of 16 bytes one after the other.
 ///
-/// Measured (Zen 5) beside putting elements together one by one: in the cache 1.2 to 1.5 times as fast with members of 8 bytes, 1.9 to 2.2
-/// times with ones of 4; past the caches, beside a stage, 1.4 to 1.9 times.
+/// Measured (Zen 5) beside putting elements together one by one: in the cache 1.2 to 1.5 times as fast with
+/// members of 8 bytes, 1.9 to 2.2 times with ones of 4; past the caches, beside a stage, 1.4 to 1.9 times.
 ///
 /// # Safety
-/// As for [`split`], with records of `W * M` bytes that follow each other; columns begin at multiples of 16 bytes if `PAST`.
+/// As for [`split`], with records of `W * M` bytes that follow each other; columns begin at multiples of 16
+/// bytes if `PAST`.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 unsafe fn split_filling<const W: usize, const M: usize, const PAST: bool>(

@@ -1,11 +1,13 @@
-//! Rows of some lines by registers of 64 bytes, for processors whose loads and stores of a whole line cost little where they cross one.
+//! Rows of some lines by 64-byte registers, for processors whose loads and stores of a whole line cost little
+//! where they cross one.
 //!
-//! A row's first and last 64 bytes are one load and one store each, wherever they lie; between them stores begin at lines. All rows go
-//! the same way whatever their length, without a call per row.
+//! A row's first and last 64 bytes are one load and one store each, wherever they lie; between them stores
+//! begin at lines. All rows are handled alike whatever their length, without a call per row.
 //!
-//! Measured (Zen 5) beside moves of 16 bytes with lines asked for: rows of 256 to 1024 bytes in the cache 1.02 to 1.18 times as fast;
-//! gathered out of memory, one of three or eight of 128 to 512 bytes, 1.05 to 1.2 times. Beside `memcpy` row by row 0.95 to 1.15 times,
-//! but for rows of 4096 bytes and more in the cache, where that is 1.2 times as fast.
+//! Measured (Zen 5) beside moves of 16 bytes with prefetching: rows of 256 to 1024 bytes in the cache 1.02 to
+//! 1.18 times as fast; gathered from memory, one of three or eight of 128 to 512 bytes, 1.05 to 1.2 times.
+//! Beside `memcpy` row by row 0.95 to 1.15 times, but for rows of 4096 bytes and more in the cache, where
+//! that is 1.2 times as fast.
 
 use std::arch::x86_64::*;
 
@@ -13,8 +15,8 @@ use super::plane::{Kernel, LinePrefetch, Loop, Plane};
 use super::stream::{self, LINE};
 use super::strided::{ASKED_AHEAD, runs_ahead};
 
-/// Rows between one that is copied and the one whose lines are asked for, into a cache and into memory, at most: no more than
-/// [`ASKED_AHEAD`] bytes of them.
+/// Prefetch distance in rows, for a cache and for memory, at most: no more than [`ASKED_AHEAD`] bytes of
+/// them.
 const AHEAD: usize = 16;
 const AHEAD_FAR: usize = 8;
 
@@ -27,14 +29,15 @@ pub(super) fn kernel(asked: LinePrefetch) -> Kernel {
     }
 }
 
-/// The kernel for rows of a line and more that follow each other in a destination that no cache holds, each asked for some rows before its
-/// turn: whole lines go past the caches, also those that two rows share. Rows of two halves move abreast, line by line: memory that is
-/// read and written at two places is busy more of the time.
+/// The kernel for adjacent rows of at least a line in a destination that no cache holds, each prefetched some
+/// rows ahead: whole lines bypass the caches, also those that two rows share. Rows of two halves move
+/// abreast, line by line: memory that is read and written at two places is busy more of the time.
 ///
-/// Measured (Zen 5) out of and into 4 to 48 MiB beside one row after the other with the same stores: one of two, three or eight rows of 512
-/// bytes 1.2, 1.2 and 1.08 times as fast, of 1024 bytes 1.05 to 1.1, of 4096 bytes as fast; three or four rows abreast, or row by row in
-/// place of line by line, are slower than one. Beside plain stores or moves of 16 bytes past the caches: rows of 300 to 2000 bytes 1.0 to
-/// 1.3 times as fast, of 256 bytes 0.9 to 1.1 times.
+/// Measured (Zen 5) out of and into 4 to 48 MiB beside one row after the other with the same stores: one of
+/// two, three or eight rows of 512 bytes 1.2, 1.2 and 1.08 times as fast, of 1024 bytes 1.05 to 1.1, of 4096
+/// bytes as fast; three or four rows abreast, or row by row in place of line by line, are slower than one.
+/// Beside plain stores or moves of 16 bytes past the caches: rows of 300 to 2000 bytes 1.0 to 1.3 times as
+/// fast, of 256 bytes 0.9 to 1.1 times.
 pub(super) fn past_kernel() -> Kernel {
     run_past
 }
@@ -42,8 +45,8 @@ pub(super) fn past_kernel() -> Kernel {
 /// Moves rows past the caches, those of the two halves of a plane, or of each of its rows, abreast.
 ///
 /// # Safety
-/// As [`Kernel`] says, with elements of 64 bytes and more whose inner loop is dense in the destination, on a processor that has these
-/// registers.
+/// As [`Kernel`] says, with elements of 64 bytes and more whose inner loop is dense in the destination, on a
+/// processor that has these registers.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
@@ -83,7 +86,7 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// How far it is to what is moved abreast.
+/// Distance to the half that is moved abreast.
 #[derive(Clone, Copy)]
 struct Apart {
     src: isize,
@@ -91,7 +94,7 @@ struct Apart {
     dst: isize,
 }
 
-/// Moves rows that follow each other from `dst` on; if `TWO`, as many some way on in turn with them, line by line.
+/// Moves adjacent rows from `dst` on; if `TWO`, alternately with as many rows further on, line by line.
 ///
 /// # Safety
 /// As for [`run_past`], for one loop, and if `TWO` for that which lies `apart`.
@@ -99,7 +102,8 @@ struct Apart {
 unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *const u8, dst: *mut u8) {
     let ahead = runs_ahead(elem) * rows.src;
     let (mut src, mut dst, mut at) = (src, dst, dst.addr().wrapping_neg() % LINE);
-    // SAFETY: by the caller: what is read lies in a row, or is masked; every line that is stored is filled by one row or by two.
+    // SAFETY: by the caller: what is read lies in a row, or is masked; every line that is stored is filled by
+    // one row or by two.
     unsafe {
         if rows.count > 0 {
             std::ptr::copy_nonoverlapping(src, dst, at);
@@ -150,7 +154,8 @@ unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *c
     }
 }
 
-/// The line that begins with the last `left` bytes of a row, from `at` on, and ends with the first of the row `next` bytes on.
+/// The line that begins with the last `left` bytes of a row, from `at` on, and ends with the first of the row
+/// `next` bytes on.
 ///
 /// # Safety
 /// Both rows are readable, `at` and `left` below 64 bytes from the first one's end.
@@ -165,12 +170,13 @@ unsafe fn joined(src: *const u8, at: usize, left: usize, next: isize) -> __m512i
     }
 }
 
-/// Moves rows; each line is asked for `ROWS` rows before its turn, if that is not 0, in the order in which rows come: from one row of the
-/// plane to the next, as subchunks of a block have few rows of each of its planes.
+/// Moves rows; each line is prefetched `ROWS` rows ahead, if that is not 0, in the order of the rows: from
+/// one row of the plane to the next, as subchunks of a block have few rows of each of its planes.
 ///
-/// Seen in profiles (Zen 5) of eight writers on two processors that gather 24 rows of 128 bytes of every plane: 7.5 ns for a line of 64 bytes,
-/// 8.5 with rows asked for eight ahead, as if the plane had no end, without the line that a row ends in. Into memory it is as it was: 128 of
-/// 384 bytes took 1.2 times as long with sixteen ahead and that line.
+/// Seen in profiles (Zen 5) of eight writers on two processors that gather 24 rows of 128 bytes of every
+/// plane: 7.5 ns for a line of 64 bytes, 8.5 with rows prefetched eight ahead, as if the plane had no end,
+/// without the line in which a row ends. Into memory the old distance stays: 128 of 384 bytes took 1.2 times
+/// as long with sixteen ahead and that line.
 ///
 /// # Safety
 /// As [`Kernel`] says, with elements of 64 bytes and more, on a processor that has these registers.
@@ -200,7 +206,7 @@ unsafe fn run<const ROWS: usize>(elem: usize, plane: Plane, src: *const u8, dst:
     }
 }
 
-/// Moves one row, and asks for one at `ahead`, which may be any address, unless `ROWS` is 0.
+/// Moves one row, and prefetches one at `ahead`, which may be any address, unless `ROWS` is 0.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes, 64 at least; the two do not overlap.
@@ -210,7 +216,8 @@ unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead
     let head = dst.addr().wrapping_neg() % LINE;
     let (tail, over) = (len - LINE, (dst.addr() + len) % LINE);
     let (end, mut at) = (len - over, head);
-    // SAFETY: by the caller; all that begins at or before `tail` ends inside of the row, and `dst + at` is a multiple of a line's bytes.
+    // SAFETY: by the caller; all that begins at or before `tail` ends inside of the row, and `dst + at` is a
+    // multiple of a line's bytes.
     unsafe {
         let (first, last) = (_mm512_loadu_si512(src.cast()), _mm512_loadu_si512(src.add(tail).cast()));
         if ROWS == AHEAD {
@@ -222,10 +229,11 @@ unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead
         if head > 0 {
             _mm512_storeu_si512(dst.cast(), first);
         }
-        // Four loads before four stores: a store and a later load whose addresses differ by a multiple of 4 KiB wait for each other.
+        // Four loads before four stores: a store and a later load whose addresses differ by a multiple of 4
+        // KiB wait for each other.
         while ROWS == 0 && at + 4 * LINE <= end {
             let (from, to) = (src.add(at), dst.add(at));
-            // No array and no closure: these pass registers by way of memory where they are not inlined first.
+            // No array and no closure: these pass registers through memory unless they are inlined first.
             let a = _mm512_loadu_si512(from.cast());
             let b = _mm512_loadu_si512(from.add(LINE).cast());
             let c = _mm512_loadu_si512(from.add(2 * LINE).cast());
@@ -253,7 +261,7 @@ unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead
 mod tests {
     use super::*;
 
-    /// The processor that runs the tests may choose other loops, so these are called by themselves.
+    /// The processor that runs the tests may choose other loops, so these are called directly.
     #[test]
     fn rows_of_every_length_move_exactly_wherever_they_begin() {
         if !super::super::processor::permutes() {
@@ -295,7 +303,7 @@ mod tests {
                 [(1, 0), (1, 1), (1, 2), (1, 129), (1, 260), (2, 8), (3, 64), (5, 7), (64, 3), (0, 4)]
             {
                 for skew in [0, 16, 63] {
-                    // Rows with gaps, planes with gaps, and bytes around the destination that stay.
+                    // Rows with gaps, planes with gaps, and unchanged bytes around the destination.
                     let (stride, plane) = (elem + 40, inner * (elem + 40) + 8);
                     let source: Vec<u8> = (0..outer * plane + elem).map(byte).collect();
                     let dense = inner * elem;

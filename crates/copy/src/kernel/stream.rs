@@ -1,8 +1,8 @@
 //! Writing past the caches.
 //!
-//! A store to a line that is not cached first reads the line. Where a destination is too large to stay
-//! in the cache anyway, that read is a third of the traffic; stores that go to memory directly save it.
-//! They pay only in whole lines, so short elements are first gathered in a small stage.
+//! A store to a line that is not cached first reads the line. Where a destination is too large to stay in the
+//! cache anyway, that read is a third of the traffic; stores that bypass the caches save it. They pay only in
+//! whole lines, so short elements are first gathered in a small stage.
 //!
 //! Measured: worse than plain stores up to 1 MiB, equal at 4 MiB, 1.6 times faster from 16 MiB on.
 
@@ -16,14 +16,14 @@ pub(super) use stores::{ask, ask_near, copy_aligned, pack};
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
 /// it. (Miri is too slow for such buffers, and takes this path from a page on.)
 pub(crate) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
-/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines that lie apart in it are asked
-/// for before they are written.
+/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines
+/// with gaps between them are prefetched before they are written.
 pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
-/// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be wanted
-/// at once.
+/// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be read at
+/// once.
 pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
-/// Whether this machine can write past the caches.
+/// Whether this machine has stores that bypass the caches.
 pub(crate) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
 /// One line of the cache.
@@ -42,7 +42,7 @@ impl Stage {
         Stage(MaybeUninit::uninit())
     }
 
-    /// Its bytes, of which none has a value before it was written.
+    /// Its bytes; none has a value before it was written.
     pub(super) fn bytes(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
@@ -69,15 +69,16 @@ pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// [`copy`] of a run, while the lines of a later one at `ahead` are asked for: the processor sees that a run is sequential only
-/// when it is half over, and fetches beyond its end. `ahead` may be any address.
+/// [`copy`] of a run, while the lines of a later one at `ahead` are prefetched: the hardware prefetcher
+/// detects a sequential run only when it is half over, and reads beyond its end. `ahead` may be any address.
 ///
-/// Measured with every other run of 512, 1024 and 4096 bytes out of memory: 78, 80 and 104 % of memcpy in place of 57, 60 and 80, and
-/// 60 in place of 46 with runs of 512 that are 4 KiB apart. Asking for all lines of a run at once, before any is copied, undoes half
-/// of that from 1024 bytes on.
+/// Measured with every other run of 512, 1024 and 4096 bytes from memory: 78, 80 and 104 % of memcpy, against
+/// 57, 60 and 80 without, and 60 against 46 with runs of 512 that are 4 KiB apart. Prefetching all lines of a
+/// run at once, before any is copied, undoes half of that from 1024 bytes on.
 ///
-/// If `PACKED`, lines that a run begins or ends inside of are left to the runs before and after, which complete them: where runs begin
-/// 16 bytes into a line, plain stores to their ends make runs of 256 bytes take twice as long.
+/// If `PACKED`, lines in which a run begins or ends are left to the runs before and after, which complete
+/// them: where runs begin 16 bytes into a line, plain stores to their ends make runs of 256 bytes take twice
+/// as long.
 ///
 /// # Safety
 /// As for [`copy`]; if `PACKED`, `len` and the address `dst` are multiples of 16.
@@ -115,12 +116,12 @@ pub(super) unsafe fn copy_asking<const PACKED: bool>(
     }
 }
 
-/// Bytes on their way to memory one behind the other, in whole lines wherever they follow each other.
+/// Bytes on their way to memory one after the other, in whole lines wherever they are adjacent.
 pub(crate) struct Lines {
     line: Line,
     /// The next byte's place.
     at: *mut u8,
-    /// Where what waits in the line begins; it ends at `at`.
+    /// Where the incomplete line begins; it ends at `at`.
     from: usize,
 }
 
@@ -132,10 +133,11 @@ impl Lines {
         Lines { line: Line([0; LINE]), at: std::ptr::null_mut(), from: 0 }
     }
 
-    /// Copies `len` bytes; an unfinished line waits for what follows it. While a line is stored, that `ahead` bytes on is asked for.
+    /// Copies `len` bytes; an incomplete line waits for what follows it. While a line is stored, the one
+    /// `ahead` bytes on is prefetched.
     ///
     /// # Safety
-    /// As for [`copy`], until [`settle`](Self::settle) was called: nobody else uses the destination.
+    /// As for [`copy`], until [`settle`](Self::settle) was called: no other thread uses the destination.
     #[inline(always)]
     pub(crate) unsafe fn put(&mut self, mut src: *const u8, dst: *mut u8, mut len: usize, ahead: usize) {
         // SAFETY: by the caller; `off` and what is added to it stay below a line.
@@ -251,21 +253,21 @@ mod stores {
         }
     }
 
-    /// Asks for a line, into the first cache.
+    /// Prefetches a line into the first cache.
     #[inline(always)]
     pub(in super::super) fn ask(line: *const u8) {
         // SAFETY: asking for a line touches no memory, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
     }
 
-    /// Asks for a line, into the second cache: more of these can be under way than of those into the first.
+    /// Prefetches a line into the second cache: more of these can be under way than of those into the first.
     #[inline(always)]
     pub(in super::super) fn ask_near(line: *const u8) {
         // SAFETY: asking for a line touches no memory, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
     }
 
-    /// Asks for a line that will be written, into the first cache.
+    /// Prefetches a line for writing, into the first cache.
     #[inline(always)]
     pub(crate) fn ask_to_write(line: *const u8) {
         // SAFETY: asking for a line touches no memory, whatever the address.
@@ -287,7 +289,7 @@ mod stores {
 mod register {
     use std::arch::x86_64::*;
 
-    /// Writes a register; past the caches but under Miri, which knows of no such store.
+    /// Writes a register; past the caches except under Miri, which does not know such a store.
     ///
     /// # Safety
     /// 16 bytes are writable at `dst`, a multiple of 16.

@@ -34,17 +34,19 @@ pub(super) fn lines_kernel(near: bool) -> Kernel {
     if near { run_lines::<true> } else { run_lines::<false> }
 }
 
-/// The kernel for elements of `elem` bytes, at least 1, that asks for nothing ahead.
+/// The kernel for elements of `elem` bytes, at least 1, without prefetching.
 pub(super) fn plain_kernel(elem: usize) -> Kernel {
     with_mover!(run, elem)
 }
 
-/// The kernel for runs that lie apart in the source, past the caches. `packed`: every run is a multiple of 16 bytes to a multiple of 16.
+/// The kernel for runs with gaps in the source, past the caches. `packed`: every run is a multiple of 16
+/// bytes to a multiple of 16.
 pub(super) fn asking_kernel(packed: bool) -> Kernel {
     if packed { run_asking::<true> } else { run_asking::<false> }
 }
 
-/// The kernel for elements of 4 or 8 bytes that are dense in a destination whose rows begin at multiples of 16 bytes, past the caches.
+/// The kernel for elements of 4 or 8 bytes that are dense in a destination whose rows begin at multiples of
+/// 16 bytes, past the caches.
 pub(super) fn packed_elements_kernel(elem: usize) -> Kernel {
     if elem == 4 { run_packed::<4> } else { run_packed::<8> }
 }
@@ -54,14 +56,15 @@ pub(super) fn packed_kernel() -> Kernel {
     run::<Packed>
 }
 
-/// Runs of lines, those of a later run asked for where it lies apart, and those to be written in either case. The processor sees that a
-/// run is sequential only when it is half over, and does not look past the end of a page: so runs are asked for in the order in which
-/// they come, from one row of the plane to the next.
+/// Runs of lines; a later run is prefetched if it is not adjacent, and destination lines in either case. The
+/// hardware prefetcher detects a sequential run only when it is half over, and stops at the end of a page. So
+/// runs are prefetched in their order, from one row of the plane to the next.
 ///
-/// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast where every other is
-/// wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to 1.25 times as fast as two runs ahead in a row.
-/// What a cache holds is asked for two runs ahead only: farther, it costs up to a quarter. What memory holds is asked for into the second
-/// cache: rows of 128 bytes out of 8 to 64 MiB take 0.84 to 0.98 of the time that they take by way of the first, longer ones 0.91 to 1.07.
+/// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast
+/// where every other is wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to
+/// 1.25 times as fast as two runs ahead in a row. In a cache the distance is two runs only: farther, it costs
+/// up to a quarter. From memory the second cache is the target: rows of 128 bytes out of 8 to 64 MiB take
+/// 0.84 to 0.98 of the time that they take through the first, longer ones 0.91 to 1.07.
 ///
 /// # Safety
 /// As [`Kernel`] says.
@@ -101,35 +104,36 @@ unsafe fn run_lines<const NEAR: bool>(elem: usize, plane: Plane, src: *const u8,
     }
 }
 
-/// A source buffer of no more bytes than this is likely to be in the second cache. Of a larger one the part that is copied may be as
-/// small, and is taken to come from memory all the same.
+/// A source buffer of no more bytes than this is likely to be in the second cache. The part of a larger one
+/// that is copied may be as small, and is still taken to come from memory.
 pub(super) const CACHED: usize = if cfg!(miri) { 4 << 10 } else { 2 << 20 };
 
-/// Short elements of a longer row are taken to come out of memory, or a cache as far away.
+/// Short elements of a longer row are taken to come from memory, or from a cache as far away.
 const FAR_SOURCE: usize = 2 * CACHED;
 
-/// Elements that spread over so many bytes are taken to be in the cache that processors share, and in no closer one.
+/// Elements that spread over this many bytes are taken to be in the cache that processors share, and in no
+/// closer one.
 const IN_SHARED: std::ops::RangeInclusive<usize> = CACHED / 2 + 1..=FAR_SOURCE;
 
-/// So many bytes of runs lie between one that is copied and the one whose lines are asked for, out of memory.
+/// Prefetch distance for runs from memory, in bytes.
 const LINES_AHEAD: usize = 4096;
 
-/// So many bytes lie between what is written and the line that is asked for, where runs follow each other.
+/// Prefetch distance for destination lines where runs are adjacent, in bytes.
 const OWNED_AHEAD_NEAR: isize = 512;
 
-/// Runs up to this long are asked for ahead; longer ones are seen to be sequential in time.
+/// Runs up to this length are prefetched; the hardware prefetcher detects longer ones in time.
 pub(super) const LONGEST_ASKED: usize = 4096;
-/// How many runs ahead, at least.
+/// Prefetch distance in runs, at least.
 const AHEAD: isize = 2;
-/// How many bytes of runs ahead, from memory.
+/// Prefetch distance in bytes of runs, from memory.
 pub(super) const ASKED_AHEAD: usize = 4096;
 
-/// So many runs lie between one that is copied and the one whose lines are asked for.
+/// Prefetch distance in runs, from caches.
 pub(super) fn runs_ahead(elem: usize) -> isize {
     (ASKED_AHEAD / elem).clamp(AHEAD as usize, 8) as isize
 }
 
-/// Runs that lie apart in the source, past the caches, each asked for before its turn.
+/// Runs with gaps in the source, past the caches, each prefetched.
 ///
 /// # Safety
 /// As [`Kernel`] says; if `PACKED`, every run is a multiple of 16 bytes to a multiple of 16.
@@ -147,12 +151,13 @@ unsafe fn run_asking<const PACKED: bool>(elem: usize, plane: Plane, src: *const 
     }
 }
 
-/// Long elements that lie apart in the destination: whole lines past the caches, those that they begin and end inside of asked for
-/// before their turn.
+/// Long elements with gaps in the destination: whole lines past the caches, those in which they begin and end
+/// prefetched.
 ///
-/// Measured with runs of 512 to 4096 bytes into memory: 1.0 to 1.4 times as fast as with all lines asked for, or with none. With runs of
-/// 192 to 400 bytes that begin 16 bytes into a line: 1.1 to 1.9 times as fast as with all lines asked for, as fast where they lie 4 KiB
-/// apart; with 128 and 176 bytes up to 1.4 times as slow (Xeon; 1.0 to 1.4 times as fast on Zen 5).
+/// Measured with runs of 512 to 4096 bytes into memory: 1.0 to 1.4 times as fast as with all lines
+/// prefetched, or with none. With runs of 192 to 400 bytes that begin 16 bytes into a line: 1.1 to 1.9 times
+/// as fast as with all lines prefetched, as fast where they lie 4 KiB apart; with 128 and 176 bytes up to 1.4
+/// times as slow (Xeon; 1.0 to 1.4 times as fast on Zen 5).
 ///
 /// # Safety
 /// As [`Kernel`] says.
@@ -172,18 +177,19 @@ pub(super) unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: 
     }
 }
 
-/// The kernel for elements of `elem` bytes that lie apart in a destination that no cache holds.
+/// The kernel for elements of `elem` bytes with gaps in a destination that no cache holds.
 pub(super) fn owning_kernel(elem: usize) -> Kernel {
     if elem <= LONGEST_ASKED { with_mover!(run_owning, elem) } else { plain_kernel(elem) }
 }
 
-/// So many bytes of elements lie between one that is written and the one whose lines are asked for.
+/// Prefetch distance for destination lines of elements, in bytes.
 const OWNED_AHEAD: usize = 2048;
 
-/// Elements that lie apart in the destination, each line asked for before its turn: a store to a line that is not there holds up
+/// Elements with gaps in the destination, each line prefetched: a store to a line that is not cached delays
 /// those behind it.
 ///
-/// Measured with runs of 176 to 512 bytes into memory: 1.4 to 1.9 times as fast as stores past the caches or without asking.
+/// Measured with runs of 176 to 512 bytes into memory: 1.4 to 1.9 times as fast as stores past the caches or
+/// without prefetching.
 ///
 /// # Safety
 /// As [`Kernel`] says.
@@ -198,7 +204,7 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
         stream::ask_to_write(to.wrapping_add(elem - 1));
     };
     let start = |row: usize| dst.wrapping_offset(row as isize * outer.dst);
-    // Of the last elements of a row, those that are asked for are in later ones.
+    // For the last elements of a row, the prefetched ones are in later rows.
     let here = inner.count.saturating_sub(ahead);
     for k in 0..outer.count {
         let (mut src, mut dst) = (src.wrapping_offset(k as isize * outer.src), start(k));
@@ -227,28 +233,29 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
-/// The kernel for elements of two lines and more whose whole lines go past the caches: where elements are nothing else, no line is read in
-/// order to be written.
+/// The kernel for elements of at least two lines whose whole lines bypass the caches: if elements are whole
+/// lines, no line is read in order to be written.
 ///
-/// Measured with runs of 128 to 512 bytes, whole lines, out of the cache into memory: 1.1 to 4 times as fast as [`owning_kernel`], and as
-/// fast as `memcpy` of as many bytes.
+/// Measured with runs of 128 to 512 bytes, whole lines, out of the cache into memory: 1.1 to 4 times as fast
+/// as [`owning_kernel`], and as fast as `memcpy` of as many bytes.
 pub(super) fn streamed_kernel() -> Kernel {
     run::<Streamed>
 }
 
-/// The kernel for elements of at most 16 bytes of which several share a line of a destination that no cache holds, but do not fill it.
+/// The kernel for elements of at most 16 bytes that share lines of a destination that no cache holds, but do
+/// not fill them.
 pub(super) fn sharing_kernel(elem: usize) -> Kernel {
     with_mover!(run_sharing, elem)
 }
 
-/// Elements in a group whose lines are asked for together.
+/// Elements in a group whose lines are prefetched together.
 const GROUP: usize = 8;
 
-/// Short elements, eight at a time, after the lines that later ones will be written to are asked for.
+/// Short elements, eight at a time, after the destination lines of later ones are prefetched.
 ///
-/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5). On Zen 5 elements of 2
-/// to 4 bytes gain by lines asked for 2 KiB ahead: 20 to 28 bytes apart 1.01 to 1.05 times as fast; those of 8 and 16 do not. In the cache
-/// asking costs up to a quarter.
+/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5).
+/// On Zen 5 elements of 2 to 4 bytes gain by prefetching 2 KiB ahead: 20 to 28 bytes apart 1.01 to 1.05 times
+/// as fast; those of 8 and 16 do not. In the cache prefetching costs up to a quarter.
 ///
 /// # Safety
 /// As [`Kernel`] says.
@@ -347,10 +354,10 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
     }
 }
 
-/// So many elements lie between one that moves and the ones to be written whose lines are asked for.
+/// Prefetch distance for destination lines, in elements.
 const ELEMENTS_AHEAD: isize = 64;
 
-/// Which lines of the destination four elements ask for before their turn.
+/// Which destination lines four elements prefetch.
 mod written {
     /// None.
     pub(super) const NONE: u8 = 0;
@@ -360,8 +367,9 @@ mod written {
     pub(super) const SHARED: u8 = 2;
 }
 
-/// Asks for `SOURCE` lines, none, one or four, of four elements that come later, and for those that they will be written to. What the
-/// processor finds out by itself about loops with one stride leaves 2 to 30 % to gain, most where each element has its own line.
+/// Prefetches `SOURCE` lines, none, one or four, of four later elements, and their destination lines. What
+/// the hardware prefetcher achieves for loops with one stride leaves 2 to 30 % to gain, most where each
+/// element has its own line.
 #[inline(always)]
 fn ask_for_four<const SOURCE: usize, const WRITTEN: u8>(
     ahead: isize,
@@ -388,39 +396,41 @@ fn ask_for_four<const SOURCE: usize, const WRITTEN: u8>(
     }
 }
 
-/// Whether asking for later elements of a source that takes up `spans` bytes pays. It does not where they follow each other, in the cache
-/// least of all (2 to 5 %), nor where they lie in every other line or fewer: at most 3 % are to be had there, and strides of 128 and 256
-/// bytes lose 6 to 10.
+/// Whether prefetching later elements of a source that spans `spans` bytes pays. It does not for adjacent
+/// elements, in the cache least of all (2 to 5 %), nor for elements in every other line or fewer: at most 3 %
+/// are to be gained there, and strides of 128 and 256 bytes lose 6 to 10.
 ///
-/// On Zen 5 it pays out of the cache that processors share (40 to 112 bytes apart: 1.0 to 1.2 times as fast); out of a processor's own
-/// caches loops that ask take up to 1.7 times as long, and out of memory 1.05 to 1.25 times.
+/// On Zen 5 it pays from the shared cache (40 to 112 bytes apart: 1.0 to 1.2 times as fast); from a
+/// processor's own caches loops that prefetch take up to 1.7 times as long, and from memory 1.05 to 1.25
+/// times.
 fn asks_source(processor: &Processor, stride: isize, spans: usize) -> bool {
     (SHORT + 1..2 * stream::LINE).contains(&stride.unsigned_abs())
         && (processor.asks_far || IN_SHARED.contains(&spans))
 }
 
-/// Whether asking for the lines of later elements of a destination pays that takes up `spans` bytes.
+/// Whether prefetching later lines of a destination that spans `spans` bytes pays.
 fn asks_to_write(processor: &Processor, stride: isize, spans: usize) -> bool {
     let apart = stride.unsigned_abs();
     apart >= stream::LINE
         && (processor.asks_owned || processor.owns(SHORT, apart) && IN_SHARED.contains(&spans))
 }
 
-/// The longest elements whose lines are asked for.
+/// The longest elements whose lines are prefetched.
 const SHORT: usize = 8;
 
-/// From so many bytes apart on, elements of 8 bytes are stored one by one.
+/// From this distance on, elements of 8 bytes are stored one by one.
 const LONGEST_PAIRED: usize = 512;
 
-/// Whether asking for destination lines that two to eight elements share pays, while elements come from no farther apart than two lines.
-/// It does in the second cache, where a store that misses the first waits, and costs nothing in the first: measured with 2 to 16 bytes at
-/// destination strides of 8 to 32, 1.04 to 1.4 times as fast (12 bytes: 1.6), and 0.96 times with a source stride of 128. Rows that end
-/// before what is asked for gain nothing.
+/// Whether prefetching destination lines that two to eight elements share pays, while elements come from at
+/// most two lines apart. It does in the second cache, where a store that misses the first waits, and costs
+/// nothing in the first: measured with 2 to 16 bytes at destination strides of 8 to 32, 1.04 to 1.4 times as
+/// fast (12 bytes: 1.6), and 0.96 times with a source stride of 128. Rows shorter than the distance gain
+/// nothing.
 fn asks_shared(source: isize, stride: isize) -> bool {
     source.unsigned_abs() < 2 * stream::LINE && (8..=stream::LINE / 2).contains(&stride.unsigned_abs())
 }
 
-/// So many bytes lie between what is written and the shared line that is asked for. At 256 it gains up to a tenth less.
+/// Prefetch distance for shared destination lines, in bytes. At 256 it gains up to a tenth less.
 pub(super) const SHARED_AHEAD: isize = 2048;
 
 /// One loop.
@@ -433,7 +443,7 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
     let spans = row.count.saturating_mul(s.unsigned_abs());
     let source = match M::ASKS && asks_source(processor, s, spans) {
         false => 0,
-        // Elements that share lines ask for one.
+        // Elements that share lines prefetch one.
         true if s.unsigned_abs() < stream::LINE / 2 => 1,
         true => 4,
     };
@@ -482,7 +492,8 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
     }
 }
 
-/// One loop, four elements at a time, `count` times; lines of each element, or those that elements share, asked for before their turn.
+/// One loop, four elements at a time, `count` times; lines of each element, or those that elements share, are
+/// prefetched.
 ///
 /// # Safety
 /// As for [`run`], for four times as many elements as the loop counts.
@@ -510,11 +521,12 @@ unsafe fn fours<M: Mover, const SOURCE: usize, const WRITTEN: u8>(
     }
 }
 
-/// [`eights`] of elements that follow each other in the destination, two of 8 bytes by one store if `PAIRS`.
+/// [`eights`] of elements that are adjacent in the destination, two of 8 bytes by one store if `PAIRS`.
 ///
-/// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a distance in the destination that is not known.
-/// Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes apart, and 0.88 to 1.0 times from 512 on; in the first cache
-/// up to 1.4 times, if the place of each pair is one addition.
+/// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a distance in the
+/// destination that is not known. Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes
+/// apart, and 0.88 to 1.0 times from 512 on; in the first cache up to 1.4 times, if the place of each pair is
+/// one addition.
 ///
 /// # Safety
 /// As for [`run`], for one row, whose elements of `M::BY_EIGHTS` bytes follow each other in the destination.
@@ -548,7 +560,7 @@ unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src:
     }
 }
 
-/// One loop that asks for nothing, eight elements at a time, each place from the one before.
+/// One loop without prefetching, eight elements at a time, each address computed from the one before.
 ///
 /// # Safety
 /// As for [`run`], for one row.

@@ -22,7 +22,7 @@ const NARROW: usize = 16;
 const STAGED_ROW: usize = 512;
 /// Planes of fewer bytes are copied in place.
 const STAGED_FROM: u64 = if cfg!(miri) { 256 } else { 4 << 10 };
-/// Planes of fewer bytes have nothing to move by whole registers, as elements of four bytes.
+/// Planes of fewer bytes are too small for moves by whole registers, such as elements of four bytes.
 const REGISTERS_FROM: u64 = 16 << 10;
 
 /// A tile's moves.
@@ -63,8 +63,8 @@ enum TileStage {
 }
 
 impl Tiled {
-    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the destination), if `far` by way of a
-    /// stage and past the caches.
+    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the
+    /// destination); if `far`, through a stage and past the caches.
     pub(super) fn of(elem: usize, near: Dim, inner: Dim, far: bool) -> Tiled {
         let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
         let square = if dense { square(elem) } else { None };
@@ -72,7 +72,8 @@ impl Tiled {
         let bytes = near.count.saturating_mul(inner.count).saturating_mul(elem as u64);
         let joins = far && dense && bytes >= Stage::LEN as u64 && tile.joins(near, inner);
         let members = near.count.min(inner.count) as usize;
-        // Members of 4 bytes are split one by one where registers take up many of them, and do not take up whole records.
+        // Members of 4 bytes are split one by one where registers hold many of them, and do not hold whole
+        // records.
         let filled = Records::fill(elem, members) && inner.src_stride == (members * elem) as i64;
         let splits = near.count <= inner.count;
         let registers = permutes() && bytes >= REGISTERS_FROM && splits && !filled;
@@ -118,13 +119,14 @@ fn cut(dim: Dim, count: usize) -> Dim {
 }
 
 impl Tile {
-    /// Whether so many elements side by side are members of records that are better walked member by member. Measured: 1.2 to 5
-    /// times as fast with members of 1 and 2 bytes and with two to four of 4, slower with three of 8.
+    /// Whether this many elements side by side are members of records that are better walked member by
+    /// member. Measured: 1.2 to 5 times as fast with members of 1 and 2 bytes and with two to four of 4,
+    /// slower with three of 8.
     fn narrow(&self, side: usize) -> bool {
         self.elem <= 4 && side * self.elem <= NARROW
     }
 
-    /// Whether the plane is short records that follow each other in the destination without gaps.
+    /// Whether the plane is short records that are adjacent in the destination.
     fn joins(&self, near: Dim, inner: Dim) -> bool {
         let record = inner.count.saturating_mul(self.elem as u64);
         record <= 2 * stream::LINE as u64 && near.dst_stride == record as i64
@@ -138,7 +140,7 @@ impl Tile {
             return unsafe { records.run(near, inner, src, dst) };
         }
         let (rows, cols) = (near.count as usize, inner.count as usize);
-        // What is too narrow for squares, members of records, moves in loops of their own, which may be long.
+        // Parts too narrow for squares, members of records, moves in loops of their own, which may be long.
         let narrow =
             self.narrow(rows.min(cols)) && self.square.is_some_and(|(side, _)| rows.min(cols) < side);
         let area = if narrow { Stage::LEN / self.elem } else { AREA };
@@ -198,7 +200,7 @@ impl Tile {
         }
     }
 
-    /// Records that follow each other: past the caches at once if they can be written so, else as many at a time as the stage holds.
+    /// Adjacent records: past the caches at once if possible, else as many at a time as the stage holds.
     ///
     /// # Safety
     /// As for [`Tiled::run`]; the plane [joins](Self::joins).

@@ -1,13 +1,14 @@
-//! Short elements by registers of 64 bytes, for processors that permute bytes across one (AVX-512 VBMI).
+//! Short elements by 64-byte registers, for processors that permute bytes across one (AVX-512 VBMI).
 //!
-//! A register's worth of elements that lie apart takes up a few *windows* of 64 bytes. A gather loads each window, without the bytes
-//! between elements, and moves what it holds of the register to its place by one permutation; a scatter does the reverse and stores
-//! only the bytes of elements. So a loop costs a load or a store per line instead of one per element.
+//! A register's worth of elements with gaps spans a few *windows* of 64 bytes. A gather loads each window,
+//! without the bytes between elements, and moves its part of the register to its place by one permutation; a
+//! scatter does the reverse and stores only the bytes of elements. So a loop costs a load or a store per line
+//! instead of one per element.
 //!
 //! Invariants
 //! - no byte between elements is read or written: loads and stores are masked;
-//! - windows are counted from the first element of a register, so they are right wherever rows begin. They are laid so that those of
-//!   the first row begin at lines.
+//! - windows are counted from the first element of a register, so they are right wherever rows begin. Those
+//!   of the first row are placed to begin at lines.
 
 use std::arch::x86_64::*;
 
@@ -16,7 +17,7 @@ use super::processor::Processor;
 use super::stream::{self, LINE};
 use super::strided::plain_kernel;
 
-/// Planes of fewer bytes are left to loops over elements: describing the windows takes as long as moving some KiB.
+/// Smaller planes are left to loops over elements: describing the windows takes as long as moving some KiB.
 const SHORTEST: usize = 4 << 10;
 
 /// The same of elements of 8 bytes, where pairs of these are as fast as registers.
@@ -25,15 +26,15 @@ const SHORTEST_OF_EIGHT: usize = 64 << 10;
 /// Rows of fewer registers are left to them as well.
 const FEWEST: usize = 4;
 
-/// More windows than this cost what as many elements cost.
+/// More windows than this cost as much as that many elements.
 const MOST: usize = 9;
 
-/// Marks, while windows are described, places that hold something.
+/// Marks occupied places while windows are described.
 const HELD: u8 = 1 << 7;
 
-/// Bytes between what is read and what is asked for.
+/// Prefetch distance in the source, in bytes.
 const AHEAD: isize = 2048;
-/// Bytes between what is written and what is asked for.
+/// Prefetch distance in the destination, in bytes.
 const OWNED_AHEAD: usize = 512;
 
 /// What 64 bytes in memory hold of a register.
@@ -43,8 +44,8 @@ struct Window {
     offset: isize,
     /// The bytes of the window that belong to elements.
     wanted: u64,
-    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted, and so read as zero;
-    /// there is one, since elements are shorter than windows and have gaps between them.
+    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted,
+    /// and so read as zero; there is one, since elements are shorter than windows and have gaps between them.
     /// Scatter: for every byte of the window, its place in the register.
     places: [u8; LINE],
 }
@@ -56,8 +57,8 @@ struct Windows {
 }
 
 impl Windows {
-    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of them at `first`; none
-    /// if they are too many. For a scatter, places are those in the register.
+    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of
+    /// them at `first`; none if they are too many. For a scatter, places are those in the register.
     fn new(elem: usize, stride: isize, first: *const u8, scatter: bool) -> Option<Windows> {
         let last = (LINE / elem - 1) as isize * stride;
         let low = last.min(0);
@@ -94,16 +95,16 @@ impl Windows {
     }
 }
 
-/// How elements that lie apart on one side and follow each other on the other move.
+/// How elements with gaps on one side and adjacent ones on the other move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windowed {
-    /// To where they follow each other.
+    /// To adjacent places.
     Gathered,
-    /// The same, lines being asked for before their turn.
+    /// The same with prefetching.
     GatheredOwning,
     /// The same, past the caches.
     GatheredPast,
-    /// To where they lie apart; `fours`: four bytes are one bit of a mask, `asked`: lines are asked for before their turn.
+    /// To places with gaps; `fours`: four bytes are one bit of a mask, `asked`: lines are prefetched.
     Scattered { fours: bool, asked: bool },
 }
 
@@ -122,7 +123,7 @@ impl Windowed {
     }
 }
 
-/// Where a copy comes from and goes to, as far as registers care.
+/// The source and destination of a copy, as far as registers care.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Distance {
     /// Whether the source is likely to be in a processor's own cache.
@@ -182,7 +183,7 @@ pub(super) fn windowed(
 
 /// How registers are stored: plainly.
 const NEAR: u8 = 0;
-/// Plainly, lines being asked for before their turn.
+/// Plainly, with prefetching.
 const OWNED: u8 = 1;
 /// Past the caches.
 const PAST: u8 = 2;
@@ -210,7 +211,7 @@ unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *co
     unsafe { plain_kernel(elem)(elem, plane, src, dst) }
 }
 
-/// Calls the loop that is made for so many windows.
+/// Calls the loop that is compiled for this many windows.
 macro_rules! with_windows {
     ($count:expr, $lines:ident::<$($how:ident),+>, $arguments:tt) => {
         match $count {
@@ -226,7 +227,7 @@ macro_rules! with_windows {
     };
 }
 
-/// Elements that lie apart, to where they follow each other.
+/// Elements with gaps, to adjacent places.
 ///
 /// # Safety
 /// As [`Kernel`] says; the destination's inner loop is dense, and the processor has what [`windowed`] asks for.
@@ -306,8 +307,8 @@ unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
     }
 }
 
-/// Elements that follow each other, to where they lie apart; if `FOURS`, four aligned bytes are one bit of a mask: such stores take
-/// half as long.
+/// Adjacent elements, to places with gaps; if `FOURS`, four aligned bytes are one bit of a mask: such stores
+/// take half as long.
 ///
 /// # Safety
 /// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`windowed`] asks for.

@@ -1,7 +1,7 @@
 //! Square transposes in registers, for x86-64.
 //!
 //! Each turns `side` rows of one cache line or part of it into as many columns. SSE2 is part of the
-//! architecture; AVX2 is asked for at run time.
+//! architecture; AVX2 is detected at run time.
 
 use std::arch::x86_64::*;
 
@@ -51,7 +51,8 @@ macro_rules! interleave {
         let rows = $rows;
         let half = rows.len() / 2;
         let mut paired = rows;
-        // A loop over places, which is unrolled; closures that fill an array may stay calls, with rows in memory.
+        // A loop over places, which is unrolled; closures that fill an array may stay calls, with rows in
+        // memory.
         for k in 0..half {
             // SAFETY: the instructions are part of x86-64.
             unsafe {

@@ -1,6 +1,6 @@
 //! What other ranks send, as a broken communicator might deliver it: the body of a fuzz target.
 
-use drystone_plan::joint_read::{JointRead, Part};
+use drystone_plan::joint_read::{JointRead, Overlap};
 
 use super::{meeting, reader, staged};
 
@@ -17,7 +17,7 @@ pub(crate) fn fuzz_sent(data: &[u8]) {
         let Some(plan) = JointRead::new(&wishes, &nodes, 8, readers) else { continue };
         // Boxes lie apart, so no cell is served twice.
         for wish in &wishes {
-            let parts = plan.rounds.iter().flatten().flatten().filter_map(|cube| Part::of(wish, cube));
+            let parts = plan.rounds.iter().flatten().flatten().filter_map(|cube| Overlap::of(wish, cube));
             assert_eq!(Some(parts.map(|part| part.cells()).sum()), wish.cells());
         }
     }

@@ -76,7 +76,35 @@ impl Team {
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
         let path = path.as_ref();
-        let open = |mode| Container::open_local(path, mode);
+        Self::open_as(mode, communicator, |mode| Container::open_local(path, mode))
+    }
+
+    /// [`create_local`](Self::create_local) at a URL, with options of its store ([`Container::create_url`]). Every rank needs credentials.
+    pub fn create_url(
+        url: &str,
+        options: &[(String, String)],
+        create: CreateOptions,
+        communicator: Arc<dyn Communicator>,
+    ) -> Result<Self> {
+        let first = || Container::create_url(url, options, create);
+        Self::one_after_the_other(communicator, first, || Container::open_url(url, options, Mode::ReadWrite))
+    }
+
+    /// [`open_local`](Self::open_local) at a URL, with options of its store ([`Container::open_url`]).
+    pub fn open_url(
+        url: &str,
+        options: &[(String, String)],
+        mode: Mode,
+        communicator: Arc<dyn Communicator>,
+    ) -> Result<Self> {
+        Self::open_as(mode, communicator, |mode| Container::open_url(url, options, mode))
+    }
+
+    fn open_as(
+        mode: Mode,
+        communicator: Arc<dyn Communicator>,
+        open: impl Fn(Mode) -> Result<Container>,
+    ) -> Result<Self> {
         match mode {
             Mode::Append => Self::one_after_the_other(communicator, || open(mode), || open(Mode::ReadWrite)),
             Mode::Read | Mode::ReadWrite => Self::at_once(communicator, mode == Mode::Read, || open(mode)),

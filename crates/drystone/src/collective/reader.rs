@@ -9,7 +9,7 @@ use std::ops::Range;
 
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
-use drystone_plan::joint_read::{Alone, JointRead, Part, ReadCosts};
+use drystone_plan::joint_read::{Alone, JointRead, Overlap, ReadCosts};
 use drystone_plan::selection::{Axis, Selection};
 
 use super::Team;
@@ -175,8 +175,10 @@ impl Team {
             report.read.read_bytes += read.read_bytes;
             report.read.requests += read.requests;
             report.read.blocks += read.blocks;
-            let parts: Vec<Option<Part>> =
-                round.iter().map(|cube| cube.as_ref().and_then(|cube| Part::of(selection, cube))).collect();
+            let parts: Vec<Option<Overlap>> = round
+                .iter()
+                .map(|cube| cube.as_ref().and_then(|cube| Overlap::of(selection, cube)))
+                .collect();
             carried = self.hand_out(&packed, &sizes, &parts, &joint.plan.readers, item, out);
         }
         self.meeting.hold(Act::Fetched, [0; 4], carried)?;
@@ -188,7 +190,7 @@ impl Team {
         &self,
         packed: &[u8],
         sizes: &[u64],
-        parts: &[Option<Part>],
+        parts: &[Option<Overlap>],
         readers: &[usize],
         item: u64,
         out: &Target<'_>,
@@ -234,7 +236,7 @@ fn fetch(
     let strides = dense_strides(&shape, item)?;
     let (mut packed, mut sizes) = (Vec::new(), Vec::with_capacity(wishes.len()));
     for wish in wishes {
-        let Some(part) = Part::of(wish, cube) else {
+        let Some(part) = Overlap::of(wish, cube) else {
             sizes.push(0);
             continue;
         };
@@ -256,7 +258,7 @@ fn fetch(
 }
 
 /// Lays dense cells at the positions of a part of the target.
-fn scatter(bytes: &[u8], part: &Part, out: &Target<'_>) -> Result<()> {
+fn scatter(bytes: &[u8], part: &Overlap, out: &Target<'_>) -> Result<()> {
     let count = part.shape();
     let dense = dense_strides(&count, out.item() as u64)?;
     let mut to = out.start() as i64;

@@ -18,7 +18,7 @@ use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
 use drystone_plan::tree::NewEntries;
-use drystone_store::StoreError;
+use drystone_store::{ListEntry, Pending, Reply, Request, Store, StoreError};
 
 use super::transaction::{Change, Committed, Decision, transact, transact_at_once};
 use crate::container::Inner;
@@ -68,8 +68,9 @@ impl Verdict for TakeAll {
 
 /// Commits everything adoptable of all writers.
 pub(crate) fn commit_all(inner: &Arc<Inner>) -> Result<Committed> {
+    let mut listing = Listing::begin(inner.store.as_ref());
     let done = transact(inner, |base, version| {
-        let (logs, notes) = gather(inner, base, Damaged::Refuse, None)?;
+        let (logs, notes) = gather_from(inner, base, Damaged::Refuse, None, &mut listing)?;
         decide(inner, base, &logs, Scope::All, version, notes)
     })?;
     inner.adopt_snapshot(done.snapshot.clone());
@@ -82,8 +83,9 @@ pub(crate) fn commit_of(
     writers: &[u64],
     mut change: impl FnMut(&mut Schema, u64) -> Result<bool>,
 ) -> Result<Committed> {
+    let mut listing = Listing::begin(inner.store.as_ref());
     let done = transact(inner, |base, version| {
-        let (logs, notes) = gather(inner, base, Damaged::Refuse, Some(writers))?;
+        let (logs, notes) = gather_from(inner, base, Damaged::Refuse, Some(writers), &mut listing)?;
         let closed = |id: u64| logs.iter().any(|log| log.header.id == id && !log.groups.is_empty());
         if let Some(missing) = writers.iter().find(|id| !closed(**id)) {
             let why = "was not closed, or its log cannot be read here yet";
@@ -108,16 +110,16 @@ pub(crate) fn commit_of(
 }
 
 /// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened; `tail` what it need not read
-/// back of its log; `unsynced` segments that the manifest has to wait for.
+/// back of its log; `unsynced` segments that the manifest has to wait for; `same` whether the caller has asked if it is still this container.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
     fence: Option<u64>,
     (parts, tail): (&[PartFrom], Option<&Tail>),
     unsynced: &BTreeSet<String>,
-    steps: bool,
+    (steps, same): (bool, bool),
 ) -> Result<Committed> {
-    transact_at_once(inner, |base, version| {
+    transact_at_once(inner, same, |base, version| {
         if fence.is_some_and(|f| f < base.manifest.fence) {
             return Err(Error::conflict(format!(
                 "writer {writer:016x} was shut out by a recovery, which settled what it had closed before: nothing it closes is \
@@ -166,6 +168,27 @@ fn decide(
     })
 }
 
+/// The names of all logs, asked for while the caller looks for the base.
+///
+/// Only of a far store where objects are put whole: elsewhere a list that is older than the base may show a log shorter than the base knows it.
+pub(crate) struct Listing(Option<Pending>);
+
+impl Listing {
+    pub(crate) fn begin(store: &dyn Store) -> Self {
+        let features = store.features();
+        let early = features.far.is_some() && !features.append;
+        Listing(early.then(|| store.submit(Request::List { prefix: "log/".into() })))
+    }
+
+    /// What was asked for, once; from then on what is there now.
+    fn names(&mut self, store: &dyn Store) -> Result<Vec<ListEntry>> {
+        match self.0.take().map(Pending::wait).transpose()? {
+            Some(Reply::Listed { entries }) => Ok(entries),
+            _ => Ok(store.list("log/")?),
+        }
+    }
+}
+
 /// Reads every log (or those of some writers, which must then be whole) that may hold something beyond its watermark, and says
 /// what is strange about them.
 pub(crate) fn gather(
@@ -173,6 +196,17 @@ pub(crate) fn gather(
     base: &Snapshot,
     damaged: Damaged,
     only: Option<&[u64]>,
+) -> Result<(Vec<WriterLog>, Vec<String>)> {
+    gather_from(inner, base, damaged, only, &mut Listing(None))
+}
+
+/// The same, with a list that was asked for before.
+pub(crate) fn gather_from(
+    inner: &Inner,
+    base: &Snapshot,
+    damaged: Damaged,
+    only: Option<&[u64]>,
+    listing: &mut Listing,
 ) -> Result<(Vec<WriterLog>, Vec<String>)> {
     let strict =
         only.is_some() || damaged == Damaged::Refuse && inner.identity.durability == Durability::Durable;
@@ -182,7 +216,7 @@ pub(crate) fn gather(
         sources.iter().filter(|s| s.kind == 0).map(|s| ((s.writer, s.part), s)).collect();
     let mut writers: BTreeMap<u64, Vec<PartFrom>> = BTreeMap::new();
     let mut segments: HashMap<(u64, u32), u64> = HashMap::new();
-    for item in store.list("log/")? {
+    for item in listing.names(store)? {
         match keys::parse_log(&item.key) {
             Some((writer, ..)) if only.is_some_and(|only| !only.contains(&writer)) => {}
             Some((writer, part, true)) => {

@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::entry::{self, Entry};
-use drystone_format::frame::{self, Kind};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
@@ -24,6 +24,7 @@ use drystone_plan::tree::{self, Emit, Leaf, NewEntries};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
+use crate::base::metrics::add;
 use crate::base::{random, writer_process};
 use crate::container::Inner;
 use crate::history::head;
@@ -138,21 +139,24 @@ pub(crate) fn transact(
     inner: &Inner,
     decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
-    transact_from(inner, false, decide)
+    transact_from(inner, false, false, decide)
 }
 
 /// The same for who has something to commit in any case: without looking first whether there is a newer base, which the put of the
-/// manifest finds out. Where others were found to commit as well, it looks.
+/// manifest finds out. Where others were found to commit as well, it looks. `same`: the caller has just asked whether it is still this
+/// container.
 pub(crate) fn transact_at_once(
     inner: &Inner,
+    same: bool,
     decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
-    transact_from(inner, !inner.others_commit.load(Ordering::Relaxed), decide)
+    transact_from(inner, !inner.others_commit.load(Ordering::Relaxed), same, decide)
 }
 
 fn transact_from(
     inner: &Inner,
     at_once: bool,
+    same: bool,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
     inner.require_unpinned()?;
@@ -183,13 +187,15 @@ fn transact_from(
         };
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
-        let done = match attempt(inner, &base, version, change) {
+        // A look for the newest snapshot asks whether it is still this container, too.
+        let done = match attempt(inner, &base, version, change, looked || same) {
             Err(e) if expired(&e) => continue,
             other => other?,
         };
         if let Some(snapshot) = done {
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
+            add(&inner.tally.commits, 1);
             return Ok(Committed { snapshot, changed: true, incomplete, notes });
         }
     }
@@ -199,14 +205,18 @@ fn transact_from(
 /// Commits of at most this many entries try to fit their pages into the manifest.
 const SMALL_COMMIT: usize = 2048;
 
-/// One try; `None` if another commit took the version.
+/// One try; `None` if another commit took the version. `same`: this commit has asked whether it is still this container, which costs a far
+/// store a request; a store that looks for itself does so before every change.
 pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
     version: u64,
     mut change: Change,
+    same: bool,
 ) -> Result<Option<Snapshot>> {
-    inner.require_same()?;
+    if !same {
+        inner.require_same()?;
+    }
     if let Some(schema) = &mut change.schema {
         derived::settle(schema);
     }
@@ -401,11 +411,11 @@ impl PageFile {
             base: 0,
         };
         let mut bytes = Vec::new();
-        frame::push(&mut bytes, Kind::File, 0, &header.encode());
+        frame::push(&mut bytes, FrameKind::File, 0, &header.encode());
         PageFile { id, apart: true, bytes, frames: 1, made: Vec::new(), replaced: Vec::new() }
     }
 
-    fn push(&mut self, kind: Kind, payload: &[u8]) -> PageRef {
+    fn push(&mut self, kind: FrameKind, payload: &[u8]) -> PageRef {
         let offset = self.bytes.len() as u64;
         frame::push(&mut self.bytes, kind, self.frames, payload);
         self.frames += 1;
@@ -418,7 +428,7 @@ impl PageFile {
         if payload.len() <= INLINE_SECTION {
             Section::Inline(payload.to_vec())
         } else {
-            Section::Page(self.push(Kind::Section, payload))
+            Section::Page(self.push(FrameKind::Section, payload))
         }
     }
 
@@ -434,7 +444,7 @@ impl PageFile {
                 Some(old) => old,
                 None => {
                     self.replaced.extend(base.manifest.source_pages.get(i));
-                    let reference = self.push(Kind::Section, &source::encode_page(page));
+                    let reference = self.push(FrameKind::Section, &source::encode_page(page));
                     self.keep(reference, || Page::Sources(Arc::new(page.to_vec())))
                 }
             });
@@ -459,7 +469,8 @@ impl PageFile {
                     Some(old) if inner.pages.shards(&old.page)?.as_slice() == page => Some(old.page),
                     _ => None,
                 };
-                let at = unchanged.unwrap_or_else(|| self.push(Kind::Section, &published::encode_page(page)));
+                let at =
+                    unchanged.unwrap_or_else(|| self.push(FrameKind::Section, &published::encode_page(page)));
                 let first = page.first().map_or(0, |shard| shard.number);
                 array.pages.push(ShardPage { first, count: page.len() as u32, page: at });
             }
@@ -494,11 +505,11 @@ impl PageFile {
 
 impl Emit for PageFile {
     fn leaf(&mut self, entries: Vec<Entry>) -> PageRef {
-        let reference = self.push(Kind::Leaf, &entry::encode_block(&entries));
+        let reference = self.push(FrameKind::Leaf, &entry::encode_block(&entries));
         self.keep(reference, || Page::Leaf(Arc::new(Leaf::Entries(entries))))
     }
     fn branch(&mut self, branch: Branch) -> PageRef {
-        let reference = self.push(Kind::Branch, &branch.encode());
+        let reference = self.push(FrameKind::Branch, &branch.encode());
         self.keep(reference, || Page::Branch(Arc::new(branch)))
     }
     fn replaces(&mut self, page: &PageRef) {

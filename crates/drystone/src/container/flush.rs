@@ -8,13 +8,14 @@ use std::sync::atomic::Ordering;
 
 use drystone_format::identity::Durability;
 use drystone_format::keys;
-use drystone_store::{PutMode, StoreError, StoreExt};
+use drystone_store::{Pending, PutMode, StoreError, StoreExt};
 
 use super::Inner;
-use crate::Result;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
 use crate::history::head;
+use crate::history::snapshot::Snapshot;
+use crate::{ErrorKind, Result};
 
 /// So many manifests are synced by their numbers; of more a list is asked for.
 const MANY_COMMITS: u64 = 1 << 14;
@@ -28,6 +29,27 @@ impl Inner {
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
+        self.bring_all_home(&snapshot)?;
+        self.flush_snapshot(&snapshot, elsewhere, false)
+    }
+
+    /// The flush of a handle that ends, of what it finds; nothing where the container is another one, or cannot be asked.
+    pub(crate) fn flush_at_end(&self) -> Result<()> {
+        self.require_writable()?;
+        let Ok((snapshot, _)) = self.newest() else { return Ok(()) };
+        if self.require_whole().is_err() {
+            return Ok(());
+        }
+        match self.bring_all_home(&snapshot) {
+            // Whoever brings the last part home marks it.
+            Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
+            home => home.and_then(|()| self.flush_snapshot(&snapshot, &[], true).map(drop)),
+        }
+    }
+
+    /// The flush of a snapshot all of whose parts are home. `ends`: no commit of this handle is to be expected, so that the hint may go with
+    /// the mark.
+    pub(super) fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
             return Ok(version);
@@ -37,13 +59,13 @@ impl Inner {
             return Ok(version);
         }
         self.close_gaps()?;
-        let since = self.last_marked(&snapshot);
+        let since = self.last_marked(snapshot);
         if since >= version {
             return Ok(version);
         }
         if self.store.features().put_is_durable {
             // All that the version needs was on stable storage before its manifest was.
-            return self.mark(version);
+            return self.mark(version, ends);
         }
         // What this handle has synced is not synced again: what a key held then stays as it is.
         let mut synced = lock(&self.synced);
@@ -96,13 +118,17 @@ impl Inner {
         }
         synced.extend(lengths);
         drop(synced);
-        self.mark(version)
+        self.mark(version, ends)
     }
 
-    /// Writes down that a version, and all it needs, is on stable storage.
-    fn mark(&self, version: u64) -> Result<u64> {
-        let mark = keys::mark(version);
-        match self.store.put(&mark, &[format!("{version:012}").as_bytes()], PutMode::IfAbsent, true) {
+    /// Writes down that a version, and all it needs, is on stable storage; with `ends`, in the same round, the hint of a far store.
+    fn mark(&self, version: u64, ends: bool) -> Result<u64> {
+        let (mark, text) = (keys::mark(version), format!("{version:012}"));
+        let hint = if ends { self.hint.last(self.store.as_ref()) } else { None };
+        let marked = self.store.put(&mark, &[text.as_bytes()], PutMode::IfAbsent, true);
+        // Without it the next open takes longer, and nothing else.
+        drop(hint.map(Pending::wait));
+        match marked {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
             Err(e) => return Err(e.into()),
         }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-pub use drystone_format::hdf5_stub::{Found, LENGTH, SIGNATURE, Stub};
+pub use drystone_format::hdf5_stub::{FileContent, LENGTH, SIGNATURE, Stub};
 
 /// HDF5 allows no smaller user block.
 const SMALLEST_USER_BLOCK: u64 = 512;
@@ -12,7 +12,7 @@ const SMALLEST_USER_BLOCK: u64 = 512;
 /// What the file at a path is, and how many bytes of its user stand before that.
 ///
 /// As in HDF5, the signature is at the beginning, or at 512 bytes, or at twice as many, and so on.
-pub fn find(path: &Path) -> std::io::Result<(Found, u64)> {
+pub fn find(path: &Path) -> std::io::Result<(FileContent, u64)> {
     let mut file = File::open(path)?;
     let mut at = 0;
     loop {
@@ -20,8 +20,10 @@ pub fn find(path: &Path) -> std::io::Result<(Found, u64)> {
         file.seek(SeekFrom::Start(at))?;
         (&mut file).take(LENGTH as u64).read_to_end(&mut bytes)?;
         match Stub::decode(&bytes) {
-            Found::Other if bytes.len() < SIGNATURE.len() || at > 1 << 61 => return Ok((Found::Other, 0)),
-            Found::Other => at = if at == 0 { SMALLEST_USER_BLOCK } else { at * 2 },
+            FileContent::Other if bytes.len() < SIGNATURE.len() || at > 1 << 61 => {
+                return Ok((FileContent::Other, 0));
+            }
+            FileContent::Other => at = if at == 0 { SMALLEST_USER_BLOCK } else { at * 2 },
             found => return Ok((found, at)),
         }
     }

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, OnceLock};
 
 use drystone_format::keys;
-use drystone_format::reads::{self, Kind, Reads};
+use drystone_format::reads::{self, ReadShape, Reads};
 use drystone_plan::layout::{PRIOR, kind_of};
 use drystone_plan::listing::{Leg, Listing};
 use drystone_plan::selection::Selection;
@@ -111,9 +111,10 @@ fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Ve
     let mut out: Vec<(u64, Reads)> = all
         .into_iter()
         .map(|(uid, kinds)| {
-            let mut kinds: Vec<Kind> =
-                kinds.into_iter().map(|(extents, weight)| Kind { weight, extents }).collect();
-            let sum = |kinds: &[Kind]| kinds.iter().fold(0u64, |sum, kind| sum.saturating_add(kind.weight));
+            let mut kinds: Vec<ReadShape> =
+                kinds.into_iter().map(|(extents, weight)| ReadShape { weight, extents }).collect();
+            let sum =
+                |kinds: &[ReadShape]| kinds.iter().fold(0u64, |sum, kind| sum.saturating_add(kind.weight));
             while sum(&kinds) > FADING {
                 kinds.iter_mut().for_each(|kind| kind.weight /= 2);
                 kinds.retain(|kind| kind.weight > 0);
@@ -145,6 +146,8 @@ impl Inner {
             kinds.iter().map(|kind| (kind.weight, kind.extents.clone())).collect()
         };
         match self.window() {
+            // Before it was made nobody read it, and looking would be a round trip.
+            Some(_) if self.created_by.is_some() => Vec::new(),
             Some(_) => of(self.seen.1.get_or_init(|| load(self.store.as_ref()))),
             None => of(&load(self.store.as_ref())),
         }
@@ -175,7 +178,7 @@ mod tests {
         let after = merged(before, seen(&[(1, &[0, 1], 20_000)]));
         let weights: Vec<u64> = after[0].kinds.iter().map(|kind| kind.weight).collect();
         assert_eq!((after[0].uid, weights), (1, vec![10_000, 50]));
-        assert_eq!(after[1].kinds, [Kind { weight: 3, extents: vec![0] }]);
+        assert_eq!(after[1].kinds, [ReadShape { weight: 3, extents: vec![0] }]);
     }
 
     #[test]

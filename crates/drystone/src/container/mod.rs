@@ -15,6 +15,7 @@ pub mod hdf5_stub;
 mod learn;
 mod opening;
 pub(crate) mod targets;
+pub(crate) mod tiers;
 
 use crate::base::sync::lock;
 use crate::schema::near_miss::no_such;
@@ -30,12 +31,14 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::following::Following;
-use drystone_store::{Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
+use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
 
 use self::calibrate::Known;
 use self::learn::Seen;
 use self::targets::Placing;
+use self::tiers::Tiers;
 use crate::base::cache::Cache;
+use crate::base::metrics::{Metrics, Tally};
 use crate::history::head::{self, Look};
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::pages::PageLoader;
@@ -47,18 +50,22 @@ pub use config::{Config, Rule};
 pub use far::{is_url, open_store, public_options};
 pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
+pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
+    /// Of a container whose parts may lie in tiers.
+    pub(crate) tiers: Option<Arc<Tiers>>,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
     pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
     pub(crate) shards: Shards,
+    pub(crate) tally: Arc<Tally>,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -105,6 +112,17 @@ pub struct Container {
 }
 
 impl Container {
+    /// What this handle, its clones and those at earlier snapshots did since it was opened; the caches are this handle's own.
+    pub fn metrics(&self) -> Metrics {
+        let inner = &self.inner;
+        let mut metrics = inner.tally.metrics();
+        for (hits, misses) in [inner.pages.counted(), inner.tables.counted(), inner.trailers.counted()] {
+            metrics.cache_hits += hits;
+            metrics.cache_misses += misses;
+        }
+        metrics
+    }
+
     /// A read-only handle on an earlier (or the current) snapshot.
     pub fn at(&self, version: u64) -> Result<Self> {
         self.inner.require_open()?;
@@ -119,11 +137,13 @@ impl Container {
         let snapshot = Arc::new(snapshot);
         let pinned = Inner {
             store: inner.store.clone(),
+            tiers: inner.tiers.clone(),
             identity: inner.identity.clone(),
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
             shards: Shards::default(),
+            tally: inner.tally.clone(),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),
@@ -256,21 +276,26 @@ impl Container {
         self.inner.writable
     }
 
-    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
+    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed. What its tiers hold and home
+    /// does not stays in them, for the next handle that uses them.
     pub fn close(&self) {
-        self.inner.closed.store(true, Ordering::SeqCst);
+        if !self.inner.closed.swap(true, Ordering::SeqCst) {
+            self.inner.stop_drain();
+            self.inner.leave_tiers();
+        }
         self.inner.settle();
     }
 
-    /// [`close`](Self::close), after a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
+    /// [`close`](Self::close), after a [`drain`](Self::drain) where it has tiers and a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
     /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
     pub fn finish(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
         }
+        let drained = self.end_tiers();
         let flushed = self.flush_made();
         self.close();
-        flushed
+        drained.and(flushed)
     }
 
     /// The flush of [`finish`](Self::finish), for a handle whose clones and writers go on.
@@ -278,13 +303,10 @@ impl Container {
         let inner = &self.inner;
         let made_here = inner.created_by == Some(drystone_store::process_id());
         let promised = inner.identity.durability == Durability::Async && inner.newest_known().1 > 0;
-        if !made_here || !promised || inner.require_same().is_err() || inner.require_whole().is_err() {
+        if !made_here || !promised || inner.is_drain_held() || inner.require_whole().is_err() {
             return Ok(());
         }
-        inner
-            .flush()
-            .map(|_| ())
-            .map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
+        inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
     }
 
     /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
@@ -300,6 +322,7 @@ impl Container {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.stop_drain();
         self.settle();
     }
 }
@@ -376,7 +399,7 @@ impl Inner {
         }
     }
 
-    fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
+    pub(crate) fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
         let (key, store) = (keys::IDENTITY.to_owned(), self.store.describe());
         match read.map(|bytes| Identity::decode(&bytes)) {
             Ok(Ok(found)) if found.uuid == self.identity.uuid => Ok(()),
@@ -387,11 +410,19 @@ impl Inner {
         }
     }
 
-    /// Whether there is a manifest above a version, of a container that is still this one: both are asked at once.
-    fn has_newer(&self, version: u64) -> Result<bool> {
+    /// Asks whether the container is still this one, while something else goes on; [`require`](Same::require) has the answer.
+    pub(crate) fn ask_same(&self) -> Same {
+        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
+        Same((!self.watched).then(|| self.store.submit(identity())))
+    }
+
+    /// Whether there is a manifest above a version; with `same` of a container that is still this one: both are asked at once.
+    fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
         let store = self.store.as_ref();
         if self.watched {
             self.require_same()?;
+        }
+        if self.watched || !same {
             return head::has_newer(store, version);
         }
         let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
@@ -432,8 +463,17 @@ impl Inner {
 
     /// The newest snapshot in the store and the highest manifest number there.
     pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.newest_if(true)
+    }
+
+    /// The same for a caller who asks, before the container is changed, whether it is still this one: of a far store not before that.
+    pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
+        self.newest_if(false)
+    }
+
+    fn newest_if(&self, same: bool) -> Result<(Arc<Snapshot>, u64)> {
         let known = self.newest_known();
-        if !self.has_newer(known.1)? {
+        if !self.has_newer(known.1, same)? {
             return Ok(known);
         }
         let head =
@@ -510,6 +550,21 @@ impl Inner {
 
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
+    }
+}
+
+/// Whether a container is still the one that a handle has opened, while the store is asked. `None`: the store looks for itself.
+#[derive(Debug)]
+pub(crate) struct Same(Option<Pending>);
+
+impl Same {
+    /// The answer, as [`Inner::require_same`] has it.
+    pub(crate) fn require(self, inner: &Inner) -> Result<()> {
+        match self.0.map(Pending::wait) {
+            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
+            Some(Err(error)) => inner.check_identity(Err(error)),
+            _ => inner.require_same(), // too long, which that says
+        }
     }
 }
 

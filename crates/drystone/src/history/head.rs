@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
 use drystone_plan::tree::Pages;
-use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
+use drystone_store::{Pending, PutMode, Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
 use super::pages::PageLoader;
@@ -180,7 +180,7 @@ impl Hint {
                     let now = random::now();
                     if now.saturating_sub(self.submitted.load(Ordering::Relaxed)) >= PAUSE {
                         self.submitted.store(now, Ordering::Relaxed);
-                        self.submit(store, version);
+                        drop(self.submit(store, version));
                     }
                 }
                 _ => self.write(store, version, near),
@@ -188,12 +188,22 @@ impl Hint {
         }
     }
 
-    fn submit(&self, store: &dyn Store, version: u64) {
+    fn submit(&self, store: &dyn Store, version: u64) -> Pending {
         let data = identity::encode_hint(version);
         let (key, mode) = (keys::HINT.into(), PutMode::Replace);
-        drop(store.submit(Request::Put { key, data, mode, sync: false }));
         self.unsure.store(true, Ordering::Relaxed);
         self.written.fetch_max(version, Ordering::Relaxed);
+        store.submit(Request::Put { key, data, mode, sync: false })
+    }
+
+    /// What [`settle`](Self::settle) would write to a far store, on its way: the caller waits for it. `None`: nothing is owed there.
+    pub(crate) fn last(&self, store: &dyn Store) -> Option<Pending> {
+        let owed = store.features().far.is_some() && self.is_owed();
+        owed.then(|| {
+            let put = self.submit(store, self.committed.load(Ordering::Relaxed));
+            self.unsure.store(false, Ordering::Relaxed);
+            put
+        })
     }
 
     /// Whether [`settle`](Self::settle) would write.
@@ -318,7 +328,7 @@ pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     let (mut at, mut ordinal) = (0u64, 0u64);
     loop {
         match frame::next(&bytes, at, ordinal) {
-            Next::Frame { header, end, .. } if header.kind != Kind::Manifest => {
+            Next::Frame { header, end, .. } if header.kind != FrameKind::Manifest => {
                 (at, ordinal) = (end, ordinal + 1)
             }
             Next::Frame { .. } => break,
@@ -718,10 +728,13 @@ fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> R
             return Ok(out);
         }
     };
-    for source in sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    // On a far store all at once.
+    let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
+    for (source, reply) in sources.iter().zip(store.together(asked.collect())) {
         let key = keys::segment(source.writer, source.part);
-        match store.len(&key).map_err(must_exist) {
-            Ok(len) if len < source.seg_length => {
+        match reply.map_err(must_exist) {
+            Ok(Reply::Len { len }) if len < source.seg_length => {
                 let error =
                     Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
                 out.push(Missing { key, error });

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 
 use drystone_format::block::Block;
 use drystone_format::branch::{Branch, Child, PageRef};
-use drystone_format::frame::{self, Kind};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::manifest::Section;
 use drystone_format::published::{self, Shard};
 use drystone_format::source::{self, Source};
@@ -82,6 +82,11 @@ pub(crate) struct PageLoader {
 }
 
 impl PageLoader {
+    /// How many pages were in memory, and how many were brought there.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        self.cache.counted()
+    }
+
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         PageLoader {
             is_far: store.features().far.is_some(),
@@ -173,7 +178,7 @@ impl PageLoader {
     }
 
     /// The verified payload of a page, uncached.
-    pub(crate) fn payload(&self, page: &PageRef, kind: Kind) -> Result<Vec<u8>> {
+    pub(crate) fn payload(&self, page: &PageRef, kind: FrameKind) -> Result<Vec<u8>> {
         let key = keys::page_file(page.file);
         let damaged = |c: &Corrupt| Error::damaged(&key, page.offset, c);
         let len = frame::HEADER + page.length as usize;
@@ -217,7 +222,11 @@ impl PageLoader {
     }
 
     /// What a page holds, if its bytes are the ones that its reference describes.
-    fn verified(page: &PageRef, kind: Kind, mut bytes: Vec<u8>) -> std::result::Result<Vec<u8>, Corrupt> {
+    fn verified(
+        page: &PageRef,
+        kind: FrameKind,
+        mut bytes: Vec<u8>,
+    ) -> std::result::Result<Vec<u8>, Corrupt> {
         let header = frame::parse_header(&bytes[..frame::HEADER])?;
         if header.kind != kind || header.len != u64::from(page.length) || header.payload_crc != page.crc {
             return Err(Corrupt::new("this is not the page its reference describes", 0));
@@ -230,7 +239,7 @@ impl PageLoader {
     fn load<T>(
         &self,
         page: &PageRef,
-        kind: Kind,
+        kind: FrameKind,
         tag: u8,
         decode: impl FnOnce(Vec<u8>) -> std::result::Result<Page, Corrupt>,
         take: impl FnOnce(&Page) -> Option<T>,
@@ -251,7 +260,7 @@ impl PageLoader {
     pub(crate) fn sources(&self, page: &PageRef) -> Result<Arc<Vec<Source>>> {
         self.load(
             page,
-            Kind::Section,
+            FrameKind::Section,
             SOURCES,
             |bytes| Ok(Page::Sources(Arc::new(source::decode_page(&bytes)?))),
             |p| if let Page::Sources(s) = p { Some(s.clone()) } else { None },
@@ -262,7 +271,7 @@ impl PageLoader {
     pub(crate) fn shards(&self, page: &PageRef) -> Result<Arc<Vec<Shard>>> {
         self.load(
             page,
-            Kind::Section,
+            FrameKind::Section,
             3,
             |bytes| Ok(Page::Shards(Arc::new(published::decode_page(&bytes)?))),
             |p| if let Page::Shards(s) = p { Some(s.clone()) } else { None },
@@ -274,7 +283,7 @@ impl PageLoader {
             Section::Inline(bytes) => Ok(Arc::new(bytes.clone())),
             Section::Page(page) => self.load(
                 page,
-                Kind::Section,
+                FrameKind::Section,
                 SECTION,
                 |bytes| Ok(Page::Section(Arc::new(bytes))),
                 |p| if let Page::Section(s) = p { Some(s.clone()) } else { None },
@@ -289,7 +298,7 @@ impl tree::Pages for PageLoader {
     fn branch(&self, page: &PageRef) -> Result<Arc<Branch>> {
         self.load(
             page,
-            Kind::Branch,
+            FrameKind::Branch,
             INDEX,
             |bytes| Ok(Page::Branch(Arc::new(Branch::decode(&bytes)?))),
             |p| if let Page::Branch(b) = p { Some(b.clone()) } else { None },
@@ -299,7 +308,7 @@ impl tree::Pages for PageLoader {
     fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>> {
         self.load(
             page,
-            Kind::Leaf,
+            FrameKind::Leaf,
             INDEX,
             |bytes| Ok(Page::Leaf(Arc::new(Leaf::Columns(Box::new(Block::decode(&bytes)?))))),
             |p| if let Page::Leaf(l) = p { Some(l.clone()) } else { None },

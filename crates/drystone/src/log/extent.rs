@@ -7,7 +7,7 @@
 
 use std::sync::Mutex;
 
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_transform::checks::crc_units;
 
 use super::segment::{PART, UNIT_LOG2, le_bytes, part_at};
@@ -104,7 +104,7 @@ impl<'g> Pieces<'g> {
         len: usize,
         slabs: impl Iterator<Item = usize>,
         mut fill: impl FnMut(usize, &mut [u8]) -> Result<()>,
-    ) -> Result<Piece> {
+    ) -> Result<StoredPiece> {
         let position = self.base + self.given + self.part.used as u64;
         let count = units(len);
         let mut checked = self.part.used;
@@ -133,7 +133,7 @@ impl<'g> Pieces<'g> {
         self.part.more(trailer.len()).copy_from_slice(&trailer);
         self.part.more(room_for(len) - len.next_multiple_of(4) - trailer.len()).fill(0);
         self.give_full(self.part.used)?;
-        Ok(Piece { position, length, trailer: trailer.len() as u64, unit_log2, check })
+        Ok(StoredPiece { position, length, trailer: trailer.len() as u64, unit_log2, check })
     }
 
     /// Gives away what is full of the first `ready` bytes; how many of them are left.
@@ -187,7 +187,7 @@ mod tests {
                 Ok(())
             };
             let mut pieces = Pieces::new(base, &mut give);
-            let mut made: Vec<(Piece, Vec<u8>)> = Vec::new();
+            let mut made: Vec<(StoredPiece, Vec<u8>)> = Vec::new();
             for _ in 0..40 {
                 let payload: Vec<u8> = (0..1 + dice(most)).map(|_| dice(256) as u8).collect();
                 let mut cuts = vec![0, payload.len()];

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use drystone_format::entry::Entry;
-use drystone_format::frame::{self, FrameHeader, Kind, Next};
+use drystone_format::frame::{self, FrameHeader, FrameKind, Next};
 use drystone_format::log::{self, FileHeader, FileKind, GroupEntries, GroupHead};
 use drystone_format::{Corrupt, keys};
 use drystone_store::{Request, Store, StoreError, StoreExt};
@@ -225,8 +225,8 @@ impl WriterLog {
             };
             ordinal = header.ordinal.saturating_add(1);
             match header.kind {
-                Kind::File if base + at == 0 => {}
-                Kind::Group => {
+                FrameKind::File if base + at == 0 => {}
+                FrameKind::Group => {
                     let head = log::head_of(payload);
                     let damaged = |c: Corrupt| Error::damaged(key, base + at + 32, &c);
                     let head = head.map_err(damaged)?;
@@ -252,13 +252,13 @@ impl WriterLog {
                         self.groups.push(Group::of(head, built));
                     }
                 }
-                Kind::Abort => {
+                FrameKind::Abort => {
                     let void: Vec<u64> = building.keys().copied().collect();
                     self.frames.retain(|f| !void.contains(&f.group));
                     self.aborted.extend(void);
                     building.clear();
                 }
-                Kind::Close => part.closed = true,
+                FrameKind::Close => part.closed = true,
                 other => {
                     let what = format!("a frame of kind {other:?} in a log");
                     return Err(Error::damaged(key, base + at, &Corrupt::new(what, 0)));
@@ -290,7 +290,8 @@ pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) ->
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
         other => other?,
     };
-    let Next::Frame { header: FrameHeader { kind: Kind::File, .. }, payload, .. } = frame::next(&bytes, 0, 0)
+    let Next::Frame { header: FrameHeader { kind: FrameKind::File, .. }, payload, .. } =
+        frame::next(&bytes, 0, 0)
     else {
         return Ok(None);
     };
@@ -328,7 +329,7 @@ fn read_part(
         other => other.map_err(must_exist)?,
     };
     let header = match frame::next(&bytes, 0, 0) {
-        Next::Frame { header, payload, .. } if header.kind == Kind::File => {
+        Next::Frame { header, payload, .. } if header.kind == FrameKind::File => {
             FileHeader::decode(payload).map_err(|c| Error::damaged(key, 32, &c))?
         }
         Next::Frame { .. } => {

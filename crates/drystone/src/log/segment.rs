@@ -14,8 +14,8 @@ use crate::base::checksum::crc32;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use drystone_format::entry::Piece;
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::StoredPiece;
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
@@ -116,7 +116,7 @@ impl Segment {
         let append = features.append;
         let rises = !append && features.uploads && features.far.is_some();
         let mut pending = Vec::new();
-        frame::push(&mut pending, Kind::File, 0, &header.encode());
+        frame::push(&mut pending, FrameKind::File, 0, &header.encode());
         Segment {
             key: keys::segment(header.id, header.part),
             append,
@@ -135,6 +135,11 @@ impl Segment {
             held: Held::default(),
             kept: None,
         }
+    }
+
+    /// The same in a tier, where it grows whatever home can.
+    pub(crate) fn in_tier(self) -> Self {
+        Segment { append: true, rises: false, runs: None, ..self }
     }
 
     /// `act`, the pieces that it stores being the next of a series.
@@ -161,7 +166,12 @@ impl Segment {
 
     /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. With metadata it can be
     /// read in part, so there is a check per unit; else one over the whole payload.
-    pub(crate) fn push_coded(&mut self, payload: &[u8], meta: &[u8], histogram: &[u8]) -> Result<Piece> {
+    pub(crate) fn push_coded(
+        &mut self,
+        payload: &[u8],
+        meta: &[u8],
+        histogram: &[u8],
+    ) -> Result<StoredPiece> {
         let (unit_log2, meta) = if meta.is_empty() || payload.len() < SMALL_PIECE {
             (0, &[][..])
         } else {
@@ -187,18 +197,28 @@ impl Segment {
             self.end_piece(payload.len(), &trailer)?;
             position
         };
-        Ok(Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check })
+        Ok(StoredPiece {
+            position,
+            length: payload.len() as u64,
+            trailer: trailer.len() as u64,
+            unit_log2,
+            check,
+        })
     }
 
     /// Stores a raw piece with one checksum per 16 KiB; `seen` gets every byte while it is in the processor's cache.
-    pub(crate) fn push_raw(&mut self, payload: &[u8], mut seen: impl FnMut(&[u8]) + Send) -> Result<Piece> {
+    pub(crate) fn push_raw(
+        &mut self,
+        payload: &[u8],
+        mut seen: impl FnMut(&[u8]) + Send,
+    ) -> Result<StoredPiece> {
         let unit = 1usize << UNIT_LOG2;
         let length = payload.len() as u64;
         if payload.len() <= unit {
             seen(payload);
             let check = crc32(payload);
             let position = self.stage(payload, &[])?;
-            return Ok(Piece { position, length, trailer: 0, unit_log2: 0, check });
+            return Ok(StoredPiece { position, length, trailer: 0, unit_log2: 0, check });
         }
         let mut sums: Vec<u32> = Vec::with_capacity(payload.len() / unit + 1);
         let (position, trailer);
@@ -227,7 +247,7 @@ impl Segment {
             trailer = le_bytes(&sums);
             self.end_piece(payload.len(), &trailer)?;
         }
-        Ok(Piece {
+        Ok(StoredPiece {
             position,
             length,
             trailer: trailer.len() as u64,
@@ -298,7 +318,7 @@ impl Segment {
     /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; where its first byte stands.
     pub(crate) fn begin(&mut self, len: u64) -> u64 {
         self.close_extent();
-        self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, len, 0));
+        self.pending.extend_from_slice(&frame::header(FrameKind::Extent, self.ordinal, len, 0));
         self.ordinal += 1;
         self.coming = self.size() + len;
         self.size()
@@ -319,7 +339,7 @@ impl Segment {
             if self.extent.is_some() {
                 self.pending.resize(self.pending.len() + missing as usize, 0);
             } else if let Some(len) = missing.checked_sub(frame::HEADER as u64) {
-                self.pending.extend_from_slice(&frame::header(Kind::Extent, self.ordinal, len, 0));
+                self.pending.extend_from_slice(&frame::header(FrameKind::Extent, self.ordinal, len, 0));
                 self.ordinal += 1;
                 self.pending.resize(self.pending.len() + len as usize, 0);
             }
@@ -382,11 +402,11 @@ impl Segment {
         let missing = (self.len + header).wrapping_neg() % PAGE;
         if missing > 0 {
             let filled = if missing < header { missing + PAGE } else { missing };
-            self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, filled - header, 0)]);
+            self.held.push(self.len, &[&frame::header(FrameKind::Extent, self.ordinal, filled - header, 0)]);
             self.ordinal += 1;
             self.len += filled;
         }
-        self.held.push(self.len, &[&frame::header(Kind::Extent, self.ordinal, len, 0)]);
+        self.held.push(self.len, &[&frame::header(FrameKind::Extent, self.ordinal, len, 0)]);
         self.ordinal += 1;
         let at = self.len + header;
         if let Some(runs) = &mut self.runs {
@@ -459,7 +479,7 @@ impl Segment {
     fn close_extent(&mut self) {
         if let Some(at) = self.extent.take() {
             let len = (self.pending.len() - at - frame::HEADER) as u64;
-            let header = frame::header(Kind::Extent, self.ordinal, len, 0);
+            let header = frame::header(FrameKind::Extent, self.ordinal, len, 0);
             self.pending[at..at + frame::HEADER].copy_from_slice(&header);
             self.ordinal += 1;
         }

@@ -308,7 +308,7 @@ impl Container {
                 _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {
                     let table = load_table(&self.inner, source.writer, source.part, entry)?;
                     let lengths =
-                        table.iter().map(|s| s.front.map_or(0, |front| front.length) + s.piece.length);
+                        table.iter().map(|s| s.prefix.map_or(0, |prefix| prefix.length) + s.piece.length);
                     Ok(lengths.fold(0, u64::saturating_add))
                 }),
             };

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Bound, Codec, CodecSpec, Fetched, Logical, MAX_META_LEN, Pieces, Planned, Precision, Scratch, Stored,
-    TransformError, Transparent, Want,
+    Bound, Codec, CodecSpec, Fetched, Logical, MAX_META_LEN, Pieces, Planned, Precision, Scratch,
+    StoredSubchunk, TransformError, Transparent, Want,
 };
 
 use super::abi;
@@ -148,7 +148,7 @@ fn subchunk(logical: &Logical) -> abi::Subchunk {
     }
 }
 
-fn stored_form(stored: &Stored<'_>) -> abi::Stored {
+fn stored_form(stored: &StoredSubchunk<'_>) -> abi::Stored {
     abi::Stored {
         struct_size: size_of::<abi::Stored>() as u32,
         reserved: 0,
@@ -311,7 +311,7 @@ impl Transparent for Foreign {
         self.table.flags & abi::KEEPS_VALUES != 0
     }
 
-    fn plan_read(&self, stored: &Stored<'_>, logical: &Logical, want: &Want<'_>) -> Result<Planned> {
+    fn plan_read(&self, stored: &StoredSubchunk<'_>, logical: &Logical, want: &Want<'_>) -> Result<Planned> {
         let Some(plan_read) = self.table.plan_read else { return Err(self.corrupt("has no plan_read")) };
         let mut asked = Asked { ranges: Vec::new(), bound: Bound::EXACT, len: stored.len, wrong: false };
         let (mut said, ranges) = (Said::default(), byte_ranges(want));
@@ -337,7 +337,7 @@ impl Transparent for Foreign {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         from: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -7,7 +7,7 @@ use std::ffi::{c_char, c_void};
 use std::ops::Range;
 use std::sync::{Arc, Once};
 
-use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, Stored, Want, register};
+use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, Want, register};
 
 use super::{Plugin, abi};
 
@@ -159,7 +159,7 @@ pub(crate) fn fuzz_plugin(data: &[u8]) {
     drop(chain.decode(body, &logical, &mut out, &mut scratch));
     let (meta, payload) = body.split_at(body.len() / 2);
     let meta = [&[0x1F], meta].concat();
-    let stored = Stored { len: payload.len() as u64, meta: &meta, decoded_len: len };
+    let stored = StoredSubchunk { len: payload.len() as u64, meta: &meta, decoded_len: len };
     let wanted = [len as u64 / 3..len as u64 / 2; 1];
     let want = Want { ranges: &wanted, precision: Precision::Absolute(0.5) };
     let Ok(plan) = chain.plan_read(&stored, &logical, &want) else { return };

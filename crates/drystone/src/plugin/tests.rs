@@ -149,7 +149,7 @@ fn a_codec_that_writes_or_asks_beyond_what_there_is_fails_and_harms_nobody() {
     let error = chain.encode(&[1; 1000], &logical, &mut out, &mut Scratch::new()).unwrap_err();
     assert!(error.to_string().contains("wrote more than the"), "{error}");
     assert!(out.is_empty());
-    let stored = drystone_transform::Stored { len: 900, meta: &[0x1F], decoded_len: 1000 };
+    let stored = drystone_transform::StoredSubchunk { len: 900, meta: &[0x1F], decoded_len: 1000 };
     let ranges = [3..30; 1];
     let want = drystone_transform::Want { ranges: &ranges, precision: drystone_transform::Precision::Exact };
     let error = chain.plan_read(&stored, &logical, &want).unwrap_err();

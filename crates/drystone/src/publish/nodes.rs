@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_dataset::Access;
 use drystone_format::dtype::DType;
+use drystone_format::meaning::Meaning;
 use drystone_format::schema::Variable;
 use serde_json::{Map, Value as Json};
 
 use super::attributes;
 use super::element::Element;
+use super::meaning::{data_type, flags};
 use crate::base::checksum::crc32;
 use crate::history::snapshot::Snapshot;
+use crate::schema::member::member;
 use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
 use crate::{Container, Error, Result};
@@ -64,6 +67,8 @@ pub(super) struct Array {
     /// The mix of reads that is declared, unless a newer program wrote what this one cannot read: it is a hint.
     pub(super) access: Option<Access>,
     pub(super) dtype: String,
+    /// What the integers stand for.
+    pub(super) meaning: Option<Meaning>,
     pub(super) clips: Vec<(u64, Vec<u64>)>,
 }
 
@@ -80,6 +85,11 @@ pub(super) struct Nodes {
 }
 
 impl Array {
+    /// Zarr's data type.
+    pub(super) fn data_type(&self) -> Json {
+        self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| Json::from(self.element.name))
+    }
+
     /// Extents in cells as the array has them: with the axes that a cell has of its own.
     pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().chain(&self.element.tail).copied().collect()
@@ -209,6 +219,19 @@ fn arrays_of(
                 (zeros, value)
             }
         };
+        let meaning = match &variable.meaning {
+            Some(whole) if record => {
+                member(&variable.dtype, &leaf.path).and_then(|found| found.meaning(Some(whole)).cloned())
+            }
+            whole => whole.clone(),
+        };
+        let mut attributes =
+            if record { Map::new() } else { attributes::of_array(&variable.attrs, &leaf.dtype) };
+        if let Some(meaning) = &meaning {
+            for (name, value) in attributes::object(&flags(meaning, element.scalar)) {
+                attributes.entry(name).or_insert(value);
+            }
+        }
         let mut shape = if variable.steps { vec![steps] } else { Vec::new() };
         shape.extend(&variable.shape);
         let name = node.rsplit('/').next().unwrap_or_default().to_owned();
@@ -227,7 +250,8 @@ fn arrays_of(
             fill,
             missing,
             fill_value,
-            attributes: if record { Map::new() } else { attributes::of_array(&variable.attrs, &leaf.dtype) },
+            attributes,
+            meaning,
             transform: variable.transform.clone(),
             access: access.clone(),
             dtype: leaf.dtype.to_string(),

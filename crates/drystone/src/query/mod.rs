@@ -33,6 +33,7 @@ mod place;
 mod plan;
 mod run;
 mod slab;
+mod words;
 
 pub use answers::{HitBox, QueryReport};
 pub use asked::Query;

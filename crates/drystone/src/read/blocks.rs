@@ -1,7 +1,7 @@
 //! Blocks as they were written: listing them, and reading one without what overlaps it.
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, Piece, newest_cmp};
+use drystone_format::entry::{Entry, StoredPiece, newest_cmp};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
@@ -131,7 +131,7 @@ impl Reading {
             let (mut from, mut to) = (u64::MAX, 0);
             for entry in &block {
                 let mut bytes = 0u64;
-                let mut add = |piece: Piece| {
+                let mut add = |piece: StoredPiece| {
                     bytes = bytes.saturating_add(piece.length);
                     (from, to) = (from.min(piece.position), to.max(piece.end()));
                 };
@@ -140,7 +140,7 @@ impl Reading {
                     1 => add(entry.piece),
                     _ => self.table(entry, &sources)?.iter().for_each(|s| {
                         add(s.piece);
-                        s.front.iter().for_each(|front| add(front.piece()));
+                        s.prefix.iter().for_each(|prefix| add(prefix.piece()));
                     }),
                 }
                 stored_bytes = stored_bytes.saturating_add(share(entry, bytes));

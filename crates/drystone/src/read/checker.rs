@@ -1,7 +1,7 @@
 //! Checks stored blocks against their checksums, one after the other.
 
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
 use drystone_format::{MAX_NDIM, keys};
@@ -104,14 +104,14 @@ impl<'a> Checker<'a> {
         let one;
         let table;
         let pieces: &[_] = if entry.subchunks == 1 {
-            one = [Subchunk { piece: entry.piece, stats: entry.stats, front: None }];
+            one = [Subchunk { piece: entry.piece, stats: entry.stats, prefix: None }];
             &one
         } else {
             table = load_table(self.inner, writer, part, entry)?;
             if self.inner.window().is_some() {
-                let fronts = table.iter().filter_map(|subchunk| stored_range(&subchunk.front?.piece()));
+                let prefixes = table.iter().filter_map(|subchunk| stored_range(&subchunk.prefix?.piece()));
                 let pieces = table.iter().filter_map(|subchunk| stored_range(&subchunk.piece));
-                self.expect(fronts.chain(pieces).map(|range| (key.clone(), range)).collect());
+                self.expect(prefixes.chain(pieces).map(|range| (key.clone(), range)).collect());
             }
             &table
         };
@@ -137,8 +137,8 @@ impl<'a> Checker<'a> {
 
     /// Verifies one stored subchunk; its payload is then in `buffer`.
     fn subchunk(&mut self, key: &str, subchunk: &Subchunk) -> Result<u64> {
-        let Some(front) = &subchunk.front else { return self.piece(key, &subchunk.piece) };
-        let bytes = self.piece(key, &front.piece())?;
+        let Some(prefix) = &subchunk.prefix else { return self.piece(key, &subchunk.piece) };
+        let bytes = self.piece(key, &prefix.piece())?;
         let mut all = std::mem::take(&mut self.buffer);
         let bytes = bytes + self.piece(key, &subchunk.piece)?;
         all.append(&mut self.buffer);
@@ -147,7 +147,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Verifies one stored piece; its payload is then in `buffer`.
-    fn piece(&mut self, key: &str, piece: &Piece) -> Result<u64> {
+    fn piece(&mut self, key: &str, piece: &StoredPiece) -> Result<u64> {
         let damaged = |at: u64, what: &str| Error::corrupt(format!("{key} is damaged at byte {at}: {what}"));
         let range = stored_range(piece)
             .ok_or_else(|| damaged(piece.position, "a stored piece's numbers are out of range"))?;
@@ -186,7 +186,7 @@ impl<'a> Checker<'a> {
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);
-        let one = Subchunk { piece: entry.piece, stats: entry.stats, front: None };
+        let one = Subchunk { piece: entry.piece, stats: entry.stats, prefix: None };
         let subchunks = match entry.subchunks {
             0 => Arc::default(),
             1 => Arc::new(vec![one]),
@@ -205,7 +205,7 @@ impl<'a> Checker<'a> {
         key: &str,
         entry: &Entry,
         variable: Option<&Variable>,
-        piece: &Piece,
+        piece: &StoredPiece,
         extent: &[u64],
     ) -> Result<()> {
         let form = Form::of(entry).ok_or_else(|| {
@@ -255,7 +255,7 @@ impl<'a> Checker<'a> {
 }
 
 /// The bytes of the segment that a stored piece takes; `None` if its numbers overflow.
-fn stored_range(piece: &Piece) -> Option<std::ops::Range<u64>> {
+fn stored_range(piece: &StoredPiece) -> Option<std::ops::Range<u64>> {
     let payload = if piece.trailer > 0 { piece.length.checked_next_multiple_of(4)? } else { piece.length };
     let end = piece.position.checked_add(payload)?.checked_add(piece.trailer)?;
     Some(piece.position..end)

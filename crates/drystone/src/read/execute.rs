@@ -23,14 +23,14 @@ use std::time::Instant;
 
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::layout::Order;
 use drystone_format::piece::Trailer;
 use drystone_plan::clip::within;
 use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::local_read::{self, Processors};
-use drystone_plan::parts::Part;
+use drystone_plan::parts::SubchunkPart;
 use drystone_plan::read_plan::{IoMode, LocalRead, ReadPlan, Work};
 use drystone_store::{Reply, Request, StoreExt};
 use drystone_transform::checks::crc_units;
@@ -44,6 +44,7 @@ use crate::base::buffer_pool::{Kept, Lent};
 use crate::base::cpus::{idle, threads};
 use crate::base::error::must_exist;
 use crate::base::error::rule_error;
+use crate::base::metrics::add;
 use crate::base::sync::lock;
 use crate::layout::Table;
 use crate::schema::element_type::{MAX_SUBCHUNK, logical};
@@ -80,10 +81,10 @@ pub(super) struct Buffers {
     read: Vec<u8>,
     pub(super) decoded: Vec<u8>,
     /// Of which piece `decoded` is the whole.
-    pub(super) holds: Option<(u32, Piece)>,
+    pub(super) holds: Option<(u32, StoredPiece)>,
     /// Cells of a curve, row by row.
     pub(super) unrolled: Vec<u8>,
-    /// A payload whose front stood apart.
+    /// A payload whose prefix stood apart.
     joined: Vec<u8>,
     /// The chain last used, by its text.
     chain: Option<(String, Chain)>,
@@ -119,6 +120,23 @@ impl Buffers {
 /// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). Where published shards turn out to be
 /// others than the plan was made for, or damaged, the log is read.
 pub(super) fn run(
+    reading: &Reading,
+    prepared: &Prepared,
+    first_step: u64,
+    out: &Target<'_>,
+    sources: &Sources<'_>,
+) -> Result<Carried> {
+    let carried = carry_out(reading, prepared, first_step, out, sources)?;
+    let tally = &reading.inner.tally;
+    add(&tally.reads, 1);
+    add(&tally.read_wanted_bytes, prepared.plan.wanted_bytes);
+    add(&tally.read_bytes, carried.read_bytes);
+    add(&tally.read_requests, carried.requests);
+    add(&tally.read_blocks, prepared.plan.blocks as u64);
+    Ok(carried)
+}
+
+fn carry_out(
     reading: &Reading,
     prepared: &Prepared,
     first_step: u64,
@@ -358,7 +376,7 @@ impl Job<'_> {
             e.layout.order().map(|order| (e.room(), order)).filter(|(room, _)| *room > e.item)
         }
         (range, payload, a.piece, a.part, a.whole) == (other, also, b.piece, b.part, b.whole)
-            && a.front.is_none()
+            && a.prefix.is_none()
             && (a.slot / leaves, &first.chain) == (b.slot / leaves, &second.chain)
             && shared(first).is_some_and(|one| Some(one) == shared(second))
             && (a.whole || first.chain.is_empty())
@@ -404,15 +422,15 @@ impl Job<'_> {
             };
             let from = (range.start - fetch.range.start) as usize;
             let item = &bytes[from..from + (range.end - range.start) as usize];
-            if work.whole && work.front.is_some() {
+            if work.whole && work.prefix.is_some() {
                 self.whole_in_two(work, *number, item, payload, buffers)?;
             } else if work.whole {
                 self.whole(works, item, buffers)?;
             } else if self.entry(work).encoding.chain.is_empty() {
                 self.part(works, item, payload)?;
             } else {
-                match &work.front {
-                    Some(front) if payload.end <= front.length => self.verify_front(work, front, item)?,
+                match &work.prefix {
+                    Some(prefix) if payload.end <= prefix.length => self.verify_prefix(work, prefix, item)?,
                     _ => self.verify_units(work, item, payload)?,
                 }
                 let arrived = self.waiting.arrived(*number, work.ranges.len(), payload.start, item);
@@ -510,7 +528,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// One of the two items that a whole subchunk with a front is read by: the front, or the rest with its trailer.
+    /// One of the two items that a whole subchunk with a prefix is read by: the prefix, or the rest with its trailer.
     fn whole_in_two(
         &self,
         work: &Work,
@@ -523,8 +541,8 @@ impl Job<'_> {
         let (bytes, rest) = item.split_at_checked(len).ok_or_else(|| {
             self.damaged(work, work.piece.position, "a subchunk is longer than what was read")
         })?;
-        match &work.front {
-            Some(front) if payload.end <= front.length => self.verify_front(work, front, bytes)?,
+        match &work.prefix {
+            Some(prefix) if payload.end <= prefix.length => self.verify_prefix(work, prefix, bytes)?,
             _ => self.verify_whole(work, rest, bytes, &mut buffers.sums)?,
         }
         let Some(runs) = self.waiting.arrived(number, work.ranges.len(), payload.start, bytes) else {
@@ -557,7 +575,7 @@ impl Job<'_> {
 
     /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
     /// as well as in the target go as one.
-    fn scatter_all(&self, works: &[&Work], part: &Part, bytes: &[u8], base: u64) -> Result<()> {
+    fn scatter_all(&self, works: &[&Work], part: &SubchunkPart, bytes: &[u8], base: u64) -> Result<()> {
         if let [work] = works {
             return self.scatter(work, part, &self.form(work)?, bytes, base);
         }
@@ -613,7 +631,7 @@ impl Job<'_> {
     pub(super) fn scatter(
         &self,
         work: &Work,
-        part: &Part,
+        part: &SubchunkPart,
         form: &Form,
         bytes: &[u8],
         base: u64,
@@ -628,7 +646,7 @@ impl Job<'_> {
     }
 
     /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
-    fn copy(&self, work: &Work, part: &Part, form: &Form, base: u64) -> Result<StridedCopy> {
+    fn copy(&self, work: &Work, part: &SubchunkPart, form: &Form, base: u64) -> Result<StridedCopy> {
         let item = form.item;
         let (mut dst, strides) = self.place(work.slot);
         let ndim = strides.len();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
 use drystone_plan::read_plan::{self, ReadPlan, Slot};
@@ -295,7 +295,7 @@ impl Reading {
             read_plan::plan_listings(&slots, &listings, &found, get, |_, _| None, &options).map_err(fail)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown)?;
-            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
+            let meta = |source: u32, piece: &StoredPiece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan_listings(&slots, &listings, &found, get, meta, &options).map_err(fail)?;
         }
         Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })

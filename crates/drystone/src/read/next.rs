@@ -55,7 +55,7 @@ impl Reading {
         let following = next.among(all).filter(|other| self.is_like(other));
         let slots = following.map_while(|other| self.of(other).next_slots(&steps, &cells));
         let together = together(self.next_slots(&steps, &cells).into_iter().chain(slots));
-        lock(&self.inner.following).told(together.variables);
+        lock(&self.inner.following).prefetched(together.variables);
         let sources = Sources::of(self);
         if !together.in_order {
             return execute::prefetch_alike(self, &together.ranges, &sources);

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_plan::ahead::ahead_of_tables;
 use drystone_plan::coalesce::coalesce;
 use drystone_plan::layout::{Device, predict_read, under_way};
@@ -94,7 +94,7 @@ impl Reading {
         let mut plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(error)?;
         if !plan.unknown.is_empty() {
             let known = trailers::for_plan(self, &sources, &plan.unknown)?;
-            let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
+            let meta = |source: u32, piece: &StoredPiece| Some(known.get(source, piece)?.meta.as_slice());
             plan = read_plan::plan(&slots, &resolved, get, meta, &options).map_err(error)?;
         }
         Ok(Prepared { columns, slots, listings: Vec::new(), resolved, plan })

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_format::published::{Array, Shard};
 use drystone_format::schema::Variable;
@@ -271,7 +271,7 @@ impl Shelf {
                 encoding: encoding.clone(),
                 subchunks: 1,
                 source,
-                piece: Piece { position, length, trailer: 0, unit_log2: 0, check: 0 },
+                piece: StoredPiece { position, length, trailer: 0, unit_log2: 0, check: 0 },
                 ..Entry::default()
             };
             for d in 0..ndim {

@@ -6,17 +6,17 @@
 use std::ops::RangeInclusive;
 
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_format::piece::Trailer;
-use drystone_plan::parts::Part;
+use drystone_plan::parts::SubchunkPart;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 use drystone_transform::{
-    Chain, Fetched, Found, Limit, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Whole, key_of,
-    keys_between, meets,
+    Chain, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, SearchHits, StoredSubchunk, TransformError,
+    Whole, key_of, keys_between, meets,
 };
 
 use super::execute::Sources;
@@ -45,11 +45,11 @@ struct Index<'a> {
     sources: &'a Sources<'a>,
     source: u32,
     step: u64,
-    piece: Piece,
+    piece: StoredPiece,
     chain: &'a Chain,
     trailer: &'a Trailer,
     logical: Logical,
-    stored: Stored<'a>,
+    stored: StoredSubchunk<'a>,
     /// The error for an index that cannot be decoded.
     damage: Error,
 }
@@ -80,7 +80,7 @@ impl IndexedZone {
     /// there, in the order of cells, where they were found and not others'.
     fn cells(
         &self,
-        found: &Found,
+        found: &SearchHits,
         other: bool,
         (ndim, item): (usize, usize),
     ) -> (ZoneCells, Option<Vec<u8>>) {
@@ -176,7 +176,7 @@ struct Search<'a> {
     chain: Option<(String, Option<Chain>)>,
     trailers: trailers::Known,
     /// The piece searched last: several parts of it may show.
-    last: Option<((u32, Piece), Found)>,
+    last: Option<((u32, StoredPiece), SearchHits)>,
     hits: Hits,
 }
 
@@ -243,7 +243,7 @@ impl Reading {
         let by_rows =
             |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
         let searchable = |entry: &Entry, w: &Work| {
-            by_rows(entry) && w.front.is_none() && w.piece.trailer > 0 && w.piece.unit_log2 > 0
+            by_rows(entry) && w.prefix.is_none() && w.piece.trailer > 0 && w.piece.unit_log2 > 0
         };
         for (entry, work) in works.iter().filter(|(entry, work)| searchable(entry, work)) {
             let text = entry.encoding.chain.as_str();
@@ -304,7 +304,7 @@ impl Reading {
                 Some(chain) => {
                     let (place, ndim) = ((entry.source, entry.step, piece), usize::from(entry.ndim));
                     let index = self.index(search.sources, place, (&work.part, ndim), chain, &trailer)?;
-                    let mut found = Found::default();
+                    let mut found = SearchHits::default();
                     self.search_piece(&index, &search.keys, &mut found)?.map(|read| (found, read))
                 }
                 None => None,
@@ -355,7 +355,7 @@ impl Reading {
                 false => vec![keys.clone()],
                 true => complement(keys, self.item),
             };
-            let mut found = Found { only_positions: other || !wanted, ..Found::default() };
+            let mut found = SearchHits { only_positions: other || !wanted, ..SearchHits::default() };
             let mut report = ReadReport::default();
             for keys in keys.iter().filter(|keys| !keys.is_empty()) {
                 let Some(read) = self.search_piece(index, keys, &mut found)? else { return Ok(None) };
@@ -379,7 +379,7 @@ impl Reading {
             let Whole { mut count, rest } = index.whole(keys)?;
             let mut report = ReadReport::default();
             for keys in rest.iter().filter(|keys| !keys.is_empty()) {
-                let mut found = Found { only_positions: true, ..Found::default() };
+                let mut found = SearchHits { only_positions: true, ..SearchHits::default() };
                 let Some(read) = self.search_piece(index, keys, &mut found)? else { return Ok(None) };
                 report.requests += read.requests;
                 report.read_bytes += read.read_bytes;
@@ -415,8 +415,8 @@ impl Reading {
     fn index<'a>(
         &self,
         sources: &'a Sources<'a>,
-        (source, step, piece): (u32, u64, Piece),
-        (part, ndim): (&Part, usize),
+        (source, step, piece): (u32, u64, StoredPiece),
+        (part, ndim): (&SubchunkPart, usize),
         chain: &'a Chain,
         trailer: &'a Trailer,
     ) -> Result<Index<'a>> {
@@ -427,7 +427,7 @@ impl Reading {
             return Err(self.damaged(sources, source, step, piece.position, what));
         }
         let logical = logical(leaf, &part.chunk_shape[..ndim]);
-        let stored = Stored { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
+        let stored = StoredSubchunk { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
         let damage = self.damaged(sources, source, step, piece.position, "searching");
         Ok(Index { sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
@@ -437,7 +437,7 @@ impl Reading {
         &self,
         index: &Index<'_>,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<Option<ReadReport>> {
         let Index { sources, source, step, piece, chain, trailer, logical, stored, .. } = index;
         let damaged = |at: u64, what: &str| self.damaged(sources, *source, *step, at, what);

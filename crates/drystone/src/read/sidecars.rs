@@ -5,7 +5,7 @@
 
 use drystone_format::published::Array;
 use drystone_format::statistics::Chunk;
-use drystone_plan::parts::Part;
+use drystone_plan::parts::SubchunkPart;
 use drystone_transform::stats::{ScalarKind, Stats};
 use drystone_transform::{Limit, meets};
 
@@ -116,7 +116,7 @@ impl Known {
     /// cell, extents). `None` if that is no less than the part.
     pub(super) fn narrowed(
         &self,
-        part: &Part,
+        part: &SubchunkPart,
         ndim: usize,
         (kind, low, high): (ScalarKind, Limit, Limit),
     ) -> Option<Vec<(Vec<u64>, Vec<u64>)>> {

@@ -3,7 +3,7 @@
 //! Blocks keep extremes and NaN counts, encoded subchunks of 4096 elements or more also a histogram (docs/decisions/003). Of
 //! blocks that overlap all count, as they were written: what shows through is within the extremes, which may be wider.
 
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_format::layout::Layout;
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
@@ -49,7 +49,7 @@ impl Reading {
         let sources = Sources::of(self);
         let mut out = StoredStatistics::default();
         let mut all = Stats::default();
-        let mut pieces: Option<Vec<(u32, Piece)>> = kind.domain().map(|_| Vec::new());
+        let mut pieces: Option<Vec<(u32, StoredPiece)>> = kind.domain().map(|_| Vec::new());
         for entry in self.block_entries(step)?.iter().flatten() {
             out.blocks += 1;
             out.cells = out.cells.saturating_add(entry.cells().unwrap_or(u64::MAX));
@@ -87,7 +87,7 @@ impl Reading {
         &self,
         kind: ScalarKind,
         sources: &Sources<'_>,
-        pieces: &[(u32, Piece)],
+        pieces: &[(u32, StoredPiece)],
     ) -> Result<Option<Histogram>> {
         let known = trailers::for_plan(self, sources, pieces)?;
         let mut sum: Option<Histogram> = None;

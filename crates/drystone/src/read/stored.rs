@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Piece, Stats};
+use drystone_format::entry::{Stats, StoredPiece};
 use drystone_format::layout::Layout;
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_plan::coalesce::coalesce;
 use drystone_plan::read_plan::{self, Slot};
 use drystone_plan::resolve::Visible;
@@ -35,8 +35,8 @@ pub(crate) struct Stored {
     pub(crate) stats: Stats,
     step: u64,
     source: u32,
-    piece: Piece,
-    front: Option<Front>,
+    piece: StoredPiece,
+    prefix: Option<Prefix>,
 }
 
 impl Reading {
@@ -118,7 +118,7 @@ impl Reading {
             if count[..ndim].iter().fold(1u64, |n, c| n.saturating_mul(*c)) != cells {
                 continue;
             }
-            let mut found = Some(Subchunk { piece: entry.piece, stats: entry.stats, front: None });
+            let mut found = Some(Subchunk { piece: entry.piece, stats: entry.stats, prefix: None });
             if entry.subchunks > 1 {
                 if table.is_none() {
                     table = Some(self.table(entry, sources)?);
@@ -127,7 +127,7 @@ impl Reading {
                 let listed = table.as_ref().zip(usize::try_from(number).ok());
                 found = listed.and_then(|(table, number)| table.get(number)).copied();
             }
-            let Some(Subchunk { piece, stats, front }) = found else { continue };
+            let Some(Subchunk { piece, stats, prefix }) = found else { continue };
             let first = low.iter().zip(&entry.offset).take(ndim).map(|(l, o)| o.saturating_add(*l));
             let mut stored = Stored {
                 first: first.collect(),
@@ -137,7 +137,7 @@ impl Reading {
                 step: entry.step,
                 source: entry.source,
                 piece,
-                front,
+                prefix,
             };
             if self.variable.steps {
                 stored.first.insert(0, entry.step.saturating_sub(1));
@@ -155,12 +155,12 @@ impl Reading {
         act: &mut dyn FnMut(&Stored, &[u8]) -> Result<()>,
     ) -> Result<()> {
         let sources = Sources::of(self);
-        let fronts = stored.iter().enumerate().filter_map(|(n, one)| Some((n, one, one.front?.piece())));
+        let prefixes = stored.iter().enumerate().filter_map(|(n, one)| Some((n, one, one.prefix?.piece())));
         let rests = stored.iter().enumerate().map(|(n, one)| (n, one, one.piece));
-        let wanted = fronts
+        let wanted = prefixes
             .chain(rests)
             .map(|(n, one, piece)| (one.source, piece.position..piece.end(), (n, one, piece)));
-        // Fronts and rests that wait for the other half; in the order of the bytes, few do.
+        // Prefixes and rests that wait for the other half; in the order of the bytes, few do.
         let mut halves: HashMap<usize, Vec<u8>> = HashMap::new();
         let options = self.options();
         let fetches = coalesce(wanted.collect(), options.gap, options.max_request);
@@ -173,7 +173,7 @@ impl Reading {
                     let what = "a subchunk fails its checksum";
                     return Err(self.damaged(&sources, one.source, one.step, piece.position, what));
                 }
-                if one.front.is_none() {
+                if one.prefix.is_none() {
                     act(one, payload)?;
                 } else if let Some(half) = halves.remove(number) {
                     let is_rest = *piece == one.piece;
@@ -213,7 +213,7 @@ impl Reading {
 }
 
 /// Whether a payload is what its checksums say; `rest` is what stands behind it: padding and trailer.
-fn is_sound(piece: &Piece, payload: &[u8], rest: &[u8]) -> bool {
+fn is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> bool {
     if payload.len() as u64 != piece.length {
         return false;
     }

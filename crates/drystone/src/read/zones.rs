@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
-use drystone_plan::parts::{Part, parts};
+use drystone_plan::parts::{SubchunkPart, parts};
 use drystone_plan::read_plan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
@@ -58,9 +58,9 @@ pub(crate) struct StoredZone {
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedZone {
     /// Which of its cells the zone is.
-    pub(crate) part: Part,
+    pub(crate) part: SubchunkPart,
     pub(super) source: u32,
-    pub(super) piece: Piece,
+    pub(super) piece: StoredPiece,
     pub(super) step: u64,
     pub(super) encoding: Arc<Encoding>,
 }
@@ -131,9 +131,10 @@ impl Reading {
                 for part in parts(entry, &slot.selection, visible) {
                     let listed = usize::try_from(part.subchunk).ok();
                     let listed = table.as_ref().and_then(|table| table.get(listed?));
-                    let (stats, piece, front) = listed
-                        .map_or((entry.stats, entry.piece, None), |one| (one.stats, one.piece, one.front));
-                    let searchable = has_index && front.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
+                    let (stats, piece, prefix) = listed
+                        .map_or((entry.stats, entry.piece, None), |one| (one.stats, one.piece, one.prefix));
+                    let searchable =
+                        has_index && prefix.is_none() && piece.trailer > 0 && piece.unit_log2 > 0;
                     let index = searchable.then(|| {
                         let (source, step, encoding) = (entry.source, entry.step, entry.encoding.clone());
                         out.indexed.push(IndexedZone { part, source, piece, step, encoding });

@@ -318,6 +318,7 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
         clips: Vec::new(),
         uid,
         access: String::new(),
+        meaning: None,
         derived: Some(Box::new(derived)),
     })
 }

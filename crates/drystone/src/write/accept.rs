@@ -7,15 +7,20 @@ use drystone_format::schema::Variable;
 use drystone_transform::Transform;
 
 use crate::commit::adoption;
-use crate::commit::adoption::{Books, Damaged};
+use crate::commit::adoption::{Books, Damaged, Listing};
 use crate::container::Config;
 use crate::container::Inner;
 use crate::schema::member::{Column, member, no_member};
 use crate::{Error, Result};
 
 /// Refuses a ranked writer where earlier writers left what it would mix with.
-pub(super) fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank) -> Result<()> {
-    let (logs, _) = adoption::gather(inner, base, Damaged::GiveUp, None)?;
+pub(super) fn refuse_unfenced(
+    inner: &Inner,
+    base: &crate::Snapshot,
+    rank: Rank,
+    mut listing: Listing,
+) -> Result<()> {
+    let (logs, _) = adoption::gather_from(inner, base, Damaged::GiveUp, None, &mut listing)?;
     let books = Books::new(base, base.sources(&inner.pages)?);
     for log in logs.iter().filter(|l| !adoption::is_fenced(l, base)) {
         let Some(theirs) = log.header.rank else { continue };
@@ -44,8 +49,9 @@ pub(super) fn refuse_unfenced(inner: &Inner, base: &crate::Snapshot, rank: Rank)
 pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     let inner = &container.inner;
     inner.require_writable()?;
+    let mut listing = Listing::begin(inner.store.as_ref());
     let (base, _) = inner.newest()?;
-    let (logs, _) = adoption::gather(inner, &base, Damaged::GiveUp, None)?;
+    let (logs, _) = adoption::gather_from(inner, &base, Damaged::GiveUp, None, &mut listing)?;
     let books = Books::new(&base, base.sources(&inner.pages)?);
     let left = |log: &&crate::log::scan::WriterLog| {
         !adoption::is_fenced(log, &base) && adoption::has_pending(log, &books)

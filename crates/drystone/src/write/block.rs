@@ -10,13 +10,13 @@ use std::sync::Mutex;
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::Leaf;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats as EntryStats};
+use drystone_format::entry::{Encoding, Entry, Stats as EntryStats, StoredPiece};
 use drystone_format::table::{self, Subchunk};
 use drystone_plan::form::Form;
 use drystone_plan::layout::{self as plan_layout, chunk_order};
 use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
-use drystone_transform::{Chain, Front, Logical, Scratch};
+use drystone_transform::{Chain, Logical, Prefix, Scratch};
 
 use crate::base::array::Source;
 use crate::base::buffer_pool::{Kept, Lent};
@@ -33,7 +33,7 @@ const SLAB: u64 = 64 << 10;
 /// Cells whose members are measured at a time.
 const MEASURED: usize = 4096;
 /// What encoded subchunks of at least this many bytes read as to less precision stands apart.
-const FRONTED: usize = 1 << 10;
+const PREFIX_WORTH: usize = 1 << 10;
 /// Histograms are kept for encoded subchunks of at least this many elements.
 const HISTOGRAM_CELLS: u64 = 4096;
 
@@ -97,8 +97,8 @@ pub(crate) struct BlockPart<'a> {
 /// A run of bytes of one cell: where in an element of the source, where in the cell, how many.
 type Run = (u32, u32, u32);
 
-/// A stored subchunk: the piece, the statistics of each member, and the front, if that stands apart.
-pub(crate) type StoredChunk = (Piece, Vec<EntryStats>, Option<table::Front>);
+/// A stored subchunk: the piece, the statistics of each member, and the prefix, if that stands apart.
+pub(crate) type StoredChunk = (StoredPiece, Vec<EntryStats>, Option<table::Prefix>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
@@ -108,7 +108,7 @@ pub(crate) struct Coded {
     pub(crate) stats: Vec<EntryStats>,
     pub(crate) histogram: Vec<u8>,
     /// The beginning of the bytes that is worth standing apart.
-    pub(crate) front: Option<Front>,
+    pub(crate) prefix: Option<Prefix>,
 }
 
 /// Buffers of one thread, reused.
@@ -427,9 +427,9 @@ impl BlockPart<'_> {
             h.encode(&mut histogram);
         }
         // Where one of several members is wanted, what they share is read whole.
-        let front = self.alone().and_then(|_| self.chain.front(&bytes, data.len()));
-        let front = front.filter(|front| bytes.len() >= FRONTED && 2 * front.len <= bytes.len());
-        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, front })
+        let prefix = self.alone().and_then(|_| self.chain.prefix(&bytes, data.len()));
+        let prefix = prefix.filter(|prefix| bytes.len() >= PREFIX_WORTH && 2 * prefix.len <= bytes.len());
+        Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, prefix })
     }
 
     /// Which series the piece of a block of so many subchunks belongs to: those of the steps that cover the same cells. `None` without
@@ -480,14 +480,14 @@ impl BlockPart<'_> {
         };
         let mut out = Vec::with_capacity(self.laid.members.len());
         for (n, (column, leaf, at)) in self.members().enumerate() {
-            let of = |(piece, stats, front): &StoredChunk| Subchunk {
+            let of = |(piece, stats, prefix): &StoredChunk| Subchunk {
                 piece: *piece,
                 stats: stats.get(n).copied().unwrap_or_default(),
-                front: *front,
+                prefix: *prefix,
             };
             let subchunks: Vec<Subchunk> = chunks.iter().map(of).collect();
             let piece = match &subchunks[..] {
-                [] => Piece::default(),
+                [] => StoredPiece::default(),
                 [one] => one.piece,
                 many => segment.push_coded(&table::encode(many), &[], &[])?,
             };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 
 use drystone_format::table;
-use drystone_transform::Front;
+use drystone_transform::Prefix;
 
 use super::block::{BlockPart, Coded, Encoder, Gathered, StoredChunk};
 use crate::base::array::Source;
@@ -15,26 +15,26 @@ use crate::log::extent::{Give, Pieces};
 use crate::log::segment::Segment;
 use crate::{Error, Result};
 
-/// Stores encoded subchunks of a block that has `several`: first the fronts that stand apart, one behind the other, then the others
-/// and what follows the fronts.
+/// Stores encoded subchunks of a block that has `several`: first the prefixes that stand apart, one behind the other, then the others
+/// and what follows the prefixes.
 pub(super) fn store_coded(segment: &mut Segment, coded: &[Coded], several: bool) -> Result<Vec<StoredChunk>> {
-    let mut fronts = Vec::with_capacity(coded.len());
+    let mut prefixes = Vec::with_capacity(coded.len());
     for coded in coded {
-        let front = coded.front.filter(|_| several);
-        let (first, _) = coded.bytes.split_at(front.map_or(0, |front| front.len));
-        fronts.push(match front {
+        let prefix = coded.prefix.filter(|_| several);
+        let (first, _) = coded.bytes.split_at(prefix.map_or(0, |prefix| prefix.len));
+        prefixes.push(match prefix {
             None => None,
-            Some(Front { level, bound, .. }) => {
+            Some(Prefix { level, bound, .. }) => {
                 let piece = segment.push_coded(first, &[], &[])?;
-                Some(table::Front::new(&piece, level, bound.absolute, bound.relative))
+                Some(table::Prefix::new(&piece, level, bound.absolute, bound.relative))
             }
         });
     }
-    let one = |(coded, front): (&Coded, Option<table::Front>)| {
-        let (_, rest) = coded.bytes.split_at(front.map_or(0, |front| front.length as usize));
-        Ok((segment.push_coded(rest, &coded.meta, &coded.histogram)?, coded.stats.clone(), front))
+    let one = |(coded, prefix): (&Coded, Option<table::Prefix>)| {
+        let (_, rest) = coded.bytes.split_at(prefix.map_or(0, |prefix| prefix.length as usize));
+        Ok((segment.push_coded(rest, &coded.meta, &coded.histogram)?, coded.stats.clone(), prefix))
     };
-    coded.iter().zip(fronts).map(one).collect()
+    coded.iter().zip(prefixes).map(one).collect()
 }
 
 /// Encodes subchunks, in parallel where it pays.
@@ -102,8 +102,8 @@ impl Drop for Ending<'_, '_> {
 }
 
 /// Encodes the subchunks of `grid` and gives them to `store`, in their order and one or more at a time, while others are encoded. The calling
-/// thread stores what is ready, and encodes where nothing is. Those of a batch of which one has a front that stands apart are
-/// given together from that one on: fronts stand one behind the other.
+/// thread stores what is ready, and encodes where nothing is. Those of a batch of which one has a prefix that stands apart are
+/// given together from that one on: prefixes stand one behind the other.
 pub(super) fn encode_and_store(
     part: &BlockPart<'_>,
     data: &Source<'_>,
@@ -200,7 +200,7 @@ impl Encoding<'_> {
             }
             drop(turns);
             let whole = taken.is_multiple_of(per_batch) || taken == self.grid.len();
-            if whole || batch.iter().all(|coded| coded.front.is_none()) {
+            if whole || batch.iter().all(|coded| coded.prefix.is_none()) {
                 store(&batch)?;
                 batch.clear();
                 lock(&self.turns).stored = taken;

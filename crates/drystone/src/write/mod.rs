@@ -18,7 +18,7 @@ use crate::layout::BlockLayout;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, Weak};
 
-use drystone_format::frame::Kind;
+use drystone_format::frame::FrameKind;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead, Rank};
@@ -28,7 +28,9 @@ use drystone_transform::Choice;
 
 use crate::base::random;
 use crate::base::sync::lock;
+use crate::commit::adoption::Listing;
 use crate::container::targets::process_cell;
+use crate::container::tiers::{PART_LIMIT, Tiers};
 use crate::container::{Container, Inner};
 use crate::layout::Layouts;
 use crate::log::scan::{PartFrom, Tail};
@@ -159,9 +161,12 @@ impl Writer {
                 )));
             }
         };
-        let (base, _) = inner.newest()?;
-        if let Some(rank) = rank {
-            refuse_unfenced(&inner, &base, rank)?;
+        let listing = rank.map(|_| Listing::begin(inner.store.as_ref()));
+        // A writer alone commits each step, and then asks whether it is still this container.
+        let alone = rank.is_some_and(|rank| rank.nranks == 1) && promise == Promise::Manifest;
+        let (base, _) = if alone { inner.newest_to_change()? } else { inner.newest()? };
+        if let (Some(rank), Some(listing)) = (rank, listing) {
+            refuse_unfenced(&inner, &base, rank, listing)?;
         }
         let fence = base.manifest.fence;
         inner.adopt_snapshot(base);
@@ -169,6 +174,7 @@ impl Writer {
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
         let limit = match inner.store.features() {
+            _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
             Features { append: true, far: None, .. } | Features { far: Some(_), uploads: true, .. } => limit,
             Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
             Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
@@ -271,7 +277,7 @@ impl Writer {
         state.generation += 1;
         if open.frames > 0 {
             self.guard(&mut state, |w, state| {
-                state.part.idx_push(Kind::Abort, &[]);
+                state.part.idx_push(FrameKind::Abort, &[]);
                 if w.appends() {
                     state.part.idx_flush(&w.shared.inner, w.shared.id)?;
                 }
@@ -293,6 +299,10 @@ impl Writer {
     /// Brings the log to stable storage, once it is sealed or closed. A [`crate::Container::flush`] of what was committed does the same
     /// for one log after the other; so many writers do it at once, each its own.
     pub fn sync(&self) -> Result<()> {
+        if self.tiers().is_some() && !self.durable() {
+            self.shared.inner.bring_writer_home(self.shared.id)?;
+            return self.sync_records();
+        }
         if !self.appends() || self.durable() {
             return Ok(()); // synced when it was written
         }
@@ -310,6 +320,15 @@ impl Writer {
         Ok(s.inner.store.sync(&there)?)
     }
 
+    /// Brings the step records, which are home, to stable storage there.
+    fn sync_records(&self) -> Result<()> {
+        let (s, state) = (&self.shared, lock(&self.shared.state));
+        let parts = state.done.iter().filter(|part| part.len > 0);
+        let records: Vec<String> = parts.map(|part| keys::idx(s.id, part.part)).collect();
+        drop(state);
+        Ok(s.inner.store.sync(&records.iter().map(String::as_str).collect::<Vec<_>>())?)
+    }
+
     /// Number of the open step.
     pub fn current_step(&self) -> Option<u64> {
         lock(&self.shared.state).open.as_ref().map(|o| o.step)
@@ -320,8 +339,15 @@ impl Writer {
         lock(&self.shared.state).closed
     }
 
+    /// Whether step records are appended one after the other. With tiers, as without append, each part ends with a step, so that it can go
+    /// home while the next is filled.
     fn appends(&self) -> bool {
-        self.shared.inner.store.features().append
+        self.shared.inner.store.features().append && self.tiers().is_none()
+    }
+
+    /// The tiers in which the log is laid down, if there are some.
+    fn tiers(&self) -> Option<&Arc<Tiers>> {
+        self.shared.inner.tiers.as_ref().filter(|tiers| tiers.is_used())
     }
 
     fn durable(&self) -> bool {
@@ -414,7 +440,7 @@ impl Writer {
         open.frames += 1;
         open.written += open.entries.len();
         open.entries.clear();
-        state.part.idx_push(Kind::Group, &payload);
+        state.part.idx_push(FrameKind::Group, &payload);
         Ok(())
     }
 

@@ -1,6 +1,6 @@
 //! One part of a writer's log: its segment, and the index file that is filled beside it.
 
-use drystone_format::frame::{self, Kind};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind, GroupEntries, GroupHead, Rank};
@@ -40,11 +40,13 @@ impl Part {
         let apart = inner.identity.durability != Durability::Durable && store.features().write_at;
         let runs = apart.then(|| Runs::new(limit));
         let mut idx_pending = Vec::new();
-        frame::push(&mut idx_pending, Kind::File, 0, &header.encode());
+        frame::push(&mut idx_pending, FrameKind::File, 0, &header.encode());
         let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
+        let segment = Segment::new(store.clone(), &segment_header, runs);
+        let in_tier = inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used());
         Part {
             number: header.part,
-            segment: Segment::new(store.clone(), &segment_header, runs),
+            segment: if in_tier { segment.in_tier() } else { segment },
             header: header.clone(),
             idx_pending,
             idx_last: Vec::new(),
@@ -56,7 +58,7 @@ impl Part {
         }
     }
 
-    pub(super) fn idx_push(&mut self, kind: Kind, payload: &[u8]) {
+    pub(super) fn idx_push(&mut self, kind: FrameKind, payload: &[u8]) {
         self.group_pending = None;
         frame::push(&mut self.idx_pending, kind, self.idx_frames, payload);
         self.idx_frames += 1;
@@ -65,7 +67,7 @@ impl Part {
     /// Adds the final frame of a group, which a commit that follows at once need not decode again.
     pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
         let alone = self.idx_pending.is_empty() && head.part == 0;
-        self.idx_push(Kind::Group, &entries.encode(head));
+        self.idx_push(FrameKind::Group, &entries.encode(head));
         self.group_pending = entries.few().filter(|_| alone).map(|entries| Group::written(head, entries));
     }
 

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use drystone_format::frame::Kind;
+use drystone_format::frame::FrameKind;
 use drystone_format::keys;
 use drystone_format::log::{GroupEntries, GroupHead};
 
@@ -36,11 +36,13 @@ impl Writer {
         if state.open.is_none() {
             return Err(Error::invalid("no step is open in this writer"));
         }
+        let alone = self.shared.rank.is_some_and(|r| r.nranks == 1);
+        let same = alone && self.ask_same(&mut state);
         let (parts, later) = self.guard(&mut state, |w, state| {
             let later = w.finish_group(state)?;
             Ok((state.parts(), later))
         })?;
-        if self.shared.rank.is_none_or(|r| r.nranks != 1) {
+        if !alone {
             return Ok(None);
         }
         if let Some((end, tail)) = later {
@@ -50,9 +52,19 @@ impl Writer {
         drop(state);
         let (inner, fence) = (&self.shared.inner, self.own_fence());
         let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
-        let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, true)?;
+        let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, (true, same))?;
         self.remember_watermark(&mut lock(&self.shared.state), &done);
         Ok(Some(done))
+    }
+
+    /// Asks whether it is still this container while the last bytes go up; nothing is recorded before the answer. False where a log is
+    /// appended to: the commit asks.
+    fn ask_same(&self, state: &mut State) -> bool {
+        let asked = !self.appends();
+        if asked {
+            state.uploads.record_after(self.shared.inner.ask_same());
+        }
+        asked
     }
 
     /// Commits the step whose record, which ends at `end`, is not in the log yet: the device then has segment and manifest to write
@@ -62,7 +74,7 @@ impl Writer {
         let mut parts = state.done.clone();
         parts.push(PartFrom { part: state.part.number, watermark: 0, len: end });
         let (fence, log) = (self.own_fence(), (&parts[..], Some(tail)));
-        let done = adoption::commit_own(&s.inner, s.id, fence, log, &state.unsynced, true);
+        let done = adoption::commit_own(&s.inner, s.id, fence, log, &state.unsynced, (true, false));
         let recorded = self.guard(state, |w, state| {
             match &done {
                 Ok(done) if done.changed => state.unsynced.clear(),
@@ -76,10 +88,13 @@ impl Writer {
         Ok(done)
     }
 
-    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in the home store; `stable` is synced.
-    /// Where others commit the step, its log is.
+    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in a tier, or in the home store of a
+    /// container without tiers; `stable` is synced there. Where others commit the step, its log is.
     pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
         let done = self.end_step()?;
+        if level > Level::Node {
+            self.shared.inner.bring_writer_home(self.shared.id)?;
+        }
         if level == Level::Stable {
             match &done {
                 Some(_) => self.shared.inner.flush().map(drop)?,
@@ -121,7 +136,7 @@ impl Writer {
         let (s, synced) = (&self.shared, BTreeSet::new());
         let steps = s.rank.is_some_and(|r| r.nranks == 1);
         let log = (&parts[..], tail.as_ref());
-        let done = adoption::commit_own(&s.inner, s.id, self.own_fence(), log, &synced, steps)?;
+        let done = adoption::commit_own(&s.inner, s.id, self.own_fence(), log, &synced, (steps, false))?;
         self.remember_watermark(&mut lock(&s.state), &done);
         Ok(true)
     }
@@ -148,6 +163,7 @@ impl Writer {
         }
         let dropped = state.open.take();
         let loose = !state.loose.is_empty();
+        let same = loose && commit && self.ask_same(&mut state);
         if loose
             || state.part.idx_frames > 1
             || !state.done.is_empty()
@@ -155,7 +171,7 @@ impl Writer {
         {
             self.guard(&mut state, |w, state| {
                 if dropped.as_ref().is_some_and(|o| o.frames > 0) {
-                    state.part.idx_push(Kind::Abort, &[]);
+                    state.part.idx_push(FrameKind::Abort, &[]);
                 }
                 w.finish_loose(state)
             })?;
@@ -169,7 +185,7 @@ impl Writer {
                 self.own_fence(),
                 (&parts, tail.as_ref()),
                 &BTreeSet::new(),
-                self.shared.rank.is_some_and(|r| r.nranks == 1),
+                (self.shared.rank.is_some_and(|r| r.nranks == 1), same),
             )?;
         }
         match dropped {
@@ -218,8 +234,9 @@ impl Writer {
         let s = &self.shared;
         state.part.idx_push_last(head, entries);
         if !self.appends() {
+            self.stage(state, head.step)?;
             self.roll(state)?;
-            state.uploads.settle(s.inner.store.as_ref(), self.durable())?;
+            state.uploads.settle(&s.inner, self.durable())?;
             return Ok(None);
         }
         state.part.segment.end()?;
@@ -244,6 +261,20 @@ impl Writer {
             state.part.header_synced = true;
         }
         Ok(None)
+    }
+
+    /// With tiers: closes the part, and makes known at home which parts are not there, before any record that needs them is.
+    fn stage(&self, state: &mut State, step: Option<u64>) -> Result<()> {
+        let Some(tiers) = self.tiers() else { return Ok(()) };
+        let s = &self.shared;
+        state.part.segment.flush()?;
+        tiers.store.close_part_of(state.part.segment.key(), step);
+        match self.durable() {
+            true => s.inner.bring_writer_home(s.id)?,
+            false => tiers.store.register(s.id)?,
+        }
+        tiers.wake();
+        Ok(())
     }
 
     /// Writes values without step as a group.
@@ -271,7 +302,7 @@ impl Writer {
         if self.appends() || state.part.idx_frames > 1 {
             self.seal_log(state)?;
         }
-        state.uploads.settle(self.shared.inner.store.as_ref(), self.durable())
+        state.uploads.settle(&self.shared.inner, self.durable())
     }
 
     fn sync_segments(&self, state: &mut State) -> Result<()> {
@@ -288,11 +319,17 @@ impl Writer {
     /// Ends the current part: everything handed over, CLOSE written; without append on its way.
     pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
-        state.part.idx_push(Kind::Close, &[]);
+        state.part.idx_push(FrameKind::Close, &[]);
         if !self.appends() {
             let segment = state.part.segment.take_whole()?;
+            if let Some(tiers) = self.tiers() {
+                tiers
+                    .store
+                    .close_part_of(state.part.segment.key(), state.open.as_ref().map(|open| open.step));
+                tiers.wake();
+            }
             let idx = state.part.take_idx(s.id);
-            return state.uploads.push(s.inner.store.as_ref(), segment, idx, self.durable());
+            return state.uploads.push(&s.inner, segment, idx, self.durable());
         }
         state.part.segment.flush()?;
         if state.part.segment.has_content() {

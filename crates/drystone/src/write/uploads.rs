@@ -3,14 +3,16 @@
 //! Invariants
 //! - the idx of a part is put when its segment, and segment and idx of every part before it, are stored: whoever finds a step record finds
 //!   the bytes it speaks of, and parts are recorded in their order;
+//! - a part whose commit follows at once is recorded only after an answer to whether the container is still this one;
 //! - after a failure nothing more is put: what was handed over is forgotten, and the writer with it;
 //! - segments under way have [`ROOM`] bytes together, unless one alone is longer.
 
 use std::collections::VecDeque;
 
-use drystone_store::{Pending, PutMode, Request, Store};
+use drystone_store::{Pending, PutMode, Request};
 
 use crate::Result;
+use crate::container::{Inner, Same};
 use crate::log::segment::Whole;
 
 /// With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT), or a piece of one, that is being filled these are 32 MiB.
@@ -22,6 +24,8 @@ pub(super) struct Uploads {
     parts: VecDeque<Upload>,
     /// The idx of the part before the first.
     idx: Option<Pending>,
+    /// Asked before the next idx is put.
+    same: Option<Same>,
 }
 
 #[derive(Debug)]
@@ -32,10 +36,15 @@ struct Upload {
 }
 
 impl Uploads {
+    /// Nothing is recorded before this is answered.
+    pub(super) fn record_after(&mut self, same: Same) {
+        self.same = Some(same);
+    }
+
     /// Hands a part over: its segment, if it has one, and its idx with its key. Waits until there is room for it.
     pub(super) fn push(
         &mut self,
-        store: &dyn Store,
+        inner: &Inner,
         segment: Option<Whole>,
         idx: (String, Vec<u8>),
         sync: bool,
@@ -47,22 +56,24 @@ impl Uploads {
         };
         let rises = matches!(segment, Some(Whole::Rising(..)));
         while !self.parts.is_empty() && self.under_way().saturating_add(bytes) > ROOM {
-            self.next(store, sync, true)?;
+            self.next(inner, sync, true)?;
         }
         let put = |segment| match segment {
-            Whole::Held(key, data) => store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync }),
+            Whole::Held(key, data) => {
+                inner.store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync })
+            }
             Whole::Rising(pending, _) => pending,
         };
         self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
         // The next part may go up in pieces, too, which have all the room.
-        while self.next(store, sync, rises)? {}
+        while self.next(inner, sync, rises)? {}
         Ok(())
     }
 
     /// Waits until all that was handed over is stored.
-    pub(super) fn settle(&mut self, store: &dyn Store, sync: bool) -> Result<()> {
-        while self.next(store, sync, true)? {}
-        Ok(())
+    pub(super) fn settle(&mut self, inner: &Inner, sync: bool) -> Result<()> {
+        while self.next(inner, sync, true)? {}
+        self.same.take().map_or(Ok(()), |same| same.require(inner))
     }
 
     fn under_way(&self) -> u64 {
@@ -70,15 +81,15 @@ impl Uploads {
     }
 
     /// Takes the next step that can be taken without waiting, or with `wait` the next one; `false`: there is none.
-    fn next(&mut self, store: &dyn Store, sync: bool, wait: bool) -> Result<bool> {
-        let done = self.advance(store, sync, wait);
+    fn next(&mut self, inner: &Inner, sync: bool, wait: bool) -> Result<bool> {
+        let done = self.advance(inner, sync, wait);
         if done.is_err() {
             self.parts.clear();
         }
         done
     }
 
-    fn advance(&mut self, store: &dyn Store, sync: bool, wait: bool) -> Result<bool> {
+    fn advance(&mut self, inner: &Inner, sync: bool, wait: bool) -> Result<bool> {
         if let Some(idx) = self.idx.take_if(|idx| wait || idx.is_ready()) {
             idx.wait()?;
             return Ok(true);
@@ -90,8 +101,11 @@ impl Uploads {
         if first.segment.is_some() {
             return Ok(false);
         }
+        if let Some(same) = self.same.take() {
+            same.require(inner)?;
+        }
         let Some(Upload { idx: (key, data), .. }) = self.parts.pop_front() else { return Ok(false) };
-        self.idx = Some(store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync }));
+        self.idx = Some(inner.store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync }));
         Ok(true)
     }
 }

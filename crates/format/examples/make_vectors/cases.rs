@@ -7,25 +7,42 @@ use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
 use drystone_format::derived::{self, Derived, Edge, Input};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
+use drystone_format::staged::{Registration, StagedPart};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
-use drystone_format::table::{self, Front, Subchunk};
+use drystone_format::table::{self, Prefix, Subchunk};
 use drystone_format::value::{TypedArray, Value};
 
 /// Name of a vector, structure, bytes.
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) const UUID: [u8; 16] = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8];
+
+fn staged() -> Registration {
+    Registration {
+        uuid: UUID,
+        writer: 0x0123_4567_89ab_cdef,
+        node: "node7".into(),
+        group: "rack \"2\"".into(),
+        boot: "0f0e0d0c-0b0a-0908-0706-050403020100".into(),
+        folders: vec!["/dev/shm/x/1032547698badcfe0102030405060708".into(), "/ssd/é".into()],
+        parts: vec![
+            StagedPart { part: 0, length: 4096, crc: 0x0102_0304, step: Some(41) },
+            StagedPart { part: 3, length: 5_000_000_000, crc: 0, step: None },
+        ],
+    }
+}
 
 /// All of them.
 pub(crate) fn cases() -> Vec<Case> {
@@ -71,13 +88,13 @@ fn columns() -> Vec<Case> {
 
 fn files() -> Vec<Case> {
     let mut one = Vec::new();
-    frame::push(&mut one, Kind::Group, 0, b"stone");
+    frame::push(&mut one, FrameKind::Group, 0, b"stone");
     let mut frames = Vec::new();
-    frame::push(&mut frames, Kind::File, 0, b"header");
-    frame::push(&mut frames, Kind::Extent, 1, &[7; 16]);
-    frame::push(&mut frames, Kind::Group, 2, b"an odd number of bytes");
-    frame::push(&mut frames, Kind::Abort, 3, b"");
-    frame::push(&mut frames, Kind::Close, 4, b"");
+    frame::push(&mut frames, FrameKind::File, 0, b"header");
+    frame::push(&mut frames, FrameKind::Extent, 1, &[7; 16]);
+    frame::push(&mut frames, FrameKind::Group, 2, b"an odd number of bytes");
+    frame::push(&mut frames, FrameKind::Abort, 3, b"");
+    frame::push(&mut frames, FrameKind::Close, 4, b"");
     let identity = Identity {
         version: 1,
         uuid: UUID,
@@ -126,13 +143,16 @@ fn files() -> Vec<Case> {
         entries: 0,
         variables: vec![],
     };
-    let bare = Entry { variable: 2, subchunks: 1, piece: Piece { length: 8, ..piece() }, ..Entry::default() };
+    let bare =
+        Entry { variable: 2, subchunks: 1, piece: StoredPiece { length: 8, ..piece() }, ..Entry::default() };
     let blob = BlobRef::of(4096, "Trockenmauer".as_bytes()).encode().to_vec();
     vec![
         ("frame", "frames", one),
         ("frames", "frames", frames),
         ("identity", "identity", identity.encode()),
         ("identity_features", "identity", odd.encode()),
+        ("staged", "staged", staged().encode()),
+        ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
         ("hint", "hint", encode_hint(17)),
         ("mark", "mark", encode_mark(17)),
         ("file_header_ranked_idx", "file_header", header.encode()),
@@ -170,8 +190,8 @@ fn stored_piece(payload: &[u8], unit_log2: u8, histogram: Option<&[u8]>) -> Vec<
     out
 }
 
-fn piece() -> Piece {
-    Piece { position: 96, length: 4096, trailer: 0, unit_log2: 0, check: 0xdead_beef }
+fn piece() -> StoredPiece {
+    StoredPiece { position: 96, length: 4096, trailer: 0, unit_log2: 0, check: 0xdead_beef }
 }
 
 fn place(dims: &[u64]) -> [u64; 8] {
@@ -205,7 +225,7 @@ fn three_entries() -> Vec<Entry> {
         cut: place(&[5, 4]),
         encoding: zstd,
         subchunks: 6,
-        piece: Piece { position: 8192, length: 250, check: 17, ..piece() },
+        piece: StoredPiece { position: 8192, length: 250, check: 17, ..piece() },
         stats: Stats { min_max: Some(((-7i64).cast_unsigned(), 7)), nans: 0 },
         ..cube.clone()
     };
@@ -216,15 +236,15 @@ fn three_entries() -> Vec<Entry> {
         count: place(&[]),
         cut: place(&[]),
         put: 6,
-        piece: Piece { position: 9000, length: 8, trailer: 18, unit_log2: 0, check: 1 },
+        piece: StoredPiece { position: 9000, length: 8, trailer: 18, unit_log2: 0, check: 1 },
         stats: Stats::default(),
         ..cube.clone()
     };
     vec![cube, cut, single]
 }
 
-/// A box of records stored whole: three members with one piece; the same box of the first member as replica 2, column-major;
-/// and along both curves.
+/// A box of records stored whole: three members with one piece; the same box of the first member as replica
+/// 2, column-major; and along both curves.
 fn layouts() -> Vec<Entry> {
     let with = |member, at, room, order, replica| Entry {
         member,
@@ -232,7 +252,11 @@ fn layouts() -> Vec<Entry> {
         offset: place(&[4, 0]),
         count: place(&[16, 8]),
         cut: place(&[16, 8]),
-        piece: Piece { position: 96 + 8192 * u64::from(replica), length: 128 * u64::from(room), ..piece() },
+        piece: StoredPiece {
+            position: 96 + 8192 * u64::from(replica),
+            length: 128 * u64::from(room),
+            ..piece()
+        },
         encoding: Arc::new(Encoding {
             chain: String::new(),
             item: 8,
@@ -277,7 +301,7 @@ fn blocks(n: u64, check: impl Fn(u64) -> u32) -> Vec<Entry> {
         encoding: Arc::new(Encoding { chain: String::new(), item: 8, ..Encoding::default() }),
         subchunks: 1,
         source: i as u32,
-        piece: Piece { position: 104, length: 2048, check: check(i), ..Piece::default() },
+        piece: StoredPiece { position: 104, length: 2048, check: check(i), ..StoredPiece::default() },
         ..Entry::default()
     };
     (0..n).map(block).collect()
@@ -292,19 +316,28 @@ fn index() -> Vec<Case> {
     let branch = Branch { height: 1, children };
     let above = Branch { height: 2, children: vec![Child::of_branch(&branch, page(4000))] };
     let subchunk = |i: u64| Subchunk {
-        piece: Piece { position: 1000 + 64 * i, length: 60 + i % 3, check: i as u32 * 7, ..Piece::default() },
+        piece: StoredPiece {
+            position: 1000 + 64 * i,
+            length: 60 + i % 3,
+            check: i as u32 * 7,
+            ..StoredPiece::default()
+        },
         stats: Stats { min_max: (i > 0).then_some((i, i + 100)), nans: i },
-        front: None,
+        prefix: None,
     };
     let table: Vec<Subchunk> = (0..6).map(subchunk).collect();
-    let same = vec![Subchunk { piece: Piece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
-    let fronted = |i: u64| {
-        let first =
-            Piece { position: 200 + 48 * i, length: 40 + i, check: 11 * i as u32, ..Piece::default() };
-        let front = Front::new(&first, 1, 0.01 * i as f64, if i == 3 { f64::INFINITY } else { 0.03125 });
-        Subchunk { front: (i != 2).then_some(front), ..subchunk(i) }
+    let same = vec![Subchunk { piece: StoredPiece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
+    let prefixed = |i: u64| {
+        let first = StoredPiece {
+            position: 200 + 48 * i,
+            length: 40 + i,
+            check: 11 * i as u32,
+            ..StoredPiece::default()
+        };
+        let prefix = Prefix::new(&first, 1, 0.01 * i as f64, if i == 3 { f64::INFINITY } else { 0.03125 });
+        Subchunk { prefix: (i != 2).then_some(prefix), ..subchunk(i) }
     };
-    let fronts: Vec<Subchunk> = (0..6).map(fronted).collect();
+    let prefixes: Vec<Subchunk> = (0..6).map(prefixed).collect();
     vec![
         ("entry_block_empty", "entry_block", encode_block(&[])),
         ("entry_block_one", "entry_block", encode_block(&[one])),
@@ -316,7 +349,7 @@ fn index() -> Vec<Case> {
         ("branch", "branch", branch.encode()),
         ("branch_of_branches", "branch", above.encode()),
         ("subchunk_table", "subchunk_table", table::encode(&table)),
-        ("subchunk_table_fronts", "subchunk_table", table::encode(&fronts)),
+        ("subchunk_table_fronts", "subchunk_table", table::encode(&prefixes)),
         ("subchunk_table_padded", "subchunk_table", table::encode(&same)),
     ]
 }
@@ -350,6 +383,7 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
     Variable {
         uid: 0,
         access: String::new(),
+        meaning: None,
         derived: None,
         id,
         dtype,
@@ -368,9 +402,18 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
 }
 
 fn every_value() -> Value {
-    let scalar =
-        TypedArray { dtype: DType::Scalar(Scalar::F32), shape: vec![], data: 1.5f32.to_le_bytes().to_vec() };
-    let array = TypedArray { dtype: DType::Scalar(Scalar::I16), shape: vec![2, 3], data: (0..12).collect() };
+    let scalar = TypedArray {
+        dtype: DType::Scalar(Scalar::F32),
+        shape: vec![],
+        data: 1.5f32.to_le_bytes().to_vec(),
+        meaning: None,
+    };
+    let array = TypedArray {
+        dtype: DType::Scalar(Scalar::I16),
+        shape: vec![2, 3],
+        data: (0..12).collect(),
+        meaning: None,
+    };
     let floats = [0.1, -0.0, f64::INFINITY, f64::from_bits(0x7ff4_dead_beef_0001)];
     Value::Map(BTreeMap::from([
         ("null".into(), Value::Null),
@@ -413,6 +456,49 @@ fn rich_schema() -> Schema {
         schema.variables.insert(v.id, v);
     }
     schema.names.insert("latest".into(), Name::Link("fields".into()));
+    schema
+}
+
+/// Times and enumerations, as variables, members and an attribute.
+fn schema_of_meanings() -> Schema {
+    let mut schema = Schema::empty();
+    let int = DType::Scalar(Scalar::I64);
+    let instant = Meaning::Instant(Unit { scale: Scale::Nanosecond, count: 1 });
+    let duration = Meaning::Duration(Unit { scale: Scale::Second, count: 25 });
+    let names = Meaning::Names(vec![("solid".into(), 3), ("dark matter".into(), -1), ("gas".into(), 0)]);
+    let when = TypedArray {
+        dtype: int.clone(),
+        shape: vec![2],
+        data: [0i64, i64::MIN].iter().flat_map(|t| t.to_le_bytes()).collect(),
+        meaning: Some(instant.clone()),
+    };
+    schema.groups.insert(String::new(), BTreeMap::from([("when".into(), Value::Array(when))]));
+    let member = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let members = DType::Record(Record {
+        itemsize: 24,
+        members: vec![
+            member("t", int.clone(), &[2], 0),
+            member("n", DType::Scalar(Scalar::F32), &[], 16),
+            member("phase", DType::Scalar(Scalar::I8), &[], 20),
+        ],
+    });
+    let below = BTreeMap::from([("t".into(), duration.clone()), ("phase".into(), names.clone())]);
+    for (dtype, meaning) in [
+        (int.clone(), instant),
+        (int, duration),
+        (DType::Scalar(Scalar::I8), names),
+        (members, Meaning::Members(below)),
+    ] {
+        let id = schema.next_id;
+        schema.next_id += 1;
+        schema.names.insert(format!("v{id}"), Name::Variable(id));
+        schema.variables.insert(id, Variable { meaning: Some(meaning), ..variable(id, dtype, &[4], false) });
+    }
     schema
 }
 
@@ -528,6 +614,7 @@ fn sections() -> Vec<Case> {
         ("value", "value", every_value().encode()),
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
+        ("schema_meanings", "schema", schema_of_meanings().encode()),
         ("schema_derived", "schema", derived_schema().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
@@ -539,7 +626,8 @@ fn sections() -> Vec<Case> {
     ]
 }
 
-/// Of a shard of three float32 chunks: ordinary values, fill alone, and nothing but NaN where nobody counted what is fill.
+/// Of a shard of three float32 chunks: ordinary values, fill alone, and nothing but NaN where nobody counted
+/// what is fill.
 fn shard_statistics() -> Statistics {
     let float = |x: f64| x.to_bits();
     let chunk = |values, fills, min_max, nans| Chunk { values, fills, stats: Stats { min_max, nans } };

@@ -1,7 +1,8 @@
 //! A small container written by hand, and what a reader must find in it.
 //!
-//! Three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains, overlapping puts, a
-//! replaced step, a clip, a link, a local variable; sections inline in one manifest and paged in the next, a stale hint.
+//! Three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains,
+//! overlapping puts, a replaced step, a clip, a link, a local variable; sections inline in one manifest and
+//! paged in the next, a stale hint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use drystone_format::Corrupt;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::dtype::{DType, Leaf, Member, Record, Scalar};
-use drystone_format::entry::{Encoding, Entry, Piece, encode_block, key_cmp, leaf_cmp};
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::{Encoding, Entry, StoredPiece, encode_block, key_cmp, leaf_cmp};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
@@ -71,7 +72,8 @@ pub(crate) fn container() -> Result<(Files, Json), Corrupt> {
     files.insert(keys::mark(2), encode_mark(2));
     files.insert(keys::HINT.into(), encode_hint(2));
 
-    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 came; part of a record was rewritten.
+    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 came; part of a
+    // record was rewritten.
     let [a, b, c] = &mut writers;
     if let Some(v) = schema.variables.get_mut(&4) {
         v.clips.push((2, vec![20]));
@@ -218,7 +220,7 @@ impl Writer {
                 base: 0,
             };
             let mut out = Vec::new();
-            frame::push(&mut out, Kind::File, 0, &header.encode());
+            frame::push(&mut out, FrameKind::File, 0, &header.encode());
             out
         };
         let (segment, idx) = (header(FileKind::Segment), header(FileKind::Idx));
@@ -234,25 +236,31 @@ impl Writer {
         }
         self.extents += 1;
         let position = (self.segment.len() + frame::HEADER) as u64;
-        frame::push(&mut self.segment, Kind::Extent, self.extents, &bytes);
+        frame::push(&mut self.segment, FrameKind::Extent, self.extents, &bytes);
         position
     }
 
-    fn piece(&mut self, payload: &[u8], unit_log2: u8) -> Piece {
+    fn piece(&mut self, payload: &[u8], unit_log2: u8) -> StoredPiece {
         let trailer = match unit_log2 {
             0 => vec![],
             unit_log2 => Trailer::of(payload, unit_log2, vec![]).encode(),
         };
         let check = BlobRef::of(0, if trailer.is_empty() { payload } else { &trailer }).crc;
         let position = self.extent(payload, &trailer);
-        Piece { position, length: payload.len() as u64, trailer: trailer.len() as u64, unit_log2, check }
+        StoredPiece {
+            position,
+            length: payload.len() as u64,
+            trailer: trailer.len() as u64,
+            unit_log2,
+            check,
+        }
     }
 
     fn close_group(&mut self, step: Option<u64>, replace: bool) {
         let entries = self.open.len() as u64;
         let head =
             GroupHead { step, last: true, replace, group: self.groups, part: 0, entries, variables: vec![] };
-        frame::push(&mut self.idx, Kind::Group, self.groups + 1, &encode_group(&head, &self.open));
+        frame::push(&mut self.idx, FrameKind::Group, self.groups + 1, &encode_group(&head, &self.open));
         self.groups += 1;
         self.closed.append(&mut self.open);
     }
@@ -435,7 +443,7 @@ fn commit(
         process: String::new(),
         base: 0,
     };
-    frame::push(&mut pages, Kind::File, 0, &header.encode());
+    frame::push(&mut pages, FrameKind::File, 0, &header.encode());
     let mut page = |kind, payload: &[u8]| {
         let (offset, length) = (pages.len() as u64, payload.len() as u32);
         frame::push(&mut pages, kind, ordinal, payload);
@@ -448,16 +456,20 @@ fn commit(
     for part in ordered.chunks(if paged { ordered.len().div_ceil(2) } else { ordered.len() }) {
         let mut leaf = part.to_vec();
         leaf.sort_by(leaf_cmp);
-        let at = page(Kind::Leaf, &encode_block(&leaf));
+        let at = page(FrameKind::Leaf, &encode_block(&leaf));
         children.push(Child::of_entries(&leaf, at));
     }
     let entries = ordered.len() as u64;
     let root = match children.as_slice() {
         [one] => Root { page: one.page, height: 0, entries },
-        _ => Root { page: page(Kind::Branch, &Branch { height: 1, children }.encode()), height: 1, entries },
+        _ => Root {
+            page: page(FrameKind::Branch, &Branch { height: 1, children }.encode()),
+            height: 1,
+            entries,
+        },
     };
     let mut section = |bytes: Vec<u8>| match paged {
-        true => Section::Page(page(Kind::Section, &bytes)),
+        true => Section::Page(page(FrameKind::Section, &bytes)),
         false => Section::Inline(bytes),
     };
     let (schema, steps) = (section(schema.encode()), section(steps.encode()));
@@ -472,7 +484,7 @@ fn commit(
         fence: 0,
         schema,
         steps,
-        source_pages: vec![page(Kind::Section, &encode_page(sources))],
+        source_pages: vec![page(FrameKind::Section, &encode_page(sources))],
         source_count: sources.len() as u32,
         root: Some(root),
         ahead: vec![],

@@ -7,19 +7,21 @@ use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::derived::{Derived, Input};
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_format::frame::{Next, next};
 use drystone_format::identity::{Identity, decode_hint, decode_mark};
 use drystone_format::layout::{Layout, Order};
 use drystone_format::log::{FileHeader, decode_group};
 use drystone_format::manifest::{Manifest, Section};
+use drystone_format::meaning::{Meaning, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
+use drystone_format::staged::Registration;
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
-use drystone_format::table::{self, Front};
+use drystone_format::table::{self, Prefix};
 use drystone_format::value::Value;
 
 use super::json::Json;
@@ -36,6 +38,7 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         }
         "frames" => frames(bytes)?,
         "identity" => identity(&Identity::decode(bytes)?),
+        "staged" => staged(&Registration::decode(bytes)?),
         "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
         "mark" => decode_mark(bytes)?.into(),
         "file_header" => file_header(&FileHeader::decode(bytes)?),
@@ -56,10 +59,10 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "subchunk_table" => {
             let n = r.u32()?;
             let table = table::decode(bytes, n.into())?;
-            let fronts = table.iter().any(|s| s.front.is_some());
+            let prefixes = table.iter().any(|s| s.prefix.is_some());
             Json::list(&table, |s| {
                 let mut all = stored(&s.piece, &s.stats);
-                all.extend(fronts.then(|| front(s.front.unwrap_or_default())).into_iter().flatten());
+                all.extend(prefixes.then(|| prefix(s.prefix.unwrap_or_default())).into_iter().flatten());
                 Json::Object(all)
             })
         }
@@ -104,6 +107,29 @@ fn frames(bytes: &[u8]) -> Result<Json, Corrupt> {
     }
 }
 
+fn staged(registration: &Registration) -> Json {
+    let text = |text: &String| Json::Text(text.clone());
+    Json::object([
+        ("uuid", Json::hex(&registration.uuid)),
+        ("writer", registration.writer.into()),
+        ("node", text(&registration.node)),
+        ("group", text(&registration.group)),
+        ("boot", text(&registration.boot)),
+        ("folders", Json::list(&registration.folders, text)),
+        (
+            "parts",
+            Json::list(&registration.parts, |part| {
+                Json::object([
+                    ("part", u64::from(part.part).into()),
+                    ("length", part.length.into()),
+                    ("crc", u64::from(part.crc).into()),
+                    ("step", part.step.map_or(Json::Null, Json::from)),
+                ])
+            }),
+        ),
+    ])
+}
+
 fn identity(identity: &Identity) -> Json {
     Json::object([
         ("version", identity.version.into()),
@@ -131,7 +157,7 @@ fn file_header(header: &FileHeader) -> Json {
     Json::Object(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
 }
 
-fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
+fn stored(piece: &StoredPiece, stats: &Stats) -> Vec<(String, Json)> {
     let members = [
         ("position", piece.position.into()),
         ("length", piece.length.into()),
@@ -145,15 +171,15 @@ fn stored(piece: &Piece, stats: &Stats) -> Vec<(String, Json)> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The columns of a front; errors as the table keeps them.
-fn front(front: Front) -> Vec<(String, Json)> {
+/// The columns of a prefix; errors as the table keeps them.
+fn prefix(prefix: Prefix) -> Vec<(String, Json)> {
     let members = [
-        ("front_length", front.length.into()),
-        ("front_position", front.position.into()),
-        ("front_check", front.check.into()),
-        ("front_level", u64::from(front.level).into()),
-        ("front_absolute", (front.absolute().to_bits() >> 40).into()),
-        ("front_relative", (front.relative().to_bits() >> 40).into()),
+        ("front_length", prefix.length.into()),
+        ("front_position", prefix.position.into()),
+        ("front_check", prefix.check.into()),
+        ("front_level", u64::from(prefix.level).into()),
+        ("front_absolute", (prefix.absolute().to_bits() >> 40).into()),
+        ("front_relative", (prefix.relative().to_bits() >> 40).into()),
     ];
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
@@ -278,16 +304,51 @@ fn value(v: &Value) -> Json {
         Value::Bytes(bytes) => Json::object([("bytes", Json::hex(bytes))]),
         Value::List(items) => Json::list(items, value),
         Value::Map(items) => Json::object([("map", attrs(items))]),
-        Value::Array(array) => Json::object([
-            ("dtype", dtype(&array.dtype)),
-            ("shape", numbers(&array.shape)),
-            ("data", Json::hex(&array.data)),
-        ]),
+        Value::Array(array) => with_meaning(
+            Json::object([
+                ("dtype", dtype(&array.dtype)),
+                ("shape", numbers(&array.shape)),
+                ("data", Json::hex(&array.data)),
+            ]),
+            array.meaning.as_ref(),
+        ),
     }
 }
 
 fn attrs(attrs: &Attrs) -> Json {
     Json::Object(attrs.iter().map(|(key, item)| (key.clone(), value(item))).collect())
+}
+
+/// An object with a member for the meaning, if there is one.
+fn with_meaning(object: Json, meaning_of: Option<&Meaning>) -> Json {
+    match (object, meaning_of) {
+        (Json::Object(mut members), Some(said)) => {
+            members.push(("meaning".into(), meaning(said)));
+            Json::Object(members)
+        }
+        (object, _) => object,
+    }
+}
+
+/// As the items of CBOR are.
+fn meaning(said: &Meaning) -> Json {
+    let time = |kind: u32, unit: &Unit| {
+        Json::List(vec![kind.into(), Json::Text(unit.scale.name().into()), unit.count.into()])
+    };
+    match said {
+        Meaning::Instant(unit) => time(0, unit),
+        Meaning::Duration(unit) => time(1, unit),
+        Meaning::Names(names) => {
+            let pair = |(name, value): &(String, i128)| {
+                Json::List(vec![Json::Text(name.clone()), Json::Int(*value)])
+            };
+            Json::List(vec![2u32.into(), Json::list(names, pair)])
+        }
+        Meaning::Members(members) => {
+            let members = members.iter().map(|(name, below)| (name.clone(), meaning(below)));
+            Json::List(vec![3u32.into(), Json::Object(members.collect())])
+        }
+    }
 }
 
 fn variable(v: &Variable) -> Json {
@@ -307,7 +368,8 @@ fn variable(v: &Variable) -> Json {
         ("created", v.created.into()),
         ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
     ];
-    Json::Object(members.into_iter().chain(derived).map(|(name, value)| (name.to_owned(), value)).collect())
+    let members = members.into_iter().chain(derived).map(|(name, value)| (name.to_owned(), value)).collect();
+    with_meaning(Json::Object(members), v.meaning.as_ref())
 }
 
 fn definition(d: &Derived) -> Json {
@@ -428,7 +490,7 @@ fn shard_statistics(s: &Statistics) -> Json {
 /// In front of the piece: u64 length, u64 trailer, u32 unit_log2, u32 check, as its entry would state them.
 fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
     let (length, trailer, unit_log2, check) = (r.u64()?, r.u64()?, r.u32()? as u8, r.u32()?);
-    let piece = Piece { position: 0, length, trailer, unit_log2, check };
+    let piece = StoredPiece { position: 0, length, trailer, unit_log2, check };
     let payload = r.take(length as usize)?;
     let mut checks = Json::Null;
     let mut histogram = Json::Null;

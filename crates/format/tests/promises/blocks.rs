@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drystone_format::block::Block;
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, encode_block};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::layout::MAX_ROOM;
 use drystone_format::piece::MAX_LENGTH;
 
@@ -20,7 +20,7 @@ fn regular() -> Vec<Entry> {
         cut,
         encoding: encoding.clone(),
         subchunks: 8,
-        piece: Piece { position: 4096 + 64 * n, length: 64, check: n as u32, ..Piece::default() },
+        piece: StoredPiece { position: 4096 + 64 * n, length: 64, check: n as u32, ..StoredPiece::default() },
         stats: Stats { min_max: Some((n, n + 1)), nans: 0 },
         ..Entry::default()
     };
@@ -118,7 +118,7 @@ fn boxes_meet_as_entries_say() {
     };
     let found = |b| (0..block.len()).filter(|&i| block.meets(i, &b)).collect::<Vec<_>>();
     assert_eq!(found(bounds([70, 40], [112, 41])), [4, 6]);
-    assert_eq!(found(bounds([64, 0], [65, 32])), []);
+    assert_eq!(found(bounds([64, 0], [65, 32])), Vec::<usize>::new());
     assert_eq!(found(bounds([79, 47], [81, 48])), [4]);
     assert_eq!(found(bounds([304, 0], [u64::MAX, 0])), [19], "a dimension without bounds is not looked at");
 }

@@ -1,4 +1,5 @@
-//! Damaged bytes are refused or read as some value; nothing panics, and nothing takes memory that the bytes have not earned.
+//! Damaged bytes are refused or read as some value; nothing panics, and nothing takes memory that the bytes
+//! have not earned.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -7,7 +8,7 @@ use drystone_format::block::decode_block;
 use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::dtype::DType;
-use drystone_format::frame::{self, Kind, Next};
+use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::Identity;
 use drystone_format::schema::Schema;
 use drystone_format::table;
@@ -136,7 +137,7 @@ fn a_torn_file_gives_its_whole_frames_and_no_other() {
     let payloads: [&[u8]; 3] = [b"first", b"", b"third frame"];
     let mut ends = vec![0];
     for (ordinal, payload) in (0..).zip(payloads) {
-        frame::push(&mut file, Kind::Group, ordinal, payload);
+        frame::push(&mut file, FrameKind::Group, ordinal, payload);
         ends.push(file.len());
     }
     for len in 0..=file.len() {
@@ -154,7 +155,7 @@ fn a_torn_file_gives_its_whole_frames_and_no_other() {
 #[test]
 fn a_frame_of_another_ordinal_is_not_taken() {
     let mut file = Vec::new();
-    frame::push(&mut file, Kind::Group, 7, b"payload");
+    frame::push(&mut file, FrameKind::Group, 7, b"payload");
     assert!(matches!(frame::next(&file, 0, 7), Next::Frame { .. }));
     assert!(matches!(frame::next(&file, 0, 6), Next::Torn(_)));
 }
@@ -202,7 +203,7 @@ fn lengths_beyond_the_bytes_are_refused_before_memory_is_taken() {
     bytes.resize(100, 1);
     huge(&|| column::decode(&mut Reader::new(&bytes), usize::MAX).is_ok());
     // A frame of 2^40 bytes.
-    let header = frame::header(Kind::Group, 0, 1 << 40, 0);
+    let header = frame::header(FrameKind::Group, 0, 1 << 40, 0);
     huge(&|| matches!(frame::next(&header, 0, 0), Next::Frame { .. }));
 }
 

@@ -154,7 +154,7 @@ proptest! {
     fn frames_are_found_one_after_the_other(payloads in vec(vec(any::<u8>(), 0..40), 0..6)) {
         let mut file = Vec::new();
         for (ordinal, payload) in (0u64..).zip(&payloads) {
-            frame::push(&mut file, frame::Kind::Group, ordinal, payload);
+            frame::push(&mut file, frame::FrameKind::Group, ordinal, payload);
         }
         let mut at = 0;
         for (ordinal, expected) in (0u64..).zip(&payloads) {

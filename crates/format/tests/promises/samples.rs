@@ -2,13 +2,14 @@
 
 use drystone_format::column;
 use drystone_format::dtype::DType;
-use drystone_format::entry::{Piece, encode_block};
-use drystone_format::frame::{self, Kind};
+use drystone_format::entry::{StoredPiece, encode_block};
+use drystone_format::frame::{self, FrameKind};
 use drystone_format::fuzzing::*;
 use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::source::encode_page;
+use drystone_format::staged;
 use drystone_format::statistics::Statistics;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -42,7 +43,7 @@ fn draw<T: std::fmt::Debug>(
 fn frames(payloads: Vec<Vec<u8>>) -> Vec<u8> {
     let mut out = Vec::new();
     for (ordinal, payload) in (0..).zip(payloads) {
-        frame::push(&mut out, Kind::Group, ordinal, &payload);
+        frame::push(&mut out, FrameKind::Group, ordinal, &payload);
     }
     out
 }
@@ -75,13 +76,13 @@ fn trailer_sound(bytes: &[u8]) -> bool {
     let Some((head, rest)) = bytes.split_at_checked(5) else { return false };
     let length = u32::from_le_bytes([head[0], head[1], head[2], head[3]]).into();
     let check = crc32(rest);
-    let piece = Piece { position: 0, length, trailer: rest.len() as u64, unit_log2: head[4], check };
+    let piece = StoredPiece { position: 0, length, trailer: rest.len() as u64, unit_log2: head[4], check };
     piece.validate().is_ok() && Trailer::decode(&piece, rest).is_ok()
 }
 
 fn crc32(bytes: &[u8]) -> u32 {
     let mut framed = Vec::new();
-    frame::push(&mut framed, Kind::Group, 0, bytes);
+    frame::push(&mut framed, FrameKind::Group, 0, bytes);
     frame::parse_header(&framed).expect("just made").payload_crc
 }
 
@@ -93,6 +94,24 @@ fn identity() -> impl Strategy<Value = Identity> {
         features,
         created: "2026-01-01T00:00:00Z".into(),
     })
+}
+
+fn registration() -> impl Strategy<Value = staged::Registration> {
+    let part = (1u64..1 << 40, any::<u32>(), proptest::option::of(0u64..1 << 50));
+    (any::<[u8; 16]>(), any::<u64>(), "\\PC{1,9}", vec("\\PC{0,9}", 0..3), vec(part, 0..5)).prop_map(
+        |(uuid, writer, node, folders, parts)| staged::Registration {
+            uuid,
+            writer,
+            group: node.clone(),
+            node,
+            boot: "0f0e0d0c-0b0a-0908-0706-050403020100".into(),
+            folders,
+            parts: (0..)
+                .zip(parts)
+                .map(|(part, (length, crc, step))| staged::StagedPart { part, length, crc, step })
+                .collect(),
+        },
+    )
 }
 
 /// Records of a journal of files, of every kind.
@@ -274,6 +293,13 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| identity::Identity::decode(b).is_ok(),
             fuzz_identity,
             draw(identity(), |i| i.encode()),
+        ),
+        structure(
+            "registration",
+            true,
+            |b| staged::Registration::decode(b).is_ok(),
+            fuzz_staged,
+            draw(registration(), |r| r.encode()),
         ),
         structure(
             "hint",

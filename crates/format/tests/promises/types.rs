@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_format::keys;
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::schema::{Name, Schema, Variable, check_path};
@@ -106,6 +106,7 @@ fn variable(id: u32) -> Variable {
         created: 1,
         uid: 0,
         access: String::new(),
+        meaning: None,
         derived: None,
         clips: vec![],
     }
@@ -167,9 +168,9 @@ fn a_part_of_a_piece_is_verified_by_its_units() {
     let trailer = Trailer::of(&payload, 5, vec![]);
     let bytes = trailer.encode();
     let mut framed = Vec::new();
-    drystone_format::frame::push(&mut framed, drystone_format::frame::Kind::Group, 0, &bytes);
+    drystone_format::frame::push(&mut framed, drystone_format::frame::FrameKind::Group, 0, &bytes);
     let check = drystone_format::frame::parse_header(&framed).unwrap().payload_crc;
-    let piece = Piece { position: 64, length: 100, trailer: 16, unit_log2: 5, check };
+    let piece = StoredPiece { position: 64, length: 100, trailer: 16, unit_log2: 5, check };
     assert_eq!((piece.units(), piece.trailer_position(), piece.end()), (4, 164, 180));
     let trailer = Trailer::decode(&piece, &bytes).unwrap();
     assert_eq!(trailer.check(&piece, 0, &payload), Ok(()));
@@ -191,7 +192,7 @@ fn metadata_stands_between_the_checks_and_the_histogram() {
     assert_eq!(&bytes[16..], b"M\x04\0\0Meta\x01histogram");
     let piece = |bytes: &[u8]| {
         let check = BlobRef::of(0, bytes).crc;
-        Piece { position: 0, length: 100, trailer: bytes.len() as u64, unit_log2: 5, check }
+        StoredPiece { position: 0, length: 100, trailer: bytes.len() as u64, unit_log2: 5, check }
     };
     assert_eq!(Trailer::decode(&piece(&bytes), &bytes), Ok(trailer));
     for bad in [&b"M\0\0\0"[..], b"M\x05\0\0meta", b"M", b"M\x01\0\0aM\x01\0\0b"] {

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
-use drystone_format::entry::{Encoding, Entry, Piece, Stats, key_cmp};
+use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, key_cmp};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::published::{self, Shard};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_format::value::{TypedArray, Value};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
@@ -87,8 +88,23 @@ fn typed_array() -> impl Strategy<Value = TypedArray> {
             dtype: dtype.clone(),
             shape: shape.clone(),
             data,
+            meaning: meaning_of(&dtype),
         })
     })
+}
+
+/// Something that elements of this type can stand for.
+fn meaning_of(dtype: &DType) -> Option<Meaning> {
+    match dtype {
+        DType::Scalar(Scalar::I64) => Some(Meaning::Instant(Unit { scale: Scale::Microsecond, count: 3 })),
+        DType::Scalar(Scalar::U8) => Some(Meaning::Names(vec![("solid".into(), 3), ("fluid".into(), 1)])),
+        DType::Record(record) => {
+            let of = |m: &Member| Some((m.name.clone(), meaning_of(&m.dtype)?));
+            Some(Meaning::Members(record.members.iter().filter_map(of).collect()))
+                .filter(|m| *m != Meaning::Members(BTreeMap::new()))
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn value() -> impl Strategy<Value = Value> {
@@ -135,6 +151,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
                 fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
+                meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,
                 uid: created.wrapping_mul(3),
                 derived: None,
@@ -175,11 +192,11 @@ pub(crate) fn schema() -> impl Strategy<Value = Schema> {
     })
 }
 
-fn piece(subchunks: u64) -> impl Strategy<Value = Piece> {
+fn piece(subchunks: u64) -> impl Strategy<Value = StoredPiece> {
     let length = if subchunks > 1 { subchunks * 8..1 << 30 } else { 0..1 << 30 };
     (0u64..1 << 40, length, any::<bool>(), select(vec![0u8, 14, 16]), any::<u32>(), 0u64..9).prop_map(
         move |(position, length, trailed, unit_log2, check, histogram)| {
-            let mut piece = Piece { position, length, trailer: 0, unit_log2, check };
+            let mut piece = StoredPiece { position, length, trailer: 0, unit_log2, check };
             if trailed && subchunks <= 1 {
                 piece.trailer = piece.units() * 4 + histogram * 4;
             }
@@ -244,8 +261,12 @@ pub(crate) fn regular_entries(ranks: [u64; 3], edge: u64) -> Vec<Entry> {
         }
         entry.subchunks = 1;
         entry.source = i as u32;
-        entry.piece =
-            Piece { position: 104, length: edge.pow(3) * 8, check: i as u32 * 77, ..Piece::default() };
+        entry.piece = StoredPiece {
+            position: 104,
+            length: edge.pow(3) * 8,
+            check: i as u32 * 77,
+            ..StoredPiece::default()
+        };
         entries.push(entry);
     }
     entries
@@ -279,15 +300,15 @@ pub(crate) fn branch() -> impl Strategy<Value = Branch> {
 
 pub(crate) fn table() -> impl Strategy<Value = Vec<Subchunk>> {
     let regular = (2usize..3000, stats()).prop_map(|(n, stats)| {
-        let piece = Piece { position: 64, length: 100, check: 5, ..Piece::default() };
-        vec![Subchunk { piece, stats, front: None }; n]
+        let piece = StoredPiece { position: 64, length: 100, check: 5, ..StoredPiece::default() };
+        vec![Subchunk { piece, stats, prefix: None }; n]
     });
-    let front = (piece(1), 1u8.., any::<f64>(), any::<f64>())
-        .prop_map(|(piece, level, absolute, relative)| Front::new(&piece, level, absolute, relative));
+    let prefix = (piece(1), 1u8.., any::<f64>(), any::<f64>())
+        .prop_map(|(piece, level, absolute, relative)| Prefix::new(&piece, level, absolute, relative));
     let any = vec(
-        (piece(1), stats(), option::of(front)).prop_map(|(piece, stats, front)| {
-            let front = front.filter(|front| front.length > 0 && piece.length > 0);
-            Subchunk { piece, stats, front }
+        (piece(1), stats(), option::of(prefix)).prop_map(|(piece, stats, prefix)| {
+            let prefix = prefix.filter(|prefix| prefix.length > 0 && piece.length > 0);
+            Subchunk { piece, stats, prefix }
         }),
         0..30,
     );

@@ -1,7 +1,8 @@
 //! Clients, a network and storage targets, event by event.
 //!
-//! A target serves requests in the order of arrival: a seek, unless the request continues the one before, then its bytes. A client
-//! keeps a number of requests under way; each costs it a time before it leaves, and its answer passes the client's link.
+//! A target serves requests in the order of arrival: a seek, unless the request continues the one before,
+//! then its bytes. A client keeps a number of requests under way; each costs it a time before it leaves, and
+//! its answer passes the client's link.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Encoding, Entry, Piece};
+use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::table::Subchunk;
 use drystone_plan::layout::{Device, Placement, Spread};
 use drystone_plan::read_plan::{Options, ReadPlan, Slot, plan, resolve_slots};
@@ -72,8 +72,9 @@ impl World {
         }
     }
 
-    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles of as many cells each,
-    /// or, if `stored`, of whole subchunks, as programs share that ask what is stored. Then some may have nothing to do.
+    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles
+    /// of as many cells each, or, if `stored`, of whole subchunks, as programs share that ask what is stored.
+    /// Then some may have nothing to do.
     pub(crate) fn plane(&self, axis: usize, readers: u64, stored: bool) -> Vec<Vec<Rpc>> {
         let edge = self.writers * BLOCK;
         let faces: Vec<usize> = (0..3).filter(|a| *a != axis).collect();
@@ -172,7 +173,7 @@ impl World {
                     entry.piece = piece(0, edge * edge * edge * ITEM);
                     if self.table.len() > 1 {
                         entry.subchunks = self.table.len() as u64;
-                        entry.piece = Piece { length: 4096, ..Piece::default() };
+                        entry.piece = StoredPiece { length: 4096, ..StoredPiece::default() };
                     }
                     out.push(Candidate { entry, limit: [u64::MAX; MAX_NDIM] });
                 }
@@ -221,6 +222,12 @@ impl World {
     }
 }
 
-fn piece(position: u64, length: u64) -> Piece {
-    Piece { position, length, trailer: 4 * length.div_ceil(1 << UNIT_LOG2), unit_log2: UNIT_LOG2, check: 0 }
+fn piece(position: u64, length: u64) -> StoredPiece {
+    StoredPiece {
+        position,
+        length,
+        trailer: 4 * length.div_ceil(1 << UNIT_LOG2),
+        unit_log2: UNIT_LOG2,
+        check: 0,
+    }
 }

@@ -1,7 +1,9 @@
-//! A parallel file system in simulation, read through the real planner and placement: what layouts do at a scale that is not here.
+//! A parallel file system in simulation, read through the real planner and placement: what layouts do at a
+//! scale that is not here.
 //!
-//! `cargo run -p drystone-plan --example simulate -- planes|sweep|scale` prints one JSON object per line; bench/simulator/run.py
-//! draws them and checks the bars. Nothing is measured but the simulated clock, so a run gives the same on every machine.
+//! `cargo run -p drystone-plan --example simulate -- planes|sweep|scale` prints one JSON object per line;
+//! bench/simulator/run.py draws them and checks the bars. Nothing is measured but the simulated clock, so a
+//! run gives the same on every machine.
 #![allow(clippy::unwrap_used, reason = "an example ends at the first surprise")]
 
 mod clients;
@@ -25,7 +27,8 @@ fn closed() -> u64 {
     closed_form(&[BLOCK; 3], ITEM, &[1, 2], &device())[1]
 }
 
-/// What a writer takes where nobody says how he reads: the extents for planes across all three axes, boxes and everything.
+/// What a writer takes where nobody says how he reads: the extents for planes across all three axes, boxes
+/// and everything.
 fn cut() -> Vec<u64> {
     let count = [BLOCK; 3];
     cut_block(&count, ITEM, false, &standard_mix(&count, false), &device(), &LOG).edges

@@ -1,13 +1,14 @@
 //! Into which subchunks a block of the log is cut.
 //!
-//! Unlike published chunks, raw subchunks are read in part where that is cheaper, and subchunks that stand together are read by one
-//! request: they lie in Hilbert order, in which a box of them has about surface / (2 · axes) runs (Moon, Jagadish, Faloutsos and
-//! Saltz, "Analysis of the clustering properties of the Hilbert space-filling curve", IEEE TKDE 13, 2001).
+//! Unlike published chunks, raw subchunks are read in part where that is cheaper, and adjacent subchunks are
+//! read by one request: they lie in Hilbert order, in which a box of them has about surface / (2 · axes) runs
+//! (Moon, Jagadish, Faloutsos and Saltz, "Analysis of the clustering properties of the Hilbert space-filling
+//! curve", IEEE TKDE 13, 2001).
 //!
 //! Invariants
 //! - the edges divide each axis into parts of nearly the same length;
-//! - where planes across every axis are expected equally often, the slowest counts most;
-//! - a block that the closed form would not cut is left whole, unless it is larger than the bounds allow.
+//! - where planes across every axis are expected equally often, the slowest weighs most;
+//! - a block that the closed form would not cut is left whole, unless it exceeds the bounds.
 
 use std::fmt;
 
@@ -18,44 +19,48 @@ use crate::read_plan::{ReadPlan, Slot, decoded_bytes, decoding};
 use super::even::Even;
 use super::{Bounds, Cost, Device, Doubt, Pattern, bytes, bytes_of, extents, search};
 
-/// Between these sizes are the subchunks of the log. Below, their entries in tables cost more than their bytes.
+/// Smallest and largest raw subchunk of the log. Entries of smaller ones in tables would cost more than their
+/// bytes.
 pub const LOG: Bounds =
     Bounds { min_chunk: 128 << 10, max_chunk: 4 << 20, max_shard: u64::MAX, max_steps: u64::MAX };
 
-/// The same for encoded subchunks, of which most codecs decode all to give any cell: a box of a few cells costs that.
+/// The same for encoded subchunks. Most codecs decode a whole subchunk for any cell of it, so a box of a few
+/// cells costs that.
 pub const CODED: Bounds = Bounds { min_chunk: 48 << 10, ..LOG };
 
-/// Decoded bytes per second of a fast compressor, for one of the threads of a read.
+/// Decoded bytes per second of a fast compressor, in one thread of a read.
 const DECODED: f64 = 1e9;
 
-/// Requests are merged up to this size, read over holes of this size, and raw bytes are verified in units of this size.
+/// Requests are merged up to this size, holes up to this size are read, and raw bytes are verified in units
+/// of this size.
 const REQUEST: f64 = (1 << 20) as f64;
 const GAP: f64 = (16 << 10) as f64;
 const UNIT: f64 = (16 << 10) as f64;
-/// Seconds that the reader spends on a subchunk besides its bytes, and on a read besides its subchunks.
+/// Seconds that a reader spends per subchunk besides its bytes, and per read besides its subchunks.
 const PER_SUBCHUNK: f64 = 1e-5;
 const PER_READ: f64 = 1e-4;
-/// The same on an encoded subchunk, which is not looked at in parts: everything of a cube took the same processor time in subchunks of
-/// 32 KiB as in those of 157 KiB.
+/// The same for an encoded subchunk, which is never verified in parts: a whole cube took the same processor
+/// time in subchunks of 32 KiB as in those of 157 KiB.
 const PER_CODED: f64 = 3e-6;
-/// Seconds that a read whose plan is there spends on a piece besides its bytes.
+/// Seconds that a planned read spends per piece besides its bytes.
 const PER_PIECE: f64 = 2e-6;
-/// A read of fewer bytes is the calling thread's alone.
+/// Reads of fewer bytes use the calling thread alone.
 pub const PARALLEL: u64 = 2 << 20;
-/// Raw bytes of fewer are shared only with processors that are idle: from the page cache they come at the pace of memory, and where
-/// other programs want the processors a second thread comes late (of 2 MiB: 0.5 ms in nine of ten reads by one thread, up to 15 ms by
-/// two).
+/// Smaller raw reads are shared only with idle processors: from the page cache they run at memory speed, and
+/// where other programs want the processors a second thread starts late (2 MiB: 0.5 ms in nine of ten reads
+/// by one thread, up to 15 ms by two).
 pub const CONTENDED_RAW: u64 = 16 << 20;
-/// Requests that a store which is told of them ahead has about under way: whoever lays out data reckons with it.
+/// How many hinted requests a store has under way, approximately; layouts are chosen for this depth.
 pub const AHEAD: usize = 8;
-/// Seconds that each run of cells costs besides its bytes whoever gathers a block, where rows are shorter than the block's, and about
-/// as much again whoever reads all of it: a block is gathered once, and not every one is read whole. Measured with 100 MB of doubles in
-/// rows of 128 to 2048 bytes from memory to memory, two threads: 40 ns to read a run that ends inside a line of the cache, which is then
-/// read to be written; 4 ns where runs are whole lines and the block's rows are. A writer's processor takes 8 to 20 ns.
+/// Seconds that gathering a block costs per run of cells besides its bytes, where rows are shorter than the
+/// block's; reading all of it costs about as much again. A block is gathered once, and not every one is read
+/// whole. Measured with 100 MB of doubles in rows of 128 to 2048 bytes from memory to memory, two threads: 40
+/// ns to read a run that ends inside a cache line, which must be loaded to be written; 4 ns where runs are
+/// whole lines and the block's rows are. A writer's processor takes 8 to 20 ns.
 const PER_RUN: f64 = 2e-8;
 /// See [`PER_RUN`].
 const PER_WHOLE_RUN: f64 = 5e-9;
-/// A line of the cache, in bytes.
+/// Bytes of a cache line.
 const LINE: u64 = 64;
 
 /// How a block is cut, and why.
@@ -69,9 +74,9 @@ pub struct Cut {
     pub item: u64,
     /// What was assumed of the store.
     pub device: Device,
-    /// Why that may be wrong, if it was measured while somebody else had the machine; whoever measured it says so.
+    /// A warning if the machine was busy during the measurement; the caller passes it on from there.
     pub doubt: Option<Doubt>,
-    /// The reads that were weighed, each with its predicted cost.
+    /// The reads of the mix, each with its predicted cost.
     pub weighed: Vec<(Pattern, Cost)>,
 }
 
@@ -101,7 +106,8 @@ impl fmt::Display for Cut {
     }
 }
 
-/// The subchunks that the mix costs least with. `coded` subchunks are read whole. Patterns are clipped to the block.
+/// The subchunks for which the mix costs least. `coded` subchunks are read whole. Patterns are clipped to the
+/// block.
 pub fn cut_block(
     count: &[u64],
     item: u64,
@@ -112,7 +118,7 @@ pub fn cut_block(
 ) -> Cut {
     let split = count.iter().filter(|&&n| n > 1).count() as u32;
     let size = bytes_of(count, item);
-    // Cut n ways along two axes, n would round to one.
+    // If it were cut n ways along two axes, n would round to one.
     let worth = 2.25 * device.optimal_chunk(split).max(bounds.min_chunk.max(LOG.min_chunk) as f64);
     let edges = if size <= bounds.max_chunk && size as f64 <= worth || mix.is_empty() || size == 0 {
         count.to_vec()
@@ -146,16 +152,18 @@ pub fn cut_block(
     Cut { count: count.to_vec(), edges, item, device: *device, doubt: None, weighed }
 }
 
-/// How rows of subchunks lie in the lines of a processor's cache.
+/// How rows of subchunks align with cache lines.
 struct Rows {
-    /// Cells in the fewest whole lines, where a block's rows are whole lines; 1 if nothing is to be had.
+    /// Cells in the smallest number of whole lines, where a block's rows are whole lines; 1 if alignment
+    /// gains nothing.
     cells: u64,
     /// Of a row of the block.
     longest: u64,
 }
 
 impl Rows {
-    /// Rows of coded subchunks are scattered out of a cache, and their lengths matter less than what is read for them in vain.
+    /// Rows of coded subchunks are scattered out of a cache, and their lengths matter less than bytes that
+    /// are read in vain.
     fn of(count: &[u64], item: u64, coded: bool) -> Self {
         let longest = count.last().copied().unwrap_or(1);
         let whole = !coded && item > 0 && longest.saturating_mul(item).is_multiple_of(LINE);
@@ -196,8 +204,8 @@ fn runs(count: &[u64], edges: &[u64]) -> f64 {
     count.iter().zip(edges).rev().map(of).product()
 }
 
-/// Subchunks per axis by the closed form: blocks that are cut along the `split` axes only, each n ways, into subchunks of the
-/// optimised size; n is at least 1.
+/// Subchunks per axis by the closed form: blocks that are cut along the `split` axes only, each n ways, into
+/// subchunks of the optimal size; n is at least 1.
 pub fn closed_form(count: &[u64], item: u64, split: &[usize], device: &Device) -> Vec<u64> {
     let axes = split.len().max(1) as f64;
     let size = bytes_of(count, item) as f64;
@@ -209,7 +217,8 @@ pub fn closed_form(count: &[u64], item: u64, split: &[usize], device: &Device) -
         .collect()
 }
 
-/// What a read of a box of `want` cells (clipped to the block), anywhere in a block of `count` cells cut by `edges`, costs.
+/// The cost of reading a box of `want` cells (clipped to the block), anywhere in a block of `count` cells cut
+/// by `edges`.
 pub fn predict_block(
     count: &[u64],
     item: u64,
@@ -218,7 +227,7 @@ pub fn predict_block(
     want: &[u64],
     device: &Device,
 ) -> Cost {
-    // A search asks this thousands of times, so nothing here is allocated, and nothing computed twice.
+    // A search calls this thousands of times, so nothing here is allocated, and nothing computed twice.
     let mut axes = [Axis::default(); MAX_NDIM];
     let ndim = count.len().min(MAX_NDIM);
     for (axis, ((&n, &c), &q)) in axes.iter_mut().zip(count.iter().zip(edges).zip(want)) {
@@ -256,7 +265,7 @@ struct Axis {
 }
 
 impl Axis {
-    /// Of `n` cells cut by `c`, of which `q` are read.
+    /// For `n` cells cut by `c`, of which `q` are read.
     fn of(n: u64, c: u64, q: u64) -> Self {
         let (n, c, q) = (n.max(1), c.max(1), q.clamp(1, n.max(1)));
         let all = n.div_ceil(c) as f64;
@@ -265,27 +274,30 @@ impl Axis {
     }
 }
 
-/// Bytes by which it is told how many threads a planned read is worth: those read, or those decoded from them where these are more.
+/// The bytes that decide how many threads a planned read is worth: those read, or those decoded if these are
+/// more.
 pub fn read_or_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
     plan.payload_bytes().max(decoded_bytes(plan, slots))
 }
 
-/// Requests that a planned read keeps under way, carried out by at most so many threads; and how many threads work on it.
+/// Requests that a planned read keeps under way, executed by at most this many threads; and how many threads
+/// work on it.
 pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
     let alone = read_or_decoded(plan, slots) < PARALLEL;
     let working = if alone { 1 } else { threads.min(plan.fetches.len()).max(1) };
     (if plan.ahead(|_| true, false).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 
-/// Seconds that a planned read of these slots is expected to take, on a store that costs what `device` says at the depth that
-/// [`under_way`] gives, with so many threads at work.
+/// Predicted seconds of a planned read of these slots, on a store that costs what `device` says at the depth
+/// of [`under_way`], with this many threads.
 pub fn predict_read(plan: &ReadPlan, slots: &[Slot], device: &Device, working: usize) -> f64 {
     let store = device.seconds(plan.requests as f64, plan.read_bytes as f64);
     let own = plan.works.len() as f64 * PER_PIECE + decoding(plan, slots);
     PER_READ + store + own / working.max(1) as f64
 }
 
-/// Ranges and bytes of the part of one raw subchunk that is wanted: rows merge over holes no wider than is read anyway.
+/// Ranges and bytes of the wanted part of one raw subchunk: rows merge over holes no wider than is read
+/// anyway.
 fn part_of(axes: &[Axis], item: f64, whole: f64) -> (f64, f64) {
     let (mut run, mut pace, mut ranges, mut merging) = (item, item, 1.0, true);
     for &Axis { edge, wanted, .. } in axes.iter().rev() {
@@ -301,7 +313,8 @@ fn part_of(axes: &[Axis], item: f64, whole: f64) -> (f64, f64) {
     (ranges, (ranges * (run + UNIT)).min(whole))
 }
 
-/// Extents of nearly equal parts of an axis of n cells, ascending: about `steps` numbers of parts between one and its double.
+/// Extents of nearly equal parts of an axis of n cells, ascending: about `steps` numbers of parts between
+/// each power of two and the next.
 fn parts(n: u64, steps: u64) -> Vec<u64> {
     let n = n.max(1);
     let numbers = |k: u32| (steps..2 * steps).map(move |part| (1u64 << k).saturating_mul(part) / steps);
@@ -419,7 +432,7 @@ mod tests {
         Device { bandwidth: 3e8, request: 1e-4 },
     ];
 
-    /// One virtual disk was measured anywhere in this range, at one time and another, with eight requests under way.
+    /// One virtual disk measured anywhere in this range at different times, with eight requests under way.
     #[test]
     fn no_calibration_of_one_disk_makes_an_axis_twice_as_slow_as_another() {
         let blocks: [(&[u64], u64); 4] =
@@ -436,8 +449,9 @@ mod tests {
         }
     }
 
-    /// Symptom: planes of 256^3 blocks took 2.7 times as long across the last axis as across the first. Cause: the cheapest sum lets
-    /// one axis be cheap at another's expense, and between 2^k and 3 * 2^k parts of an axis there were none.
+    /// Symptom: planes of 256^3 blocks took 2.7 times as long across the last axis as across the first.
+    /// Cause: the cheapest sum lets one axis be cheap at another's expense, and between 2^k and 3 * 2^k parts
+    /// of an axis there were none.
     #[test]
     fn every_axis_is_read_in_about_the_same_time_whatever_the_block_and_the_store() {
         let blocks: [(&[u64], u64); 12] = [
@@ -459,7 +473,7 @@ mod tests {
                 for coded in [false, true] {
                     let cut = cut(count, item, coded, device);
                     let times = planes(count, item, coded, &cut.edges, &device);
-                    // A short axis is quick whatever is done for the others: then no cut serves the slowest much better.
+                    // A short axis is fast whatever the others cost: then no cut helps the slowest much.
                     let least = || {
                         let candidates: Vec<Vec<u64>> = count.iter().map(|&n| parts(n, 2)).collect();
                         let all: u64 = candidates.iter().map(|c| c.len() as u64).product();
@@ -486,8 +500,8 @@ mod tests {
         }
     }
 
-    /// Symptom: all of a block took up to twice as long to read as from a peer. Cause: rows of 116 or 176 bytes, each of which ends
-    /// inside a line of the cache.
+    /// Symptom: reading a whole block took up to twice as long as from a peer. Cause: rows of 116 or 176
+    /// bytes, each of which ends inside a cache line.
     #[test]
     fn rows_of_subchunks_are_whole_lines_where_those_of_the_block_are() {
         for (count, item) in [

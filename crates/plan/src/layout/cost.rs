@@ -1,4 +1,4 @@
-//! What a read of a box costs in an array that is cut into chunks, each read whole by one request.
+//! The cost of reading a box from an array that is cut into chunks, each read whole by one request.
 
 use std::fmt;
 
@@ -18,7 +18,7 @@ pub struct Pattern {
 /// A predicted cost.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Cost {
-    /// Chunks touched, on average over all places the box can have.
+    /// Chunks touched, averaged over all positions of the box.
     pub requests: f64,
     /// Bytes read for them, decoded.
     pub bytes: f64,
@@ -34,8 +34,8 @@ impl fmt::Display for Cost {
 
 /// The cost of reading a box of `count` cells in an array of `shape` cut into `chunk`s.
 ///
-/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; of the whole axis exactly as
-/// many as there are.
+/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; of the
+/// whole axis exactly as many as there are.
 pub fn predict(shape: &[u64], item: u64, chunk: &[u64], count: &[u64], device: &Device) -> Cost {
     let mut requests = 1.0;
     let mut bytes = item as f64;
@@ -49,8 +49,8 @@ pub fn predict(shape: &[u64], item: u64, chunk: &[u64], count: &[u64], device: &
     Cost { requests, bytes, seconds: device.seconds(requests, bytes) }
 }
 
-/// The mix that is weighed where nobody says how an array will be read: a plane across each axis, a box, and everything, each
-/// of one step; and, with steps, one cell through `steps` of them. All equally often.
+/// The default mix, used when none is declared: a plane across each axis, a box, and everything, each of one
+/// step; and, with steps, one cell through `steps` of them. All equally often.
 pub fn standard_mix(shape: &[u64], steps: bool) -> Vec<Pattern> {
     const BOX: u64 = 64;
     let first = usize::from(steps);
@@ -87,7 +87,7 @@ pub fn standard_mix(shape: &[u64], steps: bool) -> Vec<Pattern> {
 mod tests {
     use super::*;
 
-    /// Chunks that a box at a place touches, counted.
+    /// Chunks that a box at an offset touches, counted.
     fn counted(n: u64, c: u64, q: u64) -> f64 {
         let places = n - q + 1;
         let touched: u64 = (0..places).map(|at| (at + q - 1) / c - at / c + 1).sum();

@@ -9,20 +9,20 @@ use super::bytes;
 pub struct Device {
     /// Bytes per second of large reads.
     pub bandwidth: f64,
-    /// Seconds that a request costs besides its bytes, as many requests are under way as a reader keeps.
+    /// Seconds per request besides its bytes, at the number of requests that a reader keeps under way.
     pub request: f64,
 }
 
 impl Device {
-    /// What is assumed of a store nobody has measured: a local solid-state disk.
+    /// The default for a store that was not measured: a local solid-state disk.
     pub const ASSUMED: Device = Device { bandwidth: 1e9, request: 2e-4 };
 
-    /// So many bytes take as long as a request: a hole that is smaller is cheaper read than left out.
+    /// The bytes that take as long as one request: reading over a smaller hole is cheaper than skipping it.
     pub fn request_bytes(&self) -> f64 {
         self.bandwidth * self.request
     }
 
-    /// The optimised chunk size in bytes, of blocks that are cut along `split` axes.
+    /// The optimal chunk size in bytes, of blocks that are cut along `split` axes.
     ///
     /// A block of V bytes cut n ways along each of two axes: a plane across one of them touches n chunks, which takes
     /// V/(n·B) + n·τ. That is least where V/n² = B·τ. Cut along m axes it is (m-1)·B·τ.
@@ -30,7 +30,7 @@ impl Device {
         self.request_bytes() * f64::from(split.max(2) - 1)
     }
 
-    /// Seconds for so many requests and bytes.
+    /// Seconds for this many requests and bytes.
     pub fn seconds(&self, requests: f64, bytes: f64) -> f64 {
         requests * self.request + bytes / self.bandwidth
     }

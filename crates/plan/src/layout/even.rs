@@ -1,14 +1,15 @@
-//! What a mix of reads costs, where planes across all axes count by the slower of them.
+//! The cost of a mix of reads in which planes across all axes are weighted towards the slowest.
 //!
-//! A sum lets one axis be cheap at another's expense: a third less for two of them pays for twice as much for the third. Who says
-//! nothing of how he reads is promised about the same speed in every direction. So planes that are expected equally often across every
-//! axis count by a mean that leans to the slowest. An axis that is quick for reasons of its own is not made slower: that would gain
-//! nobody anything.
+//! A plain sum lets one axis be cheap at another's expense: a third less for two axes pays for twice as much
+//! for the third. The default promises about the same speed in every direction. So planes that are expected
+//! equally often across every axis are combined by a mean that leans to the slowest. An axis that is fast for
+//! other reasons is not made slower: that would help no reader.
 
 use super::Pattern;
 
-/// The power of the mean is two to this power, so that its root is so many square roots: of three planes of which one takes twice as long
-/// as the others, the mean is 0.88 of the slowest. The slowest alone would leave a search without a direction where two of them are as slow.
+/// The power of the mean is two to this power, so that its root is this many square roots: of three planes of
+/// which one takes twice as long as the others, the mean is 0.88 of the slowest. The maximum would leave a
+/// search without a direction where two planes are equally slow.
 const ROOTS: u32 = 3;
 
 /// A mix, and which of its reads are the planes across all axes.
@@ -44,7 +45,7 @@ impl<'a> Even<'a> {
         Even { mix, groups }
     }
 
-    /// What the mix costs: each of its reads as `cost` says, as often as it is expected.
+    /// The cost of the mix: the `cost` of each of its reads times its frequency.
     pub(super) fn sum(&self, cost: impl Fn(&Pattern) -> f64) -> f64 {
         self.mix.iter().map(|pattern| pattern.weight * cost(pattern)).sum()
     }
@@ -78,7 +79,7 @@ mod tests {
         let count = [30, 1, 40, 50];
         let planes = |mix: &[Pattern]| Even::of(mix, &count).groups;
         assert_eq!(planes(&standard_mix(&count, false)), [[0, 1, 2]]);
-        // A block is read through planes of the array that it is a part of.
+        // A block is read through planes of the array that contains it.
         assert_eq!(planes(&standard_mix(&[90, 1, 80, 100], false)), [[0, 1, 2]]);
         let mut mix = vec![plane(0, &count, 7.0)];
         mix.extend(standard_mix(&count, false));

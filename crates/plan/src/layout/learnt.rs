@@ -1,18 +1,20 @@
-//! From reads that were seen to the mix that the model weighs.
+//! From observed reads to the mix that the model weighs.
 //!
-//! A read is remembered by its extents alone, rounded, so that few kinds stand for all.
+//! A read is remembered by its rounded extents alone, so that few kinds stand for all.
 
 use super::{Pattern, standard_mix};
 
-/// So many reads weigh as much as the standard mix does: with fewer nothing is learnt, with many more only they count.
+/// This many reads weigh as much as the standard mix: with fewer nothing is learnt, with many more only they
+/// count.
 pub const PRIOR: u64 = 16;
 
-/// The kind of a read of `count` cells along each axis of `shape`: 0 is the whole axis, other extents are powers of two.
+/// The kind of a read of `count` cells along each axis of `shape`: 0 is the whole axis, other extents are
+/// powers of two.
 pub fn kind_of(count: &[u64], shape: &[u64], steps: bool) -> Vec<u64> {
     let one = |(d, (&count, &n)): (usize, (&u64, &u64))| match count {
-        // The only step there is says nothing of reads along steps.
+        // A single step says nothing about reads along steps.
         0 | 1 if n > 1 || (d == 0 && steps) => 1,
-        // Nearly all is all: every second cell of an axis ends one before it.
+        // Nearly all counts as all: every second cell of an axis ends one before it.
         count if u128::from(count) * 8 >= u128::from(n) * 7 => 0,
         count => {
             let below = 1u64 << count.ilog2();
@@ -27,8 +29,9 @@ pub fn kind_of(count: &[u64], shape: &[u64], steps: bool) -> Vec<u64> {
     count.iter().zip(shape).enumerate().map(one).collect()
 }
 
-/// The mix of an array of `shape` (the step axis first if there is one) of which these kinds of reads were seen, with the standard
-/// one as if it had been read [`PRIOR`] times; `None` where too few were seen. And how many reads that are.
+/// The mix of an array of `shape` (the step axis first if there is one) with these observed reads, and with
+/// the standard mix as if it had been read [`PRIOR`] times; also the number of reads. `None` if too few were
+/// observed.
 pub fn learnt_mix(kinds: &[(u64, Vec<u64>)], shape: &[u64], steps: bool) -> Option<(Vec<Pattern>, u64)> {
     let fitting = || kinds.iter().filter(|(weight, extents)| *weight > 0 && extents.len() == shape.len());
     let total = fitting().fold(0u64, |sum, (weight, _)| sum.saturating_add(*weight));
@@ -51,7 +54,7 @@ pub fn learnt_mix(kinds: &[(u64, Vec<u64>)], shape: &[u64], steps: bool) -> Opti
     Some((mix, total))
 }
 
-/// A kind as people read it.
+/// A kind of read, for people.
 fn text(extents: &[u64]) -> String {
     let one = |&n: &u64| if n == 0 { "all".to_owned() } else { n.to_string() };
     extents.iter().map(one).collect::<Vec<_>>().join(" x ")

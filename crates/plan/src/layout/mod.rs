@@ -1,12 +1,14 @@
-//! The layout model: which chunks a published array is cut into, in which order they stand, and why.
+//! The layout model: the chunk shape and order of a published array, and why.
 //!
-//! A request costs a time of its own besides its bytes. Small chunks cost requests, large ones cost bytes that nobody asked for;
-//! between lies the optimised chunk size, bandwidth times request time ([`Device::optimal_chunk`]). [`choose`] minimises what a
-//! mix of reads costs ([`Pattern`], [`predict`]) over the shapes whose size keeps the bounds.
+//! A request costs time besides its bytes. Small chunks cost requests, large ones cost bytes that are not
+//! wanted. The optimum between is bandwidth times request time ([`Device::optimal_chunk`]). [`choose`]
+//! minimises the cost of a mix of reads ([`Pattern`], [`predict`]) over the shapes whose size keeps the
+//! bounds.
 //!
 //! Invariants
 //! - the shard's extents are multiples of the chunk's;
-//! - along steps, chunk and shard are longer than one only where a step is small: what is there is not written again;
+//! - along steps, chunk and shard are longer than one only where a step is small: existing chunks are not
+//!   written again;
 //! - the same arguments give the same layout, and its text says what was weighed.
 
 mod block;
@@ -35,7 +37,7 @@ pub use settle::{AtDepth, Doubt, LARGE, SMALL, Turns, misfit, settle};
 
 use std::fmt;
 
-/// How one array is cut, and what that is expected to cost.
+/// How one array is cut, and the predicted cost.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
     /// Extents of a chunk in cells, the step axis first if there is one.
@@ -48,9 +50,10 @@ pub struct Layout {
     pub item: u64,
     /// What was assumed of the store.
     pub device: Device,
-    /// The reads that were weighed, each with its predicted cost.
+    /// The reads of the mix, each with its predicted cost.
     pub weighed: Vec<(Pattern, Cost)>,
-    /// Chunks are as the log is cut, so that its blocks are copied as they stand: what that costs, beside the cheapest shape.
+    /// Chunks equal the subchunks of the log, so that its blocks are copied unchanged: the cost of that,
+    /// beside the cheapest shape.
     pub as_stored: Option<f64>,
 }
 
@@ -116,7 +119,7 @@ fn bytes(n: f64) -> String {
     if unit == 0 { format!("{n:.0} B") } else { format!("{n:.3} {}", UNITS[unit]) }
 }
 
-/// Saturates: a size that does not fit in 64 bits is too large for every bound.
+/// Saturates: a size that does not fit in 64 bits exceeds every bound.
 fn bytes_of(shape: &[u64], item: u64) -> u64 {
     shape.iter().fold(item, |n, &extent| n.saturating_mul(extent.max(1)))
 }

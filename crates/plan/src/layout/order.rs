@@ -7,7 +7,7 @@ use drystone_curve::{Curve, TooManyCells, ranks};
 /// An order of the cells of a grid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// Along the Hilbert curve: what is near in the array is near in the shard, whichever the direction.
+    /// Along the Hilbert curve: neighbours in the array are near each other in the shard, in every direction.
     #[default]
     Hilbert,
     /// The last axis fastest.
@@ -23,10 +23,10 @@ impl fmt::Display for Order {
     }
 }
 
-/// The numbers (row-major) of the chunks of a grid, as they stand one behind the other.
+/// The numbers (row-major) of the chunks of a grid, in stored order.
 ///
-/// The first `slow` axes go slowest: what is added along them later stands behind what was there before. `TooLarge` for more
-/// than 2^22 chunks.
+/// The first `slow` axes vary slowest: chunks that are added along them later follow the existing ones.
+/// `TooLarge` for more than 2^22 chunks.
 pub fn chunk_order(grid: &[u64], slow: usize, order: Order) -> Result<Vec<u32>, TooManyCells> {
     let all = ranks(Curve::Hilbert, grid)?;
     let (slow, fast) = grid.split_at(slow.min(grid.len()));

@@ -1,7 +1,9 @@
-//! On which of several storage targets each cell of a grid (a shard, a subchunk) lies, so that whatever is read keeps all busy.
+//! On which of several storage targets each cell of a grid (a shard, a subchunk) lies, so that every read
+//! keeps all targets busy.
 //!
-//! Hilbert round-robin is the published way: the cell that is the r-th along the curve lies on target r mod n. A *lattice* puts cell
-//! x on target Σ g·x mod n, for a vector g that spreads the planes across each axis best; it needs no table, and spreads better.
+//! Hilbert round-robin is the published method: the cell that is the r-th along the curve lies on target r
+//! mod n. A *lattice* puts cell x on target Σ g·x mod n, for the vector g that spreads the planes across each
+//! axis best; it needs no table, and spreads better.
 //!
 //! Invariants
 //! - the same arguments give the same placement, in every process;
@@ -14,7 +16,7 @@ use drystone_curve::{Curve, TooManyCells, ranks};
 /// How cells are spread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Spread {
-    /// By a lattice whose planes are balanced.
+    /// By a lattice with balanced planes.
     #[default]
     Lattice,
     /// Along the Hilbert curve, one target after the other.
@@ -39,12 +41,13 @@ enum Rule {
     Ranks(Vec<u32>),
 }
 
-/// Vectors tried for a lattice, and additions spent on that, at most.
+/// At most this many vectors are tried for a lattice, with at most this many additions.
 const TRIES: usize = 400;
 const BUDGET: u64 = 40_000_000;
 
 impl Placement {
-    /// Spreads a grid over so many targets (at least one). `TooLarge` for a curve through more than 2^22 cells.
+    /// Spreads a grid over this many targets (at least one). `TooLarge` for a curve through more than 2^22
+    /// cells.
     pub fn new(grid: &[u64], targets: u64, spread: Spread) -> Result<Placement, TooManyCells> {
         let (grid, targets) = (grid.iter().map(|&n| n.max(1)).collect::<Vec<u64>>(), targets.max(1));
         let rule = match spread {
@@ -55,12 +58,13 @@ impl Placement {
         Ok(Placement { grid, targets, rule })
     }
 
-    /// Everything on the first target of so many.
+    /// Everything on the first target.
     pub fn single(targets: u64) -> Placement {
         Placement { grid: Vec::new(), targets: targets.max(1), rule: Rule::Linear(Vec::new()) }
     }
 
-    /// The target of a cell; cells outside of the grid have one too, by the same rule or, along a curve, the first.
+    /// The target of a cell. Cells outside the grid have one too, by the same rule or, along a curve, the
+    /// first.
     pub fn of(&self, cell: &[u64]) -> u64 {
         let n = u128::from(self.targets);
         match &self.rule {
@@ -80,8 +84,8 @@ impl Placement {
         }
     }
 
-    /// The most cells that one target has of the plane across an axis at its first cell, as a multiple of what the best spread
-    /// would give it.
+    /// The largest share of one target in the plane across an axis at its first cell, as a multiple of the
+    /// best spread.
     pub fn imbalance(&self, axis: usize) -> f64 {
         let mut loads = vec![0u64; self.targets as usize];
         let mut cell = vec![0; self.grid.len()];
@@ -126,7 +130,8 @@ fn row_major(grid: &[u64], targets: u64) -> Vec<u64> {
     factors
 }
 
-/// The vector, of those tried, whose worst plane is best; of equals, the one whose planes are best together.
+/// Of the vectors tried, the one whose worst plane is best; among equals, the one whose planes are best
+/// together.
 fn lattice(grid: &[u64], targets: u64) -> Vec<u64> {
     let mut best = row_major(grid, targets);
     let mut score = worst(grid, targets, &best);
@@ -153,7 +158,8 @@ fn lattice(grid: &[u64], targets: u64) -> Vec<u64> {
     best
 }
 
-/// Imbalance of the worst plane, and of all together. All planes across an axis have the same loads, in another order.
+/// Imbalance of the worst plane, and of all together. All planes across an axis have the same loads, in
+/// another order.
 fn worst(grid: &[u64], targets: u64, factors: &[u64]) -> (f64, f64) {
     let n = targets as usize;
     let (mut most, mut sum) = (1.0f64, 0.0);
@@ -164,7 +170,7 @@ fn worst(grid: &[u64], targets: u64, factors: &[u64]) -> (f64, f64) {
         for (_, (&extent, &g)) in grid.iter().zip(factors).enumerate().filter(|(axis, _)| *axis != across) {
             cells = cells.saturating_mul(extent);
             let mut wider = vec![0u64; n];
-            // Beyond n cells the targets repeat; whole rounds add the same to all that are met.
+            // Beyond n cells the targets repeat; whole rounds add the same to every target.
             let (rounds, rest) = (extent / targets, extent % targets);
             for (from, &load) in loads.iter().enumerate().filter(|(_, load)| **load > 0) {
                 for i in 0..extent.min(targets) {

@@ -1,34 +1,36 @@
-//! What was measured of a store, and the two numbers that a reader makes of it.
+//! The measurements of a store, and the two numbers that a reader derives from them.
 
 use std::fmt;
 
 use super::{AtDepth, Device, Doubt, bytes, misfit};
 
-/// What calibration found of a store.
+/// The result of a calibration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Profile {
     /// Reads, by ascending depth; at least one.
     pub reads: Vec<AtDepth>,
-    /// Bytes per second of large appends, each followed by nothing but a sync at the end.
+    /// Bytes per second of large appends, with a single sync at the end.
     pub write: f64,
     /// Seconds of a sync behind a small append.
     pub sync: f64,
-    /// Whether the reads came from the medium: this machine held nothing in memory (looked at), did (`false`), or cannot tell.
+    /// Whether the reads came from the medium: this machine had none of the file in memory (checked), had
+    /// some (`false`), or cannot tell.
     pub cold: Option<bool>,
     /// Bytes of the probe that was written and read.
     pub probed: u64,
     /// When, in nanoseconds since 1970.
     pub time: u64,
-    /// Why it may be wrong.
+    /// Why the result may be wrong.
     pub doubt: Doubt,
 }
 
-/// Lines whose times would have to be moved by more than this to fit each other are none of a store.
+/// Lines whose times would have to be moved by more than this to fit each other do not describe a store.
 const MISFIT: f64 = 1.5;
 
 impl Profile {
-    /// What a reader that keeps so many requests under way has to reckon with: the best that was measured at any depth not above,
-    /// since more requests under way never make a store slower. A line that the machine was too busy for does not count then.
+    /// What a reader that keeps this many requests under way must expect: the best measurement at this depth
+    /// or below, since more requests under way never make a store slower. A line that was measured on a busy
+    /// machine does not count.
     pub fn device(&self, depth: usize) -> Device {
         let mut reached = self.reads.iter().filter(|r| r.depth as usize <= depth.max(1)).peekable();
         let lines = if reached.peek().is_some() {
@@ -42,7 +44,7 @@ impl Profile {
         best.unwrap_or(Device::ASSUMED)
     }
 
-    /// Whether all numbers are ones that a store can have; what is read from a file may hold anything.
+    /// Whether all numbers are possible for a store; a file may hold anything.
     pub fn is_sound(&self) -> bool {
         const RATE: std::ops::RangeInclusive<f64> = 1.0..=1e15;
         const TIME: std::ops::RangeInclusive<f64> = 1e-9..=1e4;
@@ -56,7 +58,8 @@ impl Profile {
             && self.doubt.load.is_none_or(|load| (0.0..=1e15).contains(&load))
     }
 
-    /// Whether the lines fit each other as those of one store do. Those of a version that measured each depth by itself may not.
+    /// Whether the lines fit each other as those of one store do. Profiles of a version that measured each
+    /// depth by itself may not.
     pub fn is_plausible(&self) -> bool {
         misfit(&self.reads) <= MISFIT
     }

@@ -1,11 +1,11 @@
-//! The search for the chunk shape that a mix of reads costs least with.
+//! Searches the chunk shape for which a mix of reads costs least.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 
 use super::{Device, Layout, Order, Pattern, bytes_of, predict};
 
-/// What is to be cut.
+/// The array to be cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Array<'a> {
     /// Extents in cells, the step axis first if there is one.
@@ -16,16 +16,16 @@ pub struct Array<'a> {
     pub steps: bool,
 }
 
-/// Between which sizes the answer lies, in bytes, decoded. An array that is smaller is one chunk.
+/// Bounds of the result, in bytes, decoded. A smaller array is one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Readers that decode a chunk in an interpreter pay for each: not below this.
+    /// Smallest chunk: readers that decode in an interpreter pay per chunk.
     pub min_chunk: u64,
     /// Nor above this.
     pub max_chunk: u64,
     /// A shard is not larger than this, unless one chunk is.
     pub max_shard: u64,
-    /// A shard holds several steps up to this size; it is written again when the next step comes.
+    /// A shard holds several steps up to this size; it is rewritten when the next step comes.
     pub max_steps: u64,
 }
 
@@ -35,17 +35,17 @@ impl Bounds {
         Bounds { min_chunk: 128 << 10, max_chunk: 1 << 20, max_shard: 64 << 20, max_steps: 16 << 20 };
 }
 
-/// The step axis is taken to be at least so long: it grows.
+/// The step axis is assumed to be at least this long: it grows.
 const STEPS_AHEAD: u64 = 1 << 16;
-/// Chunks in a shard, at most: their index is read with them.
+/// Most chunks in a shard: their index is read with them.
 const MOST_CHUNKS: u64 = 1 << 14;
-/// Moves of the search, at most; a few dozen are usual.
+/// Most moves of the search; a few dozen are usual.
 const MOST_MOVES: usize = 400;
 
-/// The layout that the mix costs least with: chunk shape, shard shape, order.
+/// The layout for which the mix costs least: chunk shape, shard shape, order.
 ///
-/// Extents of chunks are halves, quarters, … of the array's, or powers of two: the curve of cost over size is flat near its
-/// minimum, so finer choices gain nothing.
+/// Extents of chunks are halves, quarters, … of the array's, or powers of two: the curve of cost over size is
+/// flat near its minimum, so finer choices gain nothing.
 pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bounds) -> Layout {
     let reach: Vec<u64> = reach(array);
     let step_bytes = bytes_of(&reach[usize::from(array.steps)..], array.item);
@@ -84,11 +84,11 @@ pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bound
     }
 }
 
-/// Reads that take so much longer than with the cheapest chunks are a fair price for chunks that need not be made.
+/// Reads may take this much longer than with the cheapest chunks if chunks then need not be re-encoded.
 const FAIR: f64 = 1.1;
 
-/// [`choose`], but the given chunk, in which the array is stored already, where reads cost hardly more with it and its size keeps
-/// the bounds.
+/// [`choose`], but prefers the given chunk, in which the array is stored already, if reads cost hardly more
+/// with it and its size keeps the bounds.
 pub fn choose_as_stored(
     array: Array<'_>,
     mix: &[Pattern],
@@ -114,14 +114,15 @@ pub fn choose_as_stored(
     Layout { chunk: stored.to_vec(), shard, weighed, as_stored: Some(ratio), ..best }
 }
 
-/// Of the candidates for each axis, those that score least: first how far outside of the bounds, then seconds.
+/// Of the candidates for each axis, those that score least: first by how far they exceed the bounds, then by
+/// seconds.
 pub(super) fn cheapest(candidates: &[Vec<u64>], score: impl Fn(&[u64]) -> (f64, f64)) -> Vec<u64> {
     let edges =
         |at: &[usize]| -> Vec<u64> { at.iter().zip(candidates).map(|(&i, edges)| edges[i]).collect() };
     edges(&cheapest_at(candidates, &|at| score(&edges(at))))
 }
 
-/// Of the candidates for each axis, finer ones than led to `starts`, those that score least near one of these.
+/// Of finer candidates for each axis, those near one of `starts` that score least.
 pub(super) fn cheaper(
     candidates: &[Vec<u64>],
     starts: &[Vec<u64>],
@@ -145,7 +146,8 @@ pub(super) fn better(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999
 }
 
-/// A score that is asked for once of each place: most neighbours of one place are those of the one before it, and descents meet.
+/// A score that is computed once per shape: most neighbours of a shape are also those of the one before it,
+/// and descents meet.
 fn remembered(ends: &[usize], score: impl Fn(&[usize]) -> (f64, f64)) -> impl Fn(&[usize]) -> (f64, f64) {
     let known: RefCell<HashMap<u128, (f64, f64)>> = RefCell::default();
     move |at| {
@@ -174,7 +176,8 @@ fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) 
     best.map(|b| b.0).unwrap_or_default()
 }
 
-/// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then over steps.
+/// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then
+/// over steps.
 pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
     let reach = reach(array);
     let first = usize::from(array.steps);
@@ -225,7 +228,8 @@ fn edges(n: u64) -> Vec<u64> {
     all
 }
 
-/// Goes to the best neighbour until there is none: one or two axes further up or down, each by one of `steps` candidates.
+/// Moves to the best neighbour until there is none: one or two axes further up or down, each by one of
+/// `steps` candidates.
 fn descend(
     mut at: Vec<usize>,
     ends: &[usize],

@@ -1,50 +1,53 @@
-//! From what repeated reads took to what is believed of a store.
+//! From repeated measurements to the times that are believed of a store.
 //!
-//! A machine has other work, and what lies below a virtual one is out of sight: any single time may be several times too long, or too
-//! short where somebody else's memory answered. So every measurement is repeated, the repetitions lie apart in time, their median
-//! counts, and the medians have to fit each other: what they are moved by for that, and how far repetitions differ, is kept as [`Doubt`].
+//! A machine has other work, and the layers below a virtual machine are invisible. Any single time may be
+//! several times too long, or too short if a cache of another machine answered. So every measurement is
+//! repeated, the repetitions lie apart in time, and their median counts. The medians must fit each other; how
+//! far they are moved for that, and how far repetitions differ, is kept as [`Doubt`].
 //!
-//! Invariants, of the times per request that come out
+//! Invariants, of the resulting times per request
 //! - with more requests under way a request takes no longer, and not less than in proportion;
-//! - what more requests gain does not suddenly grow: a store that is at its limit stays there.
+//! - the gain of more requests does not suddenly grow: a store at its limit stays there.
 
 use std::fmt;
 
-/// What repeated reads took with so many requests under way: seconds of the wall clock per request, for each turn.
+/// Measured times with this many requests under way: seconds of the wall clock per request, for each
+/// repetition.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Turns {
     /// Requests under way at a time; at least 1.
     pub depth: u32,
-    /// Turns of reads of [`SMALL`] bytes.
+    /// Repetitions of reads of [`SMALL`] bytes.
     pub small: Vec<f64>,
-    /// Turns of reads of [`LARGE`] bytes.
+    /// Repetitions of reads of [`LARGE`] bytes.
     pub large: Vec<f64>,
 }
 
-/// Reads with so many requests under way, as a line: a time per request, and its bytes.
+/// A linear model of reads with this many requests under way: a time per request, and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AtDepth {
     /// Requests under way at a time.
     pub depth: u32,
     /// Bytes per second of all requests together, as they grow.
     pub bandwidth: f64,
-    /// Seconds per request besides its bytes: what one takes, divided by how many are under way.
+    /// Seconds per request besides its bytes: the time of one, divided by how many are under way.
     pub request: f64,
 }
 
 /// Bytes of the smaller reads.
 pub const SMALL: u64 = 16 << 10;
-/// Bytes of the larger ones: what the engine merges requests to.
+/// Bytes of the larger reads: the size to which the engine merges requests.
 pub const LARGE: u64 = 1 << 20;
 
 /// Why a calibration may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Doubt {
-    /// By how much turns of the same reads differ: the third quartile over the first, at the middle one of all depths and sizes.
+    /// How much repetitions of the same reads differ: the third quartile over the first, the median of all
+    /// depths and sizes.
     pub spread: f64,
     /// The factor by which the median of some reads was moved to fit the others; 1 where all fitted.
     pub moved: f64,
-    /// Programs that wanted a processor when it began, per processor, if the system says so.
+    /// Programs per processor that wanted to run at the start, if the system says so.
     pub load: Option<f64>,
 }
 
@@ -52,7 +55,7 @@ impl Doubt {
     /// No reason to.
     pub const NONE: Doubt = Doubt { spread: 1.0, moved: 1.0, load: None };
 
-    /// Whether somebody else had the machine or the store: better measured again.
+    /// Whether the machine or the store was busy with other work: better measured again.
     pub fn is_noisy(&self) -> bool {
         const SPREAD: f64 = 2.0;
         const MOVED: f64 = 1.35;
@@ -74,8 +77,8 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The lines that are believed, by ascending depth, and how much is to be doubted. `turns` are by ascending depth; those without
-/// reads of either size are left out.
+/// The believed lines, by ascending depth, and the doubt. `turns` are by ascending depth; those without reads
+/// of either size are left out.
 pub fn settle(turns: &[Turns]) -> (Vec<AtDepth>, Doubt) {
     let mut depths = Vec::new();
     let (mut small, mut large, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
@@ -112,8 +115,9 @@ pub fn misfit(lines: &[AtDepth]) -> f64 {
     of(SMALL).max(of(LARGE))
 }
 
-/// The line through what a small and a large request took. At least half of a small request is taken to be the request itself, and
-/// of a large one its bytes: on a busy machine the difference of two times may say anything.
+/// The line through the times of a small and a large request. At least half of a small one's time is taken to
+/// be the request itself, and of a large one's its bytes: on a busy machine the difference of two times may
+/// be anything.
 fn line(depth: u32, small: f64, large: f64) -> AtDepth {
     let slope = (large - small).max(0.0) / (LARGE - SMALL) as f64;
     let request = (small - SMALL as f64 * slope).max(small / 2.0);
@@ -121,11 +125,12 @@ fn line(depth: u32, small: f64, large: f64) -> AtDepth {
     AtDepth { depth, bandwidth: bandwidth.clamp(1.0, 1e15), request: request.clamp(1e-7, 1e4) }
 }
 
-/// What more requests gain grows by at most this from one depth to the next, as a power of how many more they are: of twice as many, by
-/// a factor of 1.25.
+/// The gain of more requests grows by at most this from one depth to the next, as a power of their ratio: for
+/// twice as many, by a factor of 1.25.
 const GAIN_GROWS: f64 = 0.32;
 
-/// Moves times, by ascending depth, to where they fit each other; the largest factor that one was moved by.
+/// Moves times, by ascending depth, until they fit each other; returns the largest factor that one was moved
+/// by.
 fn fit(depths: &[u32], times: &mut [f64]) -> f64 {
     let depth: Vec<f64> = depths.iter().map(|d| f64::from(*d).ln()).collect();
     let before: Vec<f64> = times.iter().map(|t| t.max(f64::MIN_POSITIVE).ln()).collect();
@@ -141,7 +146,7 @@ fn fit(depths: &[u32], times: &mut [f64]) -> f64 {
         }
         gained = Some(gain.min(most));
     }
-    // As long as a request would take if it were alone: not less with more of them.
+    // The time of a request, were it alone: not less with more of them.
     let mut alone: Vec<f64> = now.iter().zip(&depth).map(|(t, d)| -(t + d)).collect();
     falling(&mut alone);
     let mut now: Vec<f64> = alone.iter().zip(&depth).map(|(t, d)| -t - d).collect();
@@ -174,8 +179,8 @@ mod tests {
 
     const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 
-    /// Turns of a store that takes `request` seconds for a request alone and moves `bandwidth` bytes per second, as many requests at a
-    /// time as it is given, up to 4.
+    /// Repetitions on a store that takes `request` seconds for a request alone and moves `bandwidth` bytes
+    /// per second, with any number of requests at once, up to 4.
     fn turns(bandwidth: f64, request: f64, mut noise: impl FnMut() -> f64) -> Vec<Turns> {
         let at = |depth: u32| {
             let alone = request / f64::from(depth.min(4));
@@ -213,8 +218,9 @@ mod tests {
         assert!(doubt.is_noisy(), "but it is said: {doubt}");
     }
 
-    /// Symptom: one calibration had 0.96 GiB/s with 8 requests under way and 2.28 with 16, and what it predicted was 64 % off at the
-    /// median, for a month. Cause: a depth was measured by a dozen reads, which somebody else's memory answered.
+    /// Symptom: one calibration had 0.96 GiB/s with 8 requests under way and 2.28 with 16, and its
+    /// predictions were 64 % off at the median, for a month. Cause: a depth was measured by a dozen reads,
+    /// which a cache of another machine answered.
     #[test]
     fn a_depth_that_leaps_ahead_of_a_store_at_its_limit_is_brought_back() {
         let mut made = turns(1e9, 2e-5, || 1.0);
@@ -273,7 +279,8 @@ mod tests {
             let times = |bytes: u64| lines.iter().map(move |l| l.request + bytes as f64 / l.bandwidth);
             for bytes in [SMALL, LARGE] {
                 let times: Vec<f64> = times(bytes).collect();
-                // Half of a time may be moved between a request and its bytes where the two sizes contradict each other.
+                // Half of a time may move between a request and its bytes where the two sizes contradict each
+                // other.
                 assert!(times.windows(2).all(|w| w[1] <= w[0] * 2.01 && w[1] >= w[0] / 4.01), "{lines:?}");
             }
         }

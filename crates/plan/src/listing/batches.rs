@@ -1,7 +1,7 @@
-//! A listing cut to what one plan holds: bounded lists, and the steps they lie in.
+//! Cuts a listing to batches that one plan can hold: bounded lists, divided by step.
 //!
-//! Listed cells are sorted by step and then along a space-filling curve, so that a batch of them lies close together and few
-//! subchunks are met by two batches.
+//! Listed cells are sorted by step and then along a space-filling curve, so that the cells of a batch lie
+//! close together and two batches share few subchunks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::{Leg, Listing};
 use crate::selection::Axis;
 
-/// Cuts a listing so that no list has more than `most` cells. The places stay those of the whole. `steps`: axis 0 is the step axis.
+/// Cuts a listing so that no list has more than `most` cells. The places stay those of the whole. `steps`:
+/// axis 0 is the step axis.
 pub fn batches(listing: &Listing, steps: bool, most: usize) -> Vec<Listing> {
     let long = listing.legs.iter().enumerate().max_by_key(|(_, leg)| match &***leg {
         Leg::List { places, .. } => places.len(),
@@ -40,7 +41,7 @@ fn taking(axes: &[usize], cells: &[u64], places: &[u64], taken: &[usize]) -> Leg
     }
 }
 
-/// The numbers of the cells, sorted by the step axis if it is theirs, then in Z-order of the other axes.
+/// The numbers of the cells, sorted by the step axis if the leg has it, then in Z-order of the other axes.
 fn along_curve(axes: &[usize], cells: &[u64], count: usize, steps: bool) -> Vec<usize> {
     let width = axes.len();
     let first = usize::from(steps && axes.first() == Some(&0) && width > 1);
@@ -67,12 +68,13 @@ fn along_curve(axes: &[usize], cells: &[u64], count: usize, steps: bool) -> Vec<
     order
 }
 
-/// A listing divided by the steps that its cells lie in. Axis 0 of the array is the step axis.
+/// A listing divided by the steps of its cells. Axis 0 of the array is the step axis.
 #[derive(Debug, Clone)]
 pub struct AtSteps {
-    /// The legs of every step, in which axes are counted without the step axis; the one that names the steps is replaced.
+    /// The legs of every step, in which axes are counted without the step axis; the one that names the steps
+    /// is replaced.
     legs: Vec<Arc<Leg>>,
-    /// Which leg names the steps, and what it was.
+    /// Which leg names the steps, and its original.
     leg: usize,
     naming: Arc<Leg>,
     /// Per step, ascending: the positions in that leg.
@@ -80,7 +82,7 @@ pub struct AtSteps {
 }
 
 impl AtSteps {
-    /// Divides a listing that [`Listing::check`] found sound for an array with steps.
+    /// Divides a listing for an array with steps; [`Listing::check`] must have accepted it.
     pub fn new(listing: &Listing) -> AtSteps {
         let leg = listing.legs.iter().position(|leg| leg.axes().first() == Some(&0)).unwrap_or(0);
         let naming = listing.legs.get(leg).cloned().unwrap_or_else(|| Arc::new(Leg::list(vec![], vec![])));

@@ -1,7 +1,7 @@
-//! Which of many boxes hold which of many points?
+//! Finds which of many boxes hold which of many points.
 //!
-//! Space is halved where the points are spread widest, until few points or few boxes are left: n points in m boxes cost about
-//! n log n + m, not n·m. Boxes may overlap, as the projections of disjoint ones do.
+//! Space is halved along the axis of widest spread, until few points or few boxes are left: n points in m
+//! boxes cost about n log n + m, not n·m. Boxes may overlap, as the projections of disjoint ones do.
 
 /// `lo..hi` along each axis of the points.
 pub(crate) type Bounds<'a> = (&'a [u64], &'a [u64]);
@@ -82,7 +82,7 @@ impl Locator<'_> {
     }
 }
 
-/// Puts those that hold first; gives their number.
+/// Moves the items for which the condition holds to the front; returns how many.
 fn partition(numbers: &mut [u32], holds: impl Fn(u32) -> bool) -> usize {
     let mut end = 0;
     for i in 0..numbers.len() {

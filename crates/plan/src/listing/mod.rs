@@ -1,8 +1,9 @@
-//! Which cells a reader asks for where no strided box says it: points, lists of indices, masks.
+//! Cells that form no strided box: points, lists of indices, masks.
 //!
-//! A [`Listing`] is a product of legs. A leg is a progression along one axis, or a list of cells along some axes together: points
-//! are one list over all axes, orthogonal lists one list per axis, and a mask is the list of its true cells. Leg `l` fills axis
-//! `l` of the result, so that the shape of the result is known before anything is read.
+//! A [`Listing`] is a product of legs. A leg is a progression along one axis, or a list of cells along some
+//! axes together: points are one list over all axes, orthogonal lists one list per axis, and a mask is the
+//! list of its true cells. Leg `l` fills axis `l` of the result, so that the shape of the result is known
+//! before anything is read.
 //!
 //! Invariants (checked by [`Listing::check`])
 //! - every axis of the array belongs to one leg; within a leg axes ascend;
@@ -141,12 +142,12 @@ impl Listing {
         self.legs.iter().try_fold(1u64, |cells, leg| cells.checked_mul(leg.count()))
     }
 
-    /// Whether no cell is asked for.
+    /// Whether no cell is wanted.
     pub fn is_empty(&self) -> bool {
         self.legs.iter().any(|leg| leg.count() == 0)
     }
 
-    /// The strided box that it is, if there are only progressions, in the order of the axes.
+    /// The equivalent strided box, if there are only progressions, in the order of the axes.
     pub fn as_box(&self) -> Option<Selection> {
         let axis = |(l, leg): (usize, &Arc<Leg>)| match &**leg {
             Leg::Axis { axis, cells } if *axis == l => Some(*cells),
@@ -155,7 +156,7 @@ impl Listing {
         Some(Selection { axes: self.legs.iter().enumerate().map(axis).collect::<Option<_>>()? })
     }
 
-    /// The smallest dense box that holds all cells: what blocks are looked for in. Empty if there is no cell.
+    /// The smallest dense box that holds all cells: blocks are looked up by it. Empty if there is no cell.
     pub fn enclosing(&self) -> Selection {
         let ndim = self.legs.iter().map(|leg| leg.axes().len()).sum::<usize>().min(MAX_NDIM);
         let (mut offset, mut count) = (vec![0; ndim], vec![0; ndim]);

@@ -1,4 +1,4 @@
-//! Program or ranges: what an object costs either way, and which is taken.
+//! Program or ranges: what each would cost for an object, and which is chosen.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,14 @@ use super::Call;
 use crate::layout::Device;
 use crate::read_plan::{Decision, ReadPlan};
 
-/// A program is sent where it is predicted to take no more than this part of the time of ranges: predictions are none too exact.
+/// A program is sent only if its predicted time is below this part of the time of ranges: predictions are not
+/// exact.
 const GAIN: f64 = 0.8;
 
 /// Whether objects are asked to run programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Programs {
-    /// Where that is predicted to be faster.
+    /// Only where that is predicted to be faster.
     #[default]
     Auto,
     /// Never.
@@ -33,21 +34,22 @@ impl Programs {
     }
 }
 
-/// What the two ways cost.
+/// The costs of both.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// The link: seconds per request, bytes per second, with the usual number of requests under way.
     pub device: Device,
-    /// Bytes per second that the keepers of objects read, decode and gather, together.
+    /// Bytes per second that all storage servers together read, decode and gather.
     pub there: f64,
 }
 
 impl Rates {
-    /// Bytes per second of a keeper that nobody has measured: a processor that decodes and gathers, on daemons that have others to serve.
+    /// Bytes per second of a storage server that was not measured: one processor that decodes and gathers, on
+    /// a daemon with other clients.
     pub const THERE: f64 = 6e8;
 }
 
-/// Compares both ways for each object of a plan; `calls` are those of the same objects.
+/// Compares both for each object of a plan; `calls` are those of the same objects.
 pub fn decide(
     plan: &ReadPlan,
     calls: &BTreeMap<u32, Result<Vec<Call>, &'static str>>,

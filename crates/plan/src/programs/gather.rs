@@ -1,4 +1,4 @@
-//! The gather of a work, and where what it packs goes.
+//! The gather rule of a work, and where the packed cells go.
 
 use drystone_rules::{Dim, Rule, StridedCopy, Term};
 
@@ -6,11 +6,11 @@ use super::packed_part;
 use crate::form::Form;
 use crate::read_plan::{Cells, Picks, Work};
 
-/// Most copies of one rule: cells that are listed one by one beyond this are read by ranges.
+/// Most copies of one rule: with more, cells that are listed one by one are read by ranges.
 const MOST_TERMS: u64 = 4096;
 
-/// The rule that packs the cells of a work, row by row, from `source_len` bytes that lie as `form` says (along a curve: unrolled).
-/// `None` where that takes too many copies, or the work does not fit.
+/// The rule that packs the cells of a work, row by row, from `source_len` bytes in the given `form` (along a
+/// curve: unrolled). `None` where that takes too many copies, or the work does not fit.
 pub(super) fn rule(work: &Work, form: &Form, source_len: u64) -> Option<Rule> {
     let unrolled;
     let form = match form.curve {
@@ -84,7 +84,7 @@ fn listed(cells: &Cells, form: &Form) -> Option<Copies> {
     Some((offsets, dims, u64::try_from(dst).ok()?))
 }
 
-/// A work as it is placed from packed cells: its cells lie row by row, dense, and go where they went.
+/// A work as it is scattered from packed cells: they lie row by row, dense, and go to the same places.
 pub fn packed(work: &Work) -> Work {
     let part = packed_part(&work.part);
     let cells = work.cells.as_deref().map(|cells| {

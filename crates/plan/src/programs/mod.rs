@@ -1,42 +1,43 @@
-//! Read programs from a read plan: which objects are asked to read, decode and gather themselves, and with what program.
+//! Read programs for a read plan: which objects the storage server reads, decodes and gathers, and with which
+//! program.
 //!
-//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares what an object costs by programs and by ranges;
-//! [`ReadPlan::divided`] takes the objects out of the plan that go by programs. What a program gives are packed cells: [`packed`] says
-//! where they go.
+//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares the cost of programs and of
+//! ranges for an object; [`ReadPlan::divided`] takes the objects out of the plan that go by programs. A
+//! program returns packed cells; [`packed`] says where they go.
 //!
 //! Invariants
 //! - an object goes by programs with all its works or with none;
-//! - a program is within the limits of the keeper of its object, or it is not made.
+//! - a program is within the limits of the server of its object, or it is not made.
 
 mod decision;
 mod gather;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drystone_format::piece::Piece;
+use drystone_format::piece::StoredPiece;
 use drystone_program::{Arrangement, Cost, Curved, Item, MAX_ITEMS, Mode, Program};
 use drystone_transform::Precision;
 
 use crate::form::{self, Form};
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
 
 pub use decision::{Programs, Rates, decide};
 pub use gather::packed;
 
-/// What one call may bring and cost: a program that is larger is several.
+/// Limits of one call: a larger program is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the results of a call, where it is more than one item.
+    /// Bytes of the results of a call that has more than one item.
     pub result: u64,
-    /// Bytes read and decoded in a call, where it is more than one item.
+    /// Bytes read and decoded in a call that has more than one item.
     pub decoded: u64,
     /// Items of a call: about 112 bytes each when encoded.
     pub items: usize,
 }
 
 impl Limits {
-    /// What a storage daemon does in some tens of milliseconds.
+    /// The work of a storage daemon in some tens of milliseconds.
     pub const OBJECT_CLASS: Limits = Limits { result: 8 << 20, decoded: 16 << 20, items: 1500 };
 }
 
@@ -45,15 +46,15 @@ impl Limits {
 pub struct Call {
     /// The object, as a source of the plan.
     pub source: u32,
-    /// The works whose cells its items give, by their numbers in the plan.
+    /// The works whose cells the program's items return, by their numbers in the plan.
     pub works: Vec<usize>,
     /// The program; item by item as the works.
     pub program: Program,
-    /// The program as it is sent.
+    /// The encoded program, as it is sent.
     pub bytes: Vec<u8>,
-    /// What it costs where it runs.
+    /// Its cost on the server.
     pub cost: Cost,
-    /// Bytes of the cells that come back.
+    /// Bytes of the returned cells.
     pub result: u64,
     /// Bytes that are decoded for it.
     pub decoded: u64,
@@ -88,7 +89,7 @@ pub fn calls(
 struct Making {
     done: Vec<Made>,
     at: Made,
-    before: Option<Piece>,
+    before: Option<StoredPiece>,
 }
 
 /// A call under construction.
@@ -100,7 +101,7 @@ struct Made {
     decoded: u64,
 }
 
-const TOO_MANY: &str = "too many cells that are no box";
+const TOO_MANY: &str = "too many cells that form no box";
 
 impl Making {
     fn add(&mut self, number: usize, work: &Work, slot: &Slot, limits: &Limits) -> Result<(), &'static str> {
@@ -137,14 +138,14 @@ impl Making {
         let arrangement =
             at.program.arrangement(Arrangement { chain, decoded, logical, curve }).ok_or(full)?;
         let rule = at.program.rule(rule).ok_or(full)?;
-        let (mode, precision) = match (&work.front, work.trailer) {
+        let (mode, precision) = match (&work.prefix, work.trailer) {
             _ if work.whole => (Mode::Whole, Precision::Exact),
-            (Some(_), None) => (Mode::Front, work.precision),
+            (Some(_), None) => (Mode::Prefix, work.precision),
             _ => (Mode::Part, work.precision),
         };
-        let front = work.front.map(|front| front.piece());
+        let prefix = work.prefix.map(|prefix| prefix.piece());
         let piece = work.piece;
-        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, front });
+        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, prefix });
         at.works.push(number);
         self.before = Some(piece);
         Ok(())
@@ -176,8 +177,8 @@ fn curved(form: &Form, shape: &[u64]) -> Result<Option<Curved>, &'static str> {
 }
 
 impl ReadPlan {
-    /// The plan in two: what is read of other objects than these, and what is read of these. Numbers of works are those of the new
-    /// plans; slots are as they were, and cells that no block holds are the first one's to fill.
+    /// Divides the plan: the reads of other objects, and the reads of these. Works are numbered anew in both
+    /// plans; slots are unchanged, and the first plan fills the cells that no block holds.
     pub fn divided(&self, slots: &[Slot], sources: &BTreeSet<u32>) -> (ReadPlan, ReadPlan) {
         let is_theirs = |work: &Work| {
             let entry = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
@@ -215,7 +216,7 @@ impl ReadPlan {
 }
 
 /// The part of a work in which its cells are packed, as if they were a whole subchunk.
-fn packed_part(part: &Part) -> Part {
+fn packed_part(part: &SubchunkPart) -> SubchunkPart {
     let counts = part.chunk.map(|(_, _, count)| count);
-    Part { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }
+    SubchunkPart { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }
 }

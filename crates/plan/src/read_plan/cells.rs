@@ -7,8 +7,9 @@ use drystone_transform::ranges::join;
 use super::length;
 use crate::ranges::{DECODED_GAP, MAX_RANGES};
 
-/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of what each leg adds is the number of a
-/// cell in stored order (row by row, if that follows a curve); leg `l` says where it goes along axis `l` of the result.
+/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of the legs'
+/// contributions is the number of a cell in stored order (row by row, if that follows a curve); leg `l` says
+/// where it goes along axis `l` of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cells {
     /// One per leg; none is empty.
@@ -18,7 +19,8 @@ pub struct Cells {
 /// What one leg adds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Picks {
-    /// `count` cells, `step` elements apart, the first of which adds `from` and goes to `place`; places ascend by one.
+    /// `count` cells, `step` elements apart, the first of which adds `from` and goes to `place`; places
+    /// ascend by one.
     #[allow(missing_docs)]
     Run { from: u64, step: i64, count: u64, place: u64 },
     /// (elements, place) one by one, ascending by elements.
@@ -63,7 +65,7 @@ impl Picks {
         last.saturating_sub(first)
     }
 
-    /// Whether neighbours lie so far apart that more than `gap` elements are left between what each covers.
+    /// Whether neighbours lie so far apart that more than `gap` elements lie between their extents.
     fn has_hole(&self, covers: u64, gap: u64) -> bool {
         let wide = |distance: u64| distance > covers.saturating_add(gap);
         match self {
@@ -121,8 +123,8 @@ impl Cells {
         first..last.saturating_add(1)
     }
 
-    /// Divides the cells into groups, none of which leaves out more than about `gap` bytes in one place or is longer than about
-    /// `most`: each is then read as one range. At most [`MAX_RANGES`] groups.
+    /// Divides the cells into groups, none of which spans a hole of more than about `gap` bytes or is longer
+    /// than about `most`: each is read as one range. At most [`MAX_RANGES`] groups.
     pub(super) fn divided(self, item: u64, gap: u64, most: u64) -> Vec<Cells> {
         let (mut gap, most) = (gap / item.max(1), (most / item.max(1)).max(1));
         loop {
@@ -167,7 +169,7 @@ fn divide(cells: Cells, gap: u64, most: u64, groups: &mut Vec<Cells>) -> bool {
         groups.push(cells);
         return true;
     };
-    // What one cell of the outermost leg covers.
+    // The extent of one cell of the outermost leg.
     let covers = total - spans[outer];
     let leg = &cells.legs[outer];
     let parts = if leg.has_hole(covers, gap) {

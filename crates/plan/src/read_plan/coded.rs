@@ -1,31 +1,34 @@
-//! Encoded subchunks that can be read in part: what their transform asks for, at check units.
+//! Encoded subchunks that can be read in part: the bytes that their transform needs, at check units.
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece, Stats};
+use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_transform::stats::Magnitudes;
-use drystone_transform::{Bound, Chain, Logical, MAX_DECODED_LEN, Precision, Stored, TransformError, Want};
+use drystone_transform::{
+    Bound, Chain, Logical, MAX_DECODED_LEN, Precision, StoredSubchunk, TransformError, Want,
+};
 
 use super::cells::Cells;
-use super::piece::{Place, Unfit};
+use super::piece::{SubchunkLocation, Unfit};
 use super::{Options, PUBLISHED, Slot};
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 use crate::ranges::{at_units, decoded_len};
 
-/// What is read of a piece, and how exact it then is.
+/// What is read of a piece, and how exact the result is.
 pub(super) struct Coded {
     /// Ascending, at check units, merged where they lie at most the gap apart.
     pub(super) ranges: Vec<Range<u64>>,
     pub(super) bound: Bound,
 }
 
-/// Whether to ask for less than the subchunk can pay at all. A part takes two requests, one for the trailer and one behind it. So not
-/// where its bytes cost hardly more than a request; nor exactly, when part of them is mostly wanted anyway, where they cost no more
-/// than both unless it is `alone` in the read, since whole neighbours share a request; nor where all cells are wanted exactly.
+/// Whether a partial read can pay at all. It takes two requests, one for the trailer and one after it. So it
+/// does not pay if the piece's bytes cost hardly more than a request. Nor, for exact values, if most of the
+/// piece is wanted anyway, costing no more than both requests, unless it is `alone` in the read (whole
+/// neighbours share a request). Nor if all cells are wanted exactly.
 pub(super) fn pays(
-    place: &Place,
-    part: &Part,
+    place: &SubchunkLocation,
+    part: &SubchunkPart,
     cells: Option<&Cells>,
     alone: bool,
     (options, precision): (&Options, Precision),
@@ -37,12 +40,12 @@ pub(super) fn pays(
     }
 }
 
-fn is_all(part: &Part, cells: Option<&Cells>) -> bool {
+fn is_all(part: &SubchunkPart, cells: Option<&Cells>) -> bool {
     cells.map_or_else(|| part.is_whole(), |cells| cells.count() >= decoded_len(part, 1))
 }
 
-/// The decoded bytes that hold the cells of a part, or those listed: what a transform is asked for.
-pub(super) fn wanted(part: &Part, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
+/// The decoded bytes that hold the cells of a part, or those listed: the transform is asked for them.
+pub(super) fn wanted(part: &SubchunkPart, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     match cells {
         None => crate::ranges::wanted(part, form),
@@ -51,11 +54,11 @@ pub(super) fn wanted(part: &Part, cells: Option<&Cells>, form: &Form) -> Vec<Ran
     }
 }
 
-/// The chain of the block last looked at: neighbours mostly share it.
+/// The chain of the last block: neighbours mostly share it.
 #[derive(Default)]
 pub(super) struct Chains {
     last: Option<(String, Result<Chain, TransformError>)>,
-    /// What the blocks of the slot last looked at lost, from which it was published.
+    /// What the blocks of the last slot lost; the published replica was made from them.
     published: Option<(usize, Bound)>,
 }
 
@@ -67,8 +70,8 @@ impl Chains {
         }
     }
 
-    /// How far the values of a block, or of one subchunk of it, may be off those that were put. `shape` is that of what is decoded at
-    /// once, if it is known.
+    /// The largest error of the values of a block, or of one subchunk of it, against those that were put.
+    /// `shape` is that of what is decoded at once, if it is known.
     pub(super) fn loss(
         &mut self,
         entry: &Entry,
@@ -93,7 +96,7 @@ impl Chains {
         chain.loss(&Logical { shape, ..logical }, magnitudes)
     }
 
-    /// What was published was read from the blocks that were put, which lost what they lost.
+    /// The replica was published from the blocks that were put, and has their errors.
     fn published_loss(&mut self, number: usize, slot: &Slot) -> Bound {
         if let Some((_, bound)) = self.published.filter(|(known, _)| *known == number) {
             return bound;
@@ -110,12 +113,12 @@ impl Chains {
         &mut self,
         entry: &Entry,
         slot: &Slot,
-        (part, cells): (&Part, Option<&Cells>),
-        place: &Place,
+        (part, cells): (&SubchunkPart, Option<&Cells>),
+        place: &SubchunkLocation,
         meta: &[u8],
         (options, precision): (&Options, Precision),
     ) -> Result<Coded, Unfit> {
-        let (piece, before, payload_len) = (&place.piece, place.front_len(), place.payload_len());
+        let (piece, before, payload_len) = (&place.piece, place.prefix_len(), place.payload_len());
         let apart = |ranges: &[Range<u64>]| in_two(ranges, before, piece, options.gap);
         let whole = || Coded { ranges: apart(&[0..payload_len]), bound: Bound::EXACT };
         let ndim = usize::from(entry.ndim);
@@ -128,7 +131,7 @@ impl Chains {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
         }
         let logical = form.logical(&slot.logical(shape));
-        let stored = Stored { len: payload_len, meta, decoded_len: len as usize };
+        let stored = StoredSubchunk { len: payload_len, meta, decoded_len: len as usize };
         let want = Want { ranges: &wanted(part, cells, &form), precision };
         let planned = chain.plan_read(&stored, &logical, &want).map_err(|error| match error {
             TransformError::Unsupported { .. } => Unfit::Unsupported(error.to_string()),
@@ -138,9 +141,9 @@ impl Chains {
     }
 }
 
-/// Ranges of a payload whose first `before` bytes stand apart and are read whole or not at all; those of the piece behind them at
-/// check units.
-fn in_two(ranges: &[Range<u64>], before: u64, piece: &Piece, gap: u64) -> Vec<Range<u64>> {
+/// Ranges of a payload whose first `before` bytes are stored apart and are read whole or not at all; those of
+/// the piece behind them at check units.
+fn in_two(ranges: &[Range<u64>], before: u64, piece: &StoredPiece, gap: u64) -> Vec<Range<u64>> {
     let behind = |at: u64| at.saturating_sub(before);
     let rest: Vec<Range<u64>> =
         ranges.iter().map(|r| behind(r.start)..behind(r.end)).filter(|r| !r.is_empty()).collect();

@@ -1,13 +1,13 @@
-//! Program or ranges: what was decided of an object, and why; [`programs`](crate::programs) decides.
+//! The decision for an object, program or ranges, and why; [`programs`](crate::programs) makes it.
 
 use std::fmt::{self, Display, Formatter};
 
-/// What was decided of one object, and why.
+/// The decision for one object, and why.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Decision {
     /// The object, as a source of the plan.
     pub source: u32,
-    /// Bytes on the wire and predicted seconds by ranges.
+    /// Bytes transferred and predicted seconds by ranges.
     pub ranges: (u64, f64),
     /// The same by programs, and their number; or why there are none.
     pub programs: Result<(u64, f64, usize), String>,

@@ -1,29 +1,31 @@
-//! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and decoded once.
+//! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and
+//! decoded once.
 //!
-//! What shows is settled for the box around the cells, as for any read; then the cells in each visible box are looked up, and only
-//! blocks that hold some of them are planned.
+//! Visible blocks are settled for the box around the cells, as for any read; then the cells in each visible
+//! box are looked up, and only blocks that hold some of them are planned.
 
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, Piece};
+use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::table::Subchunk;
 
 use super::cells::{Cells, Picks, bytes, merged};
 use super::coded::{self, Chains};
-use super::piece::{Place, Stored, Unfit};
+use super::piece::{StoredForm, SubchunkLocation, Unfit};
 use super::{Block, Options, PlanError, Planner, ReadPlan, Slot, resolve_slots};
 use crate::form::Form;
 use crate::listing::{Leg, Listing, locate};
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 use crate::resolve::{Candidate, Resolved, Visible};
 
-/// What shows of the listings, and which of their cells lie in it.
+/// The visible boxes of the listings, and which of their cells lie in each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Found {
-    /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of cells they hold.
+pub struct ListedCells {
+    /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of
+    /// cells they hold.
     pub resolved: Vec<Resolved>,
-    /// Per slot and visible box: what each leg has in it.
+    /// Per slot and visible box: the cells of each leg in it.
     picked: Vec<Vec<Vec<Picked>>>,
 }
 
@@ -48,8 +50,8 @@ impl Picked {
 /// Settles what shows in each slot, whose selection is the enclosing box of the listing of the same number.
 ///
 /// A list holds fewer than 2^32 cells.
-pub fn find(slots: &[Slot], listings: &[Listing]) -> Result<Found, PlanError> {
-    let mut found = Found { resolved: resolve_slots(slots)?, picked: Vec::with_capacity(slots.len()) };
+pub fn find(slots: &[Slot], listings: &[Listing]) -> Result<ListedCells, PlanError> {
+    let mut found = ListedCells { resolved: resolve_slots(slots)?, picked: Vec::with_capacity(slots.len()) };
     for ((slot, listing), resolved) in slots.iter().zip(listings).zip(&mut found.resolved) {
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM])> = Vec::with_capacity(resolved.visible.len());
         for visible in &resolved.visible {
@@ -79,7 +81,7 @@ pub fn find(slots: &[Slot], listings: &[Listing]) -> Result<Found, PlanError> {
     Ok(found)
 }
 
-/// Per box, what a leg has in it.
+/// Per box, the cells of a leg in it.
 fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked> {
     match leg {
         Leg::Axis { axis, cells } => {
@@ -105,15 +107,15 @@ fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked
     }
 }
 
-/// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the decoded table of each
-/// block that [`needed_tables`](super::needed_tables) names for what was found, by slot and candidate; `metas` the metadata of a
-/// piece in a source, as far as it is known.
+/// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the
+/// decoded table of each block that [`needed_tables`](super::needed_tables) names for what was found, by slot
+/// and candidate; `metas` the metadata of a piece in a source, as far as it is known.
 pub fn plan_listings<'t, 'm>(
     slots: &[Slot],
     listings: &[Listing],
-    found: &Found,
+    found: &ListedCells,
     tables: impl Fn(usize, usize) -> &'t [Subchunk],
-    metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
+    metas: impl Fn(u32, &StoredPiece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner = Planner::new(options);
@@ -128,11 +130,11 @@ pub fn plan_listings<'t, 'm>(
             let Some(candidate) = visible.first().map(|(visible, _)| visible.candidate) else { continue };
             let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
             let fail = |unfit: Unfit| unfit.at(number, candidate);
-            let stored = Stored::check(entry, slot).map_err(fail)?;
+            let stored = StoredForm::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
             let form = &stored.form;
-            let mut made: Vec<(Part, Cells)> =
+            let mut made: Vec<(SubchunkPart, Cells)> =
                 visible.iter().flat_map(|(_, picked)| by_subchunk(entry, form, listing, picked)).collect();
             made.sort_by_key(|(part, _)| part.subchunk);
             planner.plan.blocks += 1;
@@ -141,7 +143,7 @@ pub fn plan_listings<'t, 'm>(
             let (mut before, alone) = (None, made.len() == 1);
             for (part, cells) in made {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
-                let stored = listed.map_or(Place::whole(entry.piece), Place::of);
+                let stored = listed.map_or(SubchunkLocation::whole(entry.piece), SubchunkLocation::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
                 let stats = listed.map_or(&entry.stats, |listed| &listed.stats);
@@ -149,8 +151,8 @@ pub fn plan_listings<'t, 'm>(
                 planner.lost = chains.loss(entry, (number, slot), shape, stats);
                 let precision = options.precision.beside(&planner.lost);
                 planner.precision = precision;
-                if let Some(front) = stored.enough(precision) {
-                    planner.add_front(&block, (part, Some(Box::new(cells))), stored, front);
+                if let Some(prefix) = stored.enough(precision) {
+                    planner.add_prefix(&block, (part, Some(Box::new(cells))), stored, prefix);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
@@ -175,8 +177,15 @@ pub fn plan_listings<'t, 'm>(
 }
 
 impl Planner<'_> {
-    /// Decides how the cells of one subchunk are read. `again`: those before were of the same piece.
-    fn add_cells(&mut self, block: &Block<'_>, part: Part, cells: Cells, place: Place, again: bool) {
+    /// Decides how the cells of one subchunk are read. `again`: the previous cells were of the same piece.
+    fn add_cells(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Cells,
+        place: SubchunkLocation,
+        again: bool,
+    ) {
         let piece = place.piece;
         let (gap, most) = (self.options.gap, self.options.max_request);
         let stored_len = piece.end() - piece.position;
@@ -216,8 +225,13 @@ enum Inside {
     List(Vec<u64>, Vec<u64>),
 }
 
-/// The picked cells, by subchunk of a block. The entry was found sound, and holds all of them.
-fn by_subchunk(entry: &Entry, form: &Form, listing: &Listing, picked: &[Picked]) -> Vec<(Part, Cells)> {
+/// The picked cells, by subchunk of a block. The entry was validated, and holds all of them.
+fn by_subchunk(
+    entry: &Entry,
+    form: &Form,
+    listing: &Listing,
+    picked: &[Picked],
+) -> Vec<(SubchunkPart, Cells)> {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut stride = [0u64; MAX_NDIM];
     let mut grid = 1u64;
@@ -303,9 +317,13 @@ fn classes(entry: &Entry, stride: &[u64; MAX_NDIM], leg: &Leg, picked: &Picked) 
 }
 
 /// One subchunk and its cells, from the row that each leg has it in.
-fn joined(entry: &Entry, form: &Form, chosen: &[&Class]) -> (Part, Cells) {
-    let mut part =
-        Part { subchunk: 0, chunk_shape: [1; MAX_NDIM], chunk: [(0, 1, 1); MAX_NDIM], dest: [0; MAX_NDIM] };
+fn joined(entry: &Entry, form: &Form, chosen: &[&Class]) -> (SubchunkPart, Cells) {
+    let mut part = SubchunkPart {
+        subchunk: 0,
+        chunk_shape: [1; MAX_NDIM],
+        chunk: [(0, 1, 1); MAX_NDIM],
+        dest: [0; MAX_NDIM],
+    };
     for class in chosen {
         part.subchunk = part.subchunk.saturating_add(class.subchunk);
         for &(d, row, least, greatest) in &class.rows {

@@ -1,4 +1,4 @@
-//! How threads carry out a plan on local files; [`local_read`](mod@crate::local_read) decides.
+//! How threads execute a plan on local files; [`local_read`](mod@crate::local_read) decides.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;
@@ -8,18 +8,18 @@ use crate::counted::counted;
 /// How the raw cells of a read get into memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoMode {
-    /// From mappings of the files, where the system has the bytes in memory.
+    /// From mappings of the files, where the bytes are in the page cache.
     Mapped,
     /// By requests.
     Requests,
 }
 
-/// How a plan is carried out on local files.
+/// How a plan is executed on local files.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalRead {
-    /// Threads, the caller's among them.
+    /// Threads, including the caller's.
     pub threads: usize,
-    /// Which requests of the plan the store gets together.
+    /// Which requests of the plan are submitted together.
     pub groups: Vec<Range<usize>>,
     /// How raw cells get into memory.
     pub mode: IoMode,

@@ -1,10 +1,12 @@
-//! What a read will do, before it does it: which bytes in which requests, and where every cell goes.
+//! The plan of a read: which bytes in which requests, and where every cell goes.
 //!
 //! 1. The engine fills a [`Slot`] per step and member with the candidates that [`find`](crate::tree::find) gave.
-//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have to be read.
-//! 3. [`plan`] chooses, per part of a subchunk, between the stored piece as a whole and the check units it touches, and merges
-//!    all to requests. Where the metadata of encoded pieces would let it ask for less, it names them: with it, plan again.
-//!    For listings [`find`] takes the place of 2 and [`plan_listings`] that of 3.
+//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have
+//!    to be read.
+//! 3. [`plan`] chooses, per part of a subchunk, between the whole stored piece and the check units it
+//!    touches, and merges all to requests. Where the metadata of encoded pieces would allow a smaller read,
+//!    it names them: load it and plan again. For listings [`find`] replaces 2 and [`plan_listings`] replaces
+//!    3.
 //!
 //! Invariants
 //! - every covered cell of every slot is in exactly one work, so works may run in any order and in parallel;
@@ -25,26 +27,26 @@ mod tests;
 use std::ops::Range;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::entry::{Entry, Piece};
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::entry::{Entry, StoredPiece};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Bound, Logical, Precision};
 
 use crate::ahead::ahead;
 use crate::coalesce::{Fetch, coalesce};
 use crate::form::Form;
-use crate::parts::{Part, parts};
+use crate::parts::{SubchunkPart, parts};
 use crate::ranges::touched;
 use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
-use piece::{Place, Stored, bound};
+use piece::{StoredForm, SubchunkLocation, bound};
 pub use replica::{Choice, PUBLISHED, numbers, offered};
 pub(crate) use replica::{decoded_bytes, decoding};
 
 pub use cells::{Cells, Picks};
 pub use decision::Decision;
-pub use listing::{Found, find, plan_listings};
+pub use listing::{ListedCells, find, plan_listings};
 pub use local::{IoMode, LocalRead};
 
 /// One target: the cells of one member of one step.
@@ -67,27 +69,29 @@ pub struct Slot {
 }
 
 impl Slot {
-    /// How what is wanted lies in the subchunks of an entry; `None` if its layout is not known or it does not hold that.
+    /// How the wanted bytes lie in the subchunks of an entry; `None` if its layout is unknown or it does not
+    /// hold them.
     pub fn form(&self, entry: &Entry) -> Option<Form> {
         let from = self.from.checked_sub(entry.encoding.part.unwrap_or(0).into())?;
         Form::of(entry)?.within(from, self.item)
     }
 
-    /// What a codec is told of a box of elements.
+    /// The description of a box of elements that a codec gets.
     pub(crate) fn logical(&self, shape: &[u64]) -> Logical {
         let (item, scalar, kind) = (self.item as usize, self.scalar as usize, self.kind);
         Logical { item, scalar, kind, shape: shape.to_vec() }
     }
 }
 
-/// When to read what was not asked for, how large a request may be, and how exact the values have to be.
+/// Which holes are read, how large a request may be, and how exact the values have to be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// A request costs about as much as reading this many bytes: holes up to this size are read.
     pub gap: u64,
-    /// Requests are not merged beyond this many bytes, and raw pieces are shared out in works of about this size.
+    /// Requests are not merged beyond this many bytes, and raw pieces are divided into works of about this
+    /// size.
     pub max_request: u64,
-    /// Transforms that can give less than every bit for fewer bytes do, as far as this allows.
+    /// Transforms that can return less precise values for fewer bytes do so, as far as this allows.
     pub precision: Precision,
 }
 
@@ -115,21 +119,22 @@ pub struct Work {
     /// The block, as the number of a candidate of the slot.
     pub entry: usize,
     /// Which cells, and where they go.
-    pub part: Part,
+    pub part: SubchunkPart,
     /// For a listing, the cells one by one: `part` is then only the box around them.
     pub cells: Option<Box<Cells>>,
-    /// Where the subchunk is stored; with a front, what follows that.
-    pub piece: Piece,
-    /// The beginning of the payload, where that stands apart.
-    pub front: Option<Front>,
+    /// Where the subchunk is stored; with a prefix, what follows that.
+    pub piece: StoredPiece,
+    /// The prefix of the payload, where that is stored apart.
+    pub prefix: Option<Prefix>,
     /// Bytes of the payload that are read, ascending, at check units.
     pub ranges: Vec<Range<u64>>,
-    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With a front that is one
-    /// item and the rest another one.
+    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With
+    /// a prefix that is one item and the rest another one.
     pub whole: bool,
-    /// Unless `whole`, or the front is all: the number of the trailer that verifies the ranges. Works on the same piece share it.
+    /// Unless `whole`, or the prefix is all: the number of the trailer that verifies the ranges. Works on the
+    /// same piece share it.
     pub trailer: Option<usize>,
-    /// How exact the transform is asked to be: beside what it lost when the values were written.
+    /// How exact the transform's values must be, besides what they lost when they were written.
     pub precision: Precision,
 }
 
@@ -139,8 +144,8 @@ impl ReadPlan {
         self.fetches.iter().fold(0, |sum: u64, fetch| sum.saturating_add(fetch.len()))
     }
 
-    /// What a store is told of before the requests are carried out: all payloads, and those requests for trailers that are still
-    /// `missing`, by their number in the plan. `slow`: a medium may be waited for.
+    /// The hints before the requests are executed: for all payloads, and for those requests for trailers that
+    /// are still `missing`, by their number in the plan. `slow`: reads may wait for a medium.
     pub fn ahead(&self, missing: impl Fn(usize) -> bool, slow: bool) -> Vec<(u32, Range<u64>)> {
         let payloads = self.fetches.iter().map(|fetch| (fetch.source, fetch.range.clone()));
         let trailers = self.trailers.iter().enumerate().filter(|(number, _)| missing(*number));
@@ -149,25 +154,27 @@ impl ReadPlan {
 }
 
 impl Work {
-    /// The decoded bytes that hold its cells, ascending and disjoint: what a transform is asked for. `form` is that of its block.
+    /// The decoded bytes that hold its cells, ascending and disjoint: the transform is asked for them. `form`
+    /// is that of its block.
     pub fn wanted(&self, form: &Form) -> Vec<Range<u64>> {
         coded::wanted(&self.part, self.cells.as_deref(), form)
     }
 }
 
-/// What an item of a request is for: the number of a work, and the bytes of its payload.
+/// The purpose of an item of a request: the number of a work, and the bytes of its payload.
 pub type Payload = (usize, Range<u64>);
 
 /// A whole read, comparable and printable.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadPlan {
-    /// What is read, for people; empty until the engine sets it.
+    /// The cells that are read, for people; empty until the engine sets it.
     pub title: String,
     /// What is done with the bytes.
     pub works: Vec<Work>,
-    /// Trailers, by number, that verify what is not read whole; they need not come before the other requests.
+    /// Trailers, by number, that verify partial reads; they need not arrive before the other requests.
     pub trailers: Vec<Fetch<usize>>,
-    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its [`Payload`] does not count.
+    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its
+    /// [`Payload`] does not count.
     pub fetches: Vec<Fetch<Payload>>,
     /// Bytes of the cells that some block holds.
     pub wanted_bytes: u64,
@@ -181,25 +188,27 @@ pub struct ReadPlan {
     pub blocks: usize,
     /// Number of subchunks that are touched.
     pub subchunks: usize,
-    /// Where there are replicas: what each would cost, in the order of their numbers; the one with `chosen` is read.
+    /// Where there are replicas: the cost of each, in the order of their numbers; the one with `chosen` is
+    /// read.
     pub choices: Vec<Choice>,
-    /// What of it is under way at once, on a far store; `None` where threads carry out one request each.
+    /// The window of requests on a far store; `None` where each thread executes one request at a time.
     pub window: Option<Window>,
-    /// How threads carry it out on local files; `None` on a far store, and until the engine sets it.
+    /// How threads execute it on local files; `None` on a far store, and until the engine sets it.
     pub local: Option<LocalRead>,
-    /// Object by object, where the store runs read programs: whether it is read there or by ranges, and what either costs.
+    /// Per object, where the store runs read programs: whether it is read by programs or by ranges, and the
+    /// cost of each.
     pub decisions: Vec<Decision>,
-    /// Seconds that it is expected to take on the store, if the engine said what that costs.
+    /// Predicted seconds on the store, if the engine gave its costs.
     pub predicted: Option<f64>,
-    /// Seconds that it took, if it was carried out to find that out.
+    /// Measured seconds, if the plan was executed to measure them.
     pub measured: Option<f64>,
-    /// Where less than every bit is read: bytes and predicted seconds of the read of all that is stored.
+    /// Where values are read at reduced precision: bytes and predicted seconds of an exact read.
     pub every_bit: Option<(u64, f64)>,
-    /// Guaranteed largest error of all values, with what transforms lost when they were written.
+    /// Guaranteed largest error of all values, including what transforms lost when they were written.
     pub bound: Bound,
-    /// Encoded pieces, with their source, of which the metadata was not given though it could make the read smaller. They are
-    /// planned to be read whole.
-    pub unknown: Vec<(u32, Piece)>,
+    /// Encoded pieces, with their source, whose metadata was not given though it could make the read smaller.
+    /// They are planned to be read whole.
+    pub unknown: Vec<(u32, StoredPiece)>,
     /// Where values are computed: the plan of each input. The numbers above are sums of theirs.
     pub inputs: Vec<ReadPlan>,
 }
@@ -211,7 +220,7 @@ pub enum PlanError {
     /// Its numbers contradict each other or the selection.
     #[error("block {candidate} of slot {slot} is damaged: {what}")]
     Corrupt { slot: usize, candidate: usize, what: String },
-    /// It was stored in a way this version does not know.
+    /// It was stored in a way that this version does not know.
     #[error("block {candidate} of slot {slot} cannot be read by this version: {what}")]
     Unsupported { slot: usize, candidate: usize, what: String },
 }
@@ -247,19 +256,20 @@ pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize
     needed
 }
 
-/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded table of each block
-/// that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece in a source, as far as it is known.
+/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded
+/// table of each block that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece
+/// in a source, as far as it is known.
 pub fn plan<'t, 'm>(
     slots: &[Slot],
     resolved: &[Resolved],
     tables: impl Fn(usize, usize) -> &'t [Subchunk],
-    metas: impl Fn(u32, &Piece) -> Option<&'m [u8]>,
+    metas: impl Fn(u32, &StoredPiece) -> Option<&'m [u8]>,
     options: &Options,
 ) -> Result<ReadPlan, PlanError> {
     let mut planner = Planner::new(options);
     planner.expect(resolved.iter().map(|resolved| resolved.visible.len()).sum());
     let mut chains = Chains::default();
-    let mut made: Vec<Part> = Vec::new();
+    let mut made: Vec<SubchunkPart> = Vec::new();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
         planner.plan.fill.push(slot.selection.cells() != Some(resolved.covered));
         let wanted = resolved.covered.saturating_mul(slot.item);
@@ -268,7 +278,7 @@ pub fn plan<'t, 'm>(
             let Some(candidate) = visible.first().map(|visible| visible.candidate) else { continue };
             let Some(Candidate { entry, .. }) = slot.candidates.get(candidate) else { continue };
             let fail = |unfit: piece::Unfit| unfit.at(number, candidate);
-            let stored = Stored::check(entry, slot).map_err(fail)?;
+            let stored = StoredForm::check(entry, slot).map_err(fail)?;
             let table = if entry.subchunks > 1 { tables(number, candidate) } else { &[] };
             stored.check_table(entry, table).map_err(fail)?;
             made.extend(visible.iter().flat_map(|visible| parts(entry, &slot.selection, visible)));
@@ -281,7 +291,7 @@ pub fn plan<'t, 'm>(
             let (mut before, alone) = (None, made.len() == 1);
             for part in made.drain(..) {
                 let listed = usize::try_from(part.subchunk).ok().and_then(|number| table.get(number));
-                let stored = listed.map_or(Place::whole(entry.piece), Place::of);
+                let stored = listed.map_or(SubchunkLocation::whole(entry.piece), SubchunkLocation::of);
                 block.stored.check_place(&stored, &part).map_err(fail)?;
                 let again = before.replace(part.subchunk) == Some(part.subchunk);
                 let stats = listed.map_or(&entry.stats, |listed| &listed.stats);
@@ -289,8 +299,8 @@ pub fn plan<'t, 'm>(
                 planner.lost = chains.loss(entry, (number, slot), shape, stats);
                 let precision = options.precision.beside(&planner.lost);
                 planner.precision = precision;
-                if let Some(front) = stored.enough(precision) {
-                    planner.add_front(&block, (part, None), stored, front);
+                if let Some(prefix) = stored.enough(precision) {
+                    planner.add_prefix(&block, (part, None), stored, prefix);
                     continue;
                 }
                 let unit = block.stored.coded_unit(&stored.piece);
@@ -314,18 +324,18 @@ pub fn plan<'t, 'm>(
     Ok(planner.finish())
 }
 
-/// A block that shows, found sound.
+/// A block that shows, validated.
 struct Block<'a> {
     slot: usize,
     candidate: usize,
     entry: &'a Entry,
-    stored: Stored,
+    stored: StoredForm,
 }
 
 struct Planner<'a> {
     options: &'a Options,
     plan: ReadPlan,
-    /// What the values of the part at hand lost when they were written, and how exact they are therefore read.
+    /// What the values of this part lost when they were written, and how exact they are read for that reason.
     lost: Bound,
     precision: Precision,
     trailers: Vec<(u32, Range<u64>, usize)>,
@@ -344,7 +354,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes note of how exact a part will be read.
+    /// Records how exact a part will be read.
     fn see(&mut self, read: Bound) {
         self.plan.bound = self.plan.bound.max(read.after(self.lost));
     }
@@ -355,8 +365,8 @@ impl<'a> Planner<'a> {
         self.payloads.reserve(works);
     }
 
-    /// Decides how a part is read. `again`: the part before was of the same piece.
-    fn add(&mut self, block: &Block<'_>, part: Part, place: Place, again: bool) {
+    /// Decides how a part is read. `again`: the previous part was of the same piece.
+    fn add(&mut self, block: &Block<'_>, part: SubchunkPart, place: SubchunkLocation, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
         let piece = place.piece;
         let stored_len = piece.end() - piece.position;
@@ -365,7 +375,7 @@ impl<'a> Planner<'a> {
         if indivisible || (stored_len <= most && part.is_whole()) {
             return self.add_whole(block, part, None, place);
         }
-        let touch = |part: &Part| touched(part, &block.stored.form, unit, piece.length, gap);
+        let touch = |part: &SubchunkPart| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
         // Each request counts as `gap` bytes; the trailer is one more.
         let read = length(&ranges).saturating_add(piece.trailer);
@@ -389,24 +399,31 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// An encoded piece of which the front suffices.
-    fn add_front(&mut self, block: &Block<'_>, what: (Part, Option<Box<Cells>>), place: Place, front: Front) {
-        self.see(bound(&front));
-        self.add_ranges(block, what, place, vec![0..front.length], None);
+    /// An encoded piece whose prefix suffices.
+    fn add_prefix(
+        &mut self,
+        block: &Block<'_>,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
+        prefix: Prefix,
+    ) {
+        self.see(bound(&prefix));
+        self.add_ranges(block, what, place, vec![0..prefix.length], None);
     }
 
-    /// An encoded piece whose trailer was read for its metadata: what its transform asks for, or the whole where that is cheaper.
+    /// An encoded piece whose trailer was read for its metadata: the bytes that its transform needs, or the
+    /// whole where that is cheaper.
     fn add_coded(
         &mut self,
         block: &Block<'_>,
-        what: (Part, Option<Box<Cells>>),
-        place: Place,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
         again: bool,
         asked: Coded,
     ) {
         let trailer = Some(self.trailer(block, &place.piece, again));
         let cost = length(&asked.ranges).saturating_add(self.options.gap * asked.ranges.len() as u64);
-        let whole = place.front_len().saturating_add(place.piece.end() - place.piece.position);
+        let whole = place.prefix_len().saturating_add(place.piece.end() - place.piece.position);
         if whole.saturating_add(self.options.gap) <= cost {
             return self.add_whole(block, what.0, what.1, place);
         }
@@ -414,18 +431,30 @@ impl<'a> Planner<'a> {
         self.add_ranges(block, what, place, asked.ranges, trailer);
     }
 
-    /// An encoded piece whose metadata would help: planned to be read whole, and told.
-    fn add_unknown(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
+    /// An encoded piece whose metadata would help: planned to be read whole, and reported.
+    fn add_unknown(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Option<Box<Cells>>,
+        place: SubchunkLocation,
+    ) {
         self.plan.unknown.push((block.entry.source, place.piece));
         self.add_whole(block, part, cells, place);
     }
 
-    fn add_whole(&mut self, block: &Block<'_>, part: Part, cells: Option<Box<Cells>>, place: Place) {
-        let (piece, behind) = (place.piece, place.front_len());
+    fn add_whole(
+        &mut self,
+        block: &Block<'_>,
+        part: SubchunkPart,
+        cells: Option<Box<Cells>>,
+        place: SubchunkLocation,
+    ) {
+        let (piece, behind) = (place.piece, place.prefix_len());
         let payload = behind..behind.saturating_add(piece.length);
         let mut ranges = Vec::with_capacity(2);
-        if let Some(front) = place.front {
-            let range = 0..front.length;
+        if let Some(prefix) = place.prefix {
+            let range = 0..prefix.length;
             self.payloads.push((
                 block.entry.source,
                 place.bytes(&range),
@@ -442,8 +471,8 @@ impl<'a> Planner<'a> {
     fn add_ranges(
         &mut self,
         block: &Block<'_>,
-        what: (Part, Option<Box<Cells>>),
-        place: Place,
+        what: (SubchunkPart, Option<Box<Cells>>),
+        place: SubchunkLocation,
         ranges: Vec<Range<u64>>,
         trailer: Option<usize>,
     ) {
@@ -457,8 +486,8 @@ impl<'a> Planner<'a> {
     fn push(
         &mut self,
         block: &Block<'_>,
-        (part, cells): (Part, Option<Box<Cells>>),
-        Place { piece, front }: Place,
+        (part, cells): (SubchunkPart, Option<Box<Cells>>),
+        SubchunkLocation { piece, prefix }: SubchunkLocation,
         (ranges, whole): (Vec<Range<u64>>, bool),
         trailer: Option<usize>,
     ) {
@@ -471,7 +500,7 @@ impl<'a> Planner<'a> {
             part,
             cells,
             piece,
-            front,
+            prefix,
             ranges,
             whole,
             trailer,
@@ -480,7 +509,7 @@ impl<'a> Planner<'a> {
     }
 
     /// The number of a piece's trailer: a new one, unless the work before reads it too.
-    fn trailer(&mut self, block: &Block<'_>, piece: &Piece, again: bool) -> usize {
+    fn trailer(&mut self, block: &Block<'_>, piece: &StoredPiece, again: bool) -> usize {
         let last = self.trailers.last().filter(|(source, range, _)| {
             again && (*source, range.start) == (block.entry.source, piece.trailer_position())
         });
@@ -508,7 +537,7 @@ fn length(ranges: &[Range<u64>]) -> u64 {
 }
 
 /// Cuts a part in two along the slowest dimension, as stored, of more than one cell.
-fn halves(part: &Part, form: &Form) -> Option<(Part, Part)> {
+fn halves(part: &SubchunkPart, form: &Form) -> Option<(SubchunkPart, SubchunkPart)> {
     let d = form.dims().find(|d| part.chunk[*d].2 > 1)?;
     let (first, step, count) = part.chunk[d];
     let taken = count / 2;

@@ -1,74 +1,76 @@
-//! What must hold of an entry and its stored pieces before their numbers are used. All of it comes from disk.
+//! Validates an entry and its stored pieces before their numbers are used. All of them come from disk.
 
 use std::ops::Range;
 
-use drystone_format::entry::{Entry, Piece};
-use drystone_format::table::{Front, Subchunk};
+use drystone_format::entry::{Entry, StoredPiece};
+use drystone_format::table::{Prefix, Subchunk};
 use drystone_transform::{Bound, Precision};
 
 use super::{PlanError, Slot};
 use crate::form::Form;
-use crate::parts::Part;
+use crate::parts::SubchunkPart;
 
-/// A block's own way of being stored, found sound.
-pub(super) struct Stored {
+/// How a block is stored, validated.
+pub(super) struct StoredForm {
     raw: bool,
     pub(super) form: Form,
 }
 
 /// Where a subchunk is stored.
 #[derive(Clone, Copy)]
-pub(super) struct Place {
-    /// All of it, or what follows the front.
-    pub(super) piece: Piece,
-    pub(super) front: Option<Front>,
+pub(super) struct SubchunkLocation {
+    /// All of it, or the rest after the prefix.
+    pub(super) piece: StoredPiece,
+    pub(super) prefix: Option<Prefix>,
 }
 
-impl Place {
-    pub(super) fn whole(piece: Piece) -> Place {
-        Place { piece, front: None }
+impl SubchunkLocation {
+    pub(super) fn whole(piece: StoredPiece) -> SubchunkLocation {
+        SubchunkLocation { piece, prefix: None }
     }
 
-    pub(super) fn of(subchunk: &Subchunk) -> Place {
-        Place { piece: subchunk.piece, front: subchunk.front }
+    pub(super) fn of(subchunk: &Subchunk) -> SubchunkLocation {
+        SubchunkLocation { piece: subchunk.piece, prefix: subchunk.prefix }
     }
 
-    /// Bytes of the payload that stand apart. Tables were checked when they were decoded: all lengths add up.
-    pub(super) fn front_len(&self) -> u64 {
-        self.front.map_or(0, |front| front.length)
+    /// Bytes of the payload's prefix that is stored apart. Tables were checked when they were decoded: all
+    /// lengths add up.
+    pub(super) fn prefix_len(&self) -> u64 {
+        self.prefix.map_or(0, |prefix| prefix.length)
     }
 
     /// Bytes of the payload.
     pub(super) fn payload_len(&self) -> u64 {
-        self.front_len().saturating_add(self.piece.length)
+        self.prefix_len().saturating_add(self.piece.length)
     }
 
-    /// Where in the file a range of the payload lies, which does not begin in the front and end behind it.
+    /// Where in the file a range of the payload lies. The range must not begin in the prefix and end behind
+    /// it.
     pub(super) fn bytes(&self, range: &Range<u64>) -> Range<u64> {
-        let (from, before) = match self.front {
-            Some(front) if range.end <= front.length => (front.position, 0),
-            front => (self.piece.position, front.map_or(0, |front| front.length)),
+        let (from, before) = match self.prefix {
+            Some(prefix) if range.end <= prefix.length => (prefix.position, 0),
+            prefix => (self.piece.position, prefix.map_or(0, |prefix| prefix.length)),
         };
         let at = |place: u64| from.saturating_add(place.saturating_sub(before));
         at(range.start)..at(range.end)
     }
 
-    /// The front, if that is as exact as is wanted.
-    pub(super) fn enough(&self, precision: Precision) -> Option<Front> {
-        self.front.filter(|front| match precision {
+    /// The prefix, if it is exact enough.
+    pub(super) fn enough(&self, precision: Precision) -> Option<Prefix> {
+        self.prefix.filter(|prefix| match precision {
             Precision::Exact => false,
-            Precision::Level(least) => u32::from(front.level) >= least,
-            other => other.allows(&bound(front)),
+            Precision::Level(least) => u32::from(prefix.level) >= least,
+            other => other.allows(&bound(prefix)),
         })
     }
 }
 
-/// What is guaranteed of the values that a front gives.
-pub(super) fn bound(front: &Front) -> Bound {
-    Bound { absolute: front.absolute(), relative: front.relative() }
+/// The guaranteed error bound of the values in a prefix.
+pub(super) fn bound(prefix: &Prefix) -> Bound {
+    Bound { absolute: prefix.absolute(), relative: prefix.relative() }
 }
 
-/// A finding, not yet tied to a place.
+/// An error, not yet tied to a place.
 pub(super) enum Unfit {
     Corrupt(String),
     Unsupported(String),
@@ -83,9 +85,9 @@ impl Unfit {
     }
 }
 
-impl Stored {
-    /// Checks that an entry that shows can be what it says.
-    pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<Stored, Unfit> {
+impl StoredForm {
+    /// Checks that a visible entry is consistent.
+    pub(super) fn check(entry: &Entry, slot: &Slot) -> Result<StoredForm, Unfit> {
         let corrupt = |what: String| Err(Unfit::Corrupt(what));
         let ndim = usize::from(entry.ndim);
         if ndim != slot.selection.axes.len() {
@@ -106,7 +108,7 @@ impl Stored {
             return corrupt(format!("its elements have {item} bytes where {} are wanted", slot.whole));
         };
         entry.validate().map_err(Unfit::Corrupt)?;
-        Ok(Stored { raw: entry.encoding.chain.is_empty(), form })
+        Ok(StoredForm { raw: entry.encoding.chain.is_empty(), form })
     }
 
     /// Checks that the table of a cut block lists its subchunks. An uncut block has none.
@@ -120,14 +122,14 @@ impl Stored {
     }
 
     /// Checks what is stored against the subchunk it is said to hold.
-    pub(super) fn check_place(&self, place: &Place, part: &Part) -> Result<(), Unfit> {
+    pub(super) fn check_place(&self, place: &SubchunkLocation, part: &SubchunkPart) -> Result<(), Unfit> {
         let piece = &place.piece;
         let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
         if let Err(what) = piece.validate() {
             return corrupt(what);
         }
-        if self.raw && place.front.is_some() {
-            return corrupt("a front of what is not encoded".into());
+        if self.raw && place.prefix.is_some() {
+            return corrupt("a prefix of what is not encoded".into());
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
         let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));
@@ -138,17 +140,17 @@ impl Stored {
         Ok(())
     }
 
-    /// Bytes of a raw piece that can be read and verified alone; 0 if the piece has to be read whole.
-    pub(super) fn unit(&self, piece: &Piece) -> u64 {
-        if self.raw && self.form.curve.is_none() { Stored::any_unit(piece) } else { 0 }
+    /// Bytes of a raw piece that can be read and verified alone; 0 if the piece must be read whole.
+    pub(super) fn unit(&self, piece: &StoredPiece) -> u64 {
+        if self.raw && self.form.curve.is_none() { StoredForm::any_unit(piece) } else { 0 }
     }
 
     /// The same of an encoded piece, if its transform agrees.
-    pub(super) fn coded_unit(&self, piece: &Piece) -> u64 {
-        if self.raw { 0 } else { Stored::any_unit(piece) }
+    pub(super) fn coded_unit(&self, piece: &StoredPiece) -> u64 {
+        if self.raw { 0 } else { StoredForm::any_unit(piece) }
     }
 
-    fn any_unit(piece: &Piece) -> u64 {
+    fn any_unit(piece: &StoredPiece) -> u64 {
         if piece.trailer > 0 && piece.unit_log2 > 0 { piece.unit() } else { 0 }
     }
 }

@@ -1,8 +1,9 @@
 //! Replicas: the same cells stored more than once, each time in another layout; a read takes the cheapest.
 //!
-//! A plan is made for each number there is, as if only what was put and that replica were there, and the predicted times are
-//! compared. A replica holds a part of what was put; what it does not hold comes from what was put. Published chunks are the
-//! replica [`PUBLISHED`]: whole chunks, newer than every block that was published in them and older than every later one.
+//! One plan is made per replica, as if only the original blocks and that replica existed, and the predicted
+//! times are compared. A replica may hold a part of the cells; the rest comes from the original blocks.
+//! Published chunks are the replica [`PUBLISHED`]: whole chunks, newer than every block that was published in
+//! them and older than every later one.
 
 use std::collections::BTreeSet;
 use std::fmt::{self, Display, Formatter};
@@ -15,10 +16,10 @@ use crate::counted::counted;
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
 
-/// What a read would cost by way of one replica.
+/// The cost of a read by way of one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
-    /// Number of the replica; 0 is what was put, [`PUBLISHED`] what was published.
+    /// Number of the replica; 0 is the original blocks, [`PUBLISHED`] the published replica.
     pub replica: u32,
     /// Bytes that would be read.
     pub bytes: u64,
@@ -31,7 +32,7 @@ pub struct Choice {
 }
 
 impl Choice {
-    /// That of a plan that takes so many seconds.
+    /// The cost of a plan that takes this many seconds.
     pub fn of(replica: u32, plan: &ReadPlan, seconds: f64) -> Choice {
         Choice { replica, bytes: plan.read_bytes, requests: plan.requests, seconds, chosen: false }
     }
@@ -55,7 +56,7 @@ impl Display for Choice {
     }
 }
 
-/// Seconds to decode and place what a plan reads.
+/// Seconds to decode and scatter the bytes of a plan.
 pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
     let placing = plan.works.iter().filter_map(|work| {
         let slot = slots.get(work.slot)?;
@@ -72,7 +73,8 @@ pub(crate) fn decoded_bytes(plan: &ReadPlan, slots: &[Slot]) -> u64 {
     coded(plan, slots).fold(0, |sum: u64, (_, len)| sum.saturating_add(len))
 }
 
-/// What a plan decodes, with its decoded bytes. A piece that several works in a row share is decoded once.
+/// The pieces that a plan decodes, with their decoded bytes. A piece that several works in a row share is
+/// decoded once.
 fn coded<'a>(plan: &'a ReadPlan, slots: &'a [Slot]) -> impl Iterator<Item = (&'a Encoding, u64)> {
     let mut before = None;
     plan.works.iter().filter_map(move |work| {
@@ -91,7 +93,7 @@ fn decoded_len(work: &Work, encoding: &Encoding) -> u64 {
     cells.saturating_mul(u64::from(encoding.room())).saturating_mul(encoding.boxes())
 }
 
-/// Runs of cells that a work copies: those that lie together both in the subchunk and where they go.
+/// Runs of cells that a work copies: those that are adjacent both in the subchunk and in the destination.
 fn runs(work: &Work, slot: &Slot) -> u64 {
     let (mut runs, mut together) = (1u64, true);
     for (d, axis) in slot.selection.axes.iter().enumerate().rev() {
@@ -103,20 +105,20 @@ fn runs(work: &Work, slot: &Slot) -> u64 {
         if !together {
             runs = runs.saturating_mul(*count);
         }
-        // The next axis goes on where this one ends only if this one is whole on both sides.
+        // The next axis continues this one only if this one is whole on both sides.
         together &= count == edge && *count == axis.count;
     }
     runs
 }
 
-/// Bytes per second that are verified and copied to their places, besides what each run of them takes.
+/// Bytes per second that are verified and copied, not counting the time per run.
 const PLACING: f64 = 2.5e9;
-/// Seconds that a run of cells takes besides its bytes.
+/// Seconds per run of cells besides its bytes.
 const PER_RUN: f64 = 6e-9;
-/// Seconds that a piece takes besides its bytes to be decoded.
+/// Seconds per decoded piece besides its bytes.
 const PER_DECODED: f64 = 3e-6;
 
-/// Decoded bytes per second of one core, in round numbers: what is compared differs by more than these do between machines.
+/// Decoded bytes per second of one core, in round numbers: the alternatives differ by more than machines do.
 fn rate(chain: &str) -> f64 {
     let one = |codec: &str| match codec.split(':').next().unwrap_or_default().trim() {
         "crc32c" | "shuffle" | "bitshuffle" | "delta" => 5e9,
@@ -135,8 +137,8 @@ pub fn numbers(slots: &[Slot]) -> Vec<u32> {
     all.filter(|number| *number > 0).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The slots with what was put and one replica (0: none) as candidates. Of blocks of one age the replica's are the later ones, so
-/// they show.
+/// The slots with the original blocks and one replica (0: none) as candidates. Among blocks of one age the
+/// replica's come later, so they show.
 pub fn offered(slots: &[Slot], replica: u32) -> Vec<Slot> {
     let of = |slot: &Slot, number: u32| {
         slot.candidates

@@ -1,4 +1,4 @@
-//! Plans, carried out cell by cell against a simulated store, show what a painter paints.
+//! Plans, executed cell by cell against a simulated store, show what a painter paints.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ fn coded(bytes: &[u8]) -> Vec<u8> {
 }
 
 impl Store {
-    /// Lays down a subchunk: payload, padding, a trailer of checks and a histogram of 6 bytes.
-    fn put_piece(&mut self, source: u32, payload: &[u8], unit_log2: u8, trailer: bool) -> Piece {
+    /// Stores a subchunk: payload, padding, a trailer of checks and a histogram of 6 bytes.
+    fn put_piece(&mut self, source: u32, payload: &[u8], unit_log2: u8, trailer: bool) -> StoredPiece {
         let number = source as usize;
         self.sources.resize(self.sources.len().max(number + 1), Vec::new());
         let bytes = &mut self.sources[number];
         bytes.resize(bytes.len().next_multiple_of(8), 0);
         let (position, length) = (bytes.len() as u64, payload.len() as u64);
         bytes.extend(payload);
-        let mut piece = Piece { position, length, unit_log2, ..Piece::default() };
+        let mut piece = StoredPiece { position, length, unit_log2, ..StoredPiece::default() };
         if trailer {
             bytes.resize(bytes.len().next_multiple_of(4), 0);
             let units = if unit_log2 == 0 { 1 } else { length.div_ceil(1 << unit_log2) };
@@ -76,8 +76,11 @@ impl Store {
             let piece = self.put_piece(entry.source, &payload, unit_log2, random.below(4) != 0);
             table.push(Subchunk { piece, ..Subchunk::default() });
         }
-        entry.piece =
-            if entry.subchunks == 1 { table[0].piece } else { Piece { length: 4096, ..Piece::default() } };
+        entry.piece = if entry.subchunks == 1 {
+            table[0].piece
+        } else {
+            StoredPiece { length: 4096, ..StoredPiece::default() }
+        };
         self.tables.insert(entry.put, table);
         entry
     }
@@ -92,7 +95,7 @@ impl Store {
         plan(slots, &resolved, tables, |_, _| None, options)
     }
 
-    /// Does what a plan says, cell by cell; cells that nothing fills stay `None`.
+    /// Executes a plan cell by cell; cells that nothing fills stay `None`.
     fn execute(&self, slots: &[Slot], plan: &ReadPlan) -> Vec<Vec<Option<u32>>> {
         let shapes: Vec<Vec<u64>> = slots.iter().map(|slot| slot.selection.shape()).collect();
         self.execute_into(slots, &shapes, plan)
@@ -262,7 +265,7 @@ fn raw_slot(shape: &[u64], axes: Vec<Axis>) -> Slot {
     let mut entry = block(&vec![0; shape.len()], shape, 1);
     let length = shape.iter().product::<u64>() * ITEM;
     let trailer = length.div_ceil(16384) * 4;
-    entry.piece = Piece { position: 4096, length, trailer, unit_log2: 14, check: 0 };
+    entry.piece = StoredPiece { position: 4096, length, trailer, unit_log2: 14, check: 0 };
     Slot {
         candidates: vec![candidate(entry)],
         selection: Selection { axes },
@@ -340,7 +343,7 @@ fn shuffled_row() -> Slot {
         replica: 0,
         part: None,
     });
-    entry.piece = Piece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
+    entry.piece = StoredPiece { length: (2 << 20) + 1, trailer: 129 * 4 + 5, ..entry.piece };
     slot
 }
 

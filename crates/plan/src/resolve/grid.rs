@@ -1,8 +1,8 @@
-//! A grid over the regions: which of those inserted before may meet this one?
+//! A grid over the regions, which finds the earlier regions that may meet a new one.
 //!
-//! Its lines are drawn where regions begin, so that the blocks of any rectilinear decomposition, even or not, meet and fill one
-//! cell each, and crowded places get more lines. There are at most a few cells per region. A cell that one region fills needs
-//! to know no other one: whatever comes later is hidden there.
+//! Its lines are drawn where regions begin, so that the blocks of any rectilinear decomposition, even or not,
+//! meet and fill one cell each, and dense areas get more lines. There are at most a few cells per region. A
+//! cell that one region fills needs no other one: every later region is hidden there.
 
 use drystone_format::MAX_NDIM;
 
@@ -22,12 +22,12 @@ pub(super) struct Grid {
     /// Where the last cell ends.
     hi: [u64; MAX_NDIM],
     stride: [usize; MAX_NDIM],
-    /// Per cell the number of its newest link, or NONE; with FILLED set, that one fills the cell.
+    /// Per cell its newest link, or NONE; with FILLED set, that region fills the cell.
     heads: Vec<u32>,
     /// (region, link before it).
     links: Vec<(u32, u32)>,
-    /// Per region the last one that was told of it.
-    told: Vec<u32>,
+    /// Per region the last one that visited it.
+    seen: Vec<u32>,
 }
 
 impl Grid {
@@ -40,7 +40,7 @@ impl Grid {
             stride: [0; MAX_NDIM],
             heads: Vec::new(),
             links: Vec::with_capacity(regions.len()),
-            told: vec![NONE; regions.len()],
+            seen: vec![NONE; regions.len()],
         };
         for d in 0..ndim {
             let lines = &mut grid.lines[d];
@@ -80,7 +80,7 @@ impl Grid {
             let number = sample.len() as f64;
             sample.map(|(_, region)| meetings(region)).sum::<f64>() <= MEETINGS * number
         };
-        // A sample is enough to see that it is too fine.
+        // A sample shows well enough that the grid is too fine.
         cells <= 1.0
             || (cells <= CELLS * regions.len() as f64
                 && on_average(regions.len() / 1000 + 1)
@@ -94,7 +94,8 @@ impl Grid {
         (from, lines.partition_point(|&line| line < region.hi[d]))
     }
 
-    /// Calls `visit` with each cell the region meets, and whether the region fills it, until it returns false.
+    /// Calls `visit` with each cell the region meets, and whether the region fills it, until it returns
+    /// false.
     fn cells(&self, region: &Region, mut visit: impl FnMut(usize, bool) -> bool) -> bool {
         let mut spans = [(0, 1); MAX_NDIM];
         for (d, span) in spans.iter_mut().enumerate().take(self.ndim) {
@@ -130,9 +131,9 @@ impl Grid {
         self.cells(region, |cell, _| self.heads[cell] != NONE && self.heads[cell] & FILLED != 0)
     }
 
-    /// Tells each inserted region that shares a cell with this one, number `asking`, once.
-    pub(super) fn meeting(&mut self, asking: usize, region: &Region, mut tell: impl FnMut(usize)) {
-        let mut told = std::mem::take(&mut self.told);
+    /// Visits each inserted region that shares a cell with this one, number `asking`, once.
+    pub(super) fn meeting(&mut self, asking: usize, region: &Region, mut visit: impl FnMut(usize)) {
+        let mut seen = std::mem::take(&mut self.seen);
         self.cells(region, |cell, _| {
             let mut link = self.heads[cell];
             if link != NONE {
@@ -140,15 +141,15 @@ impl Grid {
             }
             while link != NONE {
                 let (other, before) = self.links[link as usize];
-                if told[other as usize] != asking as u32 {
-                    told[other as usize] = asking as u32;
-                    tell(other as usize);
+                if seen[other as usize] != asking as u32 {
+                    seen[other as usize] = asking as u32;
+                    visit(other as usize);
                 }
                 link = before;
             }
             true
         });
-        self.told = told;
+        self.seen = seen;
     }
 
     pub(super) fn insert(&mut self, number: usize, region: &Region) {

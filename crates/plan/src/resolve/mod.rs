@@ -1,9 +1,9 @@
 //! Newest wins: which block shows in which part of a selection.
 //!
-//! Every block becomes a box in *selection space* (positions along the selection's axes), where strides and directions are gone.
-//! Boxes are taken from the newest to the oldest; each shows what the newer ones left of it. A grid over the selection finds
-//! the newer boxes that a box meets, so disjoint blocks cost O(n); a grid cell that one box fills forgets all others, so whole
-//! rewrites cost one look each.
+//! Every block becomes a box in *selection space* (positions along the selection's axes), which has no
+//! strides or directions. Boxes are taken from the newest to the oldest; each shows what the newer ones left
+//! of it. A grid over the selection finds the newer boxes that a box meets, so disjoint blocks cost O(n). A
+//! grid cell that one box fills forgets all others, so a whole rewrite costs one lookup.
 //!
 //! Invariants
 //! - visible boxes are pairwise disjoint and not empty, and no newer block holds any of their cells;
@@ -24,14 +24,14 @@ use region::Region;
 /// A block that may show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its entry; if it has not the selection's number of dimensions, it shows nowhere.
+    /// Its entry; with another number of dimensions than the selection's, it shows nowhere.
     pub entry: Entry,
-    /// Cells at or beyond this are cut away, per dimension (a clip); `u64::MAX` for none.
+    /// Cells at or beyond this are cut off, per dimension (a clip); `u64::MAX` for none.
     pub limit: [u64; MAX_NDIM],
 }
 
-/// A part of the selection, `lo..hi` along each axis, and the candidate that shows there. Axes the selection does not have are
-/// `0..1`.
+/// A part of the selection, `lo..hi` along each axis, and the candidate that shows there. Axes the selection
+/// does not have are `0..1`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Visible {
@@ -49,8 +49,8 @@ pub struct Resolved {
     pub covered: u64,
 }
 
-/// Settles which of several blocks shows in each cell of a selection: the one with the greatest (commit, order, put). Of equal
-/// ones, which a sound index does not overlap, the later candidate shows.
+/// Settles which of several blocks shows in each cell of a selection: the one with the greatest (commit,
+/// order, put). If two are equal, which does not occur in a valid index, the later candidate shows.
 pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
     let ndim = selection.axes.len();
     if selection.is_empty() || ndim > MAX_NDIM {
@@ -89,7 +89,7 @@ pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
         if newer.iter().any(|other| other.holds(region, ndim)) {
             continue;
         }
-        // Large bites first leave fewer and larger pieces.
+        // Large cuts first leave fewer and larger pieces.
         newer.sort_by_cached_key(|other| std::cmp::Reverse(other.common(region, ndim).cells(ndim)));
         for other in &newer {
             spare.clear();

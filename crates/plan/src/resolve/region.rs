@@ -54,7 +54,8 @@ impl Region {
         common
     }
 
-    /// Appends what is left of this region without `other`. The first axes are cut first, so that the pieces keep whole rows.
+    /// Appends what is left of this region without `other`. The first axes are cut first, so that the pieces
+    /// keep whole rows.
     pub(super) fn subtract(&self, other: &Region, ndim: usize, left: &mut Vec<Region>) {
         if !self.meets(other, ndim) {
             left.push(*self);

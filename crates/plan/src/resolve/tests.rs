@@ -78,7 +78,8 @@ fn random_overlaps_show_what_a_painter_paints() {
             })
             .collect();
         let axes = (0..ndim).map(|_| random_axis(&mut random, edge)).collect();
-        // Equal ranks do not overlap in a sound index; here they would, and the painter breaks ties as promised.
+        // Equal ranks do not overlap in a valid index; here they would, and the painter breaks ties as
+        // promised.
         check(&candidates, &Selection { axes });
     }
 }
@@ -170,7 +171,8 @@ fn nested_boxes_show_as_rings() {
 
 #[test]
 fn crowded_blocks_far_from_a_lonely_one_are_found_as_fast() {
-    // 250 x 250 blocks in a corner of 2^40 x 2^40 cells; every block compared with every other would take 2 * 10^9 looks.
+    // 250 x 250 blocks in a corner of 2^40 x 2^40 cells; comparing every pair would take 2 * 10^9
+    // comparisons.
     let mut candidates = vec![candidate(&[1 << 40, 1 << 40], &[5, 5], 1)];
     candidates.extend(
         positions(&[0, 0], &[250, 250]).iter().map(|at| candidate(&[at[0] * 7, at[1] * 3], &[7, 3], 1)),

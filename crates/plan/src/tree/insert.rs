@@ -1,11 +1,12 @@
-//! Adding entries: path copying, in bulk.
+//! Adding entries to the index: path copying, in bulk.
 //!
-//! One pass from left to right hands each leaf the new entries that fall to it; only pages on the way to a changed leaf are
-//! emitted again. A page that overflows at the right edge of the tree, because a later step was appended, stays full and the
-//! rest moves on; any other page is split evenly, so that both halves have room.
+//! One pass from left to right gives each leaf its new entries; only pages on the path to a changed leaf are
+//! emitted again. A page that overflows at the right edge of the tree, because a later step was appended,
+//! stays full and the rest moves on; any other page is split evenly, so that both halves have room.
 //!
-//! Steps come one by one: the leaf at the right edge is left as it is from [`TAIL`] entries on, and the next begins. A few such
-//! leaves are joined when together they fill one. So a commit emits a quarter of a leaf rather than half of one.
+//! Steps are appended one by one: the leaf at the right edge is left unchanged from [`TAIL`] entries on, and
+//! the next begins. A few such leaves are joined when together they fill one. So a commit emits a quarter of
+//! a leaf rather than half of one.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -16,19 +17,20 @@ use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Encoding, Entry, key_cmp, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-use super::{Emit, InOrder, NewEntries, Pages, Place, key};
+use super::{Emit, InOrder, NewEntries, PageNode, Pages, key};
 
-/// Most entries a leaf is given.
+/// Most entries of a leaf.
 pub const LEAF_CAPACITY: usize = 512;
-/// A leaf at the right edge is given no more entries of later steps once it has so many.
+/// A leaf at the right edge gets no entries of later steps once it has this many.
 const TAIL: usize = LEAF_CAPACITY / 4;
 /// Entries up to which the pages of a part of the tree that is not its end are filled evenly.
 const SPLIT: usize = 16 * LEAF_CAPACITY;
-/// Most children a branch is given.
+/// Most children of a branch.
 pub const BRANCH_FANOUT: usize = 128;
 
-/// Adds entries to an index (`None`: an empty one) and returns the new root; the old one stays what it was. `None` comes back
-/// only if there was no root and no entry. A child is emitted before its parent. Memory: the entries of a few leaves.
+/// Adds entries to an index (`None`: an empty one) and returns the new root; the old one stays valid. `None`
+/// is returned only if there was no root and no entry. A child is emitted before its parent. Memory: the
+/// entries of a few leaves.
 pub fn insert<P: Pages>(
     pages: &P,
     root: Option<&Root>,
@@ -42,11 +44,11 @@ pub fn insert<P: Pages>(
     let (mut level, mut height) = match root {
         None => (leaves_in_order(new.by_ref(), emit), 0),
         Some(root) => {
-            let place = Place::root(pages, root)?;
+            let place = PageNode::root(pages, root)?;
             (insert_below(pages, place, &mut new, None, emit)?, root.height)
         }
     };
-    // Behind a block that could not be decoded nothing comes: what was emitted then is no index.
+    // After a block that could not be decoded no entries follow: the pages emitted then are no index.
     let before: u64 = root.map_or(0, |root| root.entries);
     let after = level.iter().fold(0u64, |sum, child| sum.saturating_add(child.entries));
     if after != before.saturating_add(entries.len() as u64) {
@@ -70,7 +72,7 @@ type Incoming<'a> = Peekable<InOrder<'a>>;
 /// Replaces the page at `place` by pages of its height that also hold the new entries below `bound`.
 fn insert_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     new: &mut Incoming<'_>,
     bound: Option<&Child>,
     emit: &mut dyn Emit,
@@ -131,7 +133,7 @@ fn insert_below<P: Pages>(
     Ok(branches(children, place.height, appended, emit))
 }
 
-/// Entries that are there and new ones, in key order. Of equal ones those that are there come first.
+/// Old and new entries, in key order. Of equal ones the old come first.
 struct Merged<I: Iterator<Item = Entry>> {
     old: Peekable<IntoIter<Entry>>,
     new: Peekable<I>,
@@ -187,7 +189,7 @@ fn leaves(entries: Vec<Entry>, fill: bool, emit: &mut dyn Emit) -> Vec<Child> {
     sizes.map(|size| leaf(entries.by_ref().take(size).collect(), emit)).collect()
 }
 
-/// Full leaves of entries that come in key order.
+/// Full leaves of entries in key order.
 fn leaves_in_order(entries: &mut dyn Iterator<Item = Entry>, emit: &mut dyn Emit) -> Vec<Child> {
     let mut made = Vec::new();
     loop {
@@ -206,14 +208,14 @@ fn leaf(mut page: Vec<Entry>, emit: &mut dyn Emit) -> Child {
     Child { page: emit.leaf(page), ..child }
 }
 
-/// Steps come one by one: most lists are in order, and a sort would take memory for them before it finds that out.
+/// Steps come one by one: most lists are sorted already, and a sort would allocate before it finds that out.
 fn sort(entries: &mut [Entry], order: fn(&Entry, &Entry) -> Ordering) {
     if !entries.is_sorted_by(|a, b| order(a, b).is_le()) {
         entries.sort_by(order);
     }
 }
 
-/// Lets neighbours of equal encodings hold the same one: to compare them again then takes a pointer.
+/// Lets neighbours with equal encodings share one: comparing them again then takes a pointer.
 fn share_encodings(page: &mut [Entry]) {
     let mut last: Option<Arc<Encoding>> = None;
     for entry in page {
@@ -236,7 +238,7 @@ fn branches(mut children: Vec<Child>, height: u8, fill: bool, emit: &mut dyn Emi
     made
 }
 
-/// How many of `total` items each page gets: as many as fit, or as evenly as can be.
+/// How many of `total` items each page gets: as many as fit, or as evenly as possible.
 fn page_sizes(total: usize, capacity: usize, fill: bool) -> impl Iterator<Item = usize> {
     let pages = total.div_ceil(capacity);
     (0..pages).map(move |page| match fill {

@@ -1,4 +1,4 @@
-//! A leaf as it is at hand: entries where they were just made, columns where they were read.
+//! A leaf in memory: entries where they were just made, columns where they were read.
 
 use std::borrow::Cow;
 
@@ -31,7 +31,7 @@ impl Leaf {
         self.len() == 0
     }
 
-    /// Bytes that it takes in memory, about.
+    /// Approximate bytes in memory.
     pub fn memory(&self) -> usize {
         match self {
             Leaf::Entries(entries) => size_of_val(entries.as_slice()),
@@ -47,7 +47,7 @@ impl Leaf {
         }
     }
 
-    /// Visits those that answer the query; of columns, no others are made.
+    /// Visits the entries that answer the query; of columns, only these are decoded.
     pub(super) fn find(&self, query: &Query, visit: &mut dyn FnMut(Entry)) {
         match self {
             Leaf::Entries(entries) => {
@@ -84,7 +84,7 @@ fn places(numbers: &Numbers, len: usize, wanted: u64) -> Vec<usize> {
     }
 }
 
-/// Leaves the places whose numbers are wanted; a number that all share is looked at once.
+/// Keeps the entries whose numbers are wanted; a number that all share is examined once.
 fn keep(places: &mut Vec<usize>, numbers: &Numbers, wanted: impl Fn(u64) -> bool) {
     match numbers {
         Numbers::All(number) if wanted(*number) => {}

@@ -1,13 +1,14 @@
 //! The persistent index tree: answers "which stored blocks meet this box, in these steps?"
 //!
-//! Why a tree: a restart file can hold millions of blocks and readers ask for thin slabs. Entries are ordered by step, variable,
-//! member and Z-order of their offset (docs/format/block-index.md), so that both a slab and a step touch few pages, and new steps
-//! are appended at the right edge. Pages are never changed: [`insert`] emits new ones along the paths it touches.
+//! Why a tree: a restart file can hold millions of blocks and readers ask for thin slabs. Entries are ordered
+//! by step, variable, member and Z-order of their offset (docs/format/block-index.md), so that both a slab
+//! and a step touch few pages, and new steps are appended at the right edge. Pages are never changed:
+//! [`insert`] emits new ones along the paths it touches.
 //!
 //! Invariants
 //! - the first key of a child is not above any key in it, its last key not below any, its box holds all boxes in it;
 //! - heights fall by one from a branch to its children, so no chain of references is longer than the root's height;
-//! - every count of entries equals what is found below it, or the page that disagrees is refused.
+//! - every count of entries equals the number found below it, or the page that disagrees is refused.
 
 mod insert;
 mod leaf;
@@ -30,27 +31,27 @@ use drystone_format::branch::{Branch, Child, MAX_HEIGHT, PageRef};
 use drystone_format::entry::{Entry, leaf_cmp, z_cmp};
 use drystone_format::manifest::Root;
 
-/// Where pages come from. An implementation reads, verifies and decodes a page, and may cache it.
+/// A source of pages. An implementation reads, verifies and decodes a page, and may cache it.
 pub trait Pages {
-    /// What a failed load is.
+    /// The error of a failed load.
     type Error;
     /// The branch at a reference.
     fn branch(&self, page: &PageRef) -> Result<Arc<Branch>, Self::Error>;
     /// The leaf at a reference.
     fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>, Self::Error>;
-    /// These will be asked for soon, one after the other: they may be fetched together.
+    /// These pages will be loaded soon, one after the other: they may be prefetched together.
     fn expect(&self, pages: &[&PageRef]);
     /// The error for a page that was read, but contradicts what refers to it.
     fn invalid(&self, page: &PageRef, what: String) -> Self::Error;
 }
 
-/// Where new pages go: encodes a page and says where it will be.
+/// A sink of new pages: encodes a page and says where it will be.
 pub trait Emit {
     /// A leaf of entries in leaf order.
     fn leaf(&mut self, entries: Vec<Entry>) -> PageRef;
     /// A branch whose children were emitted before or exist already.
     fn branch(&mut self, branch: Branch) -> PageRef;
-    /// A page of the old tree that is none of the new one.
+    /// A page of the old tree that is not part of the new one.
     fn replaces(&mut self, page: &PageRef);
 }
 
@@ -64,7 +65,7 @@ pub struct StepSet {
 }
 
 impl StepSet {
-    /// Every step, and what has none.
+    /// Every step, and entries without one.
     pub const ALL: StepSet = StepSet { first: 0, count: u64::MAX, stride: 1 };
 
     /// One key step.
@@ -92,7 +93,7 @@ impl StepSet {
     }
 }
 
-/// Pages below one that are told of before they are loaded: more than devices do at once.
+/// Pages below one that are prefetched before they are loaded: more than devices read at once.
 const TOGETHER: usize = 32;
 
 /// What [`find`] looks for.
@@ -104,8 +105,9 @@ pub struct Query {
     pub variable: u32,
     /// One leaf member, or all.
     pub member: Option<u32>,
-    /// Only blocks that have a cell in `lo..hi`. Dimensions with `lo >= hi` are not looked at: a
-    /// [`Selection`](crate::selection::Selection) leaves those it does not have at zero. `None` finds blocks without cells too.
+    /// Only blocks that have a cell in `lo..hi`. Dimensions with `lo >= hi` are ignored: a
+    /// [`Selection`](crate::selection::Selection) leaves those it does not have at zero. `None` finds blocks
+    /// without cells too.
     pub bounds: Option<([u64; MAX_NDIM], [u64; MAX_NDIM])>,
 }
 
@@ -162,26 +164,26 @@ fn key(entry: &Entry) -> Key {
     (entry.step, entry.variable, entry.member)
 }
 
-/// A page, and what its parent (or the manifest) says about it.
+/// A page, and its description in its parent (or the manifest).
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct PageNode<'a> {
     page: &'a PageRef,
     height: u8,
     entries: u64,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PageNode<'a> {
     fn root<P: Pages>(pages: &P, root: &'a Root) -> Result<Self, P::Error> {
         if root.height > MAX_HEIGHT {
             let what = format!("the index is {} pages high, at most {MAX_HEIGHT} are allowed", root.height);
             return Err(pages.invalid(&root.page, what));
         }
-        Ok(Place { page: &root.page, height: root.height, entries: root.entries })
+        Ok(PageNode { page: &root.page, height: root.height, entries: root.entries })
     }
 
     /// The caller has seen a branch of height `self.height`, which is at least 1.
-    fn below(&self, child: &'a Child) -> Place<'a> {
-        Place { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
+    fn below(&self, child: &'a Child) -> PageNode<'a> {
+        PageNode { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
     }
 
     fn leaf<P: Pages>(&self, pages: &P) -> Result<Arc<Leaf>, P::Error> {
@@ -209,8 +211,8 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Place<'_> {
-    /// The branch, if it also is what its parent says about it.
+impl PageNode<'_> {
+    /// The branch, if it matches its description in its parent.
     fn checked_branch<P: Pages>(&self, pages: &P, said: Option<&Child>) -> Result<Arc<Branch>, P::Error> {
         let branch = self.branch(pages)?;
         let sorted = branch.children.is_sorted_by(|a, b| a.first <= b.first && a.last <= b.last);
@@ -222,8 +224,8 @@ impl Place<'_> {
     }
 }
 
-/// Visits every entry that answers the query, in leaf order within a leaf and in key order of leaves. Loads only the pages whose
-/// keys and boxes may hold an answer.
+/// Visits every entry that answers the query, in leaf order within a leaf and in key order of leaves. Loads
+/// only the pages whose keys and boxes may hold an answer.
 pub fn find<P: Pages>(
     pages: &P,
     root: &Root,
@@ -231,12 +233,12 @@ pub fn find<P: Pages>(
     visit: &mut dyn FnMut(Entry),
 ) -> Result<(), P::Error> {
     let Some(greatest) = query.greatest() else { return Ok(()) };
-    find_below(pages, Place::root(pages, root)?, query, greatest, visit)
+    find_below(pages, PageNode::root(pages, root)?, query, greatest, visit)
 }
 
 fn find_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     query: &Query,
     greatest: Key,
     visit: &mut dyn FnMut(Entry),
@@ -261,18 +263,18 @@ fn find_below<P: Pages>(
 
 /// Visits every entry of the index.
 pub fn entries<P: Pages>(pages: &P, root: &Root, visit: &mut dyn FnMut(&Entry)) -> Result<(), P::Error> {
-    walk_below(pages, Place::root(pages, root)?, None, &mut |_, _| {}, visit)
+    walk_below(pages, PageNode::root(pages, root)?, None, &mut |_, _| {}, visit)
 }
 
-/// Visits every entry that can be reached, and tells each page that cannot be read, or is not what refers to it. For `verify`:
-/// one damaged page hides what is below it and nothing else.
+/// Visits every reachable entry, and reports each page that cannot be read or does not match its reference.
+/// For `verify`: one damaged page hides only what is below it.
 pub fn audit<P: Pages>(
     pages: &P,
     root: &Root,
     visit: &mut dyn FnMut(&Entry),
     damaged: &mut dyn FnMut(P::Error),
 ) {
-    match Place::root(pages, root) {
+    match PageNode::root(pages, root) {
         Ok(place) => audit_below(pages, place, None, visit, damaged),
         Err(error) => damaged(error),
     }
@@ -280,7 +282,7 @@ pub fn audit<P: Pages>(
 
 fn audit_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     said: Option<&Child>,
     visit: &mut dyn FnMut(&Entry),
     damaged: &mut dyn FnMut(P::Error),
@@ -300,19 +302,19 @@ fn audit_below<P: Pages>(
     }
 }
 
-/// Visits every page of the index with its height, parents first, and checks all that a branch says about its children. For
-/// `verify`.
+/// Visits every page of the index with its height, parents first, and checks everything that a branch says
+/// about its children. For `verify`.
 pub fn walk<P: Pages>(
     pages: &P,
     root: &Root,
     visit_page: &mut dyn FnMut(&PageRef, u8),
 ) -> Result<(), P::Error> {
-    walk_below(pages, Place::root(pages, root)?, None, visit_page, &mut |_| {})
+    walk_below(pages, PageNode::root(pages, root)?, None, visit_page, &mut |_| {})
 }
 
 fn walk_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     said: Option<&Child>,
     visit_page: &mut dyn FnMut(&PageRef, u8),
     visit: &mut dyn FnMut(&Entry),

@@ -1,6 +1,8 @@
-//! Entries that one commit adds to the index: as values while they are few, else as sorted runs of encoded blocks.
+//! Entries that one commit adds to the index: as values while they are few, else as sorted runs of encoded
+//! blocks.
 //!
-//! Why not a list: as a value an entry takes half a kilobyte, in a block 20 to 40 bytes, and a commit may add millions.
+//! Why not a list: as a value an entry takes half a kilobyte, in a block 20 to 40 bytes, and a commit may add
+//! millions.
 //!
 //! Invariants
 //! - every run is in key order, and so is what [`NewEntries::in_order`] gives;
@@ -14,9 +16,9 @@ use drystone_format::Corrupt;
 use drystone_format::block::Block;
 use drystone_format::entry::{Entry, encode_block, key_cmp};
 
-/// Entries of one run. A commit of fewer encodes nothing.
+/// Entries of one run. A commit with fewer encodes nothing.
 const RUN: usize = 4096;
-/// Entries of one block of a run: what a merge holds decoded of each.
+/// Entries of one block of a run: a merge holds this many of each run decoded.
 const BLOCK: usize = 256;
 
 /// See the module.
@@ -24,7 +26,7 @@ const BLOCK: usize = 256;
 pub struct NewEntries {
     runs: Vec<Vec<Box<[u8]>>>,
     encoded: usize,
-    /// Fewer than a run holds, as they came.
+    /// Fewer than a run holds, in the order of arrival.
     few: Vec<Entry>,
     steps: BTreeSet<u64>,
 }
@@ -59,7 +61,7 @@ impl NewEntries {
         &self.steps
     }
 
-    /// All of them in key order. What cannot be decoded ends the list with the error.
+    /// All of them in key order. An entry that cannot be decoded ends the list with the error.
     pub fn in_order(&self) -> InOrder<'_> {
         let mut few = self.few.clone();
         if !few.is_sorted_by(|a, b| key_cmp(a, b).is_le()) {
@@ -95,7 +97,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// Why the list ended before all entries had come, if it did.
+    /// The error that ended the list early, if there was one.
     pub fn failed(&self) -> Option<&Corrupt> {
         self.failed.as_ref()
     }

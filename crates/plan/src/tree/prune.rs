@@ -1,12 +1,12 @@
-//! Taking entries out, and seeing which pages there are: what a collection of garbage needs.
+//! Removing entries, and listing the pages in use: for garbage collection.
 //!
-//! Pages without a dead entry are referred to again; those with one are emitted anew. The tree keeps its height.
+//! Pages without a dead entry are reused; those with one are emitted anew. The tree keeps its height.
 
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::entry::Entry;
 use drystone_format::manifest::Root;
 
-use super::{Emit, Pages, Place};
+use super::{Emit, PageNode, Pages};
 
 enum Outcome {
     Same,
@@ -14,14 +14,14 @@ enum Outcome {
     New(Box<Child>),
 }
 
-/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays what it was.
+/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays valid.
 pub fn prune<P: Pages>(
     pages: &P,
     root: &Root,
     dead: &dyn Fn(&Entry) -> bool,
     emit: &mut dyn Emit,
 ) -> Result<Option<Root>, P::Error> {
-    Ok(match prune_below(pages, Place::root(pages, root)?, dead, emit)? {
+    Ok(match prune_below(pages, PageNode::root(pages, root)?, dead, emit)? {
         Outcome::Same => Some(*root),
         Outcome::Gone => None,
         Outcome::New(child) => Some(Root { page: child.page, height: root.height, entries: child.entries }),
@@ -30,7 +30,7 @@ pub fn prune<P: Pages>(
 
 fn prune_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     dead: &dyn Fn(&Entry) -> bool,
     emit: &mut dyn Emit,
 ) -> Result<Outcome, P::Error> {
@@ -74,18 +74,19 @@ fn prune_below<P: Pages>(
     Ok(Outcome::New(Box::new(Child { page: emit.branch(branch), ..child })))
 }
 
-/// Visits pages of the index, parents first; below a page for which `visit` says false nothing is visited. Leaves are not read.
+/// Visits pages of the index, parents first; below a page for which `visit` returns false nothing is visited.
+/// Leaves are not read.
 pub fn each_page<P: Pages>(
     pages: &P,
     root: &Root,
     visit: &mut dyn FnMut(&PageRef) -> bool,
 ) -> Result<(), P::Error> {
-    each_below(pages, Place::root(pages, root)?, visit)
+    each_below(pages, PageNode::root(pages, root)?, visit)
 }
 
 fn each_below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     visit: &mut dyn FnMut(&PageRef) -> bool,
 ) -> Result<(), P::Error> {
     if !visit(place.page) || place.height == 0 {

@@ -1,14 +1,15 @@
-//! In which steps does a variable have blocks? Answered from branches where they suffice: a child that holds one variable at one
-//! step need not be read.
+//! In which steps does a variable have blocks? Answered from branches where they suffice: a child that holds
+//! one variable at one step need not be read.
 
 use std::collections::BTreeSet;
 
 use drystone_format::branch::Child;
 use drystone_format::manifest::Root;
 
-use super::{Pages, Place, Query, StepSet};
+use super::{PageNode, Pages, Query, StepSet};
 
-/// The key steps (step + 1; 0 is the content without step) in which `variable` has an entry that `shows(key step, commit)`.
+/// The key steps (step + 1; 0 is the content without step) in which `variable` has an entry that `shows(key
+/// step, commit)`.
 ///
 /// `shows` must hold for every later commit if it holds for one.
 pub fn key_steps<P: Pages>(
@@ -19,13 +20,13 @@ pub fn key_steps<P: Pages>(
 ) -> Result<BTreeSet<u64>, P::Error> {
     let query = Query { steps: StepSet::ALL, variable, member: None, bounds: None };
     let mut found = BTreeSet::new();
-    below(pages, Place::root(pages, root)?, &query, shows, &mut found)?;
+    below(pages, PageNode::root(pages, root)?, &query, shows, &mut found)?;
     Ok(found)
 }
 
 fn below<P: Pages>(
     pages: &P,
-    place: Place<'_>,
+    place: PageNode<'_>,
     query: &Query,
     shows: &dyn Fn(u64, u64) -> bool,
     found: &mut BTreeSet<u64>,

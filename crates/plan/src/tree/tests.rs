@@ -18,7 +18,7 @@ struct Memory {
     loaded: Cell<(u64, u64)>,
     /// By the last insertion.
     replaced: Vec<u64>,
-    /// Pages that were told of.
+    /// Pages that were hinted at.
     expected: RefCell<Vec<u64>>,
 }
 
@@ -77,7 +77,7 @@ impl Memory {
         let made = fresh.next - self.emitted;
         self.emitted = fresh.next;
         self.replaced = fresh.replaced;
-        // As a process meets them: what it made, and what it read.
+        // As a process sees them: pages that it made, and pages that it read.
         let leaf = |at: u64, page: Vec<Entry>| match at % 2 {
             0 => Leaf::Entries(page),
             _ => Leaf::Columns(Box::new(Block::decode(&encode_block(&page)).unwrap())),
@@ -97,7 +97,7 @@ impl Memory {
         assert_eq!(
             expected,
             (leaves + branches).saturating_sub(1),
-            "all pages below the root are told of, and no others"
+            "all pages below the root are prefetched, and no others"
         );
         (found, leaves, branches)
     }

@@ -1,4 +1,4 @@
-//! Promises about many at once.
+//! Promises about many callers at once.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub(super) fn of_racing_creators_exactly_one_wins(store: &dyn Store) {
             match store.put(&key, &[&pattern(3000, racer)], PutMode::IfAbsent, round == 0) {
                 Ok(()) => Some(racer),
                 Err(StoreError::AlreadyExists { .. }) => {
-                    // Whoever lost against it can read it.
+                    // The writer that lost can read the winner's object.
                     assert_eq!(store.len(&key).expect("the winner's object is there"), 3000);
                     None
                 }

@@ -1,7 +1,7 @@
 //! The contract of [`Store`] as a program.
 //!
-//! Every implementation, ours or a stranger's, calls [`check`] in its tests. It asks only for what the trait
-//! promises, skips what [`Features`](crate::Features) deny, and panics with the promise that was broken.
+//! Every implementation calls [`check`] in its tests. `check` asks only for what the trait promises, skips
+//! what [`Features`](crate::Features) deny, and panics with the promise that was broken.
 
 mod changes;
 mod concurrent;
@@ -10,7 +10,7 @@ mod submitted;
 
 use crate::{PutMode, Store};
 
-/// Checks all promises that can be checked from within one process. `make` returns an empty store each time.
+/// Checks every promise that one process can check. `make` returns an empty store each time.
 ///
 /// # Panics
 /// When a promise is broken, with the promise and what was found.
@@ -55,7 +55,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     }
 }
 
-/// Makes an object by whatever means the store has, with the bytes in several parts where it can append.
+/// Makes an object by the means that the store has, with the bytes in several parts where it can append.
 fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
     if store.features().append {
         let (first, second) = bytes.split_at(bytes.len() / 3);
@@ -65,7 +65,7 @@ fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
     }
 }
 
-/// Bytes in which every place can be told from its neighbours.
+/// Bytes that differ from their neighbours, so that a shift is noticed.
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ ((i >> 8) as u8).wrapping_mul(17) ^ seed).collect()
 }

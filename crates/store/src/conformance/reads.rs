@@ -129,7 +129,8 @@ pub(super) fn one_range_comes_into_several_buffers(store: &dyn Store) {
     expect_error!(store.read_parts("no", 0, &mut [&mut a]), NotFound { .. }, "of what is missing");
 }
 
-/// A store that offers local files offers the same bytes by them, and a wrapper that offers them wraps all of them.
+/// Reads through `LocalFiles` give the same bytes as reads through `Store`, and a wrapper forwards all of its
+/// methods.
 pub(super) fn local_files_are_the_same_objects(store: &dyn Store) {
     let Some(files) = store.local() else { return };
     let bytes = pattern(6 << 20, 6);
@@ -150,7 +151,7 @@ pub(super) fn local_files_are_the_same_objects(store: &dyn Store) {
     let range: std::ops::Range<u64> = 7..5 << 20;
     if let Some(mapped) = files.map("k", std::slice::from_ref(&range)) {
         assert!(files.maps_from().is_some(), "what maps says from which size on");
-        // SAFETY: nobody writes to the object.
+        // SAFETY: no thread writes to the object.
         let seen = unsafe { mapped.bytes(&(9..4 << 20)) }.expect("a part of what was mapped");
         assert!(seen == &bytes[9..4 << 20], "mapped bytes are the object's");
         // SAFETY: as above.

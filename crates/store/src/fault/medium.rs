@@ -1,12 +1,15 @@
-//! What the medium holds: a model of a disk behind a cache.
+//! The state of the medium: a model of a disk behind a write cache.
 //!
-//! Per object: what surely survives, and the changes since. A power cut may keep of these
-//! - names (creations, replacements, deletions): the first few, in their order; other objects go their own way;
-//! - appended bytes: any subset of 512-byte sectors, with zeros or rubbish in the others, up to any length;
-//! - the bytes of an unsynced put: like appended ones, or all;
-//! - of bytes that were written inside of what is sure, any subset of sectors, the others as they were.
+//! The model keeps, per object, the durable state and the changes since. After a power cut, any of these may
+//! remain:
+//! - of name changes (creations, replacements, deletions): the first few, in order; each object
+//!   independently;
+//! - of appended bytes: any subset of 512-byte sectors, with zeros or garbage in the others, up to any
+//!   length;
+//! - of an unsynced put: the same as of appended bytes, or everything;
+//! - of bytes written over durable ones: any subset of sectors, the others unchanged.
 //!
-//! A sync, or a put with sync, makes the object as it is now the sure one.
+//! A sync, or a put with sync, makes the object's present state durable.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +18,7 @@ use crate::{MemoryStore, PutMode, Store};
 
 const SECTOR: usize = 512;
 
-/// Something done to the store.
+/// A change of the store.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     Append { key: String, at: u64, data: Vec<u8> },
@@ -113,7 +116,8 @@ impl Object {
         let names = self.since.iter().filter(names_only).count() as u64;
         let mut names_kept = random.below(names + 1);
         let mut left = self.durable.clone();
-        // Bytes before this are sure; those behind it are torn when the object's last change is known.
+        // Bytes before this offset are durable; those after it are torn once the object's last change is
+        // known.
         let mut sure = left.as_ref().map_or(0, Vec::len);
         for change in &self.since {
             if let Unsynced::Appended(data) = change {
@@ -130,7 +134,7 @@ impl Object {
                 continue;
             }
             if names_kept == 0 {
-                // What was appended from here on belongs to an object without a durable name.
+                // Bytes appended from here on belong to an object whose name is not durable.
                 break;
             }
             names_kept -= 1;
@@ -145,7 +149,7 @@ impl Object {
     }
 }
 
-/// Writes `data` at `at`, of the sectors before `sure` any.
+/// Writes a random subset of the sectors of `data` at `at` that end before `sure`.
 fn write_some(bytes: &mut [u8], at: usize, data: &[u8], sure: usize, random: &mut Xorshift) {
     let mut from = 0;
     while from < data.len() {
@@ -158,13 +162,13 @@ fn write_some(bytes: &mut [u8], at: usize, data: &[u8], sure: usize, random: &mu
     }
 }
 
-/// Loses any sectors behind `sure`, and any part of the end.
+/// Loses random sectors after `sure`, and a random length of the end.
 fn tear(mut bytes: Vec<u8>, sure: usize, random: &mut Xorshift) -> Vec<u8> {
     if bytes.len() == sure || random.one_in(4) {
         return bytes;
     }
     let unsure = (bytes.len() - sure) as u64;
-    // As often as not the length is right and only the content is not: that is what checksums are for.
+    // Half of the time the length is right and only the content is wrong: checksums must find that.
     if random.one_in(2) {
         bytes.truncate(sure + random.below(unsure + 1) as usize);
     }
@@ -185,7 +189,7 @@ fn store_of<'k>(objects: impl Iterator<Item = (&'k String, Option<Vec<u8>>)>) ->
     let store = MemoryStore::new();
     for (key, bytes) in objects {
         if let Some(bytes) = bytes {
-            // Of a name that was once an object and once a folder, a cut may keep both; the first has it.
+            // If a name was once an object and once a folder, both may survive a power cut; the object wins.
             let _ = store.put(key, &[&bytes], PutMode::IfAbsent, false);
         }
     }

@@ -1,11 +1,11 @@
-//! A store that fails on purpose, and knows what a failure would have left.
+//! A store that fails on purpose, and knows what a failure would leave behind.
 //!
-//! It passes everything on to a store inside, does as its [`Script`] says, and keeps beside it a model of
-//! the medium: what is surely durable, and what was done since. So after any request a test can ask what a
-//! killed process or a power cut would leave ([`FaultStore::survivor`]), open that, and check the promises.
+//! It forwards every request to an inner store, injects the faults of its [`Script`], and keeps a model of
+//! the medium: what is durable, and what was changed since. After any request a test can ask what a killed
+//! process or a power cut would leave ([`FaultStore::survivor`]), open that, and check the promises.
 //!
-//! Everything is decided by the script and its seed; the same run gives the same survivor. One lock orders all requests,
-//! so only the order of the threads' requests, not their overlap, differs between runs with threads.
+//! The script and its seed decide everything, so the same run leaves the same survivor. One lock orders all
+//! requests; runs with several threads differ only in that order.
 
 mod medium;
 mod random;
@@ -25,24 +25,24 @@ use medium::{Change, Medium};
 use random::Xorshift;
 pub use script::{Fault, Script};
 
-/// A store with injected faults over `inner`, which nobody else should change meanwhile.
+/// A store with injected faults in front of `inner`, which nothing else may change meanwhile.
 ///
-/// Share it by reference or `Arc`. A *change* is an append, a write inside, put, delete or sync; changes and
-/// reads are numbered from 0, each for itself, in the order in which they arrive.
+/// Share it by reference or `Arc`. A *change* is an append, a write inside an object, a put, a delete or a
+/// sync. Changes and reads are numbered separately, from 0, in the order of arrival.
 #[derive(Debug)]
 pub struct FaultStore<S = MemoryStore> {
     inner: S,
     tally: Tally,
-    state: Mutex<State>,
+    state: Mutex<FaultState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FaultState {
     script: Script,
     random: Xorshift,
     changes: u64,
     reads: u64,
-    /// All requests so far; the clock of delayed listings.
+    /// All requests so far. They are the clock of delayed listings.
     requests: u64,
     bytes_left: Option<u64>,
     created_at: HashMap<String, u64>,
@@ -58,7 +58,7 @@ impl FaultStore<MemoryStore> {
 }
 
 impl<S: Store> FaultStore<S> {
-    /// Over a store whose present objects count as durable; they are read into memory.
+    /// Wraps a store whose present objects count as durable; they are read into memory.
     pub fn new(inner: S, script: Script) -> Result<Self> {
         let mut medium = Medium::default();
         for entry in inner.list("")? {
@@ -69,7 +69,7 @@ impl<S: Store> FaultStore<S> {
     }
 
     fn with_medium(inner: S, script: Script, medium: Medium) -> Self {
-        let state = State {
+        let state = FaultState {
             random: Xorshift::new(script.seed),
             bytes_left: script.space,
             script,
@@ -83,37 +83,37 @@ impl<S: Store> FaultStore<S> {
         FaultStore { inner, tally: Tally::default(), state: Mutex::new(state) }
     }
 
-    /// The requests so far, by kind, with those that failed.
+    /// The requests so far by kind, including those that failed.
     pub fn counters(&self) -> Counters {
         self.tally.counters()
     }
 
-    /// How many changes (append, write inside, put, delete, sync) have been requested: to crash a run at each of them,
-    /// let it run through once and try every number below this.
+    /// The number of changes requested so far. To crash a run at each change, run it once, then try every
+    /// number below this one.
     pub fn changes(&self) -> u64 {
         self.state().changes
     }
 
-    /// The process dies now. What was done stays; all further requests fail.
+    /// The process dies now. What was done stays; all later requests fail.
     pub fn kill(&self) {
         self.state().end(None);
     }
 
-    /// The power fails now. What was synced stays, of the rest whatever `seed` picks; all further requests fail.
-    /// After a [`Fault::Crash`] this decides what the crash was.
+    /// The power fails now. Synced data stays; `seed` picks what remains of the rest; all later requests
+    /// fail. After a [`Fault::Crash`] this decides what the crash left.
     pub fn power_cut(&self, seed: u64) {
         self.state().end(Some(seed));
     }
 
-    /// What is found afterwards, as a new store. Without an end so far: what a kill now would leave.
+    /// The surviving state, as a new store. Before any crash or power cut: what a kill now would leave.
     pub fn survivor(&self) -> MemoryStore {
         let state = self.state();
         let left = state.survivor.clone().unwrap_or_else(|| state.medium.after_kill());
-        // Not the original: each caller may change what he gets.
+        // A copy, since each caller may change it.
         copy_of(&left)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FaultState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -122,8 +122,8 @@ impl<S: Store> FaultStore<S> {
         StoreError::Io { key: key.to_owned(), store: self.describe(), operation, source }
     }
 
-    /// Lets a request in that changes nothing.
-    fn admit(&self) -> Result<MutexGuard<'_, State>> {
+    /// Admits a request that changes nothing.
+    fn admit(&self) -> Result<MutexGuard<'_, FaultState>> {
         let mut state = self.state();
         if state.survivor.is_some() {
             return Err(self.closed());
@@ -139,8 +139,9 @@ impl<S: Store> FaultStore<S> {
         }
     }
 
-    /// Does a change under the fault that is due. `apply` does it to the inner store and says what it was,
-    /// `tear` picks what is left of it when it stops midway: in a crash, or where there is room for so many bytes.
+    /// Does a change under the fault that is due, if any. `apply` does the change to the inner store and
+    /// describes it. `tear` picks what remains of a change that stops midway: in a crash, or where only so
+    /// many bytes fit.
     fn change(
         &self,
         key: &str,
@@ -152,7 +153,7 @@ impl<S: Store> FaultStore<S> {
         let mut state = self.admit()?;
         let number = state.changes;
         state.changes += 1;
-        let State { script, random, bytes_left, .. } = &mut *state;
+        let FaultState { script, random, bytes_left, .. } = &mut *state;
         let mut fault = script.at_change(number, random);
         if bytes_left.is_some_and(|left| left < grows_by) {
             fault = fault.or(Some(Fault::NoSpace));
@@ -202,7 +203,7 @@ impl<S: Store> FaultStore<S> {
         }
     }
 
-    /// A change that would be refused is refused by the store inside, and leaves nothing when it is torn.
+    /// The inner store refuses an invalid change, which leaves nothing when it is torn.
     fn would_append(&self, key: &str, at: u64) -> bool {
         match self.inner.len(key) {
             Ok(len) => at != 0 && len == at,
@@ -211,7 +212,7 @@ impl<S: Store> FaultStore<S> {
     }
 }
 
-impl State {
+impl FaultState {
     fn done(&mut self, change: Change) {
         let now = self.requests;
         match &change {
@@ -246,7 +247,7 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
 
 impl<S: Store> Store for FaultStore<S> {
     fn features(&self) -> Features {
-        // The medium models syncs, whatever the store inside does.
+        // The medium models syncs, whatever the inner store does.
         Features { sync: true, uploads: false, ..self.inner.features() }
     }
 
@@ -258,7 +259,7 @@ impl<S: Store> Store for FaultStore<S> {
         self.inner.device()
     }
 
-    /// None, whatever the store inside has: every request is one that a fault may strike.
+    /// None, whatever the inner store offers: every request must be one that a fault can strike.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
@@ -282,7 +283,7 @@ impl<S: Store> Store for FaultStore<S> {
         let mut state = self.admit()?;
         let number = state.reads;
         state.reads += 1;
-        let State { script, random, .. } = &mut *state;
+        let FaultState { script, random, .. } = &mut *state;
         let fault = script.at_read(number, random);
         match fault {
             Some(Fault::Fail | Fault::NoSpace) => {
@@ -299,7 +300,7 @@ impl<S: Store> Store for FaultStore<S> {
             Some(Fault::ShortRead) if !out.is_empty() => {
                 let wanted = out.len();
                 let got = state.random.below(wanted as u64);
-                // Whoever uses the buffer all the same shall notice.
+                // A caller that uses the buffer in spite of the error shall notice.
                 out[got as usize..].fill(0xEE);
                 let (key, store) = (key.to_owned(), self.describe());
                 Err(StoreError::ShortRead { key, store, offset, wanted: wanted as u64, got })
@@ -373,7 +374,7 @@ impl<S: Store> Store for FaultStore<S> {
             self.inner.put(key, parts, mode, sync)?;
             Ok(change(sync))
         };
-        // When it stops midway the name may be there. With sync, its bytes were durable before.
+        // If the put stops midway the name may exist. With sync, its bytes were durable before the name.
         let tear = |random: &mut Xorshift, room: Option<u64>| {
             let refused = mode == PutMode::IfAbsent && self.inner.exists(key).unwrap_or(false);
             (room.is_none() && !refused && random.one_in(2)).then(|| change(sync))

@@ -1,4 +1,4 @@
-//! Numbers that look random and are the same in every run.
+//! Pseudo-random numbers that are the same in every run.
 
 /// Xorshift64* by Marsaglia and Vigna.
 #[derive(Clone, Debug)]
@@ -6,7 +6,7 @@ pub(crate) struct Xorshift(u64);
 
 impl Xorshift {
     pub(crate) fn new(seed: u64) -> Self {
-        // Neighbouring seeds shall not begin alike, and the state must not be zero.
+        // Neighbouring seeds must not begin alike, and the state must not be zero.
         let mut mixed = seed.wrapping_add(0x9E37_79B9_7F4A_7C15);
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -20,7 +20,7 @@ impl Xorshift {
         self.0.wrapping_mul(0x2545_F491_4F6C_DD1D)
     }
 
-    /// A number from 0 up to, and without, `bound`, which must not be 0.
+    /// A number in `0..bound`; `bound` must not be 0.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         (self.next() >> 11) % bound
     }

@@ -1,4 +1,4 @@
-//! Which faults happen when: a value that can be printed with a failing test and used again.
+//! Which faults happen when: a value that can be printed with a failing test and replayed.
 
 use std::collections::BTreeMap;
 
@@ -7,26 +7,26 @@ use super::random::Xorshift;
 /// Something that goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The process dies while this is under way: of an append a prefix is left, of a put or delete all or nothing,
-    /// and a sync has synced some of its keys. This request and all further ones fail with `Closed`.
+    /// The process dies during the request: a prefix of an append remains, all or nothing of a put or delete,
+    /// and a sync has synced some of its keys. This request and all later ones fail with `Closed`.
     Crash,
-    /// It is not done and fails with `Io`.
+    /// The request is not done and fails with `Io`.
     Fail,
-    /// It is done but fails with `Io`.
+    /// The request is done but fails with `Io`.
     LostReply,
-    /// It fails with `NoSpace`; of an append the bytes that still fit are left.
+    /// The request fails with `NoSpace`; the bytes of an append that still fit remain.
     NoSpace,
-    /// A read fails with `ShortRead` though the object is long enough; changes take no notice.
+    /// A read fails with `ShortRead` though the object is long enough; changes are not affected.
     ShortRead,
 }
 
-/// What a [`FaultStore`](super::FaultStore) does wrong. The default is nothing.
+/// The faults of a [`FaultStore`](super::FaultStore). By default there are none.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     pub(crate) seed: u64,
     changes: BTreeMap<u64, Fault>,
     reads: BTreeMap<u64, Fault>,
-    /// One in so many changes or reads, at random.
+    /// One in this many changes or reads, at random.
     random_changes: Option<(u64, Fault)>,
     random_reads: Option<(u64, Fault)>,
     pub(crate) space: Option<u64>,
@@ -34,40 +34,41 @@ pub struct Script {
 }
 
 impl Script {
-    /// No faults, yet; `seed` decides everything left to chance.
+    /// No faults yet. `seed` decides what is left to chance.
     pub fn seeded(seed: u64) -> Self {
         Script { seed, ..Self::default() }
     }
 
-    /// `fault` strikes the change (append, write inside, put, delete or sync) of this number, counted from 0.
+    /// `fault` strikes the change (append, write inside, put, delete or sync) with this number, counted from
+    /// 0.
     #[must_use]
     pub fn at(mut self, change: u64, fault: Fault) -> Self {
         self.changes.insert(change, fault);
         self
     }
 
-    /// `fault` strikes the read of this number, counted from 0.
+    /// `fault` strikes the read with this number, counted from 0.
     #[must_use]
     pub fn at_nth_read(mut self, read: u64, fault: Fault) -> Self {
         self.reads.insert(read, fault);
         self
     }
 
-    /// `fault` strikes one in `n` changes.
+    /// `fault` strikes one change in `n`.
     #[must_use]
     pub fn one_in(mut self, n: u64, fault: Fault) -> Self {
         self.random_changes = Some((n, fault));
         self
     }
 
-    /// `fault` strikes one in `n` reads.
+    /// `fault` strikes one read in `n`.
     #[must_use]
     pub fn one_read_in(mut self, n: u64, fault: Fault) -> Self {
         self.random_reads = Some((n, fault));
         self
     }
 
-    /// There is room for `bytes` more; what is deleted or replaced does not come back.
+    /// There is room for `bytes` more; deleting or replacing frees none.
     #[must_use]
     pub fn with_space(mut self, bytes: u64) -> Self {
         self.space = Some(bytes);

@@ -1,10 +1,12 @@
-//! What of a file will be read soon: the system is told of it, so that the device has many requests at once and not one after the other.
+//! Read-ahead hints: tells the kernel which ranges of a file will be read soon, so that the device has many
+//! requests at once.
 //!
-//! Telling takes time itself (a processor makes each request), so what the system is ahead of already, and what is in its memory,
-//! is not told of; and who reads next tells of what comes first, so that the device begins, and hands the rest to another thread.
+//! A hint costs time itself, since the calling thread makes the requests. So ranges that the kernel already
+//! reads ahead, or that are in memory, get no hint. The reader hints at the first ranges, so that the device
+//! begins, and another thread hints at the rest.
 //!
 //! Invariants
-//! - it is a hint: what fails here fails again, and is said, when it is read;
+//! - it is a hint: an error here occurs again, and is reported, when the range is read;
 //! - nothing here waits for the device.
 
 use std::num::NonZeroU64;
@@ -15,42 +17,44 @@ use super::handles::Handle;
 use super::page::PAGE;
 use super::readahead;
 
-/// So few pieces and bytes are told of by whoever reads them: until another thread had taken them, the device would have them.
+/// The reader itself hints at up to this many pieces and bytes: handing them to another thread would take
+/// longer.
 const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
-/// The system is told of so many bytes in one call: it finds memory for all of them before the device gets the first.
+/// At most this many bytes per call: the kernel allocates memory for all of them before the device gets the
+/// first.
 const PIECE: u64 = SHORT;
-/// A run of so many bytes is worth the system's own reading ahead.
+/// For a run of at least this many bytes, the kernel's own sequential read-ahead is the better choice.
 const WORTH: u64 = 256 << 10;
 
-/// Ranges of a file, offset and length, that the system is to read ahead.
+/// Ranges of a file, offset and length, to read ahead.
 pub(super) struct Ahead {
     handle: Arc<Handle>,
     ranges: Vec<(u64, u64)>,
-    /// It is one run, the next one of the file to who reads that in order.
+    /// The ranges are one run, the next one of a sequential scan.
     in_order: bool,
-    /// So many pieces of them were told of.
-    told: usize,
+    /// How many pieces were hinted at so far.
+    hinted: usize,
 }
 
 impl Ahead {
-    /// Those of the ranges that are worth telling of; `None` where there are none.
+    /// The ranges that are worth a hint; `None` if there are none.
     pub(super) fn of(handle: Arc<Handle>, ranges: &[(u64, u64)]) -> Option<Ahead> {
         let mut ranges = ranges.to_vec();
         ranges.retain(|(offset, len)| *len > 0 && !handle.continues(*offset, *len));
         let in_order = matches!(*ranges, [(offset, len)] if len >= WORTH && handle.is_next(offset));
-        let ahead = Ahead { handle, ranges, in_order, told: 0 };
+        let ahead = Ahead { handle, ranges, in_order, hinted: 0 };
         let worth = !ahead.ranges.is_empty() && !ahead.seems_in_memory();
         worth.then(|| {
             if !ahead.in_order {
-                ahead.handle.tells_of(&ahead.ranges);
+                ahead.handle.advised(&ahead.ranges);
             }
             ahead
         })
     }
 
-    /// Whether they seem to be in memory: a few of their bytes are. Those amid them, as what was read before and behind may share their
-    /// first and last pages.
+    /// Whether the ranges seem to be in memory, judged by a few bytes amid them. Their first and last pages
+    /// may have been read with their neighbours, so those prove nothing.
     fn seems_in_memory(&self) -> bool {
         let (first, middle) = (self.ranges.first(), self.ranges.get(self.ranges.len() / 2));
         let some = [first, middle, self.ranges.last()].into_iter().flatten();
@@ -59,8 +63,9 @@ impl Ahead {
         places.into_iter().all(|at| is_in_memory(&self.handle.file, at) == Some(true))
     }
 
-    /// Tells of the first of them. `true`: these are all; else another thread is to [`tell`](Ahead::tell) of the others.
-    pub(super) fn tell_first(&mut self) -> bool {
+    /// Hints at the first pieces. `true`: that was all; else another thread must [`advise`](Ahead::advise) on
+    /// the others.
+    pub(super) fn advise_first(&mut self) -> bool {
         if let (true, &[(offset, len)]) = (self.in_order, &self.ranges[..]) {
             readahead::touch(&self.handle, offset..offset.saturating_add(len));
             return true;
@@ -70,17 +75,17 @@ impl Ahead {
             bytes = bytes.saturating_add(*len);
             bytes <= SHORT
         };
-        self.told =
-            self.pieces().take(FEW).take_while(is_among).take_while(|piece| self.tell_of(*piece)).count();
-        self.pieces().nth(self.told).is_none()
+        self.hinted =
+            self.pieces().take(FEW).take_while(is_among).take_while(|piece| self.advise_on(*piece)).count();
+        self.pieces().nth(self.hinted).is_none()
     }
 
-    /// Tells of those that were not told of yet.
-    pub(super) fn tell(&self) {
-        let _ = self.pieces().skip(self.told).all(|piece| self.tell_of(piece));
+    /// Hints at the pieces that are left.
+    pub(super) fn advise(&self) {
+        let _ = self.pieces().skip(self.hinted).all(|piece| self.advise_on(piece));
     }
 
-    /// The ranges, in parts that are not too long.
+    /// The ranges, cut into parts of limited length.
     fn pieces(&self) -> impl Iterator<Item = (u64, u64)> {
         self.ranges.iter().flat_map(|&(offset, len)| {
             let piece = move |at| (offset.saturating_add(at), PIECE.min(len - at));
@@ -88,8 +93,8 @@ impl Ahead {
         })
     }
 
-    /// Asks the system to read a piece; `false`: it refuses, and so it will with others.
-    fn tell_of(&self, (offset, len): (u64, u64)) -> bool {
+    /// Asks the kernel to read a piece ahead; `false`: it refuses, and would refuse others.
+    fn advise_on(&self, (offset, len): (u64, u64)) -> bool {
         let advice = rustix::fs::Advice::WillNeed;
         rustix::fs::fadvise(&self.handle.file, offset, NonZeroU64::new(len), advice).is_ok()
     }
@@ -103,14 +108,14 @@ mod tests {
     use std::time::{Duration, Instant};
 
     use super::super::forget::forget;
-    use super::super::handles::{Handles, Place};
+    use super::super::handles::{Handles, PathAt};
     use super::*;
 
     fn handle(path: &Path) -> Arc<Handle> {
-        Handles::default().get("a", &Place::at(path), false).unwrap().0
+        Handles::default().get("a", &PathAt::at(path), false).unwrap().0
     }
 
-    /// A file of 1 MiB that is not in memory; `None` where it cannot be elsewhere.
+    /// A file of 1 MiB that is not in memory; `None` where the kernel keeps it in memory.
     fn forgotten(path: &Path) -> Option<Arc<Handle>> {
         std::fs::write(path, vec![1; 1 << 20]).unwrap();
         let handle = handle(path);
@@ -124,16 +129,17 @@ mod tests {
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let ranges = [(5, 4096), (300 << 10, 9000), (900 << 10, 10)];
         let mut ahead = Ahead::of(Arc::clone(&handle), &ranges).expect("it is not in memory");
-        assert!(ahead.tell_first());
+        assert!(ahead.advise_first());
         let began = Instant::now();
         while Ahead::of(Arc::clone(&handle), &ranges).is_some() {
-            assert!(began.elapsed() < Duration::from_secs(20), "what was told of never came");
+            assert!(began.elapsed() < Duration::from_secs(20), "the prefetched bytes never arrived");
             std::thread::sleep(Duration::from_millis(1));
         }
     }
 
-    /// Symptom: a plane through subchunks that stand two and three together took 1.5 times as long as the disk needs for it. Cause: the
-    /// system read on behind each pair, though it was told of all that is wanted.
+    /// Symptom: a plane through subchunks that stand two and three together took 1.5 times as long as the
+    /// disk needs for it. Cause: the kernel read on behind each pair, though it had hints for all wanted
+    /// ranges.
     #[test]
     fn behind_neighbours_that_it_was_told_of_nothing_is_read() {
         let dir = tempfile::tempdir().unwrap();
@@ -146,7 +152,7 @@ mod tests {
         }
         let (begin, len) = (1 << 20, 280 << 10);
         let ahead = Ahead::of(Arc::clone(&handle), &[(begin, 2 * len)]).expect("it is not in memory");
-        ahead.tell();
+        ahead.advise();
         for at in [begin, begin + len] {
             let mut out = vec![0; len as usize];
             handle.to_read(at, out.len()).read_exact_at(&mut out, at).unwrap();
@@ -157,8 +163,9 @@ mod tests {
         }
     }
 
-    /// Symptom: the second of two planes through neighbouring subchunks took 1.5 times as long as the first. Cause: the pages that its
-    /// ranges begin and end in had been read with the first one's, so it was taken to be in memory.
+    /// Symptom: the second of two planes through neighbouring subchunks took 1.5 times as long as the first.
+    /// Cause: the first and last pages of its ranges had been read with the first plane's, so it was taken to
+    /// be in memory.
     #[test]
     fn ranges_of_which_only_the_ends_are_in_memory_are_told_of() {
         let dir = tempfile::tempdir().unwrap();
@@ -177,16 +184,16 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let told = |ranges: &[(u64, u64)]| {
+        let hinted = |ranges: &[(u64, u64)]| {
             let (handle, ranges) = (handle(&path), ranges.to_vec());
-            let mut ahead = Ahead { handle, ranges, in_order: false, told: 0 };
-            (ahead.tell_first(), ahead.told)
+            let mut ahead = Ahead { handle, ranges, in_order: false, hinted: 0 };
+            (ahead.advise_first(), ahead.hinted)
         };
-        assert_eq!(told(&[(0, 1); FEW + 1]), (false, FEW));
-        assert_eq!(told(&[(0, SHORT), (SHORT, 1)]), (false, 1));
-        assert_eq!(told(&[(7, 3 * PIECE + 1)]), (false, 1));
-        assert_eq!(told(&[(0, 1); FEW]), (true, FEW));
-        assert_eq!(told(&[(9, SHORT)]), (true, 1));
+        assert_eq!(hinted(&[(0, 1); FEW + 1]), (false, FEW));
+        assert_eq!(hinted(&[(0, SHORT), (SHORT, 1)]), (false, 1));
+        assert_eq!(hinted(&[(7, 3 * PIECE + 1)]), (false, 1));
+        assert_eq!(hinted(&[(0, 1); FEW]), (true, FEW));
+        assert_eq!(hinted(&[(9, SHORT)]), (true, 1));
     }
 
     #[test]
@@ -195,12 +202,13 @@ mod tests {
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let (begin, end) = (5000, (1 << 20) - 5000);
         let mut ahead = Ahead::of(Arc::clone(&handle), &[(begin, end - begin)]).expect("it is not in memory");
-        assert!(!ahead.tell_first());
-        ahead.tell();
+        assert!(!ahead.advise_first());
+        ahead.advise();
         let pieces: Vec<_> = ahead.pieces().collect();
         assert_eq!(pieces.iter().map(|(_, len)| len).sum::<u64>(), end - begin);
         assert!(pieces.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0) && pieces[0].0 == begin);
-        // Another descriptor, which is read in no order: a look brings its own page, and no page is looked at twice.
+        // A second descriptor, for reads in no order: a probe reads its own page, and no page is probed
+        // twice.
         let other = std::fs::File::open(dir.path().join("a")).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
         let is_there = |turn: u64| {
@@ -208,11 +216,12 @@ mod tests {
             let mut places = (begin + turn * PAGE..end).step_by(64 << 10);
             places.all(|at| is_in_memory(&other, at) == Some(true))
         };
-        assert!((0..10).any(is_there), "what was told of never came");
+        assert!((0..10).any(is_there), "the prefetched bytes never arrived");
     }
 
-    /// Symptom: two processes that read blocks of 256 KiB in the order of the file, of two files each, took 1.25 times as long as plain reads.
-    /// Cause: the system was told of every block by itself, and did nothing while its cells were placed.
+    /// Symptom: two processes that read blocks of 256 KiB in the order of the file, of two files each, took
+    /// 1.25 times as long as plain reads. Cause: the kernel got a hint for every block by itself, and read
+    /// nothing while cells were copied.
     #[test]
     fn behind_a_lone_run_that_comes_next_the_system_reads_on() {
         let dir = tempfile::tempdir().unwrap();
@@ -220,19 +229,19 @@ mod tests {
         let Some(handle) = forgotten(&path) else { return };
         let ahead =
             |ranges: &[(u64, u64)]| Ahead::of(Arc::clone(&handle), ranges).expect("it is not in memory");
-        assert!(!ahead(&[(300, 60 << 10)]).in_order, "little is told of");
+        assert!(!ahead(&[(300, 60 << 10)]).in_order, "a short range gets no hint");
         assert!(!ahead(&[(300, 256 << 10), (500 << 10, 256 << 10)]).in_order, "so is what lies apart");
         assert!(!ahead(&[(500 << 10, 256 << 10)]).in_order, "and what is elsewhere");
         forget(&handle.file, 1 << 20);
         let mut first = ahead(&[(300, 256 << 10)]);
-        assert!(first.in_order && first.tell_first());
+        assert!(first.in_order && first.advise_first());
         let mut out = vec![0; 256 << 10];
         let file = handle.to_read(300, out.len());
         assert_eq!(file.as_raw_fd(), handle.file.as_raw_fd(), "it is read in order");
         file.read_exact_at(&mut out, 300).unwrap();
         let other = std::fs::File::open(&path).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
-        // A look brings its own page, and no page is looked at twice.
+        // A probe reads its own page, and no page is probed twice.
         let looked = |turn: u64| {
             std::thread::sleep(Duration::from_millis(20 << turn));
             is_in_memory(&other, (260 << 10) + turn * PAGE) == Some(true)

@@ -1,12 +1,13 @@
 //! Files that appear whole or not at all.
 //!
 //! The bytes go to a temporary file in the same folder, which then gets the final name: by `rename` where it
-//! may replace, by `link` where it must not, because `link` is the oldest test-and-set that network file systems
-//! also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` takes its place. What must not replace is written to a
-//! file without a name where the system has those: the folder is changed once in place of three times.
+//! may replace, by `link` where it must not, because `link` is the oldest test-and-set that network file
+//! systems also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` is used. What must not
+//! replace is written to an unnamed file where the system has those: the folder is then changed once and not
+//! three times.
 //!
-//! Temporary names contain `~`, which no key does. A process that is killed leaves its temporary file, if it has a name; it
-//! is never listed, and `sweep` removes it.
+//! Temporary names contain `~`, which no key does. A killed process leaves its temporary file, if it has a
+//! name; it is never listed, and `sweep` removes it.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::nameless::{self, Nameless};
+use super::unnamed_files::{self, UnnamedFiles};
 use super::{transfer, tree};
 use crate::PutMode;
 
@@ -24,18 +25,19 @@ use crate::PutMode;
 pub(crate) enum Placed {
     /// It has the final name.
     Yes,
-    /// Another file has it, and was left alone.
+    /// Another file has the name, and was left alone.
     NameTaken,
 }
 
-/// Opens by the given function, with whatever remedies the caller knows.
+/// Opens with the given function, and recovers from errors as the caller can.
 pub(crate) type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
 
-/// What has to be done before a file gets its name, while its bytes are written.
+/// Steps before a file gets its name, done while its bytes are written.
 pub(crate) type Before<'a> = &'a dyn Fn() -> io::Result<()>;
 
-/// Writes `parts`, one behind the other, to a file named `path`. With `sync` its bytes are durable when it gets the name; the name is not. It gets none if
-/// `before` fails, which is called when the bytes are written and may be called again if it succeeds.
+/// Writes `parts`, one after the other, to a file named `path`. With `sync` its bytes are durable before it
+/// gets the name; the name itself is not. `before` is called once the bytes are written, and may be called
+/// again after a success. If `before` fails the file gets no name.
 pub(crate) fn write(
     path: &Path,
     parts: &[&[u8]],
@@ -43,7 +45,7 @@ pub(crate) fn write(
     sync: bool,
     before: Before<'_>,
     opening: Opening<'_>,
-    waiting: &Nameless,
+    waiting: &UnnamedFiles,
 ) -> io::Result<Placed> {
     if mode == PutMode::IfAbsent
         && let Some(placed) = write_nameless(path, parts, sync, before, opening, waiting)?
@@ -63,14 +65,14 @@ pub(crate) fn write(
     placed
 }
 
-/// Writes a file that has no name before it has all its bytes. `None` where the system does not make those.
+/// Writes a file that gets its name after all its bytes. `None` where the system has no unnamed files.
 fn write_nameless(
     path: &Path,
     parts: &[&[u8]],
     sync: bool,
     before: Before<'_>,
     opening: Opening<'_>,
-    waiting: &Nameless,
+    waiting: &UnnamedFiles,
 ) -> io::Result<Option<Placed>> {
     use std::sync::atomic::AtomicBool;
 
@@ -86,23 +88,25 @@ fn write_nameless(
         }
         before()
     };
-    // The folder may be another by now than when a waiting file was made, on another disk even.
+    // The folder may have been replaced since a waiting file was made, even by one on another disk.
     if let Some(file) = waiting.take(folder) {
         fill(&file)?;
         if let Ok(placed) = name(&file, path) {
             return Ok(Some(placed));
         }
     }
-    let file = match opening(&|| nameless::open(folder)) {
+    let file = match opening(&|| unnamed_files::open(folder)) {
         Ok(file) => file,
-        // A missing folder can be made; all else that a named file would meet too is found there.
+        // A missing folder can be made. Every other error that a named file would meet too occurs again
+        // there.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
         Err(_) => return Ok(None),
     };
     fill(&file)?;
     match name(&file, path) {
         Ok(placed) => Ok(Some(placed)),
-        // Without /proc, or where such files get no names. A file with a name meets all else again, and says so.
+        // Without /proc, or where unnamed files cannot get names. A named file reports every other error
+        // again.
         Err(error) => {
             use rustix::io::Errno;
             let never = [Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
@@ -113,14 +117,15 @@ fn write_nameless(
     }
 }
 
-/// Gives a file without a name this one, if nobody has it.
+/// Gives an unnamed file this name, unless the name is taken.
 #[cfg(target_os = "linux")]
 pub(super) fn name(file: &File, path: &Path) -> io::Result<Placed> {
     use rustix::fs::{AtFlags, CWD, linkat};
     use rustix::io::Errno;
     use std::os::fd::AsRawFd;
 
-    // By the descriptor itself, which systems before Linux 6.10 allow only to the administrator, else by its name in /proc.
+    // By the descriptor itself, which systems before Linux 6.10 allow only the administrator; else by its
+    // name in /proc.
     let named = match linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
             let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -144,8 +149,8 @@ pub(super) fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
 fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
     match std::fs::hard_link(temporary, path) {
         Ok(()) => Ok(Placed::Yes),
-        // A network file system may lose the reply, ask again, and find the link it has made itself: then our
-        // file has two names.
+        // A network file system may lose the reply, repeat the request, and find its own link: then our file
+        // has two names.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok(if file.metadata()?.nlink() > 1 { Placed::Yes } else { Placed::NameTaken })
         }
@@ -188,11 +193,11 @@ pub(super) fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<
     Err(io::Error::other("a thousand temporary names are taken; clear away the files that begin with '~'"))
 }
 
-/// A name in the folder of `path` that most likely nobody has.
+/// A name in the folder of `path` that is most likely unused.
 pub(super) fn temporary_name(path: &Path) -> PathBuf {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
-    // The time keeps apart processes of the same number on other nodes or in other containers; should names meet
-    // all the same, the file system tells, and the next one is tried.
+    // The time distinguishes processes of the same number on other nodes or in other containers. If names
+    // collide in spite of it, the file system reports that and the next name is tried.
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     path.with_file_name(format!("{}{}-{serial}-{time:x}", tree::TEMPORARY, std::process::id()))
@@ -203,7 +208,7 @@ mod tests {
     use super::*;
 
     fn place(path: &Path, parts: &[&[u8]], mode: PutMode) -> Placed {
-        write(path, parts, mode, false, &|| Ok(()), &|open| open(), &Nameless::default()).unwrap()
+        write(path, parts, mode, false, &|| Ok(()), &|open| open(), &UnnamedFiles::default()).unwrap()
     }
 
     #[test]
@@ -225,7 +230,7 @@ mod tests {
         let path = dir.path().join("k");
         for mode in [PutMode::IfAbsent, PutMode::Replace] {
             let refuse = || Err(io::Error::other("not yet"));
-            let waiting = Nameless::default();
+            let waiting = UnnamedFiles::default();
             assert!(write(&path, &[b"1"], mode, true, &refuse, &|open| open(), &waiting).is_err());
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
         }

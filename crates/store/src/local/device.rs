@@ -1,6 +1,7 @@
-//! On what a folder lies: the host with the file system's source, so that what was measured in one folder holds for others.
+//! The device of a folder: the host and the file system's source, so that a measurement in one folder holds
+//! for others.
 //!
-//! Linux says it in `/proc/self/mountinfo`; elsewhere the number of the device stands for it.
+//! Linux names it in `/proc/self/mountinfo`; elsewhere the device number stands for it.
 
 use std::path::Path;
 
@@ -15,7 +16,8 @@ pub(super) fn identity(root: &Path) -> Option<String> {
     Some(format!("{} {source}", host.trim()))
 }
 
-/// Type and source of the mount with this device number. A source that names no device or server is told apart by the number.
+/// Type and source of the mount with this device number. If the source names no device or server, the number
+/// distinguishes it.
 fn source(mounts: &str, number: &str) -> Option<String> {
     mounts.lines().find_map(|line| {
         let (before, after) = line.split_once(" - ")?;

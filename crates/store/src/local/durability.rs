@@ -1,9 +1,10 @@
-//! What has to reach the device, and in which folders.
+//! What must be synced, and in which folders.
 //!
-//! A name is durable when its folder is synced and, up to the root, each folder that might be new. Folders
-//! above the object's own are synced once; that a handle has been synced since it was opened its user keeps.
+//! A name is durable when its folder is synced, and also each folder above that might be new, up to the root.
+//! Folders above the object's own are synced once. The user of a handle keeps whether that handle was synced
+//! since it was opened.
 //!
-//! A failed sync is remembered for as long as the bytes are the same: systems report a lost page once and then
+//! A failed sync is remembered as long as the bytes are the same: systems report a lost page once and then
 //! forget it, and a second sync that succeeds would be a lie.
 
 use std::collections::{BTreeSet, HashSet};
@@ -16,29 +17,29 @@ use super::tree;
 
 #[derive(Debug, Default)]
 pub(crate) struct Durability {
-    known: Mutex<Known>,
+    known: Mutex<DurableNames>,
 }
 
 #[derive(Debug, Default)]
-struct Known {
+struct DurableNames {
     /// Folders whose own names are durable.
     durable_folders: HashSet<PathBuf>,
     lost_bytes: HashSet<String>,
 }
 
 impl Durability {
-    fn known(&self) -> MutexGuard<'_, Known> {
+    fn known(&self) -> MutexGuard<'_, DurableNames> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Does `create` to the file at `path`; makes its folders if that fails for want of them.
+    /// Applies `create` to the file at `path`; makes its folders if they are missing.
     pub(crate) fn with_folders<T>(
         &self,
         root: &Path,
         path: &Path,
         create: impl Fn() -> io::Result<T>,
     ) -> io::Result<T> {
-        // Someone may remove an empty folder between the two steps.
+        // Another process may remove an empty folder between the two steps.
         for _ in 0..8 {
             match create() {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -50,7 +51,7 @@ impl Durability {
         create()
     }
 
-    /// The object's bytes are others from now on.
+    /// The object's bytes are new from now on.
     pub(crate) fn bytes_renewed(&self, key: &str) {
         self.known().lost_bytes.remove(key);
     }
@@ -79,7 +80,7 @@ impl Durability {
             for path in paths {
                 let mut folders = path.ancestors().skip(1);
                 to_sync.extend(folders.next().map(Path::to_owned));
-                // From the object's folder upwards, the root included: `create` may have made it.
+                // From the object's folder upwards, including the root, which `create` may have made.
                 for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
                     if !known.durable_folders.contains(folder) {
                         to_sync.extend(folder.parent().map(Path::to_owned));
@@ -90,7 +91,7 @@ impl Durability {
         }
         for folder in &to_sync {
             match sync_folder(folder) {
-                // What lies above the root need not be ours to open.
+                // Folders above the root may not be accessible.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied && !folder.starts_with(root) => {}
                 other => other?,
@@ -103,7 +104,7 @@ impl Durability {
 
 fn sync_folder(folder: &Path) -> io::Result<()> {
     match File::open(folder)?.sync_all() {
-        // Some network file systems have no sync for folders because every change is synchronous.
+        // Some network file systems cannot sync folders because every change is synchronous.
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Ok(()),
         other => other,
     }

@@ -1,4 +1,4 @@
-//! The folder itself: every operation of the store, carried out by whoever calls.
+//! The folder itself: every operation of the store, carried out in the calling thread.
 
 use std::io;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use std::time::Duration;
 use super::ahead::Ahead;
 use super::atomic_file::{self, Placed};
 use super::durability::Durability;
-use super::handles::{self, Handle, Handles, Place};
+use super::handles::{self, Handle, Handles, PathAt};
 use super::mapping::{self, MapPolicy};
-use super::nameless::Nameless;
 use super::per_process::PerProcess;
 use super::targets::Targets;
-use super::watched::{Found, Watched};
+use super::unnamed_files::UnnamedFiles;
+use super::watched::{Comparison, Watched};
 use super::{device, early_writeback, forget, preallocate, readahead, transfer, tree};
 use crate::key::invalid;
 use crate::request::end_within;
@@ -25,23 +25,24 @@ use crate::{
     StoreError, Upload, validate_key, validate_prefix,
 };
 
-/// What the threads of the pool share with the store.
+/// What the pool's threads share with the store.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) root: PathBuf,
-    /// The root, open, of a store for reading, which looks names up in the folder that it found, whatever bears that one's name later.
+    /// The root of a read-only store, held open. Names are looked up in this folder, even if another folder
+    /// gets its path later.
     open_root: Option<OwnedFd>,
     read_only: bool,
     pub(super) early_writeback: AtomicBool,
     pub(super) handles: PerProcess<Handles>,
     durability: PerProcess<Durability>,
-    pub(super) nameless: PerProcess<Nameless>,
+    pub(super) unnamed: PerProcess<UnnamedFiles>,
     pub(super) targets: Targets,
     pub(super) map_policy: MapPolicy,
     watched: Watched,
 }
 
-/// Of /proc and its like, where a new name is answered as if the folder above it were missing.
+/// In /proc and the like, creating a name fails as if the folder above it were missing.
 const MAKES_NOTHING: &str = "its file system has no place for new names there; choose another place";
 
 pub(super) fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
@@ -70,14 +71,15 @@ fn description(root: &Path) -> String {
     format!("local store {}", root.display())
 }
 
-/// What `read_seen` reads at a time: it fits the second cache of every processor of the last ten years, half of it of most.
+/// The unit of `read_seen`: it fits the second-level cache of every processor of the last ten years, half of
+/// it fits most.
 const SEEN: usize = 4 << SEEN_LOG2;
 
 impl Folder {
     /// The existing folder at an absolute path.
     pub(super) fn open(root: PathBuf, read_only: bool) -> Result<Folder> {
         let open_root = if read_only { tree::open_folder(&root).ok() } else { None };
-        // Opening found a folder; else this says what there is.
+        // The folder that was opened, or else an error that says what is there.
         if open_root.is_none() {
             let metadata = root.metadata().map_err(|source| folder_error(&root, "open", source))?;
             if !metadata.is_dir() {
@@ -91,7 +93,7 @@ impl Folder {
             early_writeback: AtomicBool::new(false),
             handles: PerProcess::new(Handles::default),
             durability: PerProcess::new(Durability::default),
-            nameless: PerProcess::new(Nameless::default),
+            unnamed: PerProcess::new(UnnamedFiles::default),
             targets: Targets::default(),
             map_policy: MapPolicy::default(),
             watched: Watched::default(),
@@ -112,22 +114,22 @@ impl Folder {
         match &self.open_root {
             Some(root) if !writable => {
                 validate_key(key)?;
-                self.handle_at(&Place::below(root.as_fd(), Path::new(key)), key, operation, writable)
+                self.handle_at(&PathAt::below(root.as_fd(), Path::new(key)), key, operation, writable)
             }
-            _ => self.handle_at(&Place::at(&self.path(key)?), key, operation, writable),
+            _ => self.handle_at(&PathAt::at(&self.path(key)?), key, operation, writable),
         }
     }
 
     fn handle_at(
         &self,
-        place: &Place<'_>,
+        place: &PathAt<'_>,
         key: &str,
         operation: &'static str,
         writable: bool,
     ) -> Result<(Arc<Handle>, u64)> {
         let handles = self.handles.get();
         let mut found = handles.get(key, place, writable);
-        // The link may have been another's between looking at it and following it.
+        // The link may have been replaced between the lookup and opening it.
         let mut looks = 0;
         while looks < 2
             && found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
@@ -143,12 +145,13 @@ impl Folder {
         }
     }
 
-    /// The open file of an object whose name was looked at before. A look takes as long as the system's copy of 16 KiB.
+    /// The open file of an object whose name was looked up before. A lookup takes as long as the kernel's
+    /// copy of 16 KiB.
     fn known(&self, key: &str) -> Option<Arc<Handle>> {
         self.open_root.as_ref().and_then(|_| self.handles.get().known(key))
     }
 
-    /// Reads an object whose bytes never change: the file that is open, or else the one that has its name.
+    /// Reads an object whose bytes never change: from the open file, or else from the one that has the name.
     fn read_unchanging(&self, key: &str, read: &mut dyn FnMut(&Handle) -> Result<()>) -> Result<()> {
         match self.known(key).map(|handle| read(&handle)) {
             Some(Ok(())) => Ok(()),
@@ -265,7 +268,7 @@ impl Folder {
             self.durability.get().with_folders(&self.root, path, || handles.opening(create)).map_err(fail)?;
         let handle = handles.keep_created(key, file).map_err(fail)?;
         transfer::write_all(&handle.file, 0, parts).map_err(|error| {
-            // So that the caller can try again; if this fails too, he finds a beginning of his bytes.
+            // So that the caller can retry. If this fails too, the object keeps a beginning of the bytes.
             let _ = self.remove(path);
             handles.forget(key);
             self.write_error(key, "append to", error)
@@ -281,7 +284,7 @@ impl Folder {
             return Err(StoreError::Conflict { key, store, expected: at, found });
         }
         transfer::write_all(&handle.file, at, parts).map_err(|error| {
-            // See above; the object has one writer, so nobody else's bytes are lost.
+            // See above. The object has one writer, so no other writer's bytes are lost.
             let _ = handle.file.set_len(at);
             self.write_error(key, "append to", error)
         })?;
@@ -289,7 +292,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts the bytes into a file on a target, and then gives it the object's name.
+    /// Puts the bytes into a file on a target, then gives it the object's name.
     fn put_elsewhere(
         &self,
         key: &str,
@@ -360,7 +363,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts an object that gets its name when `before` has succeeded, too.
+    /// Puts an object that gets its name only if `before` succeeds as well.
     pub(super) fn put_when(
         &self,
         key: &str,
@@ -376,7 +379,7 @@ impl Folder {
         let linked = self.targets.linked(&path);
         let placed = match self.targets.take(key) {
             None => {
-                let waiting = self.nameless.get();
+                let waiting = self.unnamed.get();
                 let opening: atomic_file::Opening<'_> = &|open| handles.opening(open);
                 let write = || atomic_file::write(&path, parts, mode, sync, before, opening, waiting);
                 durability.with_folders(&self.root, &path, write).map_err(fail)?
@@ -387,7 +390,7 @@ impl Folder {
         };
         handles.forget(key);
         if let (Placed::Yes, Some((file, _))) = (placed, linked) {
-            // The link does not lead to it any more; what stays is swept.
+            // The link no longer leads to the file; `sweep` removes what remains.
             let _ = std::fs::remove_file(file);
         }
         if placed == Placed::NameTaken {
@@ -445,9 +448,9 @@ impl Store for Folder {
     fn unchanged(&self) -> Result<()> {
         let key = || self.watched.key();
         match self.watched.find() {
-            Ok(Found::Same) => Ok(()),
-            Ok(Found::Nothing) => Err(StoreError::Removed { key: key(), store: self.describe() }),
-            Ok(Found::Another) => Err(StoreError::Replaced { key: key(), store: self.describe() }),
+            Ok(Comparison::Same) => Ok(()),
+            Ok(Comparison::Nothing) => Err(StoreError::Removed { key: key(), store: self.describe() }),
+            Ok(Comparison::Another) => Err(StoreError::Replaced { key: key(), store: self.describe() }),
             Err(error) => Err(self.read_error(&key(), "look at", error)),
         }
     }
@@ -462,6 +465,9 @@ impl Store for Folder {
     }
 
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        if let Some(bytes) = self.watched.first_read(|| self.path(key).ok()) {
+            return Ok(if bytes.len() as u64 <= limit { Ok(bytes) } else { Err(bytes.len() as u64) });
+        }
         let (handle, len) = self.handle(key, "read", false)?;
         let Some(fits) = usize::try_from(len).ok().filter(|_| len <= limit) else { return Ok(Err(len)) };
         let mut out = vec![0; fits];
@@ -509,7 +515,8 @@ impl Store for Folder {
     fn delete(&self, key: &str) -> Result<()> {
         let path = self.may_write(key, "delete")?;
         self.handles.get().forget(key);
-        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX; it is no object, so there is nothing to remove.
+        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX. A folder is no object, so there
+        // is nothing to remove.
         if path.is_dir() {
             return Ok(());
         }
@@ -531,7 +538,8 @@ impl Store for Folder {
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
-        // All files of one turn stay open until their names are synced: few enough for any limit of open files.
+        // All files of one batch stay open until their names are synced; they are few enough for any limit of
+        // open files.
         keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
     }
 
@@ -540,12 +548,12 @@ impl Store for Folder {
         Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
     }
 
-    /// At once, in the calling thread, hints and placements included.
+    /// Done at once in the calling thread, including hints and placements.
     fn submit(&self, request: Request) -> Pending {
         let outcome = match request {
             Request::Expect { key, ranges } => {
                 let ahead = self.ahead(&key, &ranges);
-                ahead.iter().for_each(Ahead::tell);
+                ahead.iter().for_each(Ahead::advise);
                 Ok(Reply::Expected { needless: ahead.is_none() })
             }
             Request::Place { key, target } => {
@@ -632,7 +640,7 @@ impl LocalFiles for Folder {
     }
 
     fn preallocate(&self, key: &str, at: u64, end: u64) {
-        // What is wrong with it is said by the append.
+        // The append reports errors.
         let there = self.may_write(key, "append to").and_then(|_| self.handle(key, "append to", true));
         if let Ok((handle, _)) = there {
             preallocate::reserve(&handle.file, at, end);

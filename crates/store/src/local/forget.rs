@@ -1,12 +1,13 @@
-//! Looks what of a file is in the page cache, and puts it out.
+//! Examines which parts of a file are in the page cache, and drops them from it.
 //!
-//! To forget a file the system is only asked; what is dirty, mapped or locked by others stays. So a few places are then read on
-//! condition that nobody has to wait for the device: what comes at once was in memory. Caches of the device or of a host below
-//! are out of reach.
+//! The kernel may ignore the request to drop a file; dirty, mapped or locked pages stay. So a few offsets are
+//! then read on condition that the read does not wait for the device: a read that returns was in memory.
+//! Caches of the device or of a host below are out of reach.
 
 use std::fs::File;
 
-/// Whether the byte at `at` can be had at once; `None` where the system cannot tell. Asking may begin to read it ahead.
+/// Whether the byte at `at` can be read without waiting; `None` where the kernel cannot tell. The probe may
+/// start read-ahead.
 #[cfg(target_os = "linux")]
 pub(super) fn is_in_memory(file: &File, at: u64) -> Option<bool> {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -19,7 +20,7 @@ pub(super) fn is_in_memory(file: &File, at: u64) -> Option<bool> {
     }
 }
 
-/// Whether nothing was left in memory where it was looked; `None` where the system cannot tell.
+/// Whether no probed offset was left in memory; `None` where the kernel cannot tell.
 #[cfg(target_os = "linux")]
 pub(super) fn forget(file: &File, len: u64) -> Option<bool> {
     const PLACES: u64 = 8;
@@ -29,7 +30,7 @@ pub(super) fn forget(file: &File, len: u64) -> Option<bool> {
     for place in 0..PLACES {
         cold &= !is_in_memory(file, len.saturating_sub(1) / PLACES * place)?;
     }
-    // Asking may have begun to read ahead.
+    // The probe may have started read-ahead.
     drop_all().ok()?;
     Some(cold)
 }

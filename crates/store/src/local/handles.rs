@@ -1,10 +1,12 @@
 //! Open files, kept for the next use.
 //!
 //! Invariants
-//! - at most [`CAPACITY`] files are kept open, each by one descriptor or two; who is using one keeps it open a little longer;
-//! - a handle is handed out only if its file still bears the name: an object that was deleted or replaced, by
-//!   whomever, is opened anew, so that what was written is seen; but for who knows that its bytes never change (`known`);
-//! - the lock protects the table only and is never held during I/O, except to close a file.
+//! - at most [`CAPACITY`] files are kept open, each by one descriptor or two; a user of a handle keeps it
+//!   open a little longer;
+//! - a handle is given out only if its file still has the name. An object that was deleted or replaced is
+//!   opened anew, so that new bytes are seen. The exception are callers for which the bytes never change
+//!   (`known`);
+//! - the lock protects the table only and is never held during I/O, except while a file is closed.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -17,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, Stat};
 
-use super::company::Company;
+use super::concurrent_readers::ConcurrentReaders;
 use super::forget::is_in_memory;
 use super::page::PAGE;
 
@@ -30,34 +32,35 @@ pub(crate) struct Handle {
     pub(crate) file: File,
     writable: bool,
     identity: (u64, u64),
-    /// The folders up to the root have been synced since this file was opened, thus since it has its name.
+    /// Whether the folders up to the root were synced since this file was opened, thus since it has its name.
     pub(crate) name_is_durable: AtomicBool,
-    /// Up to here the system was asked to start writing to the device (`early_writeback`).
+    /// The kernel was asked to start writing up to here (`early_writeback`).
     pub(crate) started: AtomicU64,
-    /// Whether it lies on a file system of this machine, once somebody asked.
+    /// Whether the file lies on a local file system, once asked.
     lies_here: OnceLock<bool>,
-    /// For short reads apart from the others; `None` inside where there can be none.
+    /// A second descriptor for short reads out of order; `None` inside where there can be none.
     aside: OnceLock<Option<File>>,
-    /// Where the last read in order ended.
+    /// End of the last sequential read.
     end: AtomicU64,
-    /// The system was last told of these ranges, ascending: their offsets and ends.
-    told: Mutex<Vec<(u64, u64)>>,
+    /// Ranges of the last hint, ascending: their offsets and ends.
+    hinted: Mutex<Vec<(u64, u64)>>,
     /// Who else reads it.
-    company: Company,
+    readers: ConcurrentReaders,
 }
 
 /// A read up to this length is short: a table, a trailer.
 const SHORT: usize = 16 << 10;
-/// It is apart if it begins so far behind where the last read ended.
+/// A short read is out of order if it begins this far behind the end of the last read.
 const FAR: u64 = 256 << 10;
-/// A run of more bytes is worth the system's own reading ahead.
+/// For a run of more bytes, the kernel's own sequential read-ahead is the better choice.
 const STREAM: u64 = 1 << 20;
 
 impl Handle {
-    /// The descriptor for a read. The system remembers with each how it is read: a table that is looked up some megabytes ahead would end
-    /// the reading ahead of who reads in order (2 MiB at a time, each after its table: 76 ms for 64 MiB; 55 with a descriptor for tables).
-    /// And behind two neighbours of what it was told of it would read on, though it was told of all that is wanted: of 120 pieces of 280 KiB
-    /// it read 114 MiB in place of 64.
+    /// The descriptor for a read. The kernel keeps the read pattern per descriptor: a table that is looked up
+    /// some megabytes ahead would end the read-ahead of a sequential scan (2 MiB at a time, each after its
+    /// table: 76 ms for 64 MiB; 55 ms with a descriptor for tables). And behind two neighbouring hinted
+    /// ranges the kernel would read on, though all wanted ranges had hints: of 120 pieces of 280 KiB it read
+    /// 114 MiB where 64 MiB were wanted.
     pub(crate) fn to_read(&self, offset: u64, len: usize) -> &File {
         let ahead = offset.saturating_sub(self.end.load(Ordering::Relaxed));
         let table = len <= SHORT && ahead > FAR;
@@ -69,88 +72,90 @@ impl Handle {
         file.unwrap_or(&self.file)
     }
 
-    /// All up to `end` is asked for in order, by the descriptor for that.
+    /// All bytes up to `end` are read in order, by the sequential descriptor.
     pub(crate) fn is_asked_in_order(&self, end: u64) {
         self.end.store(end, Ordering::Relaxed);
     }
 
-    /// Whether a run is what comes next to who reads the file in order: it begins in the file's first page, or in the page behind what was
-    /// read last at the latest. Never on file systems of other machines: who knows what they do.
+    /// Whether the range continues a sequential scan: it begins in the file's first page, or at most one page
+    /// after the last read. Always false on network file systems, whose read-ahead is unknown.
     pub(crate) fn is_next(&self, offset: u64) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         offset.checked_sub(end).is_some_and(|apart| apart <= PAGE) && self.lies_here()
     }
 
-    /// The system is told of these ranges, offset and length, and of no others.
-    pub(crate) fn tells_of(&self, ranges: &[(u64, u64)]) {
-        let mut told: Vec<(u64, u64)> =
+    /// The kernel gets hints for these ranges, offset and length, and no others.
+    pub(crate) fn advised(&self, ranges: &[(u64, u64)]) {
+        let mut hinted: Vec<(u64, u64)> =
             ranges.iter().map(|&(at, len)| (at, at.saturating_add(len))).collect();
-        told.sort_unstable();
-        self.company.tells_of(&told);
-        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = told;
+        hinted.sort_unstable();
+        self.readers.advised(&hinted);
+        *self.hinted.lock().unwrap_or_else(PoisonError::into_inner) = hinted;
     }
 
-    /// Whether others seem to read it at the same time, whose ranges lie between those that were told of last: then who
-    /// asks brings a range for all.
+    /// Whether other readers seem to read what lies between the ranges of the last hint; then the caller
+    /// prefetches a whole range.
     pub(crate) fn has_company(&self, range: &Range<u64>) -> bool {
-        // A look brings a page, and no more by this descriptor.
+        // A probe reads one page, and no more by this descriptor.
         let look = |at: u64| {
             let file = self.aside.get_or_init(|| aside(&self.file)).as_ref();
             file.is_some_and(|file| is_in_memory(file, at) == Some(true))
         };
-        self.lies_here() && self.company.is_there(range, look)
+        self.lies_here() && self.readers.is_there(range, look)
     }
 
-    /// Whether the system was told of all of a range; that is so once: whoever reads it again may come in order.
+    /// Whether the whole range was hinted at. True only once: a second read of it may belong to a sequential
+    /// scan.
     fn was_told_of(&self, offset: u64, len: usize) -> bool {
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(n) = told.partition_point(|(at, _)| *at <= offset).checked_sub(1) else { return false };
-        let (Some(&(begin, end)), to) = (told.get(n), offset.saturating_add(len as u64)) else {
+        let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(n) = hinted.partition_point(|(at, _)| *at <= offset).checked_sub(1) else { return false };
+        let (Some(&(begin, end)), to) = (hinted.get(n), offset.saturating_add(len as u64)) else {
             return false;
         };
         let holds = to <= end;
         if holds {
             let rest = [(begin, offset), (to, end)];
-            told.splice(n..=n, rest.into_iter().filter(|(at, end)| at < end));
+            hinted.splice(n..=n, rest.into_iter().filter(|(at, end)| at < end));
         }
         holds
     }
 
-    /// Whether a run of `len` bytes continues what was read last, so that the system is ahead of it already.
+    /// Whether a run of `len` bytes continues the last read, so that the kernel already reads ahead.
     ///
-    /// Told of such runs just before each is read, the system brings that alone and stops where it ends, and the device rests while cells are
-    /// placed: eight blocks of 4 MiB, one behind the other, then take 1.2 to 1.5 times as long where the system reads 8 MiB ahead. Not told
-    /// of one that begins elsewhere, it begins with little: a plane in runs of 4 to 16 MiB takes 1.4 to 1.5 times as long.
+    /// A hint just before each such run makes the kernel read that run alone and stop at its end, and the
+    /// device rests while cells are copied: eight blocks of 4 MiB, one behind the other, then take 1.2 to 1.5
+    /// times as long where the kernel would read 8 MiB ahead. Without a hint for a run that begins elsewhere,
+    /// read-ahead starts small: a plane in runs of 4 to 16 MiB takes 1.4 to 1.5 times as long.
     pub(crate) fn continues(&self, offset: u64, len: u64) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
     }
 
-    /// Whether it lies on a file system of this machine.
+    /// Whether the file lies on a local file system.
     pub(crate) fn lies_here(&self) -> bool {
         *self.lies_here.get_or_init(|| super::mapping::is_local(&self.file))
     }
 }
 
-/// Where a name is looked up: below a folder that is open, or from where the program stands.
+/// Where a name is looked up: below an open folder, or from the working directory.
 ///
-/// The way to a container has often more components than the one below it, and each is looked at by every call.
+/// The path of a container often has more components than the path below it, and every call looks at each.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Place<'a> {
+pub(crate) struct PathAt<'a> {
     folder: BorrowedFd<'a>,
     path: &'a Path,
 }
 
-impl<'a> Place<'a> {
+impl<'a> PathAt<'a> {
     pub(crate) fn below(folder: BorrowedFd<'a>, path: &'a Path) -> Self {
-        Place { folder, path }
+        PathAt { folder, path }
     }
 
     pub(crate) fn at(path: &'a Path) -> Self {
-        Place { folder: CWD, path }
+        PathAt { folder: CWD, path }
     }
 
-    /// What bears the name, links followed.
+    /// The file that has the name, after following links.
     fn found(&self) -> io::Result<Stat> {
         Ok(rustix::fs::statat(self.folder, self.path, AtFlags::empty())?)
     }
@@ -183,13 +188,18 @@ impl Handles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An open handle on the file that had the name when it was last asked for, whatever has it now.
+    /// An open handle on the file that had the name at the last lookup, whatever has it now.
     pub(crate) fn known(&self, key: &str) -> Option<Arc<Handle>> {
         self.table().find(key, false)
     }
 
     /// An open handle on the file at `place`, and its length.
-    pub(crate) fn get(&self, key: &str, place: &Place<'_>, writable: bool) -> io::Result<(Arc<Handle>, u64)> {
+    pub(crate) fn get(
+        &self,
+        key: &str,
+        place: &PathAt<'_>,
+        writable: bool,
+    ) -> io::Result<(Arc<Handle>, u64)> {
         let known = self.table().find(key, writable);
         if let Some(handle) = known
             && let Some(found) = still_named(&handle, place)
@@ -222,8 +232,8 @@ impl Handles {
             lies_here: OnceLock::new(),
             aside: OnceLock::new(),
             end: AtomicU64::new(0),
-            told: Mutex::new(Vec::new()),
-            company: Company::default(),
+            hinted: Mutex::new(Vec::new()),
+            readers: ConcurrentReaders::default(),
         });
         let displaced = self.table().insert(key, Arc::clone(&handle));
         drop(displaced); // closed here, without the lock
@@ -235,7 +245,7 @@ impl Handles {
         drop(forgotten);
     }
 
-    /// Opens something; if the process has too many files open, closes those kept here and tries again.
+    /// Opens a file; if the process has too many files open, closes those kept here and tries again.
     pub(crate) fn opening(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
         match open() {
             Err(error) if is_too_many_open_files(&error) => {
@@ -261,7 +271,7 @@ impl Table {
         Some(Arc::clone(&slot.handle))
     }
 
-    /// Returns what had to leave.
+    /// Returns the handles that were evicted.
     fn insert(&mut self, key: &str, handle: Arc<Handle>) -> [Option<Slot>; 2] {
         let mut evicted = None;
         if self.slots.len() >= CAPACITY && !self.slots.contains_key(key) {
@@ -273,11 +283,11 @@ impl Table {
     }
 }
 
-/// What is known of the file at `place` if it is still the one behind `handle`.
+/// The status of the file at `place`, if it is still the one behind `handle`.
 ///
-/// Asking the open file alone would be cheaper, but not enough: where somebody keeps hard links, a replaced file
-/// has as many names as before, only not this one.
-fn still_named(handle: &Handle, place: &Place<'_>) -> Option<Stat> {
+/// Asking the open file alone would be cheaper but not enough: where hard links are kept, a replaced file has
+/// as many names as before, only not this one.
+fn still_named(handle: &Handle, place: &PathAt<'_>) -> Option<Stat> {
     let found = place.found().ok()?;
     (identity(&found) == handle.identity).then_some(found)
 }
@@ -291,8 +301,8 @@ fn len(found: &Stat) -> u64 {
     u64::try_from(found.st_size).unwrap_or(0)
 }
 
-fn open(place: &Place<'_>, writable: bool) -> io::Result<File> {
-    // Not blocking: a pipe somebody put in our place must not hold us up. Regular files do not care.
+fn open(place: &PathAt<'_>, writable: bool) -> io::Result<File> {
+    // Non-blocking: opening a pipe that took the name must not wait. Regular files ignore the flag.
     let access = if writable { OFlags::RDWR } else { OFlags::RDONLY };
     let flags = access | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let opened =
@@ -305,9 +315,9 @@ fn open(place: &Place<'_>, writable: bool) -> io::Result<File> {
 fn aside(file: &File) -> Option<File> {
     use std::os::fd::AsRawFd;
 
-    // By its descriptor: its name may be another file's by now.
+    // By its descriptor, since its name may be another file's by now.
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
-    let file = open(&Place::at(Path::new(&own)), false).ok()?;
+    let file = open(&PathAt::at(Path::new(&own)), false).ok()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).ok()?;
     Some(file)
 }
@@ -334,8 +344,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 4 << 20]).unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
-        handle.tells_of(&[(2 << 20, 500 << 10), (0, 300 << 10)]);
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
+        handle.advised(&[(2 << 20, 500 << 10), (0, 300 << 10)]);
         let by_itself =
             |offset: u64, len: usize| handle.to_read(offset, len).as_raw_fd() != handle.file.as_raw_fd();
         for (offset, len) in [(0, (300 << 10) + 1), (300 << 10, 1 << 20), ((2 << 20) - 1, 1 << 20)] {
@@ -358,8 +368,8 @@ mod tests {
         let path = dir.path().join("a");
         std::fs::write(&path, [vec![1; 2 << 20], vec![2; 100]].concat()).unwrap();
         let handles = Handles::default();
-        let (handle, _) = handles.get("a", &Place::at(&path), false).unwrap();
-        // Whoever has the name now: what is read is the file that is open.
+        let (handle, _) = handles.get("a", &PathAt::at(&path), false).unwrap();
+        // Whatever file has the name now, reads use the open file.
         std::fs::rename(&path, dir.path().join("b")).unwrap();
         std::fs::write(&path, "other").unwrap();
         let far = handle.to_read(2 << 20, 100);
@@ -378,12 +388,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
         assert!(!handle.continues(0, 4 << 20), "nothing was read yet");
         handle.to_read(0, 4 << 20);
         assert!(handle.continues(4 << 20, 4 << 20));
         assert!(handle.continues((4 << 20) + 3000, 4 << 20), "a table is between them");
-        assert!(!handle.continues(4 << 20, 1 << 20), "short runs are told of");
+        assert!(!handle.continues(4 << 20, 1 << 20), "short runs get hints");
         assert!(!handle.continues(5 << 20, 4 << 20), "it begins elsewhere");
         assert!(!handle.continues(0, 4 << 20), "it is before what was read");
     }
@@ -393,7 +403,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(&path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(&path), false).unwrap();
         let next = || [0, 248, 1 << 20, (1 << 20) + 90, 2 << 20].map(|offset| handle.is_next(offset));
         if !handle.lies_here() {
             return;

@@ -1,11 +1,11 @@
-//! Ranges of files where they lie in the system's memory: whoever takes bytes from there copies them once.
+//! Maps ranges of files that are in the page cache: a reader then copies the bytes once.
 //!
-//! docs/decisions/082-mapped-reads.md says when this is done, and what was held against it.
+//! docs/decisions/082-mapped-reads.md says when this is done, and the arguments against it.
 //!
 //! Invariants
-//! - only ranges below the end of the file are mapped, and each was brought in by the system on demand, which says so where it cannot:
-//!   then there is no mapping, and reading says what is wrong;
-//! - a mapping is for reading, and ends with its owner.
+//! - only ranges below the end of the file are mapped, and the kernel loads each on demand and reports
+//!   failure; then there is no mapping, and a read reports the error;
+//! - a mapping is read-only, and ends with its owner.
 
 use std::fs::File;
 use std::ops::Range;
@@ -18,17 +18,19 @@ use crate::Mapped;
 pub enum MapPolicy {
     /// None.
     Never,
-    /// For long reads, what is in memory, on file systems of this machine.
+    /// Long reads of what is in memory, on local file systems.
     #[default]
     Long,
-    /// Any, of any file system: on one of another machine somebody may cut a file without a word here.
+    /// Any range on any file system. On a network file system another machine may truncate the file without
+    /// notice here.
     Always,
 }
 
-/// A shorter read stays in the processor's caches, and is no slower when the system copies it there.
+/// A shorter read stays in the processor's caches, and is no slower when the kernel copies it there.
 pub(super) const LONG: u64 = 4 << 20;
 
-/// Whether a file lies on a file system of this machine: what the system has of it in memory is what it holds, and nobody else cuts it.
+/// Whether a file lies on a local file system: its pages in memory are current, and no other machine
+/// truncates it.
 #[cfg(target_os = "linux")]
 pub(super) fn is_local(file: &File) -> bool {
     /// ext2 to ext4, XFS, Btrfs, tmpfs, F2FS, as `statfs` numbers them.
@@ -41,8 +43,8 @@ pub(super) fn is_local(_file: &File) -> bool {
     false
 }
 
-/// Whether ranges seem to be in memory, ascending and disjoint: a few of their bytes are. What is not is read as before: the system reads
-/// files ahead better than mappings.
+/// Whether ranges, ascending and disjoint, seem to be in memory, judged by a few of their bytes. Others are
+/// read as before: the kernel reads files ahead better than mappings.
 pub(super) fn seem_in_memory(file: &File, ranges: &[Range<u64>]) -> bool {
     let bytes = |r: &Range<u64>| r.end.saturating_sub(r.start);
     let all = ranges.iter().map(bytes).fold(0, u64::saturating_add);
@@ -60,10 +62,10 @@ pub(super) fn seem_in_memory(file: &File, ranges: &[Range<u64>]) -> bool {
     }) && ranges.last().is_none_or(|range| is_in_memory(file, range.end.saturating_sub(1)) == Some(true))
 }
 
-/// One byte of so many is asked for.
+/// Distance between probed bytes.
 const PROBED: u64 = 512 << 10;
 
-/// Maps ranges of a file that is `end` bytes long; ascending, none empty.
+/// Maps ranges of a file that is `end` bytes long; ranges are ascending and not empty.
 #[cfg(target_os = "linux")]
 pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap};
@@ -84,13 +86,13 @@ pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped
         let from = (range.start / page * page - start) as usize;
         let len = (range.end - start) as usize - from;
         // SAFETY: these are pages of the mapping.
-        let brought = unsafe { madvise(base.cast::<u8>().add(from).cast(), len, Advice::LinuxPopulateRead) };
-        brought.ok()?;
+        let loaded = unsafe { madvise(base.cast::<u8>().add(from).cast(), len, Advice::LinuxPopulateRead) };
+        loaded.ok()?;
     }
     Some(mapped)
 }
 
-/// Other systems do not bring pages on demand and say whether they could.
+/// Other systems do not load pages on demand and report whether they could.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn map(_file: &File, _end: u64, _ranges: &[Range<u64>]) -> Option<Mapped> {
     None

@@ -1,18 +1,18 @@
 //! Objects as files below a folder, on any POSIX file system that processes of one or many nodes share.
 //!
-//! Reads and writes are positioned, on descriptors that all threads share; submitted requests run on a small pool of
-//! threads (docs/decisions/010-local-io.md says why). Files whose names are not keys are none of ours
-//! and never listed.
+//! Reads and writes are positioned, on descriptors that all threads share; submitted requests run on a small
+//! pool of threads (docs/decisions/010-local-io.md says why). Files whose names are not keys are ignored and
+//! never listed.
 //!
 //! Invariants
-//! - a transfer is done when every byte is; short transfers and interruptions go on where they stopped;
-//! - an object that is put gets its name when its bytes are complete, never before;
+//! - a transfer is done when every byte is; short transfers and interruptions continue where they stopped;
+//! - a put object gets its name when its bytes are complete, never before;
 //! - folders are made when an object needs them, but the root only by `create`: a container that was removed
-//!   is not silently begun anew.
+//!   does not silently begin anew.
 
 mod ahead;
 mod atomic_file;
-mod company;
+mod concurrent_readers;
 mod device;
 mod durability;
 mod early_writeback;
@@ -20,7 +20,6 @@ mod folder;
 mod forget;
 mod handles;
 mod mapping;
-mod nameless;
 mod page;
 mod per_process;
 mod pool;
@@ -29,6 +28,7 @@ mod readahead;
 mod targets;
 mod transfer;
 mod tree;
+mod unnamed_files;
 mod watched;
 mod whole_file;
 
@@ -55,16 +55,16 @@ pub use whole_file::WholeFile;
 /// A store in a folder of the local (or a mounted) file system.
 ///
 /// May be used in a process forked from the one that opened it; requests under way stay with the parent.
-/// Dropping it finishes what was submitted.
+/// Dropping it finishes all submitted requests.
 #[derive(Debug)]
 pub struct LocalStore {
-    // Before the folder: its threads are joined first.
+    // Before the folder, so that its threads are joined first.
     pool: PerProcess<Pool>,
     folder: Arc<Folder>,
 }
 
 impl LocalStore {
-    /// Opens the folder at `path` for writing; makes it, and those above it, if it does not exist.
+    /// Opens the folder at `path` for writing; makes it and its parents if they do not exist.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         let root = absolute(path.as_ref())?;
         std::fs::create_dir_all(&root)
@@ -79,15 +79,15 @@ impl LocalStore {
         Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
     }
 
-    /// Whether the system is asked to start writing long appends to the device at once, instead of when it
-    /// wants or a sync demands it. Off by default. Worth it where appends are followed by a sync.
+    /// Whether the kernel is asked to start writing long appends to the device at once, and not only when it
+    /// chooses or a sync demands it. Off by default. Worth it where appends are followed by a sync.
     #[must_use]
     pub fn with_early_writeback(self, on: bool) -> Self {
         self.folder.early_writeback.store(on, Ordering::Relaxed);
         self
     }
 
-    /// With another rule of what [`map`](LocalFiles::map) gives. To be called before the store is used.
+    /// Uses another rule for [`map`](LocalFiles::map). Call it before the store is used.
     #[must_use]
     pub fn with_map_policy(mut self, policy: MapPolicy) -> Self {
         if let Some(folder) = Arc::get_mut(&mut self.folder) {
@@ -96,9 +96,9 @@ impl LocalStore {
         self
     }
 
-    /// With folders, on other disks or in other pools, among which [`Request::Place`] chooses where objects are made; their names
-    /// are then links. `former`: folders where objects may lie from before. They are not made here: a
-    /// missing one is a disk that is not there. To be called before the store is used.
+    /// Adds folders, on other disks or in other pools, among which [`Request::Place`] chooses where objects
+    /// are made; their names are then links. `former`: folders where older objects may lie. They are not made
+    /// here: a missing one is a disk that is not there. Call it before the store is used.
     pub fn with_targets(mut self, folders: &[PathBuf], former: &[PathBuf]) -> Result<Self> {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>();
         let (folders, former) = (all(folders)?, all(former)?);
@@ -114,12 +114,12 @@ impl LocalStore {
             .map_err(|source| folder_error(path, "create the storage target", source))
     }
 
-    /// Lets a thread make files for who puts one object after another where this one lies.
+    /// Lets a thread make files ahead for a caller that puts one object after another in this folder.
     fn make_ahead(&self, key: &str) {
         let Some(path) = self.folder.path(key).ok() else { return };
-        if path.parent().is_some_and(|parent| self.folder.nameless.get().was_put(parent)) {
+        if path.parent().is_some_and(|parent| self.folder.unnamed.get().was_put(parent)) {
             let folder = Arc::clone(&self.folder);
-            self.pool.get().aside(move || folder.nameless.get().make());
+            self.pool.get().aside(move || folder.unnamed.get().make());
         }
     }
 
@@ -130,7 +130,7 @@ impl LocalStore {
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    // Later changes of the working directory must not move the store.
+    // A later change of the working directory must not move the store.
     std::path::absolute(path).map_err(|source| folder_error(path, "find", source))
 }
 
@@ -212,12 +212,12 @@ impl Store for LocalStore {
     }
 
     fn submit(&self, request: Request) -> Pending {
-        let mut told = None;
+        let mut hint = None;
         if let Request::Expect { key, ranges } = &request {
-            // Here and now: the reads themselves come next.
-            told = self.folder.ahead(key, ranges);
-            if told.as_mut().is_none_or(Ahead::tell_first) {
-                return Pending::completed(Ok(Reply::Expected { needless: told.is_none() }));
+            // In the calling thread, at once: the reads themselves follow.
+            hint = self.folder.ahead(key, ranges);
+            if hint.as_mut().is_none_or(Ahead::advise_first) {
+                return Pending::completed(Ok(Reply::Expected { needless: hint.is_none() }));
             }
         }
         let folder = Arc::clone(&self.folder);
@@ -225,7 +225,7 @@ impl Store for LocalStore {
             request,
             Arc::new(move |request: Request| -> Result<Reply> {
                 if let Request::Expect { .. } = &request {
-                    told.iter().for_each(Ahead::tell);
+                    hint.iter().for_each(Ahead::advise);
                     return Ok(Reply::Expected { needless: false });
                 }
                 folder.submit(request).wait()
@@ -271,7 +271,7 @@ impl LocalFiles for LocalStore {
         if first.is_empty() {
             return self.put(key, parts, mode, true);
         }
-        // The device is asked for both at once.
+        // Both syncs go to the device at once.
         let keys = first.iter().map(|key| (*key).to_owned()).collect();
         let synced = RefCell::new(Some(self.submit(Request::Sync { keys })));
         let failed = RefCell::new(None);
@@ -328,7 +328,7 @@ mod tests {
         for folder in ["zarr/old/c/0", "log/empty"] {
             std::fs::create_dir_all(dir.path().join(folder)).unwrap();
         }
-        assert_eq!(store.sweep("zarr/", Duration::from_secs(60)).unwrap(), 0, "somebody may be at it");
+        assert_eq!(store.sweep("zarr/", Duration::from_secs(60)).unwrap(), 0, "a put may be under way");
         assert_eq!(store.sweep("zarr/", Duration::ZERO).unwrap(), 2 + 3);
         assert!(!dir.path().join("zarr/old").exists() && dir.path().join("log/empty").exists());
         assert!(dir.path().join("log/~1-2-a").exists() && dir.path().join("zarr/a/mine.txt~").exists());
@@ -345,29 +345,30 @@ mod tests {
         store.sync(&["k"]).unwrap();
         let forget = || store.evict("k").unwrap();
         let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
-        // The system is asked, not told: it may leave a page that is in use just then.
+        // The kernel may refuse: it may keep a page that is in use just then.
         let forgotten = || {
             std::thread::sleep(Duration::from_millis(5));
             forget() != Some(false)
         };
         assert!(in_memory || (0..20).any(|_| forgotten()), "a synced file can be forgotten");
         assert_eq!(store.read_vec("k", 9, 3).unwrap(), [7; 3]);
-        let tell = |key: &str| {
+        let expect = |key: &str| {
             let request = Request::Expect { key: key.into(), ranges: vec![(9, 3)] };
             store.submit(request).wait().unwrap()
         };
-        assert_eq!(tell("absent"), Reply::Expected { needless: true });
+        assert_eq!(expect("absent"), Reply::Expected { needless: true });
         if store.folder.ahead("k", &[(9, 3)]).is_none() {
-            assert_eq!(tell("k"), Reply::Expected { needless: true }, "it was read");
+            assert_eq!(expect("k"), Reply::Expected { needless: true }, "it was read");
         }
         assert!(store.evict("absent").is_err());
     }
 
-    /// A reader of pieces that lie apart brings all of what comes next if, and only if, somebody else read what it left out.
+    /// A reader of separate pieces prefetches all of what follows if, and only if, another reader read what
+    /// it skipped.
     #[test]
     fn a_range_is_brought_for_all_where_others_read_what_was_left_out() {
         const PIECE: u64 = 100 << 10;
-        for company in [false, true] {
+        for others in [false, true] {
             let dir = tempfile::tempdir().unwrap();
             let store = LocalStore::create(dir.path()).unwrap();
             store.put("k", &[&vec![1; 8 << 20]], PutMode::Replace, true).unwrap();
@@ -378,10 +379,10 @@ mod tests {
             }
             let ranges = (0..5).map(|n| (n * 4 * PIECE, PIECE)).collect();
             store.submit(Request::Expect { key: "k".into(), ranges }).wait().unwrap();
-            // By descriptors that are read in no order: nobody reads ahead.
+            // By descriptors for reads in no order, so that nothing is read ahead.
             let other = std::fs::File::open(dir.path().join("k")).unwrap();
             rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
-            if company {
+            if others {
                 std::os::unix::fs::FileExt::read_exact_at(&other, &mut vec![0; 2 << 20], 0).unwrap();
             }
             store.prefetch_shared("k", 4 << 20..8 << 20);
@@ -390,12 +391,13 @@ mod tests {
                 let mut places = ((4 << 20) + turn * 4096..8 << 20).step_by(256 << 10);
                 places.all(|at| forget::is_in_memory(&other, at) == Some(true))
             };
-            let turns = if company { 10 } else { 3 };
-            assert_eq!((0..turns).any(came), company);
+            let rounds = if others { 10 } else { 3 };
+            assert_eq!((0..rounds).any(came), others);
         }
     }
 
-    /// Who reads parts of an object for the second time goes on with the file that is open, as long as that has what is asked for.
+    /// A reader that reads parts of an object for the second time keeps using the open file, as long as that
+    /// has the wanted bytes.
     #[test]
     fn parts_of_an_object_that_never_changes_are_read_without_looking_at_its_name() {
         let dir = tempfile::tempdir().unwrap();

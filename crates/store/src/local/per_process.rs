@@ -1,11 +1,11 @@
-//! State that a forked child starts afresh.
+//! State that a forked child makes anew.
 //!
-//! MPI launchers, HDF5 tools and Python's `multiprocessing` fork processes that have stores open. In the child the
-//! threads are gone, and a lock that one of them held stays locked for ever. So nothing that was made before a fork is
-//! touched after it: each process finds a value of its own, made at its first use.
+//! MPI launchers, HDF5 tools and Python's `multiprocessing` fork processes that have stores open. In the
+//! child the threads are gone, and a lock that one of them held stays locked for ever. So nothing that was
+//! made before a fork is touched after it: each process makes its own value at its first use.
 //!
-//! The values of former processes are never dropped: their locks cannot be taken and their threads
-//! cannot be joined. A child therefore keeps its parent's descriptors open until it ends.
+//! The values of former processes are never dropped: their locks cannot be taken and their threads cannot be
+//! joined. A child therefore keeps its parent's descriptors open until it ends.
 
 use std::sync::OnceLock;
 
@@ -21,8 +21,8 @@ pub(crate) struct PerProcess<T> {
 struct Generation<T> {
     process: u32,
     value: T,
-    // The next is set only by a process forked from this one, with a value made beforehand, so that the moment
-    // in which another fork could catch the lock inside is a pointer move long.
+    // Only a process forked from this one sets the next value, which it made beforehand. So the lock inside
+    // is held for one pointer move, and another fork hardly catches it.
     next: OnceLock<Box<Generation<T>>>,
 }
 

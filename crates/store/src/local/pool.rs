@@ -1,11 +1,11 @@
 //! A few threads that execute submitted requests.
 //!
-//! Requests that name a common key in [`Request::ordered_keys`] run in the order of submission: each key has a
-//! line, and a job may start when it is first in all its lines. Jobs enter all their lines at once, so an older
-//! job never waits for a younger one, and nobody waits for ever.
+//! Requests that name a common key in [`Request::ordered_keys`] run in the order of submission: each key has
+//! a queue, and a job may start when it is first in all its queues. A job enters all its queues at once, so
+//! an older job never waits for a younger one, and no job waits for ever.
 //!
-//! Threads are started when there is more to do than there are idle ones, up to a bound. Dropping the pool
-//! finishes what was submitted and joins them.
+//! Threads are started when there is more work than idle threads, up to a bound. Dropping the pool finishes
+//! all submitted requests and joins the threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 use crate::{Completer, Pending, Reply, Request, Result};
 
-/// Executes one request; runs in a thread of the pool.
+/// Executes one request in a thread of the pool.
 pub(crate) type Execute = Arc<dyn Fn(Request) -> Result<Reply> + Send + Sync>;
 
 struct Job {
@@ -25,7 +25,7 @@ struct Job {
 
 struct Waiting {
     job: Job,
-    /// In how many of its lines another is before it.
+    /// In how many of its queues another job is before it.
     behind: usize,
 }
 
@@ -34,7 +34,7 @@ struct Queue {
     next_id: u64,
     ready: VecDeque<(u64, Job)>,
     waiting: HashMap<u64, Waiting>,
-    /// Who is to run on each key, in order; the first one is ready or running.
+    /// The jobs of each key, in order; the first one is ready or running.
     lines: HashMap<String, VecDeque<u64>>,
     threads: Vec<JoinHandle<()>>,
     idle: usize,
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// Takes a finished job out of its lines; returns how many others may start now.
+    /// Takes a finished job out of its queues; returns how many others may start now.
     fn leave(&mut self, id: u64, keys: &[String]) -> usize {
         let mut released = 0;
         for key in keys {
@@ -121,7 +121,7 @@ impl Pool {
                 std::thread::Builder::new().name("drystone-io".into()).spawn(move || shared.serve(false));
             match thread {
                 Ok(thread) => queue.threads.push(thread),
-                // No thread can be had, and there is none: do it here rather than never.
+                // No thread can be started, and there is none: execute here rather than never.
                 Err(_) if queue.threads.is_empty() => {
                     drop(queue);
                     self.shared.serve(true);
@@ -137,7 +137,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// Does something that nobody waits for, carried by a request that asks for nothing.
+    /// Runs a job that no caller waits for, carried by an empty request.
     pub(crate) fn aside(&self, work: impl Fn() + Send + Sync + 'static) {
         let execute = move |request| {
             work();
@@ -150,7 +150,7 @@ impl Pool {
     }
 }
 
-/// Few are enough: they overlap waiting for the device, the copying is bound by memory.
+/// A few suffice: they overlap waiting for the device, and memory bandwidth bounds the copying.
 fn thread_limit() -> usize {
     static LIMIT: std::sync::LazyLock<usize> =
         std::sync::LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)));
@@ -158,12 +158,12 @@ fn thread_limit() -> usize {
 }
 
 impl Shared {
-    /// Executes what is ready, until the pool closes, or with `once` until nothing is ready.
+    /// Executes ready jobs until the pool closes, or with `once` until no job is ready.
     fn serve(&self, once: bool) {
         let mut queue = self.lock();
         loop {
             let Some((id, job)) = queue.ready.pop_front() else {
-                // What waits is released by a thread that is still running a job.
+                // A thread that still runs a job releases the waiting ones.
                 if once || queue.closing {
                     return;
                 }
@@ -174,16 +174,16 @@ impl Shared {
             };
             drop(queue);
             let keys = distinct(job.request.ordered_keys());
-            // A panic drops the completer, which fails the request; its lines must still move on.
+            // A panic drops the completer, which fails the request; its queues must still advance.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 let Job { request, execute, completer } = job;
                 let outcome = execute(request);
-                // Whatever the job borrows of the store is returned before the caller learns of its end.
+                // What the job borrows of the store is returned before the caller learns of its end.
                 drop(execute);
                 completer.complete(outcome);
             }));
             queue = self.lock();
-            // This thread takes one of those released.
+            // This thread takes one of the released jobs.
             for _ in 1..queue.leave(id, &keys) {
                 self.work.notify_one();
             }

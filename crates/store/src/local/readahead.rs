@@ -1,8 +1,8 @@
-//! Has the system read ahead as for who reads a file in order.
+//! Triggers the kernel's sequential read-ahead.
 //!
-//! Linux sets it for each device, to 128 KiB unless somebody chose more. It begins with little and doubles it, in larger pages each time; what
-//! it is told of beforehand, or asked for in one long request, comes in pages of 4 KiB: in more requests to the device, and slower to
-//! copy, then and later.
+//! Linux limits read-ahead per device, to 128 KiB by default. It starts small and doubles, with larger pages
+//! each time. Ranges that are hinted at beforehand, or read by one long request, arrive in pages of 4 KiB:
+//! more requests to the device, and slower to copy, then and later.
 
 use std::ops::Range;
 
@@ -10,14 +10,15 @@ use super::forget::is_in_memory;
 use super::handles::Handle;
 use super::page::PAGE;
 
-/// It begins with a page or four, and its next part may begin at any page of what it was asked for first; later ones begin at larger pages.
+/// Read-ahead starts with one page or four, and its next part may begin at any page of the first request;
+/// later parts begin at larger pages.
 const BEGIN: u64 = 256 << 10;
 const LARGER_PAGE: u64 = 16 << 10;
 
-/// What is in memory is looked for so far apart.
+/// Distance between probes of what is in memory.
 const APART: u64 = 1 << 20;
 
-/// Has a range read in order, from the first place that is not in memory.
+/// Reads a range ahead in order, from the first offset that is not in memory.
 pub(super) fn prefetch(handle: &Handle, range: Range<u64>) {
     let mut at = range.start;
     while at < range.end && is_in_memory(&handle.file, at) == Some(true) {
@@ -28,8 +29,9 @@ pub(super) fn prefetch(handle: &Handle, range: Range<u64>) {
     }
 }
 
-/// Asks for bytes all along a range as who reads it in order would, but waits for none: the system reads ahead, in larger pages each time, and
-/// the device has all of it to do at once. (Systems before Linux 5.9 do nothing then; whoever reads it waits.)
+/// Reads single bytes along a range as a sequential scan would, but waits for none: the kernel reads ahead,
+/// with larger pages each time, and the device gets all of it at once. (Systems before Linux 5.9 do nothing
+/// then; the later read waits.)
 pub(super) fn touch(handle: &Handle, range: Range<u64>) {
     handle.is_asked_in_order(range.end);
     let mut at = range.start;
@@ -47,15 +49,15 @@ mod tests {
     use std::time::Duration;
 
     use super::super::forget::forget;
-    use super::super::handles::{Handles, Place};
+    use super::super::handles::{Handles, PathAt};
     use super::*;
 
     const LEN: u64 = 3 << 20;
 
-    /// A file that is not in memory; `None` where it cannot be elsewhere.
+    /// A file that is not in memory; `None` where the kernel keeps it in memory.
     fn forgotten(path: &Path) -> Option<Arc<Handle>> {
         std::fs::write(path, vec![1; LEN as usize]).unwrap();
-        let (handle, _) = Handles::default().get("a", &Place::at(path), false).unwrap();
+        let (handle, _) = Handles::default().get("a", &PathAt::at(path), false).unwrap();
         handle.file.sync_all().unwrap();
         (forget(&handle.file, LEN) == Some(true)).then_some(handle)
     }
@@ -65,7 +67,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         prefetch(&handle, 100..LEN);
-        // Another descriptor, which is read in no order: a look brings its own page, and no page is looked at twice.
+        // A second descriptor, for reads in no order: a probe reads its own page, and no page is probed
+        // twice.
         let other = std::fs::File::open(dir.path().join("a")).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
         let is_there = |turn: u64| {

@@ -1,15 +1,15 @@
 //! Objects that lie elsewhere: on other disks, in other pools of a parallel file system.
 //!
-//! The name of such an object in the store's folder is a symbolic link to a file below the folder of a target. Whoever reads by
-//! the name, this program or any other, follows it and needs to know nothing. Where an object shall lie is said before it is
-//! made, by [`Request::Place`](crate::Request::Place).
+//! The name of such an object in the store's folder is a symbolic link to a file below the folder of a
+//! target. Any program that reads by the name follows the link and needs to know nothing else.
+//! [`Request::Place`](crate::Request::Place) says where an object shall lie, before it is made.
 //!
 //! Invariants
-//! - an object that is appended to is named before its file is made, so a file that nobody names is never one of these;
-//! - an object that is put gets its name when its bytes are complete: its file has a name of its own, with a `~`, and the link is
-//!   renamed into place;
-//! - a file is removed only if it lies below a target and its name's link led to it; the folder of a target is never made anew;
-//!   one that is missing is a disk that is not there.
+//! - an object for appends is named before its file is made, so an unlinked file is never one of these;
+//! - a put object gets its name when its bytes are complete: its file has its own name, with a `~`, and the
+//!   link is renamed to the object's name;
+//! - a file is removed only if it lies below a target and the object's link led to it; the folder of a target
+//!   is never made again: a missing one is a disk that is not there.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::tree::{self, TEMPORARY};
 
-/// The folders of targets, and where objects that are not made yet shall lie.
+/// The folders of targets, and the chosen targets of objects that are not made yet.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     folders: Vec<PathBuf>,
-    /// Folders where objects may lie from before, and no new ones do.
+    /// Folders in which older objects may lie, and no new ones do.
     former: Vec<PathBuf>,
     wanted: Mutex<HashMap<String, u32>>,
 }
@@ -51,13 +51,13 @@ impl Targets {
         }
     }
 
-    /// The folder in which an object is to be made; `None` where nobody said.
+    /// The folder in which an object is made; `None` if no target was chosen.
     pub(crate) fn take(&self, key: &str) -> Option<&Path> {
         let target = self.wanted().remove(key)?;
         self.folders.get(target as usize).map(PathBuf::as_path)
     }
 
-    /// The file below a target that the name is a link to, and the folder of the target.
+    /// The file below a target to which the name is a link, and the folder of the target.
     pub(crate) fn linked(&self, path: &Path) -> Option<(PathBuf, &Path)> {
         if self.folders.is_empty() && self.former.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Targets {
         all.find(|folder| file.starts_with(folder)).map(|folder| (file.clone(), folder.as_path()))
     }
 
-    /// Makes the file of an object that will be appended to, and its name before.
+    /// Makes the file of an object for appends; its name is made first.
     pub(crate) fn create(folder: &Path, key: &str, path: &Path) -> io::Result<File> {
         let file = folder.join(key);
         must_be_there(folder)?;
@@ -78,7 +78,7 @@ impl Targets {
         })
     }
 
-    /// The path of a new file for an object that is put, with the folders above it.
+    /// The path of a new file for a put object, with the folders above it.
     pub(crate) fn fresh(folder: &Path, key: &str) -> io::Result<PathBuf> {
         must_be_there(folder)?;
         let file = folder.join(format!("{key}{}", unique()));
@@ -86,7 +86,7 @@ impl Targets {
         Ok(file)
     }
 
-    /// Gives a complete file its name. `replace`: whatever has it loses it; else `AlreadyExists`.
+    /// Gives a complete file its name. `replace`: an existing file loses the name; else `AlreadyExists`.
     pub(crate) fn name(file: &Path, path: &Path, replace: bool) -> io::Result<()> {
         if !replace {
             return symlink(file, path);
@@ -98,7 +98,7 @@ impl Targets {
         })
     }
 
-    /// Removes files of puts below the prefix that no name leads to, and folders that hold nothing; how many.
+    /// Removes files of puts below the prefix to which no name leads, and empty folders; returns how many.
     pub(crate) fn sweep(&self, root: &Path, prefix: &str, older: Duration) -> io::Result<u64> {
         let mut removed = 0;
         for folder in self.folders.iter().chain(&self.former) {
@@ -119,7 +119,7 @@ fn must_be_there(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A name that is no component of a key, and that nobody else makes.
+/// A name that is no component of a key, and that no other process makes.
 fn unique() -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());

@@ -1,19 +1,19 @@
 //! Positioned transfers that end when every byte is done.
 //!
-//! Systems may transfer less than asked, or be interrupted; taking that for success loses data silently.
-//! Writes go out in pieces of at most [`PIECE`]: longer ones were several times slower on
-//! some systems and faster on none that was measured, and a long write cannot be interrupted.
+//! The kernel may transfer fewer bytes than asked, or be interrupted; code that ignores this loses data
+//! silently. Writes go out in pieces of at most [`PIECE`]: longer ones were several times slower on some
+//! systems and faster on no measured one, and a long write cannot be interrupted.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::os::unix::fs::FileExt;
 
-/// The most bytes handed to the system in one write.
+/// The most bytes in one write.
 pub(crate) const PIECE: usize = 1 << 20;
 /// The most buffers in one write; systems allow 1024, and at least 16.
 const MAX_SLICES: usize = 64;
 
-/// Writes all parts, one behind the other, from `offset`.
+/// Writes all parts, one after the other, from `offset`.
 pub(crate) fn write_all(file: &File, offset: u64, parts: &[&[u8]]) -> io::Result<()> {
     write_all_with(|slices, offset| Ok(rustix::io::pwritev(file, slices, offset)?), offset, parts)
 }
@@ -62,7 +62,7 @@ fn write_all_with(
     }
 }
 
-/// Fills `out` from `offset` as far as the file goes; returns how far that was.
+/// Fills `out` from `offset` up to the end of the file; returns how many bytes that was.
 pub(crate) fn read_full(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     read_full_with(|out, offset| file.read_at(out, offset), offset, out)
 }
@@ -72,7 +72,7 @@ fn read_full_with(
     offset: u64,
     out: &mut [u8],
 ) -> io::Result<usize> {
-    // No file reaches that far, and systems refuse to be asked.
+    // No file reaches that far, and systems refuse such requests.
     if offset.checked_add(out.len() as u64).is_none_or(|end| i64::try_from(end).is_err()) {
         return Ok(0);
     }
@@ -88,7 +88,8 @@ fn read_full_with(
     Ok(done)
 }
 
-/// Fills `parts`, one behind the other, from `offset` as far as the file goes; returns how far that was.
+/// Fills `parts`, one after the other, from `offset` up to the end of the file; returns how many bytes that
+/// was.
 pub(crate) fn read_parts(file: &File, offset: u64, parts: &mut [&mut [u8]]) -> io::Result<u64> {
     read_parts_with(|slices, offset| Ok(rustix::io::preadv(file, slices, offset)?), offset, parts)
 }
@@ -111,7 +112,7 @@ fn read_parts_with(
             slices.push(IoSliceMut::new(bytes.get_mut(skip..).unwrap_or_default()));
             skip = 0;
         }
-        // Slices of no bytes alone would look like the end of the file.
+        // Only empty slices would look like the end of the file.
         let empty = slices.iter().all(|slice| slice.is_empty());
         let mut got = match if empty { Ok(0) } else { read(&mut slices, offset + done) } {
             Ok(0) if !empty => break,

@@ -1,7 +1,7 @@
 //! Folders and files below the root.
 //!
-//! A file whose name is not a component of a key is none of ours: temporary files carry such names, so they
-//! are never listed and cannot be mistaken for objects.
+//! A file whose name is not a component of a key is ignored: temporary files carry such names, so they are
+//! never listed and cannot be mistaken for objects.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -12,7 +12,7 @@ use std::time::Duration;
 use crate::ListEntry;
 use crate::key::{MAX_KEY_LEN, is_component};
 
-/// What the names of temporary files begin with; no component of a key does.
+/// Prefix of the names of temporary files; no component of a key begins so.
 pub(crate) const TEMPORARY: char = '~';
 
 /// Opens a folder, to look up names below it; on Linux without asking whether it may be listed.
@@ -50,7 +50,7 @@ pub(crate) fn create_folders(root: &Path, path: &Path) -> io::Result<()> {
 pub(crate) fn list(root: &Path, prefix: &str) -> io::Result<Vec<ListEntry>> {
     let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut found = Vec::new();
-    // A root that is gone is an error, a folder that nobody needed yet is not.
+    // A missing root is an error, a missing folder is not.
     root.metadata()?;
     visit(root, folder, prefix, &mut found)?;
     found.sort_unstable();
@@ -98,8 +98,8 @@ fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) ->
     Ok(())
 }
 
-/// Removes temporary files of keys that begin with `prefix`, and folders of such keys that hold nothing; how many. With `older` only
-/// files that are as old, and no folders.
+/// Removes temporary files of keys that begin with `prefix`, and empty folders of such keys; returns how
+/// many. With `older`, only files of at least that age, and no folders.
 pub(crate) fn sweep(root: &Path, prefix: &str, older: Duration) -> io::Result<u64> {
     let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut removed = 0;
@@ -150,7 +150,7 @@ fn sweep_folder(
     Ok(empty)
 }
 
-/// Whether nobody has written to a file for so long.
+/// Whether the file has not been written to for this long.
 pub(crate) fn is_as_old(entry: &std::fs::DirEntry, older: Duration) -> bool {
     let written = entry.metadata().and_then(|metadata| metadata.modified());
     older.is_zero() || written.is_ok_and(|at| at.elapsed().is_ok_and(|age| age >= older))

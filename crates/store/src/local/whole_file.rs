@@ -1,16 +1,16 @@
-//! A file at a path of the caller's choice that is there when it is complete, and not before.
+//! A file at a path of the caller's choice that appears when it is complete, and not before.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use super::atomic_file::{self, Placed};
-use super::nameless;
+use super::unnamed_files;
 
-/// A new file, for results that somebody takes elsewhere. What is there under its name stays until [`finish`](Self::finish); if
-/// that is not reached nothing is left, even of a process that is killed where the system has files without a name.
+/// A new file, for results. A file under its name stays until [`finish`](Self::finish). If that is never
+/// called nothing remains, not even of a killed process where the system has unnamed files.
 ///
-/// A device or a pipe is written to at once, as is a file in a folder in which none can be made.
+/// A device or a pipe is written to directly, as is a file in a folder in which no new file can be made.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -28,11 +28,12 @@ enum Waits {
 }
 
 impl WholeFile {
-    /// Begins a file at `path`, whose folder exists. An error if what is there may not be written to.
+    /// Begins a file at `path`, whose folder exists. It is an error if an existing file may not be written
+    /// to.
     pub fn create(path: &Path) -> io::Result<Self> {
         let at_once =
             |place: PathBuf| Ok(WholeFile { file: File::create(&place)?, place, waits: Waits::Not });
-        // Behind links: the file is replaced, not the link to it.
+        // Follows links: the file is replaced, not the link to it.
         let place = match fs::canonicalize(path) {
             Ok(place) => place,
             Err(_) if path.is_symlink() => return at_once(path.to_path_buf()), // to a pipe, or to what is not there
@@ -60,7 +61,7 @@ impl WholeFile {
         Ok(new)
     }
 
-    /// Gives the file its name; with `sync` when its bytes are on stable storage.
+    /// Gives the file its name; with `sync` once its bytes are on stable storage.
     pub fn finish(mut self, sync: bool) -> io::Result<()> {
         if sync && self.file.metadata()?.is_file() {
             self.file.sync_all()?;
@@ -78,7 +79,7 @@ impl WholeFile {
         Ok(())
     }
 
-    /// Gives a file without a name one beside its place; a copy of it, where that is not possible.
+    /// Gives an unnamed file a name beside its final path; a copy of it where that is not possible.
     fn name_beside(&mut self, sync: bool) -> io::Result<()> {
         let name = atomic_file::temporary_name(&self.place);
         if let Ok(Placed::Yes) = atomic_file::name(&self.file, &name) {
@@ -97,7 +98,7 @@ impl WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Waits::Under(name) = &self.waits {
-            // What is left of a failure is of no use; that it cannot be removed either changes nothing.
+            // The remains of a failure are useless; a failure to remove them changes nothing.
             let _ = fs::remove_file(name);
         }
     }
@@ -120,9 +121,9 @@ impl Seek for WholeFile {
 
 fn begin(place: &Path) -> io::Result<(File, Waits)> {
     let folder = place.parent().filter(|folder| !folder.as_os_str().is_empty());
-    match nameless::open(folder.unwrap_or(Path::new("."))) {
+    match unnamed_files::open(folder.unwrap_or(Path::new("."))) {
         Ok(file) => Ok((file, Waits::Unnamed)),
-        // All else that a named file meets too is found there, and said as files with a name have it.
+        // A named file meets every other error again, and reports it.
         Err(_) => {
             let (file, name) = atomic_file::create_temporary(place, &|open| open())?;
             Ok((file, Waits::Under(name)))
@@ -179,7 +180,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_named_is_copied() {
         let dir = tempfile::tempdir().unwrap();
-        // A file of a file system of its own, which has no name here.
+        // A file on a file system of its own, which has no name here.
         let Ok(mut file) = tempfile::tempfile_in("/dev/shm") else { return };
         file.write_all(b"cells").unwrap();
         let place = dir.path().join("out");

@@ -1,10 +1,9 @@
 //! A chain of codecs, and the stored form of a subchunk (docs/guide/transforms.md).
 //!
-//! An empty chain is identity: the stored bytes are the data, nothing more.
-//! Any other chain puts one byte in front: format version and mode. Data that
-//! the codecs would enlarge is stored raw behind that byte, so a stored
-//! subchunk is never more than one byte longer than its data, and its parts
-//! stay readable by themselves; unless the codec is one that may grow.
+//! An empty chain is identity: the stored bytes are the data, nothing more. Any other chain prepends one
+//! byte: format version and mode. Data that the codecs would enlarge is stored raw behind that byte. So a
+//! stored subchunk is never more than one byte longer than its data, and its parts stay readable by
+//! themselves; except with a codec that may expand.
 
 mod parts;
 
@@ -14,42 +13,43 @@ use crate::builtin;
 use crate::scratch::set_len_reusing;
 use crate::stats::Magnitudes;
 use crate::text::{CodecSpec, ListItem};
-use crate::{Bound, Codec, Front, Logical, MAX_DECODED_LEN, MAX_META_LEN, Scratch, TransformError};
+use crate::{Bound, Codec, Logical, MAX_DECODED_LEN, MAX_META_LEN, Prefix, Scratch, TransformError};
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
-/// First byte of a subchunk whose data follows as it is.
+/// First byte of a subchunk whose data follows raw.
 const RAW: u8 = VERSION << 4;
 /// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
 const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
-/// Shorter data is read whole anyway: a form that is longer than it is of no use.
+/// Shorter data is read whole anyway, so an expanded form of it is useless.
 const MAY_GROW: usize = 4 << 10;
 
-/// Codecs applied one after the other when encoding, and backwards when decoding.
+/// Codecs applied one after the other when encoding, and in reverse order when decoding.
 #[derive(Clone, Debug)]
 pub struct Chain {
     codecs: Vec<Arc<dyn Codec>>,
 }
 
 impl Chain {
-    /// Of what a chain that is not identity stored, the bytes that its codecs made; `None` if the data was stored as it is, because they
-    /// would have made it longer.
+    /// The bytes that the codecs of a chain other than identity made; `None` if the data was stored raw
+    /// because they would have enlarged it.
     pub fn coded_bytes(stored: &[u8]) -> Option<&[u8]> {
         stored.split_first().filter(|(head, _)| **head == CODED).map(|(_, bytes)| bytes)
     }
 
-    /// The chain that stores data as it is.
+    /// The chain that stores data raw.
     pub fn identity() -> Chain {
         Chain { codecs: Vec::new() }
     }
 
-    /// Reads transform text, such as `zstd:3` or `shuffle,zstd:1`. Empty text, `none` and `identity` are identity.
+    /// Parses transform text, such as `zstd:3` or `shuffle,zstd:1`. Empty text, `none` and `identity` are
+    /// identity.
     pub fn parse(text: &str) -> Result<Chain, TransformError> {
         Chain::from_specs(&CodecSpec::parse_all(text)?)
     }
 
-    /// Reads a transform given as a list of texts and Zarr codec objects.
+    /// Parses a transform given as a list of texts and Zarr codec objects.
     pub fn parse_list(items: &[ListItem]) -> Result<Chain, TransformError> {
         let mut specs = Vec::new();
         for item in items {
@@ -80,7 +80,7 @@ impl Chain {
         Chain::from_codecs(codecs)
     }
 
-    /// The text to record with the data: [`Chain::parse`] makes the same chain of it.
+    /// The text to record with the data: [`Chain::parse`] makes the same chain from it.
     pub fn canonical(&self) -> String {
         if self.is_identity() {
             return "identity".into();
@@ -98,12 +98,12 @@ impl Chain {
         self.codecs.is_empty()
     }
 
-    /// Whether what is read back may differ from what was written, within the bound of a codec that rounds.
+    /// Whether decoded data may differ from the original, within the bound of a codec that rounds.
     pub fn is_lossy(&self) -> bool {
         self.codecs.iter().any(|codec| codec.is_lossy())
     }
 
-    /// How far what a subchunk decodes to may be off what was written, by what its codecs promise. `magnitudes` are those of the
+    /// The largest error of a decoded subchunk that its codecs guarantee. `magnitudes` are those of the
     /// decoded numbers.
     pub fn loss(&self, logical: &Logical, magnitudes: Magnitudes) -> Bound {
         let Magnitudes { least, mut greatest } = magnitudes;
@@ -111,7 +111,7 @@ impl Chain {
         for (i, codec) in self.codecs.iter().enumerate().rev().filter(|(_, codec)| codec.is_lossy()) {
             let keeps =
                 |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.keeps_values());
-            // Bytes that were moved about are other numbers than those that are meant.
+            // Behind a codec that moves bytes, a later codec rounds other numbers than the caller's.
             let sees_values = self.codecs.iter().take(i).all(keeps);
             let own = if sees_values { codec.loss(logical, greatest) } else { Bound::UNKNOWN };
             greatest += own.absolute;
@@ -124,7 +124,8 @@ impl Chain {
         all
     }
 
-    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use.
+    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use
+    /// instead.
     pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
         self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
     }
@@ -141,13 +142,13 @@ impl Chain {
         body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
     }
 
-    /// Whether what is longer than the data is kept: every codec reads parts, and one of them is worth it.
+    /// Whether an expanded form is kept: every codec can be read in part, and one of them is worth it.
     fn may_grow(&self) -> bool {
         let growing = |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.may_grow());
         self.all_read_parts() && self.codecs.iter().filter(|codec| growing(codec)).count() == 1
     }
 
-    /// Whether a part, or less than full precision, of some subchunks can be read without the whole.
+    /// Whether some subchunks can be read in part, or at reduced precision, without the whole.
     pub fn reads_parts(&self) -> bool {
         self.is_identity() || self.all_read_parts()
     }
@@ -156,8 +157,9 @@ impl Chain {
         !self.is_identity() && self.codecs.iter().all(|codec| codec.transparent().is_some())
     }
 
-    /// The metadata that stands at the head of a stored subchunk itself: of one codec, and of data stored raw. That of several
-    /// codecs only [`Chain::encode_keeping`] can give; here it is empty, as for what can only be read whole.
+    /// The metadata at the head of a stored subchunk: that of a chain of one codec, or of raw data. Only
+    /// [`Chain::encode_keeping`] gives that of several codecs; here it is empty then, and also for data that
+    /// can only be read whole.
     pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
         let len = match (stored.split_first(), self.codecs.as_slice()) {
             (Some((&RAW, _)), [_, ..]) => HEADER_LEN as usize,
@@ -169,17 +171,17 @@ impl Chain {
         if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
     }
 
-    /// The beginning of a stored subchunk of `decoded_len` bytes that gives all of it to less than full precision, if a chain of one
-    /// codec has one. It begins with what [`Chain::meta`] gives, and may stand for it.
-    pub fn front(&self, stored: &[u8], decoded_len: usize) -> Option<Front> {
+    /// The prefix of a stored subchunk of `decoded_len` bytes that gives all of it at reduced precision, if a
+    /// chain of one codec has one. It begins with the bytes of [`Chain::meta`], and may replace them.
+    pub fn prefix(&self, stored: &[u8], decoded_len: usize) -> Option<Prefix> {
         let (Some((&CODED, encoded)), [only]) = (stored.split_first(), self.codecs.as_slice()) else {
             return None;
         };
-        let front = only.transparent()?.front(encoded, decoded_len)?;
-        Some(Front { len: front.len.saturating_add(HEADER_LEN as usize), ..front })
+        let prefix = only.transparent()?.prefix(encoded, decoded_len)?;
+        Some(Prefix { len: prefix.len.saturating_add(HEADER_LEN as usize), ..prefix })
     }
 
-    /// Appends the stored form of one subchunk to `out`; on an error `out` is as it was.
+    /// Appends the stored form of one subchunk to `out`; on an error `out` is unchanged.
     pub fn encode(
         &self,
         data: &[u8],
@@ -190,8 +192,9 @@ impl Chain {
         self.encode_keeping(data, logical, out, &mut Vec::new(), scratch)
     }
 
-    /// The same; `meta` becomes the metadata of the subchunk: what is worth keeping beside it, since it lets
-    /// [`Chain::plan_read`] ask for a part. It is empty where only the whole can be read, and for identity, which needs none.
+    /// The same; `meta` becomes the subchunk's metadata, which is worth keeping beside it, since it lets
+    /// [`Chain::plan_read`] ask for a part. It is empty where only the whole can be read, and for identity,
+    /// which needs none.
     pub fn encode_keeping(
         &self,
         data: &[u8],
@@ -305,7 +308,8 @@ impl Chain {
     ) -> Result<(), TransformError> {
         let [from, to] = stages;
         let Some((first, after)) = self.codecs.split_first() else { return Ok(()) };
-        // lens[i] is the length after codec i; each is bounded by what codec i can make of the one before.
+        // lens[i] is the length after codec i; each is bounded by the longest output of codec i for the one
+        // before.
         let mut lens = [0usize; MAX_CODECS];
         let mut rest = body;
         let mut bound = out.len();

@@ -1,12 +1,13 @@
-//! Reading a part of what a chain stored: each codec says which bytes of the next one it needs.
+//! Partial reads through a chain: each codec names the bytes of the next one that it needs.
 //!
-//! Wanted ranges of the data become ranges of what the first codec made, these become ranges of what the second one made, and
-//! so on to the stored bytes; decoding goes back the same way, through buffers that hold just these ranges. So a chain reads
-//! parts if every codec of it does, and needs the metadata of each.
+//! Wanted ranges of the data become ranges of the first codec's output, these become ranges of the second
+//! one's, and so on to the stored bytes; decoding goes back the same way, through buffers that hold just
+//! these ranges. So a chain can be read in part if every codec of it can, and needs the metadata of each.
 //!
 //! Invariants
-//! - lengths of stages come from outside: each is bounded by what its codec can make of the one before;
-//! - only a codec before which the values are still values is asked for less than full precision, or searched.
+//! - lengths of stages come from outside: each is bounded by the longest output of its codec for the one
+//!   before;
+//! - only a codec whose input still has its values in place is asked for reduced precision, or searched.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -15,7 +16,7 @@ use crate::head::Head;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, Fetched, Found, Indexed, Logical, Pieces, Planned, Precision, Scratch, Stored,
+    Bound, Codec, Fetched, Indexed, Logical, Pieces, Planned, Precision, Scratch, SearchHits, StoredSubchunk,
     TransformError, Transparent, Want, Whole,
 };
 
@@ -31,7 +32,7 @@ impl Heads {
         Heads { before, heads: Vec::new() }
     }
 
-    /// Takes what a codec before the last one made.
+    /// Takes the output of a codec before the last one.
     pub(super) fn stage(&mut self, codec: &dyn Codec, encoded: &[u8], meta: &mut Vec<u8>) {
         if meta.is_empty() {
             meta.push(CODED);
@@ -46,7 +47,7 @@ impl Heads {
         self.heads.extend_from_slice(head);
     }
 
-    /// Takes what the last codec made, which stands in `out` from `start` on.
+    /// Takes the output of the last codec, which is in `out` from `start` on.
     pub(super) fn last(mut self, codec: &dyn Codec, out: &[u8], start: usize, meta: &mut Vec<u8>) {
         let encoded = out.get(start..).unwrap_or_default();
         if self.before == 0 {
@@ -67,19 +68,19 @@ fn head_of<'a>(codec: &dyn Codec, encoded: &'a [u8]) -> &'a [u8] {
 
 /// How the parts of a subchunk are read.
 enum Reading<'a, 'm> {
-    /// The data stands as it is, after so many bytes.
+    /// The data is raw, after this many bytes.
     Raw(u64),
-    /// By codecs, the first one first; what the last made stands after so many bytes.
+    /// By codecs, the first one first; the output of the last begins after this many bytes.
     Parts(Vec<Stage<'a, 'm>>, u64),
     /// Only as a whole.
     Whole,
 }
 
-/// One codec, and what it made of what.
+/// One codec, with its input and its output.
 struct Stage<'a, 'm> {
     codec: &'a dyn Transparent,
-    stored: Stored<'m>,
-    /// How exact this codec is asked to be.
+    stored: StoredSubchunk<'m>,
+    /// The precision that this codec is asked for.
     precision: Precision,
 }
 
@@ -92,7 +93,7 @@ impl Stage<'_, '_> {
     }
 }
 
-/// The ranges each stage is asked for; that of the last entry are of the encoded bytes of the last stage.
+/// The wanted ranges of each stage; those of the last entry are of the encoded bytes of the last stage.
 struct Descent {
     wanted: Vec<Vec<Range<u64>>>,
     bound: Bound,
@@ -170,7 +171,7 @@ impl Descent {
     }
 }
 
-/// A view of a buffer of which only these ranges were filled.
+/// A view of a buffer in which only these ranges were filled.
 fn held<'a>(buffer: &'a [u8], ranges: &[Range<u64>]) -> Fetched<'a> {
     let run = |range: &Range<u64>| {
         let bytes = buffer.get(range.start as usize..range.end as usize).unwrap_or_default();
@@ -197,11 +198,11 @@ fn moved(by: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 impl Chain {
-    /// Which of the stored bytes the want needs, and how exact the values will be. A subchunk without metadata, or of opaque
-    /// codecs, answers with the whole and is exact.
+    /// The stored bytes that the want needs, and the precision of the result. For a subchunk without
+    /// metadata, or with opaque codecs, that is the whole, exactly.
     pub fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -231,11 +232,11 @@ impl Chain {
         Ok(planned)
     }
 
-    /// Decodes what a planned read brought: on return `out`, as long as the whole decoded subchunk, holds what was wanted at its
-    /// place. Its other bytes are unspecified; on an error all are.
+    /// Decodes the bytes of a planned read: on return `out`, as long as the whole decoded subchunk, holds the
+    /// wanted bytes at their offsets. Its other bytes are unspecified; on an error all are.
     pub fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,
@@ -261,7 +262,8 @@ impl Chain {
                 pieces.hold(want.ranges)
             }
             Reading::Parts(stages, header) => {
-                // What the last one needs was fetched: only those before it are asked what they need of it.
+                // The bytes that the last one needs were fetched: only those before it are asked for their
+                // needs.
                 let before = stages.get(..stages.len().saturating_sub(1)).unwrap_or_default();
                 let descent = Descent::through(before, logical, want.ranges)?;
                 descent.ascend(&stages, &fetched.after(header), logical, out, scratch)
@@ -269,12 +271,12 @@ impl Chain {
         }
     }
 
-    /// Whether its subchunks may keep an index of their values.
+    /// Whether its subchunks may have an index of their values.
     pub fn has_index(&self) -> bool {
         self.reads_parts() && self.index_at().is_some()
     }
 
-    /// The first codec with an index, if what is before it leaves values as they are.
+    /// The first codec with an index, if the codecs before it keep values in place.
     fn index_at(&self) -> Option<usize> {
         for (i, codec) in self.codecs.iter().enumerate() {
             let parts = codec.transparent()?;
@@ -288,10 +290,11 @@ impl Chain {
         None
     }
 
-    /// Which stored bytes finding the elements between two keys needs; `None` where there is no index.
+    /// The stored bytes that a search for the elements between two keys needs; `None` where there is no
+    /// index.
     pub fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Option<Vec<Range<u64>>>, TransformError> {
@@ -303,10 +306,11 @@ impl Chain {
         Ok(Some(moved(header, Descent::through(below, logical, &ranges)?.lowest())))
     }
 
-    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where there is no index.
+    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where
+    /// there is no index.
     pub fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Option<Whole>, TransformError> {
@@ -316,15 +320,15 @@ impl Chain {
         index.whole_bins(&at.stored, logical, keys).map(Some)
     }
 
-    /// Adds the elements between two keys to `found`, from what `plan_search` asked for. Positions are below the number of
-    /// elements; each comes with the bytes of a scalar.
+    /// Adds the elements between two keys to `found`, from the bytes that `plan_search` asked for. Positions
+    /// are below the number of elements; each comes with the bytes of a scalar.
     pub fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         self.check(stored)?;
         let none = || TransformError::InvalidArgument("there is no index to search".into());
@@ -347,7 +351,7 @@ impl Chain {
     #[expect(clippy::type_complexity, reason = "used twice, a few lines above")]
     fn index<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
     ) -> Result<Option<(&'a dyn Indexed, Vec<Stage<'a, 'm>>, u64)>, TransformError> {
         let Some(at) = self.index_at() else { return Ok(None) };
         let Reading::Parts(mut stages, header) = self.reading(stored, Precision::Exact)? else {
@@ -361,7 +365,7 @@ impl Chain {
     /// How a subchunk is read.
     fn reading<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
         precision: Precision,
     ) -> Result<Reading<'a, 'm>, TransformError> {
         match (self.is_identity(), stored.meta.split_first()) {
@@ -374,7 +378,7 @@ impl Chain {
 
     fn stages<'a, 'm>(
         &'a self,
-        stored: &Stored<'m>,
+        stored: &StoredSubchunk<'m>,
         meta: &'m [u8],
         precision: Precision,
     ) -> Result<Reading<'a, 'm>, TransformError> {
@@ -404,7 +408,7 @@ impl Chain {
                     head.take(len)?
                 }
             };
-            let stage = Stored { len, meta: own, decoded_len };
+            let stage = StoredSubchunk { len, meta: own, decoded_len };
             stages.push(Stage { codec: parts, stored: stage, precision });
             if !parts.keeps_values() {
                 precision = Precision::Exact;
@@ -414,7 +418,7 @@ impl Chain {
         Ok(Reading::Parts(stages, header))
     }
 
-    fn check(&self, stored: &Stored<'_>) -> Result<(), TransformError> {
+    fn check(&self, stored: &StoredSubchunk<'_>) -> Result<(), TransformError> {
         check_len(stored.decoded_len)?;
         if stored.len > self.max_encoded_len(stored.decoded_len) as u64 {
             let what = format!("{} bytes stored for {} decoded ones", stored.len, stored.decoded_len);

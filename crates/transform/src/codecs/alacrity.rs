@@ -1,12 +1,14 @@
-//! ALACRITY: elements sorted into bins by their leading bits, so that those of a range of values are found without a scan.
+//! ALACRITY: elements sorted into bins by their leading bits, so that the elements in a range of values are
+//! found without a scan.
 //!
-//! A bin holds the elements whose keys begin with the same bits; keys are integers in the order of the values. Per bin there
-//! is the list of positions, and the rest of each key in the same order. The elements between two values are in neighbouring
-//! bins: one range of lists and one of low bytes. Lists and low bytes together are the data, without anything stored twice;
-//! with `data=1` the elements are kept as they are besides, so that boxes are read directly.
+//! A bin holds the elements whose keys begin with the same bits; keys are integers in the order of the
+//! values. Per bin there is the list of positions, and the rest of each key in the same order. The elements
+//! between two values are in neighbouring bins: one range of lists and one of low bytes. Lists and low bytes
+//! together are the data, so nothing is stored twice; with `data=1` the elements are also kept as they are,
+//! so that boxes are read directly.
 //!
-//! Method: Jenkins et al., "Analytics-driven lossless data compression for rapid in-situ indexing, storing, and querying",
-//! DEXA 2012.
+//! Method: Jenkins et al., "Analytics-driven lossless data compression for rapid in-situ indexing, storing,
+//! and querying", DEXA 2012.
 
 mod encoder;
 mod head;
@@ -16,8 +18,8 @@ use std::ops::{Range, RangeInclusive};
 
 use crate::stats::class::Class;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Found, Indexed, Logical, Param, Pieces, Planned, Scratch, Stored,
-    TransformError, Transparent, Want, Whole,
+    Bound, Codec, CodecSpec, Fetched, Indexed, Logical, Param, Pieces, Planned, Scratch, SearchHits,
+    StoredSubchunk, TransformError, Transparent, Want, Whole,
 };
 use head::{Bin, FIXED, Layout, MAX_BITS, PER_BIN};
 
@@ -103,7 +105,7 @@ impl Codec for Alacrity {
 fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
     let width = layout.width;
     let (elements, tail) = out.split_at_mut(layout.count as usize * width);
-    // Every position once: as many distinct ones as there are elements.
+    // Every position occurs once: there are as many distinct ones as elements.
     let mut seen = vec![0u64; (layout.count as usize).div_ceil(64)];
     let mut distinct = 0;
     visit(layout, fetched, &(0..=u64::MAX >> (64 - 8 * width)), |position, key, _| {
@@ -115,13 +117,14 @@ fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(),
         elements[at * width..(at + 1) * width].copy_from_slice(&bits.to_le_bytes()[..width]);
     })?;
     if distinct != layout.count {
-        return Err(TransformError::corrupt("lists that name a position twice", layout.lists));
+        return Err(TransformError::corrupt("lists with a position that occurs twice", layout.lists));
     }
     tail.copy_from_slice(fetched.get(layout.rest()..layout.rest() + layout.tail)?);
     Ok(())
 }
 
-/// Gives position and key of every element in the bins that may hold the keys, and whether its bin is inside.
+/// Passes position and key of every element in the bins that may hold the keys, and whether its bin is inside
+/// the range.
 fn visit(
     layout: &Layout,
     fetched: &Fetched<'_>,
@@ -149,7 +152,8 @@ fn visit(
     Ok(())
 }
 
-/// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie in it as a whole are not looked at.
+/// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie wholly in it are
+/// not read.
 fn positions(
     layout: &Layout,
     fetched: &Fetched<'_>,
@@ -198,7 +202,7 @@ impl Transparent for Alacrity {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -214,7 +218,7 @@ impl Transparent for Alacrity {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
@@ -236,7 +240,7 @@ impl Transparent for Alacrity {
 impl Indexed for Alacrity {
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError> {
@@ -247,14 +251,14 @@ impl Indexed for Alacrity {
 
     fn whole_bins(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
         let layout = self.layout_for(stored, logical)?;
         let below = layout.below();
         let last = (1u64 << below).wrapping_sub(1);
-        // The keys that begin in the range, and those whose bin ends in it, have whole bins between them.
+        // Between the bin in which the range begins and the one in which it ends lie whole bins.
         let inside = |bin: &&Bin| {
             let first = u64::from(bin.number) << below;
             keys.contains(&first) && keys.contains(&(first | last))
@@ -276,11 +280,11 @@ impl Indexed for Alacrity {
 
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         let layout = self.layout_for(stored, logical)?;
         if found.only_positions {
@@ -296,8 +300,8 @@ impl Indexed for Alacrity {
 }
 
 impl Alacrity {
-    /// The layout, if the index is of the values that are asked for.
-    fn layout_for(&self, stored: &Stored<'_>, logical: &Logical) -> Result<Layout, TransformError> {
+    /// The layout, if the index is of the wanted values.
+    fn layout_for(&self, stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<Layout, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
             return Err(TransformError::corrupt("an index of another kind of number", 1));

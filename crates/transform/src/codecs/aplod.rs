@@ -1,11 +1,13 @@
-//! APLOD: numbers cut into components of leading and following bytes, so that a reader fetches as many as its error allows.
+//! APLOD: numbers cut into components of leading and following bytes, so that a reader fetches as many as its
+//! error allows.
 //!
-//! Each component holds some bytes of every element, most significant first, and is compressed by itself where that helps: the
-//! leading bytes of a field compress, the last ones mostly do not. The head tells the largest error of every level, measured on
-//! the data. Raw components are byte planes, so a part of the elements is one short range of each plane.
+//! Each component holds some bytes of every element, most significant first, and is compressed by itself
+//! where that helps: the leading bytes of a field compress, the last ones mostly do not. The head states the
+//! largest error of every level, measured on the data. Raw components are byte planes, so a part of the
+//! elements is one short range of each plane.
 //!
 //! Invariants
-//! - all components give back every bit; fewer give values within the errors in the head;
+//! - all components together are lossless; fewer give values within the errors in the head;
 //! - zeros, infinities and NaN read as such at every level that is used;
 //! - the bytes are specified in docs/guide/transforms.md.
 
@@ -21,8 +23,8 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 use crate::{
-    Codec, CodecSpec, Fetched, Front, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
-    Transparent, Want, Zstd,
+    Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Prefix, Scratch, StoredSubchunk,
+    TransformError, Transparent, Want, Zstd,
 };
 use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
 
@@ -36,8 +38,9 @@ pub struct Aplod {
 }
 
 impl Aplod {
-    /// Components of so many bytes, most significant first, each at least 1 and at most 8 of them; none for what suits each type:
-    /// 2,1,1,4 for 8 bytes, 2,1,1 for 4 and 1,1 for 2. What an element has fewer of is left out, what it has more is one more.
+    /// Components of these many bytes, most significant first, at most 8 of 1 to 8 bytes each; none for the
+    /// default of each type: 2,1,1,4 for 8 bytes, 2,1,1 for 4 and 1,1 for 2. Components beyond the element's
+    /// bytes are dropped; remaining bytes form one more.
     pub fn new(components: &[usize]) -> Result<Aplod, TransformError> {
         let params: Vec<Param> = components.iter().map(|&n| Param::Int(n as i64)).collect();
         Aplod::from_params(&params)
@@ -169,8 +172,8 @@ impl Codec for Aplod {
     }
 }
 
-/// What is asked of a subchunk, in terms of its layout.
-struct Asked {
+/// A partial read of a subchunk, in terms of its layout.
+struct PartialRead {
     layout: Layout,
     /// Components that are exact enough.
     level: usize,
@@ -178,12 +181,12 @@ struct Asked {
     runs: Runs,
 }
 
-impl Asked {
-    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+impl PartialRead {
+    fn of(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<PartialRead, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (level, bound) = layout.choose(want.precision);
         let runs = Runs::of(want.ranges, layout.width as u64, layout.count);
-        Ok(Asked { layout, level, bound, runs })
+        Ok(PartialRead { layout, level, bound, runs })
     }
 }
 
@@ -197,19 +200,19 @@ impl Transparent for Aplod {
         true
     }
 
-    fn front(&self, encoded: &[u8], decoded_len: usize) -> Option<Front> {
+    fn prefix(&self, encoded: &[u8], decoded_len: usize) -> Option<Prefix> {
         let layout = Layout::read(encoded, encoded.len() as u64, decoded_len as u64).ok()?;
         // Bytes after the last whole scalar stand at the end.
-        layout.front().filter(|_| decoded_len.is_multiple_of(layout.width))
+        layout.prefix().filter(|_| decoded_len.is_multiple_of(layout.width))
     }
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, bound, runs } = PartialRead::of(stored, want)?;
         let starts = layout.starts();
         let mut ranges: Vec<Range<u64>> = Vec::new();
         let mut add = |range: Range<u64>| join(&mut ranges, range, 0);
@@ -233,14 +236,14 @@ impl Transparent for Aplod {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Asked { layout, level, mut runs, .. } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, mut runs, .. } = PartialRead::of(stored, want)?;
         let (width, count) = (layout.width, layout.count);
         let starts = layout.starts();
         runs.close(|all| {
@@ -253,7 +256,8 @@ impl Transparent for Aplod {
         let total = runs.count() as usize;
         let kept = layout.kept(level);
         let middle = layout.levels.get(level.wrapping_sub(1)).is_some_and(|level| level.middle);
-        // The planes of just the wanted elements, least significant first; what is not known reads as its middle or 0.
+        // The planes of just the wanted elements, least significant first; unknown bytes read as the middle
+        // or 0.
         let mut planes = std::mem::take(&mut scratch.planes);
         set_len_reusing(&mut planes, total * width);
         let unknown = width - kept;

@@ -1,18 +1,17 @@
 //! Bit rounding: keeps the first bits of each mantissa and rounds to nearest, ties to even.
 //!
-//! Lossy: |x - x'| <= 2^-(keepbits + 1) |x| for normal numbers, and below
-//! 2^-(keepbits + 1) of the least normal number for subnormal ones. What would
-//! round to infinity becomes the greatest kept number, within the same bound.
-//! Infinities, zeros with their sign and NaNs with all their bits are kept.
-//! The bits that remain zero are what a compressor after it saves.
+//! Lossy: |x - x'| <= 2^-(keepbits + 1) |x| for normal numbers, and below 2^-(keepbits + 1) of the least
+//! normal number for subnormal ones. A number that would round to infinity becomes the greatest kept number,
+//! within the same bound. Infinities, zeros with their sign and NaNs with all their bits are kept. A
+//! compressor after it saves the bits that are now zero.
 
 use crate::codecs::same_length::{self, SameLength};
 use crate::number;
 use crate::params::Params;
 use crate::stats::ScalarKind;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
-    Want,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
+    Transparent, Want,
 };
 
 /// The rounding codec.
@@ -128,13 +127,13 @@ impl SameLength for BitRound {
     fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
         let kind = self.kind.unwrap_or(logical.kind);
         match mantissa_bits(kind) {
-            // Bits of numbers that are taken for others may mean anything.
+            // Bits of numbers of an unknown kind may mean anything.
             Ok(_) if kind != logical.kind => Bound::UNKNOWN,
             Err(_) => Bound::UNKNOWN,
             Ok(mantissa) if mantissa <= self.keep_bits => Bound::EXACT,
             Ok(_) => {
                 let relative = 2f64.powi(-(self.keep_bits as i32) - 1);
-                // A number that was rounded down was the greater one.
+                // Of a number that was rounded down, the original is the greater one.
                 let most = (greatest / (1.0 - relative)).max(kind.least_normal());
                 Bound { absolute: relative * most, relative }
             }
@@ -146,7 +145,7 @@ impl SameLength for BitRound {
     }
 }
 
-/// Decoding changes nothing, so a part is the same part of what it gave.
+/// Decoding changes nothing, so a part is the same part of the encoded bytes.
 impl Transparent for BitRound {
     fn meta_len(&self, _encoded: &[u8]) -> usize {
         0
@@ -158,7 +157,7 @@ impl Transparent for BitRound {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -168,7 +167,7 @@ impl Transparent for BitRound {
 
     fn decode_part(
         &self,
-        _stored: &Stored<'_>,
+        _stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

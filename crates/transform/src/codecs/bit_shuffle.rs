@@ -15,8 +15,8 @@ use crate::params::Params;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
-    Want,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
+    Transparent, Want,
 };
 
 /// The bit shuffle codec.
@@ -95,7 +95,7 @@ impl Transparent for BitShuffle {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -112,7 +112,7 @@ impl Transparent for BitShuffle {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,
@@ -139,7 +139,7 @@ impl Transparent for BitShuffle {
     }
 }
 
-/// Bytes of `len` that take part: a multiple of eight elements.
+/// Bytes of `len` that are shuffled: a multiple of eight elements.
 fn body_len(len: usize, item: usize) -> usize {
     len / item / 8 * 8 * item
 }

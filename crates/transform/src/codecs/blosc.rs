@@ -1,10 +1,9 @@
-//! blosc: a Blosc 1 frame, whose blocks are shuffled and compressed each by itself.
+//! blosc: a Blosc 1 frame, whose blocks are shuffled and compressed independently.
 //!
-//! The frames are what any Blosc 1 reads, Zarr and HDF5 among them. They are
-//! written and read here without the C library: nothing but safe code sees
-//! bytes from outside, and only the blocks that a read needs are decoded.
-//! Compressors are lz4, zlib and zstd; what other writers split is read too. A block that does not compress is
-//! stored; if all would grow, the frame holds the data as it is.
+//! Any Blosc 1 reads the frames, those in Zarr and HDF5 included. They are written and read here without the
+//! C library: only safe code sees untrusted bytes, and only the blocks that a read needs are decoded.
+//! Compressors are lz4, zlib and zstd; blocks that other writers split are read too. A block that does not
+//! compress is stored; if all would grow, the frame holds the data uncompressed.
 
 mod frame;
 
@@ -19,15 +18,15 @@ use crate::params::{Params, named_int};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
-    Transparent, Want, Zstd,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk,
+    TransformError, Transparent, Want, Zstd,
 };
 
 const NAMES: [&str; 5] = ["cname", "clevel", "shuffle", "typesize", "blocksize"];
 const COMPRESSORS: [&str; 6] = ["lz4", "zstd", "zlib", "lz4hc", "blosclz", "snappy"];
 const FILTERS: [&str; 3] = ["noshuffle", "shuffle", "bitshuffle"];
 const DEFAULT_LEVEL: i64 = 5;
-/// Blocks where none are given: what stays in a first or second cache, more for higher levels.
+/// Default block sizes: what stays in a first or second cache, more for higher levels.
 const FIRST_CACHE: usize = 32 << 10;
 const MIN_BLOCK: i64 = 128;
 
@@ -86,7 +85,7 @@ impl Blosc {
             (..=1, false) => FIRST_CACHE / 2,
             (2, false) | (..=1, true) => FIRST_CACHE,
             (2, true) => FIRST_CACHE * 2,
-            // Smaller ones make LZ4 no faster, and find less.
+            // Smaller blocks make LZ4 no faster, and it finds less.
             (3..=5, false) | (3, true) => FIRST_CACHE * 4,
             (6.., false) | (4..=5, true) => FIRST_CACHE * 8,
             (_, true) => FIRST_CACHE * 16,
@@ -108,7 +107,7 @@ impl Blosc {
         }
     }
 
-    /// Appends the compressed block, or the block as it is if that is no longer.
+    /// Appends the compressed block, or the block itself if that is no longer.
     fn compress(&self, block: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), TransformError> {
         let bytes = Logical::scalars(1, block.len() as u64);
         let body = out.len();
@@ -120,7 +119,7 @@ impl Blosc {
                 Zlib::new(self.level as u32).encode(block, &bytes, out, scratch)?;
                 out.len() - body < block.len()
             }
-            // The levels that Blosc gives to zstd.
+            // The levels that Blosc uses for zstd.
             Compressor::Zstd => {
                 let level = match self.level {
                     9.. => 22,
@@ -138,7 +137,7 @@ impl Blosc {
         Ok(())
     }
 
-    /// The whole frame with compressed blocks, or nothing if it would not be shorter than the data.
+    /// The whole frame with compressed blocks; `None` if it would not be shorter than the data.
     fn encode_blocks(
         &self,
         data: &[u8],
@@ -182,7 +181,7 @@ fn takes_part(filter: Filter, item: usize, len: usize) -> Filter {
     }
 }
 
-/// Makes `out` the filtered form of a block; what it held is written over.
+/// Makes `out` the filtered form of a block; its old content is overwritten.
 fn apply(filter: Filter, item: usize, block: &[u8], out: &mut Vec<u8>, planes: &mut Vec<u8>) {
     match takes_part(filter, item, block.len()) {
         Filter::None => {
@@ -200,7 +199,7 @@ fn apply(filter: Filter, item: usize, block: &[u8], out: &mut Vec<u8>, planes: &
     }
 }
 
-/// Decodes the block that stands in `stored` into `out`; `at` is its place, for messages.
+/// Decodes the block in `stored` into `out`; `at` is its offset, for messages.
 fn decode_block(
     frame: &Frame,
     stored: &[u8],
@@ -366,7 +365,7 @@ fn blocks_of(frame: &Frame, wanted: &Range<u64>) -> Range<usize> {
 }
 
 impl Transparent for Blosc {
-    /// The head of the frame and the places of the blocks.
+    /// The head of the frame and the offsets of the blocks.
     fn meta_len(&self, encoded: &[u8]) -> usize {
         let len =
             encoded.get(4..8).and_then(|len| len.first_chunk()).map_or(0, |len| u32::from_le_bytes(*len));
@@ -375,7 +374,7 @@ impl Transparent for Blosc {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -387,7 +386,7 @@ impl Transparent for Blosc {
                 let head = HEADER_LEN as u64;
                 wanted.start + head..wanted.end + head
             } else {
-                // Blocks stand one after the other, so a run of blocks is one range.
+                // Blocks lie one after the other, so a run of blocks is one range.
                 let blocks = blocks_of(&frame, wanted);
                 let (first, last) = (blocks.start, blocks.end.saturating_sub(1));
                 frame.block_at(starts, first)?.start..frame.block_at(starts, last)?.end
@@ -399,7 +398,7 @@ impl Transparent for Blosc {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

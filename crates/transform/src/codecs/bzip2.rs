@@ -58,7 +58,7 @@ impl Codec for Bzip2 {
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let corrupt = |what: String, at: u64| Err(TransformError::corrupt(what, at));
-        // The digit decides how much memory decoding takes: it is not the stored bytes that choose.
+        // The digit decides how much memory decoding takes, so it is checked: stored bytes must not choose.
         if encoded.get(..4) != Some(&[b'B', b'Z', b'h', b'0' + self.level as u8]) {
             return corrupt(format!("not a bzip2 stream of level {}", self.level), 0);
         }

@@ -7,14 +7,14 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{Pieces, TransformError};
 
-/// Elements beside what is wanted that cost as much as one more run of them.
+/// Unwanted elements that cost as much as one more run of wanted ones.
 const WORTH_A_RUN: u64 = 32;
 
-/// What wanted bytes mean in elements.
+/// The wanted bytes in terms of elements.
 pub(crate) struct Runs {
     /// Runs of elements that ascend and do not touch.
     pub(crate) elements: Vec<Range<u64>>,
-    /// Bytes wanted, from the first, of those behind the last element.
+    /// How many bytes, from the first, of those behind the last element are wanted.
     pub(crate) tail: u64,
 }
 
@@ -30,8 +30,8 @@ impl Runs {
         Runs { elements, tail: wanted.last().map_or(0, |last| last.end.saturating_sub(body)) }
     }
 
-    /// Joins many short runs into one where `there` says that all bytes of it are at hand, and it is not long: taking what lies
-    /// between them along costs less than as many runs.
+    /// Joins many short runs into one where `there` says that all bytes of it were fetched, and it is not
+    /// long: decoding the elements between them costs less than many runs.
     pub(crate) fn close(&mut self, there: impl FnOnce(&Range<u64>) -> bool) {
         let (Some(first), Some(last)) = (self.elements.first(), self.elements.last()) else { return };
         let all = first.start..last.end;
@@ -46,8 +46,8 @@ impl Runs {
         self.elements.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Puts the elements, of which `planes` holds the bytes plane by plane, least significant first, to their places, after
-    /// `mend` saw them. `buffer` is used where the runs are several.
+    /// Writes the elements to their places, after `mend` corrected them. `planes` holds their bytes plane by
+    /// plane, least significant first. `buffer` is used if there are several runs.
     pub(crate) fn place(
         &self,
         planes: &[u8],

@@ -1,20 +1,20 @@
-//! zlib and gzip: one stream per subchunk, as any library of these names reads it.
+//! zlib and gzip: one stream per subchunk, as any zlib or gzip library reads it.
 //!
-//! The two differ in what stands around the deflated data (RFC 1950, RFC 1952)
-//! and share the rest: output goes straight into a buffer of the declared
-//! size, so a bomb ends where the buffer ends.
+//! The two differ in the bytes around the deflated data (RFC 1950, RFC 1952) and share the rest: output goes
+//! straight into a buffer of the declared size, so a decompression bomb ends where the buffer ends.
 
 use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::params::Params;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
-/// What a gzip member made here begins with: deflate, no name, no time; the level hint and the system follow.
+/// First bytes of every gzip member made here: deflate, no name, no time; the level hint and the system
+/// follow.
 const GZIP_MAGIC: [u8; 8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0];
 const GZIP_HEADER: usize = 10;
 const GZIP_TRAILER: usize = 8;
 
-/// Longest deflated form of `len` bytes with its header: stored blocks, and room for what weak levels may do.
+/// Longest deflated form of `len` bytes with its header: stored blocks, and a margin for weak levels.
 fn bound(len: usize) -> usize {
     len.saturating_add(len / 8).saturating_add(64)
 }
@@ -57,7 +57,8 @@ fn inflate(wrapped: bool, encoded: &[u8], out: &mut [u8]) -> Result<(), Transfor
         };
     }
     if status != Status::StreamEnd && stream.total_out() == out.len() as u64 {
-        // The output is complete; what remains must be the end of the stream, without output of its own.
+        // The output is complete; the remaining bytes must be the end of the stream, without output of their
+        // own.
         let rest = encoded.get(stream.total_in() as usize..).unwrap_or_default();
         status = match stream.decompress(rest, &mut [0], FlushDecompress::Finish) {
             Ok(status) => status,

@@ -1,7 +1,7 @@
 //! Differences: of neighbouring numbers (`delta`), and of neighbouring bytes of a plane (`bytedelta`).
 //!
-//! Both wrap around in unsigned integers of the width at hand, floats by their
-//! bits, so they are exact for every value. The length does not change.
+//! Both wrap around in unsigned integers of the given width, floats by their bits, so they are exact for
+//! every value. The length does not change.
 
 use crate::codecs::same_length::SameLength;
 use crate::params::Params;
@@ -18,7 +18,7 @@ impl Delta {
         let width = Params::read("delta", &["width"], params)?.int("width", 1..=8)?;
         match width {
             Some(width @ (3 | 5..=7)) => {
-                let problem = format!("width {width} is no width of integers, allowed are 1, 2, 4 and 8");
+                let problem = format!("width {width} is not a width of integers, allowed are 1, 2, 4 and 8");
                 Err(TransformError::bad_parameter("delta", problem))
             }
             width => Ok(Delta { width: width.map(|width| width as usize) }),
@@ -125,7 +125,7 @@ impl ByteDelta {
         Ok(ByteDelta { item: Params::read("bytedelta", &["elementsize"], params)?.element_size()? })
     }
 
-    /// Length of one plane; nothing is planar where an element is larger than all the data.
+    /// Length of one plane; if an element is larger than all the data there are no planes.
     fn plane(&self, len: usize, logical: &Logical) -> usize {
         (len / self.item.unwrap_or(logical.item).max(1)).max(1)
     }
@@ -185,8 +185,8 @@ fn byte_sums(from: &[u8], to: &mut [u8]) {
     byte_sums_by_words(from, to, 0);
 }
 
-/// Sixteen at a time: four shifted additions within a vector, then the sum so far. The sums of vectors are all that one waits
-/// for the one before it.
+/// Sixteen at a time: four shifted additions within a vector, then the sum so far. Only the sums of vectors
+/// depend on the one before.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn byte_sums_wide(from: &[u8], to: &mut [u8]) {
@@ -208,7 +208,7 @@ fn byte_sums_wide(from: &[u8], to: &mut [u8]) {
     byte_sums_by_words(rest, ends, _mm_extract_epi8::<0>(sum) as u8);
 }
 
-/// Eight at a time, without any instructions in particular; `before` is the sum so far.
+/// Eight at a time, without special instructions; `before` is the sum so far.
 fn byte_sums_by_words(from: &[u8], to: &mut [u8], before: u8) {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
     /// Adds bytes without carries between them.

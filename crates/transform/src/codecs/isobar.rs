@@ -1,13 +1,15 @@
-//! ISOBAR: only the byte columns that compress are compressed; the others are stored as they are.
+//! ISOBAR: only the byte columns that compress are compressed; the others are stored raw.
 //!
-//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them, and gains nothing.
-//! A column is hard to compress if no byte value stands out in its histogram; since that misses what repeats in order only,
-//! such a column is also tried on a sample. Raw columns are byte planes, of which a part is read by itself.
+//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them,
+//! and gains nothing. A column is hard to compress if no byte value stands out in its histogram. Since that
+//! test misses columns that repeat only in order, such a column is also tried on a sample. Raw columns are
+//! byte planes, of which a part is read by itself.
 //!
-//! What compresses the chosen columns (the *solver*), and whether they go to it column by column or element by element, is given,
-//! or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
+//! The compressor of the chosen columns (the *solver*), and whether it sees them column by column or element
+//! by element, is given, or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
 //!
-//! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data compression", ICDE 2012.
+//! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data
+//! compression", ICDE 2012.
 
 use std::ops::Range;
 
@@ -20,24 +22,24 @@ use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
-    Transparent, Want, Zstd,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk,
+    TransformError, Transparent, Want, Zstd,
 };
 
-/// Version 1: zstd, column by column. Version 2 has a byte that says how.
+/// Version 1: zstd, column by column. Version 2 has a byte that states both choices.
 const VERSION: u8 = 2;
 /// In that byte: element by element.
 const ROWS: u8 = 0x10;
-/// Of each chosen column, so much is tried.
+/// This much of each chosen column is tried.
 const TRIED: usize = 16 << 10;
 /// A column whose commonest byte is rarer than this many times the mean is hard to compress.
 const STANDS_OUT: f64 = 1.42;
-/// A hard column is compressed all the same if a sample of it shrinks below this.
+/// A hard column is compressed after all if a sample of it shrinks below this.
 const WORTH_IT: f64 = 0.95;
 const MAX_WIDTH: usize = 64;
 const DEFAULT_LEVEL: i64 = 3;
 
-/// What compresses the chosen columns. The codes are stored.
+/// The compressor of the chosen columns. The codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Solver {
     Zstd = 1,
@@ -46,26 +48,26 @@ enum Solver {
 
 /// How the chosen columns are compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Way {
+struct ColumnCoding {
     solver: Solver,
     /// Element by element.
     rows: bool,
 }
 
-const PLAIN: Way = Way { solver: Solver::Zstd, rows: false };
+const PLAIN: ColumnCoding = ColumnCoding { solver: Solver::Zstd, rows: false };
 
-impl Way {
+impl ColumnCoding {
     fn code(self) -> u8 {
         self.solver as u8 | if self.rows { ROWS } else { 0 }
     }
 
-    fn from_code(code: u8) -> Option<Way> {
+    fn from_code(code: u8) -> Option<ColumnCoding> {
         let solver = match code & !ROWS {
             1 => Solver::Zstd,
             2 => Solver::Zlib,
             _ => return None,
         };
-        Some(Way { solver, rows: code & ROWS != 0 })
+        Some(ColumnCoding { solver, rows: code & ROWS != 0 })
     }
 }
 
@@ -76,12 +78,12 @@ pub struct Isobar {
     zstd: Zstd,
     solver: Option<Solver>,
     rows: Option<bool>,
-    /// What is not given is chosen for the least bytes; else for speed.
+    /// Choices that are not given are made for the fewest bytes; else for speed.
     ratio: bool,
 }
 
 impl Isobar {
-    /// Compresses what compresses with a level of zstd, -7 to 22.
+    /// Compresses columns with a level of zstd, -7 to 22.
     pub fn new(level: i32) -> Result<Isobar, TransformError> {
         Ok(Isobar { level: level.into(), zstd: Zstd::new(level)?, solver: None, rows: None, ratio: false })
     }
@@ -96,14 +98,23 @@ impl Isobar {
         Ok(Isobar { solver, rows, ratio, ..Isobar::new(level as i32)? })
     }
 
-    /// Zlib at the level that is given, where it has one.
+    /// Compresses with zlib at the given level, if there is one.
     fn zlib(&self) -> Zlib {
         Zlib::new(self.level.clamp(1, 9) as u32)
     }
 
-    /// How to compress columns of `count` bytes each: as given; of what is left open the fastest, or what makes a sample smallest.
-    fn way(&self, columns: &[u8], count: usize, scratch: &mut Scratch) -> Result<Way, TransformError> {
-        let fast = Way { solver: self.solver.unwrap_or(PLAIN.solver), rows: self.rows.unwrap_or(PLAIN.rows) };
+    /// How to compress columns of `count` bytes each: as given; choices left open are the fastest, or those
+    /// that make a sample smallest.
+    fn way(
+        &self,
+        columns: &[u8],
+        count: usize,
+        scratch: &mut Scratch,
+    ) -> Result<ColumnCoding, TransformError> {
+        let fast = ColumnCoding {
+            solver: self.solver.unwrap_or(PLAIN.solver),
+            rows: self.rows.unwrap_or(PLAIN.rows),
+        };
         if !self.ratio {
             return Ok(fast);
         }
@@ -113,7 +124,7 @@ impl Isobar {
         let mut best = (usize::MAX, fast);
         for solver in [Solver::Zstd, Solver::Zlib] {
             for rows in [false, true] {
-                let way = Way { solver, rows };
+                let way = ColumnCoding { solver, rows };
                 let given = self.solver.is_none_or(|s| s == solver) && self.rows.is_none_or(|r| r == rows);
                 if given {
                     let mut made = Vec::new();
@@ -130,7 +141,7 @@ impl Isobar {
         &self,
         columns: &[u8],
         count: usize,
-        way: Way,
+        way: ColumnCoding,
         out: &mut Vec<u8>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
@@ -161,7 +172,7 @@ impl Isobar {
         }
         let most = counts.iter().copied().max().unwrap_or(0);
         let stands_out = f64::from(most) >= STANDS_OUT * column.len() as f64 / 256.0;
-        // Few elements make any histogram uneven: there the sample decides alone.
+        // Few elements make any histogram uneven, so the sample decides alone.
         if stands_out && column.len() >= 4096 {
             return Ok(true);
         }
@@ -176,7 +187,7 @@ struct Layout {
     compressed: Vec<bool>,
     /// Length of the frame that holds the compressed columns.
     frame: u64,
-    way: Way,
+    way: ColumnCoding,
     head: u64,
     count: u64,
 }
@@ -196,7 +207,7 @@ impl Layout {
             return Err(head.corrupt("a column beyond the last byte"));
         }
         let way = if version == 1 { PLAIN.code() } else { head.u8()? };
-        let Some(way) = Way::from_code(way) else {
+        let Some(way) = ColumnCoding::from_code(way) else {
             return Err(TransformError::Unsupported { what: format!("isobar columns compressed by {way}") });
         };
         let frame = u64::from(head.u32()?);
@@ -213,7 +224,7 @@ impl Layout {
         let all =
             layout.head.saturating_add(frame).saturating_add(raw).saturating_add(decoded_len % width as u64);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(layout)
     }
@@ -322,7 +333,7 @@ impl Transparent for Isobar {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -343,7 +354,7 @@ impl Transparent for Isobar {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,

@@ -1,9 +1,9 @@
-//! Lorenzo prediction: each number minus what its neighbours along all axes predict, small for smooth fields.
+//! Lorenzo prediction: each number minus its prediction from neighbours along all axes, small for smooth
+//! fields.
 //!
-//! Numbers become integers of their width in the same order (floats by their
-//! bits), are differenced, modulo 2^w, along one axis after the other, and the
-//! differences are folded so that small ones of either sign have small codes.
-//! That is exact for every value. A compressor does the rest:
+//! Numbers become integers of their width in the same order (floats by their bits). These are differenced,
+//! modulo 2^w, along one axis after the other, and the differences are folded so that small ones of either
+//! sign have small codes. That is exact for every value. A compressor does the rest:
 //! `lorenzo,shuffle,zstd:1`. The length does not change.
 
 mod sums;
@@ -18,16 +18,17 @@ const MAX_AXES: usize = 3;
 /// The Lorenzo codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lorenzo {
-    /// How many of the fastest axes take part; all up to three if none.
+    /// How many of the fastest axes are predicted along; up to three by default.
     axes: Option<usize>,
 }
 
-/// How the bytes are seen.
+/// The bytes as a grid of integers.
 #[derive(Debug)]
 struct Grid {
     /// Bytes of an integer: 1, 2, 4 or 8.
     width: usize,
-    /// Integers from one neighbour to the next along each axis that takes part, fastest first, with the extent of the axis.
+    /// Integers from one neighbour to the next along each predicted axis, fastest first, with the extent of
+    /// the axis.
     axes: Vec<(usize, usize)>,
     float: bool,
 }
@@ -69,7 +70,7 @@ trait Word<const N: usize>: Copy + Default {
     /// 0, -1, 1, -2, 2 ... to 0, 1, 2, 3, 4 ...
     fn folded(self) -> Self;
     fn unfolded(self) -> Self;
-    /// Makes each number its sum with all before it.
+    /// Replaces each number by its sum with all before it.
     fn sum_up(line: &mut [Self]);
 }
 
@@ -110,7 +111,7 @@ word! {
     u64, i64, 8, sums::of_u64;
 }
 
-/// A row of integers along the fastest axis, and what the others see before it.
+/// A row of integers along the fastest axis, and its neighbour rows.
 struct Row<'a, const N: usize> {
     here: &'a [[u8; N]],
     /// The rows before it along the second and along the third axis, and the one before both.
@@ -124,7 +125,7 @@ struct Rows {
     /// Integers of a row, and from one neighbour in it to the next.
     len: usize,
     lag: usize,
-    /// Rows along the second axis, and along the third; 1 if it takes no part.
+    /// Rows along the second axis, and along the third; 1 for an axis that is not predicted along.
     second: usize,
     third: usize,
 }
@@ -136,7 +137,7 @@ impl Rows {
         Rows { len: len.max(1), lag, second: extent(1), third: extent(2) }
     }
 
-    /// Row `n`, which stands at the end of `words`, or behind them: then there is nothing here.
+    /// Row `n` at the end of `words`, or empty if it lies behind them.
     fn row<'a, const N: usize>(&self, words: &'a [[u8; N]], n: usize) -> Row<'a, N> {
         let at = |n: usize| words.get(n * self.len..(n + 1) * self.len);
         let (beside, behind) =
@@ -150,7 +151,7 @@ impl Rows {
     }
 }
 
-/// The integer that stands for a number.
+/// The integer that represents a number.
 #[inline(always)]
 fn integer<T: Word<N>, const N: usize, const FLOAT: bool>(word: &[u8; N]) -> T {
     if FLOAT { T::read(*word).ordered() } else { T::read(*word) }
@@ -163,7 +164,8 @@ fn predict<T: Word<N>, const N: usize, const FLOAT: bool>(data: &[u8], grid: &Gr
     let start = out.len();
     out.resize(start + words.len() * N, 0);
     let (places, _) = out[start..].as_chunks_mut::<N>();
-    // Written in place: what extends a vector is a function of its own, which is compiled for any processor.
+    // In place: the loop over a vector's extension is a function of its own, which is compiled for any
+    // processor.
     let mut line = vec![T::default(); rows.len];
     let see = integer::<T, N, FLOAT>;
     let mut targets = places.chunks_exact_mut(rows.len);

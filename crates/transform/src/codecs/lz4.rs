@@ -25,12 +25,13 @@ impl Lz4 {
     }
 }
 
-/// Appends one LZ4 block of `data` if it takes at most `most` bytes, and says whether. A larger acceleration is faster and finds less.
+/// Appends one LZ4 block of `data` if it takes at most `most` bytes, and returns whether it did. A larger
+/// acceleration is faster and finds less.
 pub(crate) fn encode_block(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<u8>) -> bool {
     encode::encode(data, acceleration, most, out)
 }
 
-/// Fills `out` from one LZ4 block; `at` is where the block stands, for messages.
+/// Fills `out` from one LZ4 block; `at` is the block's offset, for messages.
 pub(crate) fn decode_block(block: &[u8], out: &mut [u8], at: u64) -> Result<(), TransformError> {
     let expected = out.len();
     let told =
@@ -57,7 +58,7 @@ impl Codec for Lz4 {
     ) -> Result<(), TransformError> {
         let len = u32::try_from(data.len()).map_err(|_| TransformError::TooLarge { len: data.len() })?;
         out.extend_from_slice(&len.to_le_bytes());
-        // What is at most as long as the longest is always taken.
+        // A block within the longest length is always accepted.
         encode_block(data, self.acceleration, encode::bound(data.len()), out);
         Ok(())
     }

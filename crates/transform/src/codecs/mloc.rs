@@ -1,12 +1,14 @@
-//! MLOC: numbers sorted by value, place and precision, in the order that is given, so that what is asked for lies together.
+//! MLOC: numbers sorted by value, place and precision in a given order, so that what is read together is
+//! stored together.
 //!
-//! The numbers of one bin of values in one box of space are cut into components of leading and following bytes: such a part
-//! of them is a *cell*, read and compressed by itself. `V,S,P` keeps each range of values together (searches), `S,V,P` each
-//! region (boxes), `P,...` the leading bytes of everything (a first look). A directory in the head says where each cell is, so a
-//! read names just the cells it needs. Boxes stand along a Hilbert curve. Places in a box are kept as in ALACRITY's lists.
+//! The numbers of one bin of values in one box of space are cut into components of leading and following
+//! bytes: such a part of them is a *cell*, read and compressed by itself. `V,S,P` keeps each range of values
+//! together (searches), `S,V,P` each region (boxes), `P,...` the leading bytes of everything (previews). A
+//! directory in the head locates each cell, so a read names just the cells it needs. Boxes lie along a
+//! Hilbert curve. Positions in a box are stored as in ALACRITY's lists.
 //!
-//! Method: Gong et al., "MLOC: Multi-level Layout Optimization Framework for Compressed Scientific Data Exploration with
-//! Heterogeneous Access Patterns", ICPP 2012; Gong et al., "PARLO", CCGrid 2013.
+//! Method: Gong et al., "MLOC: Multi-level Layout Optimization Framework for Compressed Scientific Data
+//! Exploration with Heterogeneous Access Patterns", ICPP 2012; Gong et al., "PARLO", CCGrid 2013.
 
 mod head;
 mod order;
@@ -24,18 +26,18 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 use crate::{
-    Codec, CodecSpec, Fetched, Found, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch,
-    Stored, TransformError, Transparent, Want, Whole, Zstd,
+    Codec, CodecSpec, Fetched, Indexed, Logical, MAX_META_LEN, Param, Pieces, Planned, Scratch, SearchHits,
+    StoredSubchunk, TransformError, Transparent, Want, Whole, Zstd,
 };
 use head::{Cell, Layout};
 use order::Order;
 use space::{MAX_AXES, MAX_VOLUME, Space};
 
-/// Numbers in a cell, about, at least: fewer cost more in the directory than they save.
+/// Numbers in a cell, approximately, at least: smaller cells cost more in the directory than they save.
 const PER_CELL: u64 = 64;
 /// Keys that bins are chosen from.
 const SAMPLED: usize = 8192;
-/// Bits of a key that tell bins apart, as in an index.
+/// Bits of a key that distinguish bins, as in an index.
 const BIN_BITS: u32 = 16;
 
 /// The codec of levels.
@@ -74,7 +76,7 @@ impl Mloc {
         let edges = shape.iter().map(|n| edge.min((*n).max(1))).collect();
         let mut space = Space { shape, edges };
         let volume = |space: &Space| space.edges.iter().fold(1u64, |n, edge| n.saturating_mul(*edge));
-        // A place in a box has 16 bits.
+        // An offset in a box has 16 bits.
         while *bins > 1 && volume(&space) > MAX_VOLUME {
             let Some(longest) = space.edges.iter_mut().max_by_key(|edge| **edge) else { break };
             *longest = longest.div_ceil(2);
@@ -231,7 +233,7 @@ impl Codec for Mloc {
         out: &mut [u8],
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let stored = Stored { len: encoded.len() as u64, meta: encoded, decoded_len: out.len() };
+        let stored = StoredSubchunk { len: encoded.len() as u64, meta: encoded, decoded_len: out.len() };
         let ranges = [0..out.len() as u64; 1];
         let want = Want { ranges: &ranges, precision: crate::Precision::Exact };
         let fetched = Fetched::new(vec![(0, encoded)]);
@@ -314,8 +316,8 @@ impl Layout {
     }
 }
 
-/// What is asked of a subchunk, in terms of its layout.
-struct Asked {
+/// A partial read of a subchunk, in terms of its layout.
+struct PartialRead {
     layout: Layout,
     /// Components that are exact enough.
     level: usize,
@@ -323,13 +325,13 @@ struct Asked {
     runs: Runs,
 }
 
-impl Asked {
-    fn of(stored: &Stored<'_>, want: &Want<'_>) -> Result<Asked, TransformError> {
+impl PartialRead {
+    fn of(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<PartialRead, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let (width, all) = (layout.width as u64, stored.decoded_len as u64);
         let runs = Runs::of(want.ranges, width, all / width);
         let (level, bound) = level::choose(&layout.levels, layout.components.len(), want.precision);
-        Ok(Asked { layout, level, bound, runs })
+        Ok(PartialRead { layout, level, bound, runs })
     }
 }
 
@@ -348,11 +350,11 @@ impl Transparent for Mloc {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
-        let Asked { layout, level, bound, runs } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, bound, runs } = PartialRead::of(stored, want)?;
         let cells = touched(&layout, &runs).into_iter().flat_map(|space| {
             let layout = &layout;
             (0..layout.bins())
@@ -365,14 +367,14 @@ impl Transparent for Mloc {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         _logical: &Logical,
         want: &Want<'_>,
         pieces: &mut Pieces<'_>,
         scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
-        let Asked { layout, level, runs, .. } = Asked::of(stored, want)?;
+        let PartialRead { layout, level, runs, .. } = PartialRead::of(stored, want)?;
         let (width, count) = (layout.width, stored.decoded_len as u64 / layout.width as u64);
         let mut work = Work::default();
         let mut dense = std::mem::take(&mut scratch.block);
@@ -399,7 +401,7 @@ impl Transparent for Mloc {
                 }
             }
             if distinct != volume {
-                return Err(TransformError::corrupt("bins that name a place twice", 0));
+                return Err(TransformError::corrupt("bins with a place that occurs twice", 0));
             }
             cut.rows(&layout.space.shape, |to, at, row| {
                 let own = dense.get(at as usize * width..(at + row) as usize * width).unwrap_or_default();
@@ -416,9 +418,9 @@ impl Transparent for Mloc {
 }
 
 impl Mloc {
-    /// The layout, if its bins are of the values that are asked for, and the bins that may hold the keys.
+    /// The layout, if its bins are of the wanted values, and the bins that may hold the keys.
     fn meeting(
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<(Layout, Range<usize>), TransformError> {
@@ -435,7 +437,7 @@ impl Mloc {
 impl Indexed for Mloc {
     fn plan_search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError> {
@@ -449,10 +451,10 @@ impl Indexed for Mloc {
         Ok(ranges_of(cells))
     }
 
-    /// Bins are divided by boxes of space here; nothing is said before they are read.
+    /// Boxes of space divide the bins here, so nothing is known before they are read.
     fn whole_bins(
         &self,
-        _stored: &Stored<'_>,
+        _stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
@@ -461,11 +463,11 @@ impl Indexed for Mloc {
 
     fn search(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         keys: &RangeInclusive<u64>,
-        found: &mut Found,
+        found: &mut SearchHits,
     ) -> Result<(), TransformError> {
         let (layout, bins) = Mloc::meeting(stored, logical, keys)?;
         let (mut work, mut scratch) = (Work::default(), Scratch::new());

@@ -1,7 +1,7 @@
-//! The codecs, one module each, and what several of them share.
+//! The codecs, one module each, and the helpers that several of them share.
 //!
-//! Shared: `columns` (bytes of equal rank side by side), `same_length` (codecs whose output is as long as their input) and
-//! `section` (lists of bytes compressed behind a head).
+//! Shared: `columns` (bytes of equal rank side by side), `same_length` (codecs whose output is as long as
+//! their input) and `section` (lists of bytes compressed behind a head).
 
 pub(crate) mod alacrity;
 pub(crate) mod aplod;

@@ -1,14 +1,18 @@
-//! Floats as a hierarchy of corrections to linear interpolation, in bit planes: few bytes for a coarse view of smooth fields.
+//! Floats as a hierarchy of corrections to linear interpolation, in bit planes: few bytes for a coarse view
+//! of smooth fields.
 //!
-//! Values are scaled to whole numbers. Each is predicted as the mean of two neighbours on a coarser grid, and the difference is
-//! kept: of a smooth field most are near zero. Digits of all differences, from the most significant on, are the components; the
-//! last component is what is still missing to every bit. An interpolated value is no further off than its neighbours, so the
-//! error at a cell is at most the sum of the largest errors of the differences on the way to it (the constant is 1); the head
-//! tells the error that was measured by decoding every level.
+//! Values are scaled to whole numbers. Each is predicted as the mean of two neighbours on a coarser grid, and
+//! the difference is kept: in a smooth field most are near zero. Digits of all differences, from the most
+//! significant on, are the components; the last component holds the remaining bits. An interpolated value has
+//! no larger error than its neighbours, so the error at a cell is at most the sum of the largest errors of
+//! the differences on the path to it (the constant is 1); the head states the error that was measured by
+//! decoding every level.
 //!
 //! Invariants
-//! - all components give back every bit; fewer give values within the errors in the head, NaN and infinities as they are;
-//! - encoder and decoder compute in whole numbers and in single IEEE operations: results are the same on every machine.
+//! - all components together are lossless; fewer give values within the errors in the head, NaN and
+//!   infinities unchanged;
+//! - encoder and decoder compute in whole numbers and in single IEEE operations: results are the same on
+//!   every machine.
 
 mod grid;
 mod head;
@@ -22,8 +26,8 @@ use crate::codecs::shuffle::kernel;
 use crate::ranges::join;
 use crate::stats::class::Class;
 use crate::{
-    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError,
-    Transparent, Want, Zstd,
+    Bound, Codec, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk,
+    TransformError, Transparent, Want, Zstd,
 };
 use head::{Layout, MAX_HEAD, Section, groups};
 use planes::{digits, number};
@@ -58,7 +62,7 @@ fn load(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
-/// Grids of the scalars: the shape, unless the bytes at hand are not of that shape.
+/// Grids of the scalars: the shape, unless the bytes do not have that shape.
 fn shape_of(logical: &Logical, count: usize, parts: usize) -> Vec<usize> {
     let shape: Option<Vec<usize>> = logical.shape.iter().map(|&n| usize::try_from(n).ok()).collect();
     let shape = shape.filter(|shape| !shape.is_empty());
@@ -90,7 +94,7 @@ fn unscale(class: Class, whole: i64, unit: f64) -> u64 {
     }
 }
 
-/// How values are scaled: exponent, and 0 digits where they cannot be.
+/// The scale of values: exponent, and 0 digits where they cannot be scaled.
 fn scale_of(class: Class, elements: &[u8], width: usize) -> Option<i32> {
     let precision = match class {
         Class::Single => 30,
@@ -134,7 +138,7 @@ fn restore(all: &[u64], shape: &[usize], parts: usize) -> Vec<i64> {
             *first = take();
             grid::visit(shape, |cell, before, behind| {
                 let at = |cell: usize| whole.get(cell * parts + part).copied().unwrap_or(0);
-                // What is damaged may be any number: it wraps, and is refused by a checksum or not at all.
+                // Damaged values may be any number: they wrap, and only a checksum can refuse them.
                 let made = take().wrapping_add(at(before).wrapping_add(at(behind)) >> 1);
                 if let Some(place) = whole.get_mut(cell * parts + part) {
                     *place = made;
@@ -145,7 +149,7 @@ fn restore(all: &[u64], shape: &[usize], parts: usize) -> Vec<i64> {
     whole
 }
 
-/// What a value is off by from what it was made of, as a small unsigned number.
+/// The difference between a value and its reconstruction, as a small unsigned number.
 fn missing(class: Class, width: usize, bits: u64, made: u64) -> u64 {
     let shift = 64 - 8 * width as u32;
     let difference = class.key(bits, width).wrapping_sub(class.key(made, width)) << shift;
@@ -279,16 +283,16 @@ fn packed(
     Ok(Section { method, stored: (out.len() - before) as u64 })
 }
 
-/// The errors of values that were made, against those they are made for.
+/// The errors of reconstructed values against the originals.
 fn measured(class: Class, bits: &[u64], made: &[u64]) -> Bound {
-    // 0 only where every bit is right: -0 is none of the errors that follow.
+    // 0 only where every bit is right: a wrong sign of zero is not among the errors below.
     let least = if bits == made { 0.0 } else { f64::from_bits(1) };
     let (mut absolute, mut relative) = (least, least);
     for (&bits, &made) in bits.iter().zip(made) {
         let (was, is) = (value(class, bits), value(class, made));
         if was.is_finite() {
             let error = (was - is).abs();
-            // A value that overflowed is infinitely far off.
+            // A value that overflowed has an infinite error.
             absolute = if error.is_nan() { f64::INFINITY } else { absolute.max(error) };
             relative = if error > 0.0 { relative.max(error / was.abs()) } else { relative };
         }
@@ -358,8 +362,8 @@ fn decode(
     Ok(())
 }
 
-/// The layout of a subchunk, the fewest components that are exact enough, and how exact they are.
-fn asked(stored: &Stored<'_>, want: &Want<'_>) -> Result<(Layout, usize, Bound), TransformError> {
+/// The layout of a subchunk, the fewest components that are exact enough, and their error.
+fn asked(stored: &StoredSubchunk<'_>, want: &Want<'_>) -> Result<(Layout, usize, Bound), TransformError> {
     let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
     let (level, bound) = layout.choose(want.precision);
     Ok((layout, level, bound))
@@ -376,7 +380,7 @@ impl Transparent for Multilevel {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         _logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -395,7 +399,7 @@ impl Transparent for Multilevel {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -1,9 +1,8 @@
-//! pcodec: numbers into bins with entropy-coded tails, with modes and deltas found by looking at them.
+//! pcodec: numbers in bins with entropy-coded offsets; modes and deltas are detected in the data.
 //!
-//! The bytes are one standalone `.pco` file. Elements of several scalars
-//! (complex numbers, vectors) are taken apart: first all first scalars, in
-//! chunks of their own, then all second ones. Integers of 8 bits, booleans and
-//! text are not what it is for.
+//! The bytes are one standalone `.pco` file. Elements of several scalars (complex numbers, vectors) are
+//! separated: first all first scalars, in chunks of their own, then all second ones. It does not take
+//! integers of 8 bits, booleans and text.
 
 use pco::data_types::Number;
 use pco::standalone::{DecompressorItem, FileCompressor, FileDecompressor};
@@ -22,7 +21,7 @@ const CHUNK_COUNT: usize = 1 << 18;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pcodec {
     level: usize,
-    /// Order of the deltas; found for each chunk if none.
+    /// Order of the deltas; by default detected for each chunk.
     delta: Option<usize>,
     kind: Option<ScalarKind>,
 }
@@ -145,7 +144,7 @@ impl Pcodec {
     }
 }
 
-/// Refuses what pcodec is not for, with what is.
+/// Refuses types that pcodec does not take, and names those that it does.
 fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     match kind {
         ScalarKind::Bool | ScalarKind::Other | ScalarKind::I8 | ScalarKind::U8 => {
@@ -156,7 +155,8 @@ fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     }
 }
 
-/// A number of `N` bytes as pcodec takes it. Bfloat16 goes as an integer: its order is kept within a sign.
+/// A number of `N` bytes as pcodec takes it. Bfloat16 is passed as an integer, whose order is that of the
+/// values of one sign.
 trait Word<const N: usize>: Number + Default {
     fn read(bytes: [u8; N]) -> Self;
     fn write(self) -> [u8; N];
@@ -204,7 +204,8 @@ impl Codec for Pcodec {
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        // Incompressible chunks cost their numbers, a bin table and a head; one chunk per scalar of an element at least.
+        // Incompressible chunks cost their numbers, a bin table and a head; at least one chunk per scalar of
+        // an element.
         decoded_len.saturating_add(decoded_len / 4).saturating_add(8192)
     }
 

@@ -1,8 +1,8 @@
-//! Codecs whose encoded form is as long as the data: they put bytes elsewhere, or take differences.
+//! Codecs whose encoded form is as long as the data: they reorder bytes, or take differences.
 
 use crate::{Bound, Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
 
-/// What such a codec has to say; [`Codec`] follows.
+/// The methods of such a codec; [`Codec`] is implemented for all of them.
 pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     /// As [`Codec::spec`].
     fn spec(&self) -> CodecSpec;
@@ -42,7 +42,7 @@ pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Refuses encoded bytes that are not as long as what they decode to.
+/// Refuses encoded bytes whose length differs from the decoded one.
 pub(crate) fn check(encoded: u64, decoded: u64, codec: &str) -> Result<(), TransformError> {
     if encoded == decoded {
         return Ok(());

@@ -59,12 +59,12 @@ impl Method {
     }
 }
 
-/// Zstd looks at bytes only.
+/// Zstd needs no description of the data.
 fn nothing() -> Logical {
     Logical::scalars(1, 0)
 }
 
-/// Whether bytes of which a sample is looked at would shrink below `most` of their length.
+/// Whether bytes would shrink below `most` of their length, judged by a sample.
 pub(crate) fn shrinks(
     bytes: &[u8],
     zstd: &Zstd,
@@ -82,7 +82,7 @@ pub(crate) fn shrinks(
     Ok((len as f64) < most * sample.len() as f64)
 }
 
-/// Appends the smaller form of `bytes` to `out` and says which it is.
+/// Appends the smaller form of `bytes` to `out` and returns which one it is.
 pub(crate) fn pack(
     bytes: &[u8],
     zstd: &Zstd,

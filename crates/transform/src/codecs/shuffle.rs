@@ -14,8 +14,8 @@ use crate::codecs::same_length::{self, SameLength};
 use crate::params::Params;
 use crate::ranges::join;
 use crate::{
-    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, Stored, TransformError, Transparent,
-    Want,
+    Bound, CodecSpec, Fetched, Logical, Param, Pieces, Planned, Scratch, StoredSubchunk, TransformError,
+    Transparent, Want,
 };
 
 /// The byte shuffle codec.
@@ -73,7 +73,7 @@ impl SameLength for Shuffle {
 struct Window {
     /// Elements touched.
     elements: Range<u64>,
-    /// Encoded bytes of the tail touched; for them encoded and decoded places are the same.
+    /// Encoded bytes of the wanted part of the tail; their encoded and decoded offsets are the same.
     tail: Range<u64>,
     /// Elements in the whole.
     count: u64,
@@ -97,7 +97,7 @@ impl Transparent for Shuffle {
 
     fn plan_read(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         logical: &Logical,
         want: &Want<'_>,
     ) -> Result<Planned, TransformError> {
@@ -118,7 +118,7 @@ impl Transparent for Shuffle {
 
     fn decode_part(
         &self,
-        stored: &Stored<'_>,
+        stored: &StoredSubchunk<'_>,
         fetched: &Fetched<'_>,
         logical: &Logical,
         want: &Want<'_>,

@@ -1,10 +1,9 @@
 //! szip: adaptive entropy coding (CCSDS 121.0-B) with the parameters and the bytes of HDF5's szip filter.
 //!
-//! The bytes are those of an HDF5 chunk: the decoded length in four bytes, then
-//! the coded stream. HDF5 takes three parameters from the type and the shape,
-//! and so does this: bits per pixel from the scalar, the scanline from the
-//! fastest axis. Scalars of 4 and 8 bytes are coded as byte planes, one after
-//! the other; each scanline is padded to whole blocks.
+//! The bytes are those of an HDF5 chunk: the decoded length in four bytes, then the coded stream. As in HDF5,
+//! three parameters follow from the type and the shape: bits per pixel from the scalar, the scanline from the
+//! fastest axis. Scalars of 4 and 8 bytes are coded as byte planes, one after the other; each scanline is
+//! padded to whole blocks.
 
 mod entropy;
 
@@ -80,7 +79,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Where the lines of `len` bytes stand before padding.
+    /// Where the lines of `len` bytes lie before padding.
     fn lines(&self, len: usize) -> impl Iterator<Item = Range<usize>> {
         let line = self.line;
         (0..len.div_ceil(line)).map(move |i| i * line..(i * line + line).min(len))

@@ -1,12 +1,14 @@
-//! zfp: blocks of 4 x 4 x 4 floats, transformed and cut to an error, to a precision, to a rate, or not at all.
+//! zfp: blocks of 4 x 4 x 4 floats, transformed and cut to an error, to a precision, to a rate, or not at
+//! all.
 //!
-//! The bytes are whole zfp streams with their header, as the zfp library and its tools read and write them: one for each
-//! scalar of an element, one after the other. Nothing but safe code sees them.
+//! The bytes are whole zfp streams with their header, as the zfp library and its tools read and write them:
+//! one for each scalar of an element, one after the other. Only safe code reads them.
 //!
 //! Invariants
-//! - with a tolerance no finite number is off by more: each block is checked when it is written, and a subchunk of which one is
-//!   not within it, or that holds what is not finite, is written reversibly, bit by bit;
-//! - a stream says how it was written: a reader needs no parameters.
+//! - with a tolerance no finite number has a larger error: each block is checked when it is written. A
+//!   subchunk with a block that exceeds the tolerance, or with numbers that are not finite, is written in the
+//!   reversible mode, losslessly;
+//! - a stream states how it was written: a reader needs no parameters.
 
 mod bits;
 mod block;
@@ -27,7 +29,7 @@ const MOST_EXPONENT: i32 = 843;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Kept {
+enum ZfpMode {
     All,
     Tolerance(f64),
     Precision(u32),
@@ -37,11 +39,11 @@ enum Kept {
 /// The zfp codec.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Zfp {
-    kept: Kept,
+    kept: ZfpMode,
     kind: Option<ScalarKind>,
 }
 
-/// The numbers of one stream: a grid of at most three axes, fastest first, of which every `step`th scalar takes part.
+/// The numbers of one stream: a grid of at most three axes, fastest first, of every `step`th scalar.
 struct Grid {
     format: Format,
     extents: Vec<usize>,
@@ -56,10 +58,10 @@ impl Zfp {
         let precision = params.int("precision", 1..=64)?;
         let rate = params.number("rate", 1.0..=32.0)?;
         let kept = match (tolerance, precision, rate) {
-            (None, None, None) => Kept::All,
-            (Some(most), None, None) => Kept::Tolerance(most),
-            (None, Some(planes), None) => Kept::Precision(planes as u32),
-            (None, None, Some(bits)) => Kept::Rate(bits),
+            (None, None, None) => ZfpMode::All,
+            (Some(most), None, None) => ZfpMode::Tolerance(most),
+            (None, Some(planes), None) => ZfpMode::Precision(planes as u32),
+            (None, None, Some(bits)) => ZfpMode::Rate(bits),
             _ => {
                 let problem = "takes one of tolerance, precision and rate, or none to keep every bit";
                 return Err(TransformError::bad_parameter("zfp", problem));
@@ -72,14 +74,14 @@ impl Zfp {
 
     fn mode(&self, grid: &Grid) -> Mode {
         match self.kept {
-            Kept::All => Mode::Reversible,
-            Kept::Precision(planes) => Mode::Precision(planes.min(8 * grid.format.width as u32)),
-            Kept::Rate(bits) => {
+            ZfpMode::All => Mode::Reversible,
+            ZfpMode::Precision(planes) => Mode::Precision(planes.min(8 * grid.format.width as u32)),
+            ZfpMode::Rate(bits) => {
                 let head = if grid.format.width == 4 { 9 } else { 12 };
                 Mode::Rate(((bits * grid.block_len() as f64 + 0.5) as u32).max(head))
             }
-            // The power of two at or below it, which is at most so far off as the subnormals are coarse.
-            Kept::Tolerance(most) => {
+            // The greatest power of two not above it, with an error at most that of subnormals.
+            ZfpMode::Tolerance(most) => {
                 let exponent = (most.to_bits() >> 52) as i32 - 1023;
                 Mode::Accuracy(exponent.clamp(LEAST_EXPONENT, MOST_EXPONENT))
             }
@@ -91,11 +93,11 @@ impl Zfp {
     }
 
     fn tolerance(&self) -> f64 {
-        if let Kept::Tolerance(most) = self.kept { most } else { f64::INFINITY }
+        if let ZfpMode::Tolerance(most) = self.kept { most } else { f64::INFINITY }
     }
 }
 
-/// The number that stands for a mode in the header, in 12 bits.
+/// The code of a mode in the header, in 12 bits.
 fn mode_code(mode: Mode) -> u64 {
     match mode {
         Mode::Rate(bits) => u64::from(bits - 1),
@@ -115,7 +117,7 @@ fn mode_from(code: u64) -> Option<Mode> {
     }
 }
 
-/// Bytes of a number that zfp is for; other kinds are refused with what is.
+/// Bytes of a number that zfp takes; for other kinds an error that names those.
 fn width(kind: ScalarKind) -> Result<usize, TransformError> {
     match kind {
         ScalarKind::F32 => Ok(4),
@@ -140,7 +142,8 @@ fn grids(len: usize, width: usize, logical: &Logical) -> Result<(Vec<Grid>, usiz
     Ok((if count == 0 { Vec::new() } else { (0..step).map(grid).collect() }, scalars * width))
 }
 
-/// A shape as one to three axes, the fastest first: short ones, and what is more than three, become one with a neighbour.
+/// A shape as one to three axes, the fastest first: short axes, and those beyond three, are merged with a
+/// neighbour.
 fn axes(shape: &[u64], count: usize) -> Vec<usize> {
     let mut axes: Vec<usize> = Vec::new();
     for &extent in shape.iter().rev().filter(|extent| **extent > 1) {
@@ -173,7 +176,7 @@ impl Grid {
         corners.map(move |corner| (corner, std::array::from_fn(|axis| (all[axis] - corner[axis]).min(4))))
     }
 
-    /// Place of a number among all scalars.
+    /// Index of a number among all scalars.
     #[inline(always)]
     fn place(&self, [x, y, z]: [usize; 3]) -> usize {
         let (wide, high) = (self.extents[0], self.extents.get(1).copied().unwrap_or(1));
@@ -196,7 +199,7 @@ impl Grid {
         }
     }
 
-    /// The numbers of a block; what lies outside the grid repeats what lies inside.
+    /// The numbers of a block; cells outside the grid repeat those inside.
     fn gather(&self, data: &[u8], corner: [usize; 3], extents: [usize; 3]) -> Block {
         let mut block = [0; MOST];
         for z in 0..extents[2] {
@@ -228,7 +231,7 @@ impl Grid {
         }
     }
 
-    /// Appends a stream; `false` if it does not keep what was promised.
+    /// Appends a stream; `false` if it does not keep the guarantee.
     fn encode(&self, data: &[u8], mode: Mode, tolerance: f64, out: &mut Vec<u8>) -> bool {
         let mut bits = Writer::new(out);
         bits.put(MAGIC, 32);
@@ -244,7 +247,7 @@ impl Grid {
         true
     }
 
-    /// Reads the stream at the head of `encoded`; gives its length.
+    /// Decodes the stream at the head of `encoded`; returns its length.
     fn decode(&self, encoded: &[u8], out: &mut [u8]) -> Result<usize, TransformError> {
         let corrupt = |what: &str| Err(TransformError::corrupt(what, 0));
         let mut bits = Reader::new(encoded);
@@ -272,7 +275,7 @@ impl Grid {
     }
 }
 
-/// Fills a block up along one axis of which `known` numbers are there.
+/// Fills a block up along one axis of which `known` numbers exist.
 fn pad(block: &mut [u64], axis: usize, known: usize) {
     let stride = 1 << (2 * axis);
     for slab in block.chunks_exact_mut(4 * stride) {
@@ -287,10 +290,10 @@ fn pad(block: &mut [u64], axis: usize, known: usize) {
 impl Codec for Zfp {
     fn spec(&self) -> CodecSpec {
         let mut params = match self.kept {
-            Kept::All => Vec::new(),
-            Kept::Tolerance(most) => vec![named_number("tolerance", most)],
-            Kept::Precision(planes) => vec![named_int("precision", i64::from(planes))],
-            Kept::Rate(bits) => vec![named_number("rate", bits)],
+            ZfpMode::All => Vec::new(),
+            ZfpMode::Tolerance(most) => vec![named_number("tolerance", most)],
+            ZfpMode::Precision(planes) => vec![named_int("precision", i64::from(planes))],
+            ZfpMode::Rate(bits) => vec![named_number("rate", bits)],
         };
         params.extend(self.kind.and_then(number::to_param));
         CodecSpec { name: "zfp".into(), params }
@@ -314,7 +317,7 @@ impl Codec for Zfp {
         let finite = |grid: &Grid| {
             (0..whole / grid.format.width).all(|i| grid.format.value(grid.read(numbers, i)).is_finite())
         };
-        let cut = self.kept != Kept::All
+        let cut = self.kept != ZfpMode::All
             && grids.first().is_none_or(finite)
             && grids.iter().all(|grid| grid.encode(numbers, self.mode(grid), self.tolerance(), out));
         if !cut {
@@ -350,18 +353,18 @@ impl Codec for Zfp {
     }
 
     fn is_lossy(&self) -> bool {
-        self.kept != Kept::All
+        self.kept != ZfpMode::All
     }
 
     fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
         let kind = self.kind.unwrap_or(logical.kind);
         let Ok(width) = width(kind) else { return Bound::UNKNOWN };
         let absolute = match self.kept {
-            Kept::All => return Bound::EXACT,
-            Kept::Rate(_) => return Bound::UNKNOWN,
+            ZfpMode::All => return Bound::EXACT,
+            ZfpMode::Rate(_) => return Bound::UNKNOWN,
             _ if kind != logical.kind => return Bound::UNKNOWN,
-            Kept::Tolerance(most) => most,
-            Kept::Precision(planes) => {
+            ZfpMode::Tolerance(most) => most,
+            ZfpMode::Precision(planes) => {
                 let cells = logical.shape.iter().fold(1u64, |cells, extent| cells.saturating_mul(*extent));
                 let format = Format { width };
                 // Without a shape, as of most axes.
@@ -371,7 +374,7 @@ impl Codec for Zfp {
                 if promise >= 1.0 {
                     return Bound::UNKNOWN;
                 }
-                // The greatest of a block may have become less by that part of itself.
+                // The greatest number of a block may have shrunk by that part of itself.
                 promise * (greatest / (1.0 - promise)).max(kind.least_normal())
             }
         };

@@ -1,8 +1,7 @@
 //! zstd: one standard frame per subchunk, with its content size and nothing after it.
 //!
-//! The frame is what any zstd library reads. The declared decoded size bounds
-//! everything: a frame that states another size, or none, is refused before
-//! decompression, and decompression writes into the caller's buffer only.
+//! Any zstd library reads the frame. The declared decoded size bounds everything: a frame that states another
+//! size, or none, is refused before decompression, and decompression writes into the caller's buffer only.
 
 use std::io::Cursor;
 
@@ -17,7 +16,7 @@ const DEFAULT_LEVEL: i32 = 3;
 /// Most bytes of a block, and those of its header.
 const BLOCK: usize = 128 << 10;
 const BLOCK_HEADER: usize = 3;
-/// Runs below this are mixed.
+/// Shorter runs share blocks.
 const SHORTEST_RUN: usize = 1 << 10;
 
 /// The zstd codec at one level.
@@ -64,8 +63,8 @@ impl Zstd {
         Ok(level.unwrap_or(Zstd { level: DEFAULT_LEVEL }))
     }
 
-    /// Whether runs of alike bytes are so short that blocks as the library makes them would mix several, each with a code for
-    /// all of them. The fastest levels have no code, and a short run is not worth one.
+    /// Whether runs of similar bytes are so short that the library's blocks would mix several, each with one
+    /// code for all of them. The fastest levels have no code, and a short run is not worth one.
     fn is_mixed(&self, run: usize, len: usize) -> bool {
         self.level > 0 && (SHORTEST_RUN..BLOCK).contains(&run) && run < len
     }
@@ -75,7 +74,7 @@ impl Zstd {
     }
 }
 
-/// One frame that begins a new block, and so a new code, with each run of so many bytes.
+/// One frame that begins a new block, and so a new code, with each run of this many bytes.
 fn in_blocks(
     context: &mut CCtx<'static>,
     data: &[u8],
@@ -87,7 +86,7 @@ fn in_blocks(
     out.reserve(zstd_safe::compress_bound(data.len()) + BLOCK_HEADER * data.len().div_ceil(run));
     let mut rest = data;
     while !rest.is_empty() {
-        // What is shorter than a run stands at the end, and joins the last.
+        // A remainder shorter than a run at the end joins the last one.
         let len = if rest.len() < 2 * run { rest.len() } else { run };
         let (now, behind) = rest.split_at(len);
         rest = behind;

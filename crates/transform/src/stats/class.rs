@@ -1,10 +1,10 @@
-//! What the bits of a scalar mean, and integers in the order of the values.
+//! The meaning of a scalar's bits, and integers in the order of the values.
 
 use std::ops::RangeInclusive;
 
 use crate::stats::{Bf16, Domain, F16, ScalarKind};
 
-/// What the bits of a scalar mean. The codes are stored (docs/guide/transforms.md).
+/// The meaning of a scalar's bits. The codes are stored (docs/guide/transforms.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// Nothing is known.
@@ -101,7 +101,8 @@ impl Class {
         fits.then_some(class)
     }
 
-    /// The bits of a scalar of `width` bytes as an integer in the order of the values: -0 below 0, NaNs at both ends.
+    /// The bits of a scalar of `width` bytes as an integer in the order of the values: -0 below 0, NaNs at
+    /// both ends.
     #[inline(always)]
     pub(crate) fn key(self, bits: u64, width: usize) -> u64 {
         let sign = 1u64 << (8 * width - 1);
@@ -162,8 +163,8 @@ impl Class {
     }
 }
 
-/// The keys of the values of a kind that lie between two limits, both included; empty if there are none, or if the kind has no
-/// order. NaN lies nowhere; -0 and 0 are the same value.
+/// The keys of the values of a kind that lie between two limits, both included; empty if there are none, or
+/// if the kind has no order. NaN is in no range; -0 and 0 are the same value.
 pub fn keys_between(kind: ScalarKind, low: Limit, high: Limit) -> RangeInclusive<u64> {
     let width = kind.size();
     let class = Class::of(kind, width);
@@ -178,7 +179,7 @@ pub fn keys_between(kind: ScalarKind, low: Limit, high: Limit) -> RangeInclusive
     }
 }
 
-/// The keys among some, in whose order the values are, of the values from `low` to `high`.
+/// The keys of the values from `low` to `high`, among keys in the order of the values.
 fn between<T: PartialOrd>(
     keys: RangeInclusive<u64>,
     value: impl Fn(u64) -> T,
@@ -218,7 +219,8 @@ pub fn key_of(kind: ScalarKind, bytes: &[u8]) -> u64 {
     Class::of(kind, bytes.len()).key(bits, bytes.len().clamp(1, 8))
 }
 
-/// The first of `low..=high` for which a condition holds that never turns false again, and that holds for `high`.
+/// The first of `low..=high` for which the condition holds. Once it holds it holds for all later keys, and it
+/// holds for `high`.
 fn first(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = low + (high - low) / 2;
@@ -295,7 +297,8 @@ mod tests {
         assert!(keys_between(ScalarKind::Other, Limit::Int(0), Limit::Int(9)).is_empty());
     }
 
-    /// An integer limit was rounded to a float: 2^53 lay in 2^53 + 1 and above, and 2^127 in what is below it.
+    /// Symptom: an integer limit was rounded to a float, so 2^53 was found in 2^53 + 1 and above, and 2^127
+    /// in what is below it.
     #[test]
     fn integer_limits_of_floats_are_exact() {
         let found = |kind, x: f64, low: i128, high: i128| {

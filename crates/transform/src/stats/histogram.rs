@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - the first and the last bin are not empty;
-//! - NaN is not counted; infinities are counted aside;
+//! - NaN is not counted; infinities are counted separately;
 //! - the bytes are specified in docs/guide/transforms.md.
 
 mod binning;
@@ -33,7 +33,7 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts the values in `bytes`, of which `stats` are the statistics; `None` for a kind without order.
+    /// Counts the values in `bytes`, whose statistics are `stats`; `None` for a kind without order.
     ///
     /// With statistics of other data, values outside them are not counted.
     pub fn of(kind: ScalarKind, bytes: &[u8], stats: &Stats) -> Option<Histogram> {
@@ -45,7 +45,7 @@ impl Histogram {
         Histogram { domain, exponent, first: 0, counts: Vec::new(), below: 0, above: 0 }
     }
 
-    /// How the edges are read.
+    /// How the edges are decoded.
     pub fn domain(&self) -> Domain {
         self.domain
     }
@@ -121,13 +121,13 @@ impl Histogram {
         encoding::encode(self, out);
     }
 
-    /// Reads what [`Histogram::encode`] wrote; `bytes` holds nothing else.
+    /// Decodes what [`Histogram::encode`] wrote; `bytes` holds nothing else.
     pub fn decode(bytes: &[u8]) -> Result<Histogram, TransformError> {
         encoding::decode(bytes)
     }
 }
 
-/// The smallest k that is used where `magnitude` is the largest absolute value.
+/// The smallest usable k where `magnitude` is the largest absolute value.
 ///
 /// For floats a bin index must be exact in an `f64`, and 2^-k finite.
 fn least_exponent(domain: Domain, magnitude: f64) -> i16 {

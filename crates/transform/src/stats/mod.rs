@@ -1,12 +1,11 @@
 //! Minimum, maximum and NaN count of a payload, in one pass at memory speed.
 //!
-//! Extremes are kept as 8-byte patterns, so that every kind has one form in an
-//! index: signed integers as `i64`, unsigned ones and booleans as `u64`, all
-//! floats as `f64` (which holds each of them exactly).
+//! Extremes are kept as 8-byte patterns, so that every kind has one form in an index: signed integers as
+//! `i64`, unsigned ones and booleans as `u64`, all floats as `f64` (which holds each of them exactly).
 //!
 //! Invariants
 //! - NaN is never an extreme; without any other value there are no extremes;
-//! - -0.0 lies below +0.0, so equal data gives equal bits in whatever order it is scanned;
+//! - -0.0 lies below +0.0, so equal data gives equal bits whatever the order of the scan;
 //! - merging the parts' statistics gives the whole's.
 
 pub(crate) mod class;
@@ -17,7 +16,7 @@ mod scan;
 pub(crate) use scalar::{Bf16, F16, Scalar};
 pub(crate) use scan::vectorised;
 
-/// What the scalars of a payload are. All are little-endian.
+/// The kind of a payload's scalars. All are little-endian.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ScalarKind {
@@ -37,11 +36,11 @@ pub enum ScalarKind {
     BF16,
     F32,
     F64,
-    /// Anything without an order; statistics stay empty.
+    /// Kinds without an order; statistics stay empty.
     Other,
 }
 
-/// How the 8-byte patterns of a kind are read.
+/// How the 8-byte patterns of a kind are decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Domain {
     /// As `i64`.
@@ -75,7 +74,7 @@ impl ScalarKind {
         2f64.powi(exponent)
     }
 
-    /// How [`Stats::min`] and [`Stats::max`] are read; `None` where there are none.
+    /// How [`Stats::min`] and [`Stats::max`] are decoded; `None` where there are none.
     pub fn domain(self) -> Option<Domain> {
         use ScalarKind::*;
         match self {
@@ -100,7 +99,7 @@ impl Domain {
     }
 }
 
-/// Least and greatest magnitude of the numbers that a subchunk decodes to, as far as they are known.
+/// Least and greatest magnitude of the numbers of a decoded subchunk, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Magnitudes {
@@ -112,7 +111,8 @@ impl Magnitudes {
     /// Of numbers of which nothing is known.
     pub const ANY: Magnitudes = Magnitudes { least: 0.0, greatest: f64::INFINITY };
 
-    /// Those between two extremes, which are patterns of a kind. Without extremes there are none but NaNs, if there is one.
+    /// Those between two extremes, which are patterns of a kind. Without extremes there are none but NaNs, if
+    /// any.
     pub fn between(kind: ScalarKind, min_max: Option<(u64, u64)>, nans: u64) -> Magnitudes {
         let number = |bits: u64| match kind.domain() {
             Some(Domain::Float) => f64::from_bits(bits),
@@ -150,7 +150,7 @@ impl Stats {
         stats
     }
 
-    /// Adds the scalars in `bytes`; a part of a scalar at the end is left out.
+    /// Adds the scalars in `bytes`; an incomplete scalar at the end is ignored.
     pub fn update(&mut self, kind: ScalarKind, bytes: &[u8]) {
         let scanned = match kind {
             ScalarKind::Bool => {

@@ -1,8 +1,8 @@
-//! What the scan loops need to know of a scalar type.
+//! The interface of a scalar type to the scan loops.
 
 use super::Domain;
 
-/// A scalar as it is scanned: `Acc` is what the extremes are kept in.
+/// A scalar type; `Acc` is the type in which extremes are kept.
 pub(crate) trait Scalar {
     const SIZE: usize;
     /// How its 8-byte patterns are read.
@@ -18,7 +18,7 @@ pub(crate) trait Scalar {
     fn fold(bytes: &[u8], least: &mut Self::Acc, greatest: &mut Self::Acc, nans: &mut Self::Count);
     /// Joins two lanes.
     fn join(a: (Self::Acc, Self::Acc), b: (Self::Acc, Self::Acc)) -> (Self::Acc, Self::Acc);
-    /// The 8-byte patterns of a block's extremes; `block` settles which zero it was.
+    /// The 8-byte patterns of a block's extremes; a look at `block` settles the sign of a zero.
     fn patterns(extremes: (Self::Acc, Self::Acc), block: &[u8]) -> (u64, u64);
 }
 
@@ -68,7 +68,7 @@ macro_rules! floats {
             #[inline(always)]
             fn fold(bytes: &[u8], least: &mut $t, greatest: &mut $t, nans: &mut $count) {
                 let x = read::<{ size_of::<$t>() }>(bytes).map_or(0.0, $t::from_le_bytes);
-                // A comparison with NaN is false and keeps what was there.
+                // A comparison with NaN is false and keeps the old value.
                 *least = if x < *least { x } else { *least };
                 *greatest = if x > *greatest { x } else { *greatest };
                 *nans += <$count>::from(x.is_nan());
@@ -80,7 +80,7 @@ macro_rules! floats {
             }
 
             fn patterns((mut least, mut greatest): ($t, $t), block: &[u8]) -> (u64, u64) {
-                // Comparisons do not tell the zeros apart; the block, still in the cache, does.
+                // Comparisons do not distinguish the zeros; the block, still in the cache, does.
                 let holds = |zero: $t| block.chunks_exact(Self::SIZE).any(|x| x == zero.to_le_bytes());
                 if least == 0.0 {
                     least = if holds(-0.0) { -0.0 } else { 0.0 };
@@ -101,7 +101,7 @@ pub(crate) struct F16;
 pub(crate) struct Bf16;
 
 impl F16 {
-    /// Exact; NaN and infinities stay what they are.
+    /// Exact; NaN and infinities are unchanged.
     #[inline(always)]
     pub(crate) fn widen(bits: u16) -> f32 {
         let magnitude = u32::from(bits & 0x7FFF) << 13;

@@ -4,10 +4,11 @@ use super::{Scalar, Stats};
 
 /// Bytes folded side by side: four 256-bit vectors each of least, greatest and NaN counts.
 const STRIDE: usize = 128;
-/// Small enough that a lane's narrowest NaN count cannot overflow, and that a second look is cheap.
+/// Small enough that a lane's narrowest NaN count cannot overflow, and that a second scan is cheap.
 const BLOCK: usize = 16 << 10;
 
-/// Defines a function whose loops are compiled once more for AVX2 and for AVX-512, chosen when it is called.
+/// Defines a function whose loops are also compiled for AVX2 and for AVX-512; the version is chosen when it
+/// is called.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
         $(#[$doc])*
@@ -66,7 +67,8 @@ pub(super) fn scan<T: Scalar>(bytes: &[u8]) -> Stats {
 }
 
 vectorised! {
-    /// Extremes and NaN count of one block; the extremes mean nothing if all is NaN or nothing is there.
+    /// Extremes and NaN count of one block; the extremes mean nothing if all values are NaN or there are
+    /// none.
     fn scan_block<T: Scalar>(block: &[u8]) -> (T::Acc, T::Acc, u64) {
         let lanes = STRIDE / T::SIZE;
         let mut least = [T::TOP; STRIDE];

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use drystone_plan::read_plan::Work;
-use drystone_transform::{Fetched, Stored, Want};
+use drystone_transform::{Fetched, StoredSubchunk, Want};
 
 use super::{Buffers, Job};
 use crate::Result;
@@ -77,14 +77,14 @@ impl Job<'_> {
         let logical = self.logical(work)?;
         let ranges = work.wanted(&self.form(work)?);
         let want = Want { ranges: &ranges, precision: work.precision };
-        // A front begins with what the transform wants to know.
-        let before = work.front.map_or(0, |front| front.length);
+        // A prefix begins with what the transform wants to know.
+        let before = work.prefix.map_or(0, |prefix| prefix.length);
         let meta = match self.trailer(work) {
             Some(trailer) => trailer.meta.as_slice(),
             None => fetched.get(0..before).map_err(|e| self.undecodable(work, &e))?,
         };
         let stored =
-            Stored { len: before.saturating_add(work.piece.length), meta, decoded_len: len as usize };
+            StoredSubchunk { len: before.saturating_add(work.piece.length), meta, decoded_len: len as usize };
         let chain = self.chain(work, buffers)?;
         buffers.holds = None;
         buffers.decoded.resize(len as usize, 0);

@@ -198,7 +198,7 @@ impl Job<'_> {
         let in_units =
             if work.piece.trailer == 0 { work.whole } else { (12..=20).contains(&work.piece.unit_log2) };
         entry.encoding.chain.is_empty()
-            && work.front.is_none()
+            && work.prefix.is_none()
             && work.cells.is_none()
             && in_units
             && work.piece.length > 0

@@ -7,7 +7,7 @@ use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_format::piece::Trailer;
 use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::local_read::groups;
@@ -37,13 +37,13 @@ pub(in crate::read) struct Known {
 }
 
 impl Known {
-    pub(in crate::read) fn get(&self, source: u32, piece: &Piece) -> Option<&Arc<Trailer>> {
+    pub(in crate::read) fn get(&self, source: u32, piece: &StoredPiece) -> Option<&Arc<Trailer>> {
         self.by_place.get(&(source, piece.position))
     }
 }
 
 /// The trailer that `bytes` end with, verified; they may begin with padding of the payload.
-pub(in crate::read) fn decode(piece: &Piece, bytes: &[u8]) -> Option<Trailer> {
+pub(in crate::read) fn decode(piece: &StoredPiece, bytes: &[u8]) -> Option<Trailer> {
     let from = bytes.len().checked_sub(usize::try_from(piece.trailer).ok()?)?;
     Trailer::decode(piece, &bytes[from..]).ok()
 }
@@ -57,7 +57,7 @@ fn cost(trailer: &Trailer) -> usize {
 pub(in crate::read) fn for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
-    pieces: &[(u32, Piece)],
+    pieces: &[(u32, StoredPiece)],
 ) -> Result<Known> {
     let mut known = Known::default();
     let mut seen = HashSet::new();
@@ -93,10 +93,10 @@ pub(in crate::read) fn for_plan(
 fn fetch_for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
-    fetches: &[Fetch<Piece>],
+    fetches: &[Fetch<StoredPiece>],
     mut known: Known,
 ) -> Result<Known> {
-    let mut missing: Vec<&Fetch<Piece>> = Vec::new();
+    let mut missing: Vec<&Fetch<StoredPiece>> = Vec::new();
     for fetch in fetches {
         let from = sources.get(fetch.source)?;
         let found: Vec<_> = fetch
@@ -244,7 +244,7 @@ fn load(
     reading: &Reading,
     sources: &Sources<'_>,
     (source, request): (u32, &Range<u64>),
-    (range, piece, step): (&Range<u64>, &Piece, u64),
+    (range, piece, step): (&Range<u64>, &StoredPiece, u64),
     have: &mut bool,
     buffer: &mut Vec<u8>,
 ) -> Result<Arc<Trailer>> {

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use drystone_format::piece::Trailer;
-use drystone_format::table::Front;
+use drystone_format::table::Prefix;
 use drystone_plan::read_plan::Work;
 use drystone_transform::TransformError;
 use drystone_transform::checks::{crc_units, verify_units};
@@ -14,11 +14,11 @@ use crate::base::checksum::crc32;
 use crate::{Error, Result};
 
 impl Job<'_> {
-    pub(super) fn verify_front(&self, work: &Work, front: &Front, bytes: &[u8]) -> Result<()> {
-        if bytes.len() as u64 == front.length && crc32(bytes) == front.check {
+    pub(super) fn verify_prefix(&self, work: &Work, prefix: &Prefix, bytes: &[u8]) -> Result<()> {
+        if bytes.len() as u64 == prefix.length && crc32(bytes) == prefix.check {
             return Ok(());
         }
-        Err(self.damaged(work, front.position, "the front of a subchunk fails its checksum"))
+        Err(self.damaged(work, prefix.position, "the prefix of a subchunk fails its checksum"))
     }
 
     pub(in crate::read) fn undecodable(&self, work: &Work, error: &TransformError) -> Error {
@@ -75,7 +75,7 @@ impl Job<'_> {
 
     /// The stored sums of `count` units of a piece, from byte `start` of its payload on; none where some are missing.
     pub(super) fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
-        let before = work.front.map_or(0, |front| front.length);
+        let before = work.prefix.map_or(0, |prefix| prefix.length);
         let first = (start.saturating_sub(before) >> work.piece.unit_log2) as usize;
         let checks = self.trailer(work).map_or(&[][..], |t| t.checks.as_slice());
         (first, checks.get(first..first + count).unwrap_or_default())

@@ -1,6 +1,8 @@
-//! Encoding: bins are counted, then positions and low bytes are put to where their bins begin. Nothing is sorted.
+//! Encoding: bins are counted, then positions and low bytes are written to where their bins begin. Nothing is
+//! sorted.
 //!
-//! Two passes over the elements, each a loop of its own per width and class, and one over the positions, which packs the lists.
+//! Two passes over the elements, each a loop of its own per width and class, and one over the positions,
+//! which packs the lists.
 
 use super::head::{Bin, Layout, MAX_BINS, MAX_BITS};
 use super::lists;
@@ -128,7 +130,7 @@ pub(super) fn encode(
     scratch.planes = lows;
 }
 
-/// Counts the elements of each bin. Neighbours count in turns in two tables: they often have the same bin.
+/// Counts the elements of each bin. Neighbours count alternately in two tables: they often have the same bin.
 fn count_bins<const N: usize>(
     elements: &[[u8; N]],
     key: impl Fn([u8; N]) -> u64,
@@ -153,7 +155,8 @@ fn count_bins<const N: usize>(
     a.iter_mut().zip(b).for_each(|(a, b)| *a += *b);
 }
 
-/// Puts each element's position, and the low bytes of its key, behind those of its bin. `starts` has where each bin goes on.
+/// Writes each element's position, and the low bytes of its key, behind those of its bin. `starts` has the
+/// next offset of each bin.
 fn place<const L: usize, const N: usize>(
     elements: &[[u8; N]],
     key: impl Fn([u8; N]) -> u64,

@@ -69,13 +69,13 @@ impl Layout {
         let sound = bins.iter().all(|bin| bin.count > 0 && u64::from(bin.number) >> bits == 0);
         let count = decoded_len / width as u64;
         if !ascending || !sound || bins.iter().map(|bin| u64::from(bin.count)).sum::<u64>() != count {
-            return Err(head.corrupt("bins that are no partition of the elements"));
+            return Err(head.corrupt("bins that are not a partition of the elements"));
         }
         let lists = head.len() as u64;
         let tail = decoded_len % width as u64;
         let layout = Layout { width, class, data: data == 1, bits, bins, count, tail, lists };
         if layout.end() != encoded_len {
-            let what = format!("{encoded_len} bytes where the head speaks of {}", layout.end());
+            let what = format!("{encoded_len} bytes where the head states {}", layout.end());
             return Err(head.corrupt(&what));
         }
         Ok(layout)
@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a key that its bin does not tell.
+    /// Bytes of a key that its bin does not imply.
     pub(super) fn low(&self) -> usize {
         (8 * self.width - self.bits as usize).div_ceil(8)
     }

@@ -1,8 +1,8 @@
 //! Lists of ascending positions, in batches of 128 gaps packed to few bits with exceptions (PForDelta).
 //!
-//! A batch is its first position (u32), the bits b of a gap, the number e of exceptions, the gaps (each one less than the
-//! difference to the position before) in b bits from the least significant on, and e times slot (u8) and gap (u32). Runs
-//! of neighbours, which smooth fields are full of, take no bits at all.
+//! A batch is its first position (u32), the bits b of a gap, the number e of exceptions, the gaps (each one
+//! less than the difference to the position before) in b bits from the least significant on, and e times slot
+//! (u8) and gap (u32). Runs of neighbours, which smooth fields are full of, take no bits at all.
 
 use crate::TransformError;
 
@@ -22,7 +22,7 @@ pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
         let (bits, exceptions) = cheapest(gaps);
         let packed = (gaps.len() * bits as usize).div_ceil(8);
         let begin = out.len();
-        // Words are written whole, the last one beyond what stays.
+        // Words are written whole, the last one beyond the final length.
         out.resize(begin + 6 + packed + exceptions * EXCEPTION + 8, 0);
         let (head, body) = out[begin..].split_at_mut(6);
         head[..4].copy_from_slice(&first.to_le_bytes());
@@ -56,7 +56,7 @@ pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
 
 /// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer.
 fn cheapest(gaps: &[u32]) -> (u32, usize) {
-    // How many gaps have so many bits; neighbours count in turns in two tables.
+    // How many gaps have each number of bits; neighbours count alternately in two tables.
     let (mut even, mut odd) = ([0u8; 64], [0u8; 64]);
     let wide = |gap: u32| (32 - gap.leading_zeros()) as usize % 64;
     let (pairs, last) = gaps.as_chunks::<2>();
@@ -80,8 +80,8 @@ fn cheapest(gaps: &[u32]) -> (u32, usize) {
     (best.1, best.2)
 }
 
-/// Gives every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list that is longer or
-/// shorter than its bytes.
+/// Passes every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list
+/// that is longer or shorter than its bytes.
 pub(crate) fn unpack(
     bytes: &[u8],
     count: usize,

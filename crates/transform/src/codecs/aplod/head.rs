@@ -1,9 +1,10 @@
-//! The head of APLOD bytes: components, how each is stored, and what each level is good for (docs/guide/transforms.md).
+//! The head of APLOD bytes: components, how each is stored, and the error of each level
+//! (docs/guide/transforms.md).
 
 use crate::codecs::section::Method;
 use crate::head::Head;
 use crate::stats::class::Class;
-use crate::{Bound, Front, Precision, TransformError};
+use crate::{Bound, Precision, Prefix, TransformError};
 
 use super::level::{self, Level};
 
@@ -20,7 +21,7 @@ pub(super) struct Component {
     pub(super) stored: u64,
 }
 
-/// All that is known of a subchunk before its bytes are looked at.
+/// Everything that is known of a subchunk before its bytes are read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: usize,
@@ -35,7 +36,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// Reads the head of bytes that decode to `decoded_len`, of which there are `encoded_len`.
+    /// Decodes the head of `encoded_len` bytes that decode to `decoded_len`.
     pub(super) fn read(head: &[u8], encoded_len: u64, decoded_len: u64) -> Result<Layout, TransformError> {
         let head = &mut Head::new(head);
         head.version("aplod", VERSION)?;
@@ -69,7 +70,7 @@ impl Layout {
         let stored: u64 = components.iter().map(|c| c.stored).sum();
         let all = (len as u64).saturating_add(stored).saturating_add(decoded_len % width as u64);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(Layout { width, class, components, levels, len, count })
     }
@@ -84,7 +85,7 @@ impl Layout {
         self.levels.iter().for_each(|level| level.write(out));
     }
 
-    /// The fewest components that are exact enough, and how exact they are.
+    /// The fewest components that are exact enough, and their error.
     pub(super) fn choose(&self, precision: Precision) -> (usize, Bound) {
         level::choose(&self.levels, self.components.len(), precision)
     }
@@ -94,14 +95,15 @@ impl Layout {
         self.components.iter().take(components).map(|c| c.bytes).sum()
     }
 
-    /// The head with the components of the first level that is to be used and keeps two bytes, or half of a shorter element.
-    pub(super) fn front(&self) -> Option<Front> {
+    /// The head with the components of the first usable level that keeps two bytes, or half of a shorter
+    /// element.
+    pub(super) fn prefix(&self) -> Option<Prefix> {
         let worth = 2.min(self.width / 2).max(1);
         let usable = |(i, level): &(usize, &Level)| self.kept(i + 1) >= worth && level.absolute.is_finite();
         let (i, level) = self.levels.iter().enumerate().find(usable)?;
         let len = usize::try_from(*self.starts().get(i + 1)?).ok()?;
         let bound = Bound { absolute: level.absolute, relative: level.relative };
-        Some(Front { len, level: (i + 1) as u8, bound })
+        Some(Prefix { len, level: (i + 1) as u8, bound })
     }
 
     /// Where each component begins, and behind the last one the bytes that belong to no element.

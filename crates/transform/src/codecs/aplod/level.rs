@@ -1,9 +1,9 @@
-//! What a number becomes when only its leading bytes are known, and how far off that is.
+//! The value of a number of which only leading bytes are known, and its error.
 //!
-//! The bits that were not kept read as the middle of what they could be, so the error is half of what zeros would give. Of
-//! floats whose kept bits are all 0 nothing is made up: they read as a zero of their sign. Infinities and NaN keep their kept
-//! bits and nothing else. Errors are measured on the data at every level; where a level would make a number of what is none, or
-//! none of a number, it is marked by an infinite error and never used.
+//! Unknown bits read as the middle of their range, so the error is half of that of zeros. Floats whose kept
+//! bits are all 0 read as a zero of their sign. Infinities and NaN keep their kept bits and nothing else.
+//! Errors are measured on the data at every level. A level at which a finite number would become infinite or
+//! NaN, or the reverse, is marked by an infinite error and never used.
 
 use crate::head::Head;
 use crate::stats::class::Class;
@@ -15,13 +15,13 @@ use crate::{Bound, Precision, TransformError};
 pub(crate) struct Level {
     /// The unknown bits read as their middle; else as zeros.
     pub(crate) middle: bool,
-    /// Largest error; infinite if the level is not to be used.
+    /// Largest error; infinite if the level must not be used.
     pub(crate) absolute: f64,
     pub(crate) relative: f64,
 }
 
 impl Level {
-    /// Reads one as [`Level::write`] makes it.
+    /// Decodes one as [`Level::write`] encodes it.
     pub(crate) fn read(head: &mut Head<'_>) -> Result<Level, TransformError> {
         let middle = head.u8()?;
         if middle > 1 {
@@ -37,7 +37,7 @@ impl Level {
     }
 }
 
-/// The fewest of `components` that are exact enough, and how exact they are. `levels` are of all but the last.
+/// The fewest of `components` that are exact enough, and their error. `levels` are of all but the last.
 pub(crate) fn choose(levels: &[Level], components: usize, precision: Precision) -> (usize, Bound) {
     for (i, level) in levels.iter().enumerate() {
         let bound = Bound { absolute: level.absolute, relative: level.relative };
@@ -68,7 +68,7 @@ impl Class {
         }
     }
 
-    /// Sets right what the middle is wrong for, in elements whose unknown bytes hold it.
+    /// Corrects elements for which the middle is wrong; their unknown bytes hold it.
     pub(crate) fn mend(self, elements: &mut [u8], width: usize, kept: usize, middle: bool) {
         let cut = Cut::new(width, kept, middle);
         match self {
@@ -136,7 +136,7 @@ fn load(bytes: &[u8]) -> u64 {
     }
 }
 
-/// What the kept bits read as.
+/// The value of the kept bits.
 #[inline(always)]
 fn read_as<B: Bits>(bits: u64, cut: Cut) -> u64 {
     let kept = bits & cut.keep;
@@ -155,8 +155,9 @@ vectorised! {
 }
 
 vectorised! {
-    /// Largest absolute and relative error, and whether a number became none or none a number. Where the numbers are right but
-    /// some bits are not, as of NaNs, the error is the least there is instead of 0.
+    /// Largest absolute and relative error, and whether a finite number became infinite or NaN, or the
+    /// reverse. If numbers are right but some bits are not, as of NaNs, the error is the least positive one
+    /// instead of 0.
     fn errors<B: Bits>(data: &[u8], cut: Cut) -> (f64, f64, bool) {
         let (mut absolute, mut relative, mut lost) = (0f64, 0f64, false);
         let mut differ = 0;
@@ -192,7 +193,7 @@ fn floats<B: Bits>(data: &[u8], cut: Cut) -> Level {
     Level { middle: true, absolute: up(absolute), relative: up(relative) }
 }
 
-/// Integers: of zeros and the middle whichever is closer on this data.
+/// Integers: zeros or the middle, whichever is closer on this data.
 fn integers(data: &[u8], width: usize, kept: usize, signed: bool) -> Level {
     let measured = |middle: bool| {
         let cut = Cut::new(width, kept, middle);

@@ -1,7 +1,8 @@
 //! The bit loops: one byte plane into its eight bit planes, and back.
 //!
-//! With AVX2 or AVX-512 the first bits of 32 or 64 bytes are one instruction, which takes the uppermost bit of each; shifted left, the
-//! next ones. Back, a bit plane is a mask of the bytes that get the bit. Without, 8 x 8 bits are transposed in words.
+//! With AVX2 or AVX-512 the first bits of 32 or 64 bytes are one instruction, which takes the uppermost bit
+//! of each; shifted left, the next ones. In the inverse, a bit plane is a mask of the bytes that get the bit.
+//! Without these instructions, 8 x 8 bits are transposed in words.
 
 /// Eight bit planes of one byte plane, whose length is a multiple of eight; both slices have this length.
 pub(super) fn scatter(from: &[u8], to: &mut [u8]) {

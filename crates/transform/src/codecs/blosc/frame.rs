@@ -1,20 +1,21 @@
-//! The head of a Blosc 1 frame: what it says, and whether it can be true.
+//! The head of a Blosc 1 frame, decoded and validated.
 
 use crate::TransformError;
 
-/// Bytes before the starts of the blocks, and the most that a frame is longer than its data.
+/// Bytes before the table of block offsets, and the most that a frame is longer than its data.
 pub(super) const HEADER_LEN: usize = 16;
 /// Format versions of the frame and of the compressors' streams.
 const VERSION: [u8; 2] = [2, 1];
 const SHUFFLE: u8 = 0x01;
 const STORED: u8 = 0x02;
 const BIT_SHUFFLE: u8 = 0x04;
-/// Blocks are one stream each; without it, whole blocks of enough small elements are one stream per byte of an element.
+/// Blocks are one stream each. Without this flag, whole blocks of enough small elements are one stream per
+/// byte of an element.
 const WHOLE_BLOCKS: u8 = 0x10;
 const SPLIT_ITEM: usize = 16;
 const SPLIT_COUNT: usize = 128;
 
-/// What compresses the blocks, as the frame names it.
+/// The compressor of the blocks, as the frame names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compressor {
     Lz4,
@@ -22,7 +23,7 @@ pub(super) enum Compressor {
     Zstd,
 }
 
-/// What is done to a block before it is compressed.
+/// The filter of a block before compression.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Filter {
     None,
@@ -35,9 +36,9 @@ pub(super) enum Filter {
 pub(super) struct Frame {
     pub(super) compressor: Compressor,
     pub(super) filter: Filter,
-    /// The data stands behind the head as it is.
+    /// The data follows the head uncompressed.
     pub(super) stored: bool,
-    /// Written here never; other writers split the blocks of fast compressors.
+    /// Never set here; other writers split the blocks of fast compressors.
     pub(super) split: bool,
     pub(super) item: usize,
     pub(super) len: usize,
@@ -57,7 +58,7 @@ impl Frame {
         if splits && len == self.block_len { self.item } else { 1 }
     }
 
-    /// Bytes of the head and the starts of the blocks.
+    /// Bytes of the head and the table of block offsets.
     pub(super) fn head_len(&self) -> usize {
         HEADER_LEN + 4 * self.blocks()
     }
@@ -85,7 +86,7 @@ impl Frame {
         head
     }
 
-    /// Reads the head of a frame of `frame_len` bytes that is to hold `len`.
+    /// Decodes the head of a frame of `frame_len` bytes that must hold `len`.
     pub(super) fn read(head: &[u8], frame_len: u64, len: usize) -> Result<Frame, TransformError> {
         let corrupt = |what: String, at: u64| Err(TransformError::corrupt(what, at));
         let Some(head) = head.first_chunk::<HEADER_LEN>() else {
@@ -140,9 +141,9 @@ impl Frame {
         Ok(frame)
     }
 
-    /// Where block `block` stands in the frame, from the starts of the blocks behind the head.
+    /// Where block `block` lies in the frame, from the offsets behind the head.
     ///
-    /// Blocks stand one after the other, so the next start ends a block.
+    /// Blocks lie one after the other, so the next offset ends a block.
     pub(super) fn block_at(
         &self,
         starts: &[u8],

@@ -1,9 +1,9 @@
-//! Running sums along a row, which wrap around: each number becomes its sum with all before it.
+//! Running sums along a row, which wrap around: each number is replaced by its sum with all before it.
 //!
-//! One by one each waits for the one before. With AVX2 the sums within a vector are made by shifting it upon itself, and only what it is
-//! to begin with waits for the vector before.
+//! One by one each sum waits for the one before. With AVX2 the sums within a vector are made by shifting it
+//! upon itself, and only its first addend waits for the vector before.
 
-/// Defines a function of numbers of one width, and the vectors that it has.
+/// Defines a function of numbers of one width, and its vector type.
 macro_rules! sums {
     ($name:ident, $type:ty $(, $vectors:path)?) => {
         #[inline]
@@ -48,7 +48,7 @@ mod simd {
             let mut sums = unsafe { _mm256_loadu_si256(place) };
             sums = _mm256_add_epi32(sums, _mm256_slli_si256::<4>(sums));
             sums = _mm256_add_epi32(sums, _mm256_slli_si256::<8>(sums));
-            // The last of the lower half belongs to all of the upper one.
+            // The last sum of the lower half is added to all of the upper one.
             let lower = _mm256_shuffle_epi32::<0xFF>(_mm256_permute2x128_si256::<0x08>(sums, sums));
             sums = _mm256_add_epi32(sums, lower);
             // SAFETY: and written whole.

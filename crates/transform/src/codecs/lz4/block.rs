@@ -1,26 +1,29 @@
-//! Decoding one LZ4 block (`lz4_Block_format.md` of the lz4 project): sequences of literals and of copies of what was decoded before.
+//! Decoding one LZ4 block (`lz4_Block_format.md` of the lz4 project): sequences of literals and of copies of
+//! decoded bytes.
 //!
-//! Most sequences are shorter than a register or two, so their bytes are moved by whole registers, which write beyond the end what
-//! the next sequence writes again. Near the ends of either buffer exactly the bytes of a sequence are moved; a long copy that ends
-//! there, as constant planes of shuffled cells do, is moved by registers up to there.
+//! Most sequences are shorter than a register or two, so their bytes are moved by whole registers, which
+//! write beyond the sequence; the next sequence overwrites that. Near the ends of either buffer exactly the
+//! bytes of a sequence are moved; a long copy that ends there, as constant planes of shuffled cells do, is
+//! moved by registers up to there.
 //!
 //! Invariants
 //! - every length and distance is compared with what is left of both buffers before a byte moves;
-//! - what is returned as decoded was all written by this call.
+//! - every byte that is returned as decoded was written by this call.
 
 use std::fmt;
 use std::ptr;
 
 /// Bytes that are moved at once.
 const WIDTH: usize = 16;
-/// And where they repeat sooner.
+/// The same for copies that repeat sooner.
 const HALF: usize = 8;
-/// What must be left behind a sequence of both buffers so that whole registers may be moved.
+/// What must be left of both buffers behind a sequence so that whole registers may be moved.
 const ROOM: usize = 2 * WIDTH;
-/// Literals that are moved by registers; more are left to the system's library.
+/// Up to this many literals are moved by registers; more by the C library.
 const FEW: usize = 8 * WIDTH;
-/// What must be left of both so that a sequence whose lengths are in its token is moved without a question: its token, a register and a
-/// distance; a register, and a copy of at most 18 bytes in three halves of one.
+/// What must be left of both buffers so that a sequence whose lengths are in its token is moved without a
+/// branch: its token, a register and a distance; a register, and a copy of at most 18 bytes in three halves
+/// of one.
 const SHORT_STORED: usize = 1 + WIDTH + 2;
 const SHORT_ROOM: usize = WIDTH + 3 * HALF;
 /// A copy's least length, which its token leaves out.
@@ -28,14 +31,14 @@ const MIN_MATCH: usize = 4;
 /// A length of four bits that goes on in further bytes.
 const MORE: usize = 15;
 
-/// What is wrong with a block.
+/// Why a block is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Damage {
     /// It ends within a sequence.
     Truncated,
-    /// It holds more than was expected.
+    /// It decodes to more bytes than expected.
     TooLong,
-    /// It ends before all was decoded.
+    /// It ends before all bytes were decoded.
     TooShort(usize),
     /// A copy begins before the first byte.
     Distance(usize),
@@ -48,20 +51,21 @@ impl fmt::Display for Damage {
             Damage::TooLong => write!(f, "holds more"),
             Damage::TooShort(len) => write!(f, "ends after {len} bytes"),
             Damage::Distance(distance) => {
-                write!(f, "copies from {distance} bytes back, which is no place in it")
+                write!(f, "copies from {distance} bytes back, before its beginning")
             }
         }
     }
 }
 
-/// Fills `out` from a block that holds as many bytes.
+/// Fills `out` from a block that must decode to exactly that many bytes.
 pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
     let (len, room) = (block.len(), out.len());
     let (from, to) = (block.as_ptr(), out.as_mut_ptr());
-    // Places in `block` and `out`: at most `len` and `room` all the time.
+    // Offsets in `block` and `out`: at most `len` and `room` all the time.
     let (mut at, mut end) = (0, 0);
     loop {
-        // Most sequences have short lengths and a copy that repeats no sooner than half a register: no branch depends on these.
+        // Most sequences have short lengths and a copy that repeats no sooner than half a register: no branch
+        // depends on these.
         while len - at >= SHORT_STORED && room - end >= SHORT_ROOM {
             // SAFETY: token, a register of literals and a distance are in `block`.
             let (token, literals, distance) = unsafe { short(from.add(at)) };
@@ -70,8 +74,8 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
             if literals == MORE || copied == MORE || distance < HALF || distance > before {
                 break;
             }
-            // SAFETY: there is room for two registers and half of one; `block` and `out` do not overlap. What is copied stands at least half a
-            // register before its place, and was written.
+            // SAFETY: there is room for two registers and half of one; `block` and `out` do not overlap. What
+            // is copied stands at least half a register before its place, and was written.
             unsafe {
                 put(to.add(end), take(from.add(at + 1)));
                 let (place, source) = (to.add(before), to.add(before - distance));
@@ -96,7 +100,8 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
             return Err(Damage::TooLong);
         }
         let ample = len - at - literals >= WIDTH && room - end - literals >= WIDTH;
-        // SAFETY: as was just compared; of whole registers less than one more is moved. `block` and `out` do not overlap.
+        // SAFETY: as was just compared; of whole registers less than one more is moved. `block` and `out` do
+        // not overlap.
         unsafe {
             if literals <= FEW && ample {
                 let mut done = 0;
@@ -162,15 +167,17 @@ fn more(block: &[u8], at: &mut usize) -> Result<usize, Damage> {
     }
 }
 
-/// Writes `count` bytes that are those `distance` before them, of which the copy itself may make some.
+/// Writes `count` bytes that repeat those `distance` before them, some of which the copy itself may write.
 ///
 /// # Safety
-/// `distance` bytes before `to` are initialised, at least one; `count` bytes from `to` on may be written, and `room` behind them.
+/// `distance` bytes before `to` are initialised, at least one; `count` bytes from `to` on may be written, and
+/// `room` behind them.
 #[inline]
 unsafe fn repeat(to: *mut u8, distance: usize, count: usize, room: usize) {
     if room < ROOM {
         let most = (count + room).saturating_sub(ROOM);
-        // SAFETY: `ROOM` bytes and more are left behind the first `most` bytes; of the others each is read after it was written.
+        // SAFETY: `ROOM` bytes and more are left behind the first `most` bytes; of the others each is read
+        // after it was written.
         unsafe {
             if most > 0 {
                 repeat_ample(to, distance, most);
@@ -191,7 +198,8 @@ unsafe fn repeat(to: *mut u8, distance: usize, count: usize, room: usize) {
 /// As of [`repeat`].
 #[inline]
 unsafe fn repeat_ample(to: *mut u8, distance: usize, count: usize) {
-    // SAFETY: all bytes read are before those written, and so initialised; at most `ROOM - 1` bytes are written behind `count`.
+    // SAFETY: all bytes read are before those written, and so initialised; at most `ROOM - 1` bytes are
+    // written behind `count`.
     unsafe {
         let from = to.sub(distance);
         if distance >= WIDTH {
@@ -235,7 +243,7 @@ fn periods<const N: usize>(period: [u8; N]) -> [u8; WIDTH] {
     all
 }
 
-/// Writes `count` bytes of a register again and again, and less than one more.
+/// Writes `count` bytes by repeating a register, and up to one register more.
 ///
 /// # Safety
 /// So many bytes may be written.
@@ -305,7 +313,7 @@ mod tests {
 
     #[test]
     fn copies_of_every_distance_and_length_repeat_what_is_before_them() {
-        // The copy stands near the end of the block, of its room, or of neither.
+        // The copy is near the end of the block, of its room, or of neither.
         for last in [4, 20, 70, 200] {
             for literals in [1, 2, 7, 14, 15, 16, 40, 128, 129, 300] {
                 for distance in (1..=40).chain([100, 299, 300]).filter(|d| *d <= literals) {

@@ -1,13 +1,15 @@
 //! Making one LZ4 block (`lz4_Block_format.md` of the lz4 project), greedily and in one pass.
 //!
-//! A table tells for the next bytes where such bytes were last seen. It holds the lower half of the place only, so that what it tells is a
-//! distance of less than 64 KiB, which is what the format can say, and a place that exists: whether the bytes there are the same is the
-//! only question asked, since branches that cannot be foreseen are what finding copies costs. Where none are found steps grow.
+//! A hash table has the last offset of each sequence of bytes. It holds only the lower half of the offset, so
+//! its answer is a distance of less than 64 KiB, which the format can express, and an existing offset. The
+//! only test is whether the bytes there are the same, since mispredicted branches are the main cost of
+//! finding copies. Where no copies are found steps grow.
 //!
 //! Invariants
-//! - what the table tells is never a place before the first byte;
-//! - the block ends with [`LAST_LITERALS`] or more, and no copy begins within its last [`NO_COPY`] bytes, as the format demands;
-//! - the same bytes become the same block, whatever was encoded before.
+//! - the table never returns an offset before the first byte;
+//! - the block ends with [`LAST_LITERALS`] or more, and no copy begins within its last [`NO_COPY`] bytes, as
+//!   the format demands;
+//! - equal data becomes equal blocks, whatever was encoded before.
 
 use std::ptr;
 
@@ -19,22 +21,22 @@ const LAST_LITERALS: usize = 5;
 const NO_COPY: usize = 12;
 /// A length of four bits that goes on in further bytes.
 const MORE: usize = 15;
-/// A length that takes further bytes than its first.
+/// A length above this takes more bytes than its first.
 const LONG: usize = MORE + 255;
-/// Bytes that are looked up: fewer find copies that are hardly shorter than what tells of them.
+/// Bytes that are looked up: copies of fewer bytes are hardly longer than their encoding.
 const SOUGHT: u32 = 6;
-/// After each 2^PATIENCE places in vain steps grow by one.
+/// After each 2^PATIENCE unsuccessful offsets steps grow by one.
 const PATIENCE: u32 = 6;
 /// Literals that are copied by registers, however few they are.
 const FEW: usize = 32;
-/// A token, a distance, and the last sequence: what a block has at least besides literals and bytes of 255.
+/// A token, a distance, and the last sequence: the least of a block besides literals and bytes of 255.
 const LEAST_BESIDES: usize = 1 + 2 + 1 + LAST_LITERALS;
-/// What may be written behind a block that is as long as it may be.
+/// How much may be written behind a block of the greatest length.
 const ROOM: usize = FEW;
-/// Bytes that are compared at once, forward and back.
+/// Bytes that are compared at once, forward and backward.
 const WIDTH: usize = 16;
 const HALF: usize = 8;
-/// Blocks up to this have a small table, which is cleared sooner.
+/// Blocks up to this size have a small table, which is cleared sooner.
 const SMALL: usize = 4 << 10;
 
 /// Longest block of `len` bytes.
@@ -42,14 +44,14 @@ pub(super) fn bound(len: usize) -> usize {
     len.saturating_add(len / 255).saturating_add(16)
 }
 
-/// Appends the block of `data` if it takes at most `most` bytes, and says whether; if not, `out` is as it was. Of larger accelerations fewer
-/// places are looked up from the start; 1 is the least.
+/// Appends the block of `data` if it takes at most `most` bytes, and returns whether it did; if not, `out` is
+/// unchanged. With larger accelerations fewer offsets are looked up from the start; 1 is the least.
 pub(super) fn encode(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let most = most.min(bound(data.len()));
     out.reserve(most + ROOM);
     let to = out.as_mut_ptr();
-    // SAFETY: so many bytes were reserved behind `start`.
+    // SAFETY: that many bytes were reserved behind `start`.
     let written = unsafe {
         let to = to.add(start);
         if data.len() <= SMALL {
@@ -64,12 +66,13 @@ pub(super) fn encode(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<
     true
 }
 
-/// The lower halves of the places where bytes were last seen, by their hash.
-struct Seen<const SLOTS: usize>([u16; SLOTS]);
+/// The lower halves of the last offsets of bytes, by their hash.
+struct LastSeen<const SLOTS: usize>([u16; SLOTS]);
 
-impl<const SLOTS: usize> Seen<SLOTS> {
-    /// How many bytes before `at` the table says that the first of these bytes were last seen; now they are seen at `at`. It may err, and say
-    /// none, but is at most `at`: nothing in the table is behind `at`, and what is less than 64 KiB before is told whole.
+impl<const SLOTS: usize> LastSeen<SLOTS> {
+    /// The distance from `at` back to the last occurrence of the bytes there, according to the table, which
+    /// then gets `at`. It may be wrong, and may be 0, but is at most `at`: the table holds no later offset,
+    /// and an occurrence less than 64 KiB before is exact.
     #[inline(always)]
     fn distance(&mut self, here: u64, at: usize) -> usize {
         let sought = here << (64 - 8 * SOUGHT);
@@ -82,7 +85,7 @@ impl<const SLOTS: usize> Seen<SLOTS> {
     }
 }
 
-/// Writes the sequences of a block to `to` and says how many bytes they are, or nothing if they are more than `most`.
+/// Writes the sequences of a block to `to` and returns their length, or nothing if that exceeds `most`.
 ///
 /// # Safety
 /// `most` bytes and [`ROOM`] more may be written.
@@ -93,9 +96,9 @@ unsafe fn sequences<const SLOTS: usize>(
     most: usize,
 ) -> Option<usize> {
     let (from, len) = (data.as_ptr(), data.len());
-    let mut seen = Seen([0; SLOTS]);
+    let mut seen = LastSeen([0; SLOTS]);
     let first_step = (acceleration.max(1) as usize) << PATIENCE;
-    // What of `data` is written, and how long that is: at most `len` and `most` all the time.
+    // How much of `data` was encoded, and the length of the result: at most `len` and `most` all the time.
     let (mut done, mut end) = (0, 0);
     if let Some(last) = len.checked_sub(NO_COPY) {
         let copied_to = len - LAST_LITERALS;
@@ -110,16 +113,17 @@ unsafe fn sequences<const SLOTS: usize>(
                     break 'search;
                 }
             }
-            // SAFETY: so many bytes are before both places.
+            // SAFETY: that many bytes are before both places.
             at -= unsafe { same_before(from.add(at), distance, at - done, at - distance) };
             loop {
                 let (literals, behind) = (at - done, at + MIN_MATCH);
-                // SAFETY: so many bytes are left behind the least of a copy, which ends before the last literals.
+                // SAFETY: that many bytes are left behind the least of a copy, which ends before the last literals.
                 let copied = unsafe { same_from(from.add(behind), distance, copied_to - behind) };
                 if end + literals + literals / 255 + copied / 255 + LEAST_BESIDES > most {
                     return None;
                 }
-                // SAFETY: the literals are in `data`; what they and the lengths take was compared with `most`, all else is less than `ROOM`.
+                // SAFETY: the literals are in `data`; what they and the lengths take was compared with
+                // `most`, all else is less than `ROOM`.
                 end +=
                     unsafe { sequence(from.add(done), literals, len - done, distance, copied, to.add(end)) };
                 at = behind + copied;
@@ -152,13 +156,13 @@ unsafe fn sequences<const SLOTS: usize>(
     Some(end + 1 + further + literals)
 }
 
-/// Whether the bytes at `at` were seen before, at the `distance` that is then told.
+/// The `distance` to an earlier occurrence of the bytes at `at`, if there is one.
 ///
 /// # Safety
 /// Eight bytes from `at` on may be read, and all before.
 #[inline(always)]
 unsafe fn repeats<const SLOTS: usize>(
-    seen: &mut Seen<SLOTS>,
+    seen: &mut LastSeen<SLOTS>,
     from: *const u8,
     at: usize,
     distance: &mut usize,
@@ -167,15 +171,16 @@ unsafe fn repeats<const SLOTS: usize>(
     unsafe {
         let here = word(from.add(at));
         *distance = seen.distance(here, at);
-        // Bytes are always those no distance before them; that this is rare leaves one branch to be foreseen.
+        // A distance of 0 always compares equal; that it is rare leaves one branch to predict.
         word(from.add(at - *distance)) as u32 == here as u32 && *distance != 0
     }
 }
 
-/// Writes one sequence and says how long it is: literals, and a copy by its length without [`MIN_MATCH`].
+/// Writes one sequence and returns its length: literals, and a copy by its length without [`MIN_MATCH`].
 ///
 /// # Safety
-/// `left` bytes may be read, which are the literals at least, and what is told of by [`ROOM`] be written beside the literals and 255ths of both.
+/// `left` bytes may be read, which are the literals at least, and [`ROOM`] bytes be written besides
+/// the literals and 255ths of both.
 #[inline(always)]
 unsafe fn sequence(
     from: *const u8,
@@ -200,7 +205,8 @@ unsafe fn sequence(
     }
 }
 
-/// Writes what a length has beyond its four bits in the token, and says where that ends. A byte is written in any case.
+/// Writes the part of a length beyond its four bits in the token, and returns the end. One byte is written in
+/// any case.
 ///
 /// # Safety
 /// So many bytes may be written.
@@ -219,7 +225,7 @@ unsafe fn length(length: usize, mut to: *mut u8) -> *mut u8 {
     }
 }
 
-/// How many bytes at `at` are those `distance` before them, of `most`.
+/// How many bytes at `at` equal those `distance` before them, up to `most`.
 ///
 /// # Safety
 /// `most` bytes may be read at both places.
@@ -243,7 +249,8 @@ unsafe fn same_from(at: *const u8, distance: usize, most: usize) -> usize {
     same
 }
 
-/// How many bytes right before `at` are those `distance` before them, of at most `literals`, and `before` that are there.
+/// How many bytes right before `at` equal those `distance` before them, up to `literals` and up to the
+/// `before` that exist.
 ///
 /// # Safety
 /// So many bytes may be read before both places.
@@ -291,7 +298,7 @@ mod tests {
     use super::super::block;
     use super::*;
 
-    /// Encodes, and decodes by our decoder and by another; the block, without what was before it.
+    /// Encodes, and decodes with our decoder and with another; the block, without the bytes before it.
     fn round(data: &[u8], acceleration: u32) -> Vec<u8> {
         let mut out = vec![0x77; 3];
         assert!(encode(data, acceleration, bound(data.len()), &mut out));
@@ -306,7 +313,8 @@ mod tests {
         block
     }
 
-    /// The last sequence is literals only, five at least, and the last copy begins twelve bytes before the end or sooner.
+    /// The last sequence is literals only, five at least, and the last copy begins twelve bytes before the
+    /// end or sooner.
     fn ends_as_the_format_demands(block: &[u8], len: usize) {
         let (mut at, mut decoded, mut copy) = (0, 0, None);
         let more = |length: usize, at: &mut usize| {
@@ -333,7 +341,7 @@ mod tests {
         }
     }
 
-    /// Numbers that look like chance, and are the same each time.
+    /// Pseudo-random numbers that are the same in every run.
     fn noise(count: usize, mut state: u64) -> Vec<u64> {
         let mut next = || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -390,7 +398,7 @@ mod tests {
         let noise: Vec<u8> = noise(200_000, 5).iter().map(|n| *n as u8).collect();
         let distances = [65_000, 65_534, 65_535, 65_536, 65_537, 70_000, 131_072];
         for distance in distances.into_iter().skip(if cfg!(miri) { 5 } else { 0 }) {
-            // Noise where steps have not grown, a long way, and the same noise again.
+            // Noise before steps have grown, a long way, and the same noise again.
             let mut data = noise[..256].to_vec();
             data.resize(distance, 0);
             data.extend_from_slice(&noise[..256]);
@@ -400,7 +408,7 @@ mod tests {
             assert_eq!(found, distance <= 65_535, "{distance}: {} bytes", block.len());
         }
         for acceleration in if cfg!(miri) { &[1][..] } else { &ACCELERATIONS } {
-            // Whole and more than the places that the table can tell apart.
+            // Whole, and further away than the table can distinguish.
             for len in
                 [65_535, 65_536, 65_537, 131_072, 200_000].into_iter().skip(if cfg!(miri) { 4 } else { 0 })
             {

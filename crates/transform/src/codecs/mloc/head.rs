@@ -1,4 +1,5 @@
-//! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells (docs/guide/transforms.md).
+//! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells
+//! (docs/guide/transforms.md).
 
 use crate::TransformError;
 use crate::codecs::aplod::level::Level as Exactness;
@@ -22,7 +23,7 @@ pub(super) struct Cell {
     pub(super) method: Method,
 }
 
-/// All that is known of a subchunk before its bytes are looked at.
+/// Everything that is known of a subchunk before its bytes are read.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) width: usize,
@@ -133,7 +134,7 @@ impl Layout {
             edges.push(edge);
         }
         let boxes = if count == 0 { 0 } else { space.boxes() };
-        // Each box has a number in the directory at least, so what follows is backed by bytes.
+        // Each box has at least a number in the directory, so what follows is backed by bytes.
         let cells = boxes.saturating_mul(u64::from(bins));
         if cells.saturating_mul(4) > bytes.len() as u64 * if bins == 1 { 2 } else { 1 } {
             return Err(head.corrupt(&format!("{boxes} boxes of {bins} bins")));
@@ -172,7 +173,7 @@ impl Layout {
         let directory = head.take(stored.len().saturating_mul(4))?;
         let mut at = head.len() as u64;
         if at != u64::from(len) {
-            return Err(head.corrupt(&format!("a head of {at} bytes that says {len}")));
+            return Err(head.corrupt(&format!("a head of {at} bytes that states {len}")));
         }
         for ((space, bin, part), entry) in stored.into_iter().zip(directory.as_chunks::<4>().0) {
             let entry = u32::from_le_bytes(*entry);
@@ -193,12 +194,12 @@ impl Layout {
         layout.tail = at;
         let end = at.saturating_add(decoded_len % width as u64);
         if end != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {end}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {end}")));
         }
         Ok(layout)
     }
 
-    /// The head up to the directory; its length is to be put at its place, byte 4.
+    /// The head up to the directory; the caller writes its length at byte 4.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend([VERSION, self.width as u8, self.class.code(), self.components.len() as u8, 0, 0, 0, 0]);
         out.extend(self.order.map(Level::code));

@@ -8,7 +8,7 @@ const EDGE: u64 = 32;
 pub(super) const MAX_BINS: u32 = 256;
 const MAX_COMPONENTS: usize = 8;
 
-/// What numbers are sorted by.
+/// A sort criterion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     /// Bins of values.
@@ -29,7 +29,7 @@ impl Level {
     }
 }
 
-/// All three levels, slowest first; one that was not asked for has a single member.
+/// All three levels, slowest first; one that was not requested has a single member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) levels: [Level; 3],

@@ -8,7 +8,7 @@ use crate::TransformError;
 use crate::head::Head;
 
 pub(super) const MAX_AXES: usize = 9;
-/// Scalars in a box at most, so that a place in it has 16 bits.
+/// Most scalars in a box, so that an offset in it has 16 bits.
 pub(super) const MAX_VOLUME: u64 = 1 << 16;
 
 /// Scalars in row-major order, cut into boxes.
@@ -111,7 +111,7 @@ impl Cut {
         self.extent.iter().product()
     }
 
-    /// The number among all scalars of the scalar at a place in the box.
+    /// The number among all scalars of the scalar at an offset in the box.
     pub(super) fn global(&self, place: u64, shape: &[u64]) -> u64 {
         let (mut rest, mut number, mut stride) = (place, 0, 1);
         for d in (0..shape.len()).rev() {
@@ -122,7 +122,8 @@ impl Cut {
         number
     }
 
-    /// Gives each row: the number of its first scalar among all, and among those of the box; and how many it has.
+    /// Passes each row: the number of its first scalar among all, and among those of the box; and how many it
+    /// has.
     pub(super) fn rows(
         &self,
         shape: &[u64],

@@ -30,15 +30,15 @@ pub(super) struct Layout {
     pub(super) parts: u32,
     /// Numbers are values times 2^scale, rounded.
     pub(super) scale: i32,
-    /// Digits that the largest number has.
+    /// Digits of the largest number.
     pub(super) digits: u32,
-    /// Values that are not finite: how many, bytes of the list of their places, and their bits.
+    /// Values that are not finite: how many, bytes of the list of their positions, and their bits.
     pub(super) special: u32,
     pub(super) places: u32,
     pub(super) bits: Section,
-    /// Digits from the first on, and last what the values differ by.
+    /// Digits from the first on, and last the remaining differences of the values.
     pub(super) components: Vec<Section>,
-    /// Errors when only so many components are known; one less than them.
+    /// Errors with each number of components but all.
     pub(super) levels: Vec<Bound>,
     pub(super) len: usize,
     pub(super) count: u64,
@@ -122,7 +122,7 @@ impl Layout {
         layout.len = head.len();
         let all = layout.starts().last().copied().unwrap_or(0).saturating_add(layout.tail);
         if all != encoded_len {
-            return Err(head.corrupt(&format!("{encoded_len} bytes where the head speaks of {all}")));
+            return Err(head.corrupt(&format!("{encoded_len} bytes where the head states {all}")));
         }
         Ok(layout)
     }
@@ -142,13 +142,13 @@ impl Layout {
         }
     }
 
-    /// Length of a head that says that it has so many digits.
+    /// Length of a head with this many digits.
     pub(super) fn head_len(digits: u8) -> usize {
         let components = groups(digits.into()) + 1;
         20 + 5 * (1 + components) + 16 * (components - 1)
     }
 
-    /// Where the places of special values, their bits, each component, and the bytes behind them begin.
+    /// Where the positions of special values, their bits, each component, and the bytes behind them begin.
     pub(super) fn starts(&self) -> Vec<u64> {
         let mut at = self.len as u64;
         let mut starts = vec![at];
@@ -162,7 +162,7 @@ impl Layout {
         starts
     }
 
-    /// The fewest components that are exact enough, and how exact they are.
+    /// The fewest components that are exact enough, and their error.
     pub(super) fn choose(&self, precision: Precision) -> (usize, Bound) {
         for (i, bound) in self.levels.iter().enumerate() {
             let enough = match precision {

@@ -1,7 +1,7 @@
 //! Whole numbers in base -2, cut into bit planes.
 //!
-//! Base -2 needs no sign, and small numbers of either sign have only zeros in front: the planes of a smooth field begin with long
-//! runs of zeros. What is left out of a number changes it by less than 2^k if the last k digits are.
+//! Base -2 needs no sign, and small numbers of either sign have only leading zeros: the planes of a smooth
+//! field begin with long runs of zeros. Dropping the last k digits of a number changes it by less than 2^k.
 
 const EVEN: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 

@@ -1,11 +1,10 @@
-//! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes and, word by word, for multiples of these;
-//! a tiled one for the rest.
+//! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes and, word by word, for multiples of these; a
+//! tiled one for the rest.
 //!
-//! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the
-//! bits (element: 4, place: s) to (place, element): a rotation by four bits.
-//! Interleaving the first and the second half of all vectors rotates by one,
-//! so four rounds shuffle and s rounds unshuffle, for every S alike. 256-bit
-//! vectors hold two such groups, one in each half.
+//! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the bits (element: 4, place: s) to
+//! (place, element): a rotation by four bits. Interleaving the first and the second half of all vectors
+//! rotates by one, so four rounds shuffle and s rounds unshuffle, for every S. 256-bit vectors hold two such
+//! groups, one in each half.
 
 /// Appends the shuffled form of `data` to `out`.
 pub(crate) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
@@ -33,7 +32,7 @@ pub(crate) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
     out.extend_from_slice(&data[body..]);
 }
 
-/// Writes to `out` the data of which `shuffled`, of the same length, is the shuffled form.
+/// Writes to `out` the data whose shuffled form, of the same length, is `shuffled`.
 pub(crate) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
     assert_eq!(shuffled.len(), out.len());
     let count = shuffled.len() / item;
@@ -54,7 +53,7 @@ pub(crate) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
     out[body..].copy_from_slice(&shuffled[body..]);
 }
 
-/// The word size that the vector loops can take an element of `item` bytes apart into, if any.
+/// The word size into which the vector loops can split an element of `item` bytes, if any.
 fn word(item: usize) -> Option<usize> {
     match item {
         16 => Some(16),
@@ -66,7 +65,8 @@ fn word(item: usize) -> Option<usize> {
 const COLUMN_COUNT: usize = 256;
 const COLUMN_LEN: usize = COLUMN_COUNT * 8;
 
-/// Shuffles elements of several words: the words of one column are gathered, then shuffled. Returns how many elements.
+/// Shuffles elements of several words: the words of one column are gathered, then shuffled. Returns how many
+/// elements.
 ///
 /// # Safety
 /// As for [`planes_from_elements`]; `word` divides `item` and is 2, 4 or 8.
@@ -291,8 +291,8 @@ mod simd {
         done
     }
 
-    /// [`shuffle_wide`] by way of a buffer, so that a plane is written in runs of several cache lines: planes a
-    /// power of two apart share cache sets, and sixteen of them written side by side drive each other out.
+    /// [`shuffle_wide`] through a buffer, so that a plane is written in runs of several cache lines: planes a
+    /// power of two apart share cache sets, and sixteen of them written side by side evict each other.
     #[target_feature(enable = "avx2")]
     unsafe fn shuffle_in_runs<const S: usize>(
         source: *const u8,

@@ -1,12 +1,12 @@
 //! The decoder of the CCSDS 121.0-B adaptive entropy code, for samples of 8 and 16 bits.
 //!
-//! The library that encodes decodes what it made; what libaec makes uses one
-//! more form (pairs in a block with a reference), and a decoder should say
-//! where a stream ends. Every count is bounded by what is to come out.
+//! The library that encodes can decode its own output. What libaec writes uses one more form (pairs in a
+//! block with a reference), and a decoder should find the end of a stream. Every count is bounded by the
+//! number of samples expected.
 
 use crate::TransformError;
 
-/// How a stream is made: intervals of `interval` blocks of `block` samples.
+/// The parameters of a stream: intervals of `interval` blocks of `block` samples.
 pub(super) struct Coding {
     pub(super) bits: u32,
     pub(super) block: usize,
@@ -56,12 +56,12 @@ impl Bits<'_> {
         Ok(value as u32)
     }
 
-    /// Zeros before the next one, which is taken too.
+    /// Zeros before the next one, which is consumed too.
     fn unary(&mut self) -> Result<u32, TransformError> {
         let mut zeros = 0;
         loop {
             let here = self.peek().leading_zeros();
-            // 57 bits are sure to be real; more may be what was shifted in.
+            // 57 bits are valid; more may be shifted-in zeros.
             if here < 57 {
                 self.skip(here as usize + 1)?;
                 return Ok(zeros + here);
@@ -107,7 +107,7 @@ pub(super) fn decode(coding: &Coding, bytes: &[u8], count: usize) -> Result<Vec<
 fn block(coding: &Coding, bits: &mut Bits<'_>, codes: &mut Vec<u32>) -> Result<(), TransformError> {
     let id_bits = if coding.bits > 8 { 4 } else { 3 };
     let id = bits.read(id_bits)?;
-    // The first sample of an interval stands as it is, before the codes of its block.
+    // The first sample of an interval is stored plainly, before the codes of its block.
     let reference = usize::from(coding.predicted && codes.is_empty());
     if id == (1 << id_bits) - 1 {
         for _ in 0..coding.block {
@@ -159,7 +159,7 @@ fn block(coding: &Coding, bits: &mut Bits<'_>, codes: &mut Vec<u32>) -> Result<(
             let from = codes.len();
             for _ in reference..coding.block {
                 let high = bits.unary()?;
-                // What exceeds the samples is refused once the interval is there; here it must not overflow.
+                // Surplus samples are refused once the interval is complete; here they must not overflow.
                 codes.push(high.min(1 << 16) << low);
             }
             for code in codes.iter_mut().skip(from) {

@@ -44,7 +44,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Bits out of bytes. Behind the end there are zeros, and [`Reader::is_past_end`] tells.
+/// Bits from bytes. Behind the end there are zeros, and [`Reader::is_past_end`] reports that.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -66,7 +66,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The next bits, at most 57 of them, without taking them.
+    /// The next bits, at most 57 of them, without consuming them.
     #[inline(always)]
     pub(super) fn peek(&self) -> u64 {
         self.word((self.at / 8) as usize) >> (self.at % 8)
@@ -77,7 +77,7 @@ impl<'a> Reader<'a> {
         self.at = self.at.saturating_add(u64::from(count));
     }
 
-    /// Takes `count` bits, at most 64.
+    /// Consumes `count` bits, at most 64.
     #[inline(always)]
     pub(super) fn take(&mut self, count: u32) -> u64 {
         if count == 0 {
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         self.at > self.bytes.len() as u64 * 8
     }
 
-    /// Bytes up to the end of the word that holds the last bit taken.
+    /// Bytes up to the end of the word that holds the last consumed bit.
     pub(super) fn words_taken(&self) -> u64 {
         self.at.div_ceil(64) * 8
     }

@@ -1,9 +1,9 @@
 //! One block of zfp: up to 4 x 4 x 4 numbers to bits and back.
 //!
-//! A block's numbers become integers of one scale, a transform along each axis takes out what neighbours have in common, and
-//! the coefficients, the coarse ones first, are written plane by plane of their bits in base -2: the most significant plane
-//! first, each cut short behind its last one. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", 2014; the
-//! reversible variant and the exact bits are those of zfp 1.0, codec version 5.
+//! A block's numbers become integers of one scale. A transform along each axis removes what neighbours have
+//! in common. The coefficients, the coarse ones first, are written as bit planes in base -2: the most
+//! significant plane first, each cut behind its last one. Lindstrom, "Fixed-Rate Compressed Floating-Point
+//! Arrays", 2014; the reversible variant and the exact bits are those of zfp 1.0, codec version 5.
 //!
 //! Invariants
 //! - any bits decode to some block: arithmetic wraps, and loops are bounded by the block;
@@ -13,11 +13,11 @@ use super::bits::{Reader, Writer};
 
 /// Numbers in the largest block.
 pub(super) const MOST: usize = 64;
-/// Most bits that a block may take, if nothing else limits it.
+/// Most bits of a block, if nothing else limits it.
 const MAX_BITS: u32 = 16_658;
 const NEGABINARY: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 
-/// What differs between float32 and float64.
+/// The differences between float32 and float64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Format {
     /// Bytes of a number.
@@ -27,7 +27,7 @@ pub(super) struct Format {
 /// How many bits of a block are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// So many bits for each block.
+    /// This many bits for each block.
     Rate(u32),
     /// So many planes.
     Precision(u32),
@@ -71,7 +71,8 @@ impl Format {
         }
     }
 
-    /// The exponent of the largest magnitude, as of a fraction in 1/2 to 1; least for zeros only. What is not finite is left out.
+    /// The exponent of the largest magnitude, as a fraction in 1/2 to 1; least for zeros only. Numbers that
+    /// are not finite are ignored.
     fn exponent(self, block: &[u64]) -> i32 {
         let most =
             block.iter().map(|&bits| self.value(bits).abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
@@ -79,7 +80,7 @@ impl Format {
         if most == 0.0 { -self.bias() } else { exponent.max(1 - self.bias()) }
     }
 
-    /// What a precision promises, as a part of the largest magnitude in a block.
+    /// The guarantee of a precision, as a part of the largest magnitude in a block.
     pub(super) fn promise(self, planes: u32, axes: usize) -> f64 {
         let digits = if self.width == 4 { 24 } else { 53 };
         scaled(1.0, (2 * axes as i32 + 3 - planes as i32).max(2 - digits))
@@ -138,7 +139,8 @@ fn planes(mode: Mode, exponent: i32, axes: usize) -> u32 {
     }
 }
 
-/// Writes a block. `false` if some number would be off by more than `tolerance`, or by more than a precision promises.
+/// Writes a block. `false` if the error of some number would exceed `tolerance`, or the guarantee of a
+/// precision.
 pub(super) fn encode(
     format: Format,
     mode: Mode,
@@ -179,7 +181,7 @@ pub(super) fn encode(
     if bound.is_infinite() {
         return true;
     }
-    // What a reader will see: the planes below are cut off.
+    // What a reader will decode: the planes below are cut off.
     let cut = format.bits().saturating_sub(planes);
     let kept = if cut >= 64 { 0 } else { u64::MAX << cut };
     let mut seen = [0; MOST];
@@ -194,7 +196,7 @@ fn encode_reversibly(format: Format, axes: usize, block: &[u64], out: &mut Write
         block.iter().all(|&bits| bits == 0)
     } else {
         integers = format.integers(block, exponent);
-        // The integer of an infinity is cut short, and may be as great as to become one again.
+        // The integer of an infinity is clamped, and may be great enough to become infinite again.
         let same = |(&bits, &integer): (&u64, &i64)| {
             format.value(bits).is_finite() && format.number(integer, exponent) == bits
         };
@@ -284,7 +286,7 @@ fn decode_reversibly(format: Format, axes: usize, input: &mut Reader<'_>, block:
     }
 }
 
-/// Writes planes of digits, the most significant first, in at most `room` bits; gives the bits used.
+/// Writes planes of digits, the most significant first, in at most `room` bits; returns the bits used.
 fn put_planes(digits: &[u64], width: u32, planes: u32, room: u32, out: &mut Writer<'_>) -> u32 {
     let (size, mut left, mut known) = (digits.len() as u32, room, 0);
     for plane in (width.saturating_sub(planes)..width).rev() {
@@ -295,7 +297,8 @@ fn put_planes(digits: &[u64], width: u32, planes: u32, room: u32, out: &mut Writ
         for (i, digits) in digits.iter().enumerate() {
             ones |= (digits >> plane & 1) << i;
         }
-        // Coefficients that were seen before have a bit each; of the others come the ones, with the zeros before them.
+        // Coefficients that had a one before have a bit each; for the others the ones follow, with the zeros
+        // before them.
         let some = known.min(left);
         out.put(ones, some);
         left -= some;
@@ -338,7 +341,7 @@ fn take_planes(digits: &mut [u64], width: u32, planes: u32, room: u32, input: &m
             if !input.bit() {
                 break;
             }
-            // Zeros up to the next one, which the last coefficient need not tell.
+            // Zeros up to the next one; for the last coefficient the one is implied.
             let most = left.min(size - 1 - known).min(56);
             let run = input.peek().trailing_zeros();
             if run < most {
@@ -426,7 +429,7 @@ fn unlift([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     [x, y, z, w]
 }
 
-/// Differences of differences of differences, which the reversible mode takes instead.
+/// Differences of differences of differences, which the reversible mode uses instead.
 fn difference([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     let sub = i64::wrapping_sub;
     let (w, z, y) = (sub(w, z), sub(z, y), sub(y, x));
@@ -444,7 +447,8 @@ fn sum([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     [x, y, z, add(w, z)]
 }
 
-/// Where the coefficients stand in a block, the coarsest first: by the sum of their indices, then by the sum of squares.
+/// The order of the coefficients in a block, the coarsest first: by the sum of their indices, then by the sum
+/// of squares.
 fn order(axes: usize) -> &'static [u8] {
     match axes {
         1 => &[0, 1, 2, 3],

@@ -5,7 +5,7 @@ use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats, vectorised};
 
 /// Bin indices are computed for this many values, then counted.
 const BATCH: usize = 4096;
-/// Where values outside all bins are counted, and then forgotten.
+/// Values outside all bins are counted here, and then dropped.
 const OUTSIDE: u8 = MAX_BINS as u8;
 /// Counted side by side: one 256-bit vector of bytes.
 const LANES: usize = 32;
@@ -42,7 +42,7 @@ pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stat
         ScalarKind::F64 => counted(bytes, used, Real::<f64>::new(exponent, first)),
         ScalarKind::Other => return histogram,
     };
-    // With the right statistics the end bins are not empty; with others they are cut until that holds.
+    // With correct statistics the end bins are not empty; with others they are cut until that holds.
     let used = counts.get(..used).unwrap_or_default();
     let Some(head) = used.iter().position(|&n| n > 0) else { return histogram };
     let tail = used.iter().rposition(|&n| n > 0).unwrap_or(head);
@@ -64,7 +64,7 @@ fn bins(domain: Domain, min: u64, max: u64) -> (i16, i128, i128) {
         };
         let (first, last) = (bin(min), bin(max));
         if last - first < MAX_BINS as i128 {
-            // The second maximum keeps statistics with min above max from doing harm.
+            // The second maximum protects against statistics with min above max.
             return (exponent, first, last.max(first));
         }
         exponent += 1;
@@ -147,7 +147,7 @@ value! {
     f64, 8, f64: f64::from_le_bytes;
 }
 
-/// How a scalar finds its bin, counted from the first; [`OUTSIDE`] if it has none.
+/// Computes a scalar's bin, counted from the first; [`OUTSIDE`] if it has none.
 trait Binner: Copy {
     const SIZE: usize;
     fn bin(self, bytes: &[u8]) -> u8;
@@ -229,7 +229,8 @@ impl<T: Value<Wide = f64>> Binner for Real<T> {
     }
 }
 
-/// float32 without a detour over wider numbers: floor(x * 2^-k) is a float32 again, and so is its distance to a bin near it.
+/// float32 without wider numbers: floor(x * 2^-k) is a float32 again, and so is its distance to a bin near
+/// it.
 #[derive(Clone, Copy)]
 struct Single {
     scale: f32,
@@ -237,7 +238,7 @@ struct Single {
 }
 
 impl Single {
-    /// None where the scale or the first bin is no float32.
+    /// None if the scale or the first bin is no float32.
     fn new(exponent: i16, first: i128) -> Option<Single> {
         let first_bin = first as f32;
         let exact = (-120..=120).contains(&exponent) && first_bin as i128 == first;
@@ -273,8 +274,8 @@ fn counted<B: Binner>(bytes: &[u8], used: usize, binner: B) -> [u64; MAX_BINS] {
 }
 
 vectorised! {
-    /// Counts by comparing all with each bin in turn: whole vectors, and never two counts of
-    /// one place waiting for each other as in a table, so the speed does not depend on the data.
+    /// Counts by comparing all values with each bin in turn: whole vectors, and no two increments of one
+    /// counter wait for each other as in a table, so the speed does not depend on the data.
     fn count_batch<B: Binner>(found: &[u8; BATCH], groups: usize, totals: &mut [u64; MAX_BINS]) {
         for (group, totals) in totals.chunks_exact_mut(GROUP).take(groups).enumerate() {
             // A lane sees BATCH / LANES = 128 values, which a byte can count.

@@ -1,4 +1,4 @@
-//! A histogram as bytes: docs/guide/transforms.md, "Histogram".
+//! The encoding of a histogram: docs/guide/transforms.md, "Histogram".
 
 use super::{GREATEST_FLOAT_EXPONENT, GREATEST_INTEGER_EXPONENT, Histogram, LEAST_FLOAT_EXPONENT, MAX_BINS};
 use crate::TransformError;
@@ -65,7 +65,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Histogram, TransformError> {
         return Err(corrupt("the width of the counts does not agree with the length", 3));
     }
     let first = if domain == Domain::Unsigned { i128::from(first) } else { i128::from(first as i64) };
-    // Edges must be numbers of the domain; float bins must besides be exact in an f64.
+    // Edges must be numbers of the domain; float bins must also be exact in an f64.
     let (exponents, edges) = match domain {
         Domain::Signed => (0..=GREATEST_INTEGER_EXPONENT, -(1i128 << 63)..1i128 << 63),
         Domain::Unsigned => (0..=GREATEST_INTEGER_EXPONENT, 0..1i128 << 64),

@@ -16,7 +16,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use drystone_format::entry::Piece;
+use drystone_format::entry::StoredPiece;
 use drystone_plan::form::Form;
 use drystone_plan::programs::{Call, Limits, Programs, Rates, calls, decide, packed};
 use drystone_plan::read_plan::{self, Decision, Options, ReadPlan};
@@ -85,7 +85,7 @@ fn asked(
         return Ok(None);
     }
     let pool = pool::of(inner.store.as_ref());
-    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range)))
+    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range, reading.programs)))
 }
 
 /// Reads what is cheaper to be read where it lies; `None` if that is nothing, and nothing was done.
@@ -151,7 +151,7 @@ fn replanned(
     let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
     let mut known = trailers::Known::default();
     loop {
-        let meta = |source: u32, piece: &Piece| Some(known.get(source, piece)?.meta.as_slice());
+        let meta = |source: u32, piece: &StoredPiece| Some(known.get(source, piece)?.meta.as_slice());
         let plan = match &found {
             None => read_plan::plan(slots, resolved, get, meta, options),
             Some(found) => read_plan::plan_listings(slots, listings, found, get, meta, options),

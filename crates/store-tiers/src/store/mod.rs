@@ -1,0 +1,692 @@
+//! The store over the tiers and home.
+//!
+//! Invariants
+//! - a part lies in one tier at most; home may have it, too;
+//! - a tier gives up a part only after home has all of it on stable storage, and nobody pinned it;
+//! - what home answers is never refused because a tier failed;
+//! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
+
+mod bring;
+mod local;
+mod near;
+mod owner;
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::time::Duration;
+
+use drystone_format::keys;
+use drystone_plan::tier::drain::{self, Waiting};
+use drystone_plan::tier::evict::{self, Copy};
+use drystone_plan::tier::place::{Placed, Room, place};
+use drystone_store::{
+    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
+    validate_key, validate_prefix,
+};
+
+use crate::registry::{Node, Registry, guard};
+use crate::staged::{Staged, Sum};
+use crate::tier::{Tier, TierState, is_failure};
+use bring::Moving;
+use near::Folders;
+use owner::Owned;
+
+pub use owner::Away;
+
+/// What a drain did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Parts that were brought home.
+    pub parts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+/// The tiers that were attached, and the reads that each answered.
+#[derive(Debug, Default)]
+struct Attached {
+    tiers: Vec<Tier>,
+    reads: Vec<AtomicU64>,
+}
+
+/// A store whose log parts lie in tiers before they are at home.
+#[derive(Debug)]
+pub struct TieredStore {
+    pub(crate) home: Arc<dyn Store>,
+    attached: OnceLock<Attached>,
+    pub(crate) is_part: fn(&str) -> bool,
+    staged: Mutex<BTreeMap<String, Staged>>,
+    /// Numbers events: closing, reading.
+    now: AtomicU64,
+    pub(crate) moving: Moving,
+    /// Of a container: what lies in tiers of other processes and nodes.
+    pub(crate) registry: Option<Registry>,
+    /// Writers whose parts are this handle's.
+    pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
+    pub(crate) folders: Folders,
+    /// Appends under way, and how many were done.
+    busy: AtomicUsize,
+}
+
+/// Keys that lie in tiers: the parts of logs.
+fn is_log_part(key: &str) -> bool {
+    key.starts_with("log/")
+}
+
+/// Of a container: the segments. Step records go home at once, so that a commit on any node finds them.
+fn is_segment(key: &str) -> bool {
+    key.starts_with("log/") && key.ends_with(".seg")
+}
+
+impl TieredStore {
+    /// Tiers, nearest first, over the home of a container. Nothing is registered: no other process reads it.
+    pub fn new(tiers: Vec<Tier>, home: Arc<dyn Store>) -> Self {
+        Self::for_keys(tiers, home, is_log_part)
+    }
+
+    /// The same, with another rule of which keys lie in tiers.
+    pub fn for_keys(tiers: Vec<Tier>, home: Arc<dyn Store>, is_part: fn(&str) -> bool) -> Self {
+        let store = Self::over(home, is_part, None);
+        store.attach(tiers);
+        store
+    }
+
+    /// The store of a container whose parts may lie in tiers, here or on other nodes. Tiers are [attached](Self::attach) to it.
+    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node) -> Self {
+        Self::over(home, is_segment, Some(Registry::new(uuid, node)))
+    }
+
+    fn over(home: Arc<dyn Store>, is_part: fn(&str) -> bool, registry: Option<Registry>) -> Self {
+        TieredStore {
+            home,
+            attached: OnceLock::new(),
+            is_part,
+            staged: Mutex::default(),
+            now: AtomicU64::new(1),
+            moving: Moving::default(),
+            registry,
+            owners: Mutex::default(),
+            folders: Folders::default(),
+            busy: AtomicUsize::new(0),
+        }
+    }
+
+    /// Uses these tiers from now on, nearest first. `false`: others are in use already. To be called before anything is written.
+    pub fn attach(&self, tiers: Vec<Tier>) -> bool {
+        let reads = tiers.iter().map(|_| AtomicU64::new(0)).collect();
+        self.attached.set(Attached { tiers, reads }).is_ok()
+    }
+
+    /// The tiers, nearest first.
+    pub(crate) fn tiers(&self) -> &[Tier] {
+        self.attached.get().map_or(&[], |attached| attached.tiers.as_slice())
+    }
+
+    /// Whether parts are laid down in tiers.
+    pub fn has_tiers(&self) -> bool {
+        !self.tiers().is_empty()
+    }
+
+    /// The node of a container's store.
+    pub fn node(&self) -> Option<&Node> {
+        self.registry.as_ref().map(|registry| &registry.node)
+    }
+
+    /// Whether an append is under way.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
+    }
+
+    /// Takes over what earlier processes left in the tiers; how many parts. To be called before the store is used.
+    pub fn adopt(&self) -> Result<usize> {
+        let home: BTreeMap<String, u64> =
+            self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
+        let mut staged = self.lock();
+        for (number, tier) in self.tiers().iter().enumerate() {
+            // A tier that cannot be listed is set aside: what it holds is looked for at home.
+            let Ok(found) = tier.doing(|store| store.list("")) else { continue };
+            for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
+                let at_home = home.get(&entry.key).copied();
+                if at_home.is_some_and(|len| len > entry.len) {
+                    // The tier failed while the part grew, and the part went on at home: what the tier kept is its beginning.
+                    let _ = tier.doing(|store| store.delete(&entry.key));
+                    continue;
+                }
+                let one = Staged {
+                    len: entry.len,
+                    sum: Sum::Unknown,
+                    closed: Some(0),
+                    home: at_home,
+                    ..Staged::new(number)
+                };
+                let longer = staged.get(&entry.key).is_none_or(|known: &Staged| known.len < entry.len);
+                if longer {
+                    staged.insert(entry.key, one);
+                }
+            }
+        }
+        Ok(staged.len())
+    }
+
+    /// The part is complete: it may be drained.
+    pub fn close_part(&self, key: &str) {
+        self.close_part_of(key, None);
+    }
+
+    /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
+    pub fn close_part_of(&self, key: &str, step: Option<u64>) {
+        let now = self.tick();
+        if let Some(one) = self.lock().get_mut(key) {
+            let closed =
+                if self.registry.is_some() { step.map_or(0, |step| step.saturating_add(1)) } else { now };
+            if one.closed.is_none() {
+                (one.closed, one.step) = (Some(closed), step);
+            }
+        }
+    }
+
+    /// Closed parts that home does not have, in the order in which they will be drained.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let staged = self.lock();
+        let waits = |(key, one): (&String, &Staged)| {
+            let closed = one.closed.filter(|_| !one.is_home())?;
+            Some(Waiting { closed, key: key.clone(), bytes: one.len })
+        };
+        drain::order(staged.iter().filter_map(waits).collect())
+    }
+
+    /// Brings closed parts home, oldest first, as long as `go_on` says so before each.
+    pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
+        let mut done = Drained::default();
+        for part in self.waiting() {
+            if !go_on() {
+                break;
+            }
+            self.bring_home(&part.key)?;
+            done.parts += 1;
+            done.bytes += part.bytes;
+        }
+        Ok(done)
+    }
+
+    /// Syncs at home the parts that are there; from then on tiers may give them up.
+    pub fn settle(&self) -> Result<()> {
+        let keys: Vec<(String, u64)> = {
+            let staged = self.lock();
+            let new = |one: &Staged| one.closed.is_some() && one.is_home() && !one.stable;
+            staged.iter().filter(|(_, one)| new(one)).map(|(key, one)| (key.clone(), one.len)).collect()
+        };
+        self.home.sync(&keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>())?;
+        let mut staged = self.lock();
+        for (key, len) in keys {
+            if let Some(one) = staged.get_mut(&key).filter(|one| one.len == len) {
+                one.stable = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps the part in its tier until it was unpinned as often; whether it lies in one.
+    pub fn pin(&self, key: &str) -> bool {
+        self.lock().get_mut(key).map(|one| one.pinned = one.pinned.saturating_add(1)).is_some()
+    }
+
+    /// Takes one [`pin`](Self::pin) back.
+    pub fn unpin(&self, key: &str) {
+        if let Some(one) = self.lock().get_mut(key) {
+            one.pinned = one.pinned.saturating_sub(1);
+        }
+    }
+
+    /// Whether nothing is left to be brought home, synced there, or taken out of a registration.
+    pub fn is_drained(&self) -> bool {
+        let staged = self.lock();
+        !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
+    }
+
+    /// Gives up the copies of what home has on stable storage, and the folders that are empty then: the container is not used any more here.
+    pub fn give_up_copies(&self) {
+        for number in 0..self.tiers().len() {
+            self.make_room(number, u64::MAX);
+        }
+        if self.lock().is_empty() {
+            let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
+            for tier in self.tiers() {
+                writers.iter().for_each(|writer| tier.forget_lock(*writer));
+                tier.tidy();
+            }
+        }
+    }
+
+    /// A row per tier.
+    pub fn rows(&self) -> Vec<TierState> {
+        let staged = self.lock();
+        let row = |(number, tier): (usize, &Tier)| {
+            let of = |wanted: fn(&Staged) -> bool| {
+                staged.values().filter(|one| one.tier == number && wanted(one)).map(|one| one.len).sum()
+            };
+            TierState {
+                place: tier.store.describe(),
+                bytes: of(|_| true),
+                undrained: of(|one| !one.is_home()),
+                oldest: staged
+                    .values()
+                    .filter(|one| one.tier == number && !one.is_home())
+                    .filter_map(|one| one.step)
+                    .min(),
+                reads: self.reads(number).map_or(0, |reads| reads.load(Ordering::Relaxed)),
+                aside: tier.health.aside(),
+            }
+        };
+        let shown = self.tiers().iter().enumerate().filter(|(_, tier)| !tier.volatile);
+        shown.map(row).collect()
+    }
+
+    fn reads(&self, number: usize) -> Option<&AtomicU64> {
+        self.attached.get()?.reads.get(number)
+    }
+
+    /// Notes that a tier answered a read.
+    fn hit(&self, key: &str, number: usize) {
+        if let Some(reads) = self.reads(number) {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = self.tick();
+        if let Some(one) = self.lock().get_mut(key) {
+            one.uses = one.uses.saturating_add(1);
+            one.used = now;
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Staged>> {
+        guard(&self.staged)
+    }
+
+    fn tick(&self) -> u64 {
+        self.now.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn find(&self, key: &str) -> Option<Staged> {
+        self.lock().get(key).cloned()
+    }
+
+    pub(crate) fn tier(&self, number: usize, key: &str) -> Result<&Tier> {
+        self.tiers().get(number).ok_or_else(|| self.not_found(key))
+    }
+
+    fn not_found(&self, key: &str) -> StoreError {
+        StoreError::NotFound { key: key.to_owned(), store: self.describe() }
+    }
+
+    fn rooms(&self) -> Vec<Room> {
+        let copies = self.copies();
+        let sum = |number: usize, all: bool| -> u64 {
+            let mine = copies.iter().filter(|(tier, _)| *tier == number);
+            mine.filter(|(_, copy)| all || copy.drained && !copy.pinned).map(|(_, copy)| copy.bytes).sum()
+        };
+        let tiers = self.tiers().iter().enumerate();
+        tiers.map(|(number, tier)| tier.room(sum(number, true), sum(number, false))).collect()
+    }
+
+    fn copies(&self) -> Vec<(usize, Copy)> {
+        let copy = |(key, one): (&String, &Staged)| {
+            let drained = one.is_home() && one.stable && one.closed.is_some();
+            let (bytes, pinned) = (one.len, one.pinned > 0);
+            (one.tier, Copy { key: key.clone(), bytes, drained, pinned, uses: one.uses, used: one.used })
+        };
+        self.lock().iter().map(copy).collect()
+    }
+
+    /// Gives up copies of a tier.
+    fn make_room(&self, number: usize, need: u64) {
+        let copies: Vec<Copy> =
+            self.copies().into_iter().filter(|(tier, _)| *tier == number).map(|(_, copy)| copy).collect();
+        for gone in evict::evict(&copies, need) {
+            // Readers go home from here on; a read under way finishes or goes home, too.
+            self.lock().remove(&gone.key);
+            if let Some(tier) = self.tiers().get(number) {
+                let _ = tier.doing(|store| store.delete(&gone.key));
+            }
+        }
+    }
+
+    /// Where `need` more bytes go, from this tier on, after room was made for them.
+    fn choose(&self, need: u64, from: usize) -> Placed {
+        let mut placed = place(need, &self.rooms(), from);
+        if placed == Placed::Home && !self.home.features().append {
+            // Home takes whole parts only: what is closed goes there now, and leaves room.
+            if self.drain(|| true).and_then(|_| self.settle()).is_ok() {
+                placed = place(need, &self.rooms(), from);
+            }
+        }
+        if let Placed::Tier(number, bytes) = placed
+            && bytes > 0
+        {
+            self.make_room(number, bytes);
+        }
+        placed
+    }
+
+    /// Adds to a part where it lies, or moves it down until it can be added to.
+    fn extend(&self, key: &str, one: Staged, parts: &[&[u8]]) -> Result<()> {
+        let done = self.tier(one.tier, key)?.doing(|store| store.append(key, one.len, parts));
+        let error = match done {
+            Ok(()) => {
+                if let Some(now) = self.lock().get_mut(key) {
+                    now.grew(parts);
+                    now.closed = None;
+                }
+                return Ok(());
+            }
+            Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => error,
+            Err(other) => return Err(other),
+        };
+        // What was added before the failure is not known: only the first `len` bytes are the part.
+        let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
+        let tier = self.tier(one.tier, key)?;
+        let before = tier.store.read_vec(key, 0, kept);
+        let Ok(before) = before else {
+            return Err(error);
+        };
+        let mut all: Vec<&[u8]> = vec![&before];
+        all.extend_from_slice(parts);
+        self.lock().remove(key);
+        let moved = self.begin(key, &all, one.tier + 1, one.home);
+        match moved {
+            Ok(()) => {
+                let _ = tier.store.delete(key);
+                Ok(())
+            }
+            Err(_) => {
+                self.lock().insert(key.to_owned(), one);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes a part in the first tier from `from` on that takes it, else at home.
+    fn begin(&self, key: &str, parts: &[&[u8]], from: usize, home: Option<u64>) -> Result<()> {
+        let need: u64 = parts.iter().map(|part| part.len() as u64).sum();
+        let mut from = from;
+        loop {
+            match self.choose(need, from) {
+                Placed::Tier(number, _) => {
+                    match self.tier(number, key)?.doing(|store| store.append(key, 0, parts)) {
+                        Ok(()) => {
+                            let mut one = Staged { home, ..Staged::new(number) };
+                            one.grew(parts);
+                            self.lock().insert(key.to_owned(), one);
+                            return Ok(());
+                        }
+                        Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => {
+                            // It may have left a piece of it.
+                            let _ = self.tier(number, key)?.store.delete(key);
+                            from = number + 1;
+                        }
+                        Err(other) => return Err(other),
+                    }
+                }
+                Placed::Home if self.home.features().append && home.is_none() => {
+                    return self.home.append(key, 0, parts);
+                }
+                Placed::Home => {
+                    let places: Vec<String> = self.tiers().iter().map(|tier| tier.store.describe()).collect();
+                    let store = format!("{} and every tier ({})", self.home.describe(), places.join(", "));
+                    return Err(StoreError::NoSpace { key: key.to_owned(), store, operation: "append to" });
+                }
+            }
+        }
+    }
+}
+
+impl Store for TieredStore {
+    fn features(&self) -> Features {
+        let home = self.home.features();
+        if self.registry.is_some() {
+            // Of objects as a rule: that segments grow in tiers is between this store and those who laid them down.
+            let uploads = home.uploads && !self.has_tiers();
+            return Features { write_at: false, exec: false, uploads, ..home };
+        }
+        Features {
+            append: true,
+            write_at: false,
+            exec: false,
+            put_is_durable: false,
+            targets: 0,
+            uploads: false,
+            ..home
+        }
+    }
+
+    fn describe(&self) -> String {
+        self.home.describe()
+    }
+
+    fn device(&self) -> Option<String> {
+        self.home.device()
+    }
+
+    /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
+    }
+
+    fn watch(&self, key: &str) -> Result<bool> {
+        self.home.watch(key)
+    }
+
+    fn unchanged(&self) -> Result<()> {
+        self.home.unchanged()
+    }
+
+    fn len(&self, key: &str) -> Result<u64> {
+        validate_key(key)?;
+        match self.find(key) {
+            Some(one) => Ok(one.len),
+            None => self.len_other(key),
+        }
+    }
+
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        validate_key(key)?;
+        let Some(one) = self.find(key) else { return self.read_other(key, offset, out) };
+        let tier = self.tier(one.tier, key)?;
+        let near = match tier.health.aside() {
+            Some(_) if one.is_home() => return self.home.read(key, offset, out),
+            _ => tier.doing(|store| store.read(key, offset, out)),
+        };
+        match near {
+            Ok(()) => {
+                self.hit(key, one.tier);
+                Ok(())
+            }
+            Err(error) => {
+                let evicted = self.find(key).is_none();
+                if evicted || one.is_home() { self.home.read(key, offset, out) } else { Err(error) }
+            }
+        }
+    }
+
+    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        validate_key(key)?;
+        self.notice(key);
+        match self.find(key) {
+            None if self.registered(key)?.is_none() => self.home.read_whole(key, limit),
+            _ => self.read_whole_by_length(key, limit),
+        }
+    }
+
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
+        validate_key(key)?;
+        if !(self.is_part)(key) {
+            return self.home.append(key, at, parts);
+        }
+        if self.registry.is_some() && !self.has_tiers() {
+            return self.home.append(key, at, parts);
+        }
+        let _busy = Busy::begin(&self.busy);
+        let found = self.find(key);
+        if let Some(one) = found {
+            return match at {
+                0 => Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() }),
+                at if at == one.len => self.extend(key, one, parts),
+                at => Err(StoreError::Conflict {
+                    key: key.to_owned(),
+                    store: self.describe(),
+                    expected: at,
+                    found: one.len,
+                }),
+            };
+        }
+        if at > 0 {
+            return self.home.append(key, at, parts);
+        }
+        // The parts of a container's writer are new, as its number is.
+        if self.registry.is_none() && self.home.exists(key)? {
+            return Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() });
+        }
+        self.own(key)?;
+        self.begin(key, parts, 0, None)
+    }
+
+    fn write_at(&self, key: &str, _parts: &[(u64, &[u8])], _len: u64) -> Result<()> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("write_at (to '{key}')"), store: self.describe() })
+    }
+
+    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
+        validate_key(key)?;
+        if self.features().uploads {
+            return self.home.upload(key);
+        }
+        let operation = format!("upload in pieces (of '{key}')");
+        Err(StoreError::Unsupported { operation, store: self.describe() })
+    }
+
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
+        validate_key(key)?;
+        let staged = self.find(key);
+        if mode == PutMode::IfAbsent && staged.is_some() {
+            return Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() });
+        }
+        self.home.put(key, parts, mode, sync)?;
+        if let Some(one) = staged {
+            self.lock().remove(key);
+            let _ = self.tier(one.tier, key)?.doing(|store| store.delete(key));
+        }
+        Ok(())
+    }
+
+    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
+        validate_prefix(prefix)?;
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
+        if let Some(registry) =
+            self.registry.as_ref().filter(|_| prefix.starts_with("log/") || prefix.is_empty())
+        {
+            // Before home is listed: what is not registered any more is found there.
+            registry.is_outdated();
+            let found = registry.look(self.home.as_ref())?;
+            let said = found.parts.iter().filter(|(key, _)| key.starts_with(prefix));
+            all.extend(said.map(|(key, said)| (key.clone(), said.part.length)));
+        }
+        for entry in self.home.list(prefix)? {
+            let len = all.entry(entry.key).or_insert(0);
+            *len = entry.len.max(*len);
+        }
+        let staged = self.lock();
+        let here = staged.iter().filter(|(key, _)| key.starts_with(prefix));
+        all.extend(here.map(|(key, one)| (key.clone(), one.len)));
+        Ok(all.into_iter().map(|(key, len)| ListEntry { key, len }).collect())
+    }
+
+    fn delete(&self, key: &str) -> Result<()> {
+        validate_key(key)?;
+        self.home.delete(key)?;
+        let removed = self.lock().remove(key);
+        match removed {
+            Some(one) => self.tier(one.tier, key)?.doing(|store| store.delete(key)),
+            None => Ok(()),
+        }
+    }
+
+    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
+        self.home.sweep(prefix, older)
+    }
+
+    /// Brings parts home first: a tier promises nothing about power cuts.
+    fn sync(&self, keys: &[&str]) -> Result<()> {
+        for key in keys {
+            validate_key(key)?;
+            if self.find(key).is_some() {
+                self.bring_home(key)?;
+            } else if self.registry.is_none() && !self.home.exists(key)? {
+                return Err(self.not_found(key));
+            } else if let Some(said) = self.registered(key)?
+                && self.home.len(key).is_ok_and(|len| len < said.part.length) | !self.home.exists(key)?
+            {
+                return Err(self.not_home(key, &said));
+            }
+        }
+        self.home.sync(keys)
+    }
+
+    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
+        validate_key(key)?;
+        Err(StoreError::Unsupported { operation: format!("exec of {method}"), store: self.describe() })
+    }
+
+    fn submit(&self, request: Request) -> Pending {
+        let other = |key: &str| match self.find(key) {
+            Some(_) => false,
+            // Whoever reads it finds out.
+            None => self.registered(key).is_ok_and(|said| said.is_none()),
+        };
+        let at_home = match &request {
+            Request::ReadMany { key, .. }
+            | Request::Expect { key, .. }
+            | Request::Len { key }
+            | Request::ReadWhole { key, .. } => {
+                self.notice(key);
+                other(key)
+            }
+            Request::Put { key, .. } | Request::Delete { key } => {
+                !(self.is_part)(key) || self.registry.is_some() && self.find(key).is_none()
+            }
+            Request::Place { .. } => true,
+            Request::Append { key, .. } => {
+                !(self.is_part)(key) || self.registry.is_some() && !self.has_tiers()
+            }
+            _ => false,
+        };
+        if at_home {
+            return self.home.submit(request);
+        }
+        Pending::completed(request.execute_on(self))
+    }
+}
+
+impl TieredStore {
+    /// A manifest that is read may name parts of which nothing is known yet.
+    fn notice(&self, key: &str) {
+        if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
+            registry.is_outdated();
+        }
+    }
+}
+
+/// An append under way.
+struct Busy<'a>(&'a AtomicUsize);
+
+impl<'a> Busy<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Busy(count)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
