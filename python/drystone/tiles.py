@@ -16,7 +16,8 @@ from drystone.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from drystone.variable import Variable
 
-_Edge = Literal["one_sided", "fill", "periodic", "nan"]
+    _Edge = Literal["one_sided", "fill", "periodic", "nan"]
+
 Place = tuple[int | slice, ...]
 _Box = tuple[tuple[int, int], ...]
 
