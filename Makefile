@@ -21,7 +21,7 @@ export OMPI_MCA_io := romio341
 
 RUST_SOURCES := $(shell find crates connectors -name '*.rs' -o -name Cargo.toml) Cargo.toml Cargo.lock
 
-.PHONY: help setup dev plugin rados-class wheel test lint lints check docs bench peers demo install clean
+.PHONY: help setup dev plugin rados-class wheel wheels test lint lints check docs bench peers demo install clean
 
 help: ## list the targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 16
@@ -70,6 +70,9 @@ rados-class: ## the object class for Ceph, in build/rados-class
 wheel: setup plugin ## a wheel with the plug-in for HDF5 in it, in build/wheels
 	@echo "==> wheel"
 	@$(BIN)/maturin build --release --interpreter $(BIN)/python --out build/wheels
+
+wheels: ## wheels for manylinux_2_28 by zig, each tried, and a source distribution; ARCH="x86_64 aarch64" (15 minutes each)
+	@PYTHON="$(PYTHON)" tools/wheels.sh $(ARCH)
 
 # Tried again where another try may help; otherwise tests that need what is missing are skipped, and say so.
 $(STAMPS)/test_programs: tools/test_programs.sh

@@ -44,6 +44,8 @@ missing() {
     has strace || echo strace
     has groff || echo groff-base
     has pkg-config || echo pkg-config
+    has fusermount3 || echo fuse3
+    has rsync || echo rsync
     has cmake || echo cmake
     has h5dump || echo hdf5-tools
     has ncdump || echo netcdf-bin

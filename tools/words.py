@@ -40,12 +40,11 @@ def texts(root: Path, table: dict[str, Any]) -> Iterator[Path]:
 def vague(root: Path, table: dict[str, Any]) -> Iterator[str]:
     """Types whose names say too little."""
     names = set(table["names"])
-    for folder in table["folders"]:
-        for file in sources(root, folder):
-            for number, line in enumerate(file.read_text().splitlines(), 1):
-                found = TYPE.match(line)
-                if found and found[1] in names:
-                    yield f"{file.relative_to(root)}:{number}: a type called {found[1]}: say which, as in the glossary"
+    for file in texts(root, table):
+        for number, line in enumerate(file.read_text().splitlines(), 1):
+            found = TYPE.match(line) if file.suffix != ".md" else None
+            if found and found[1] in names:
+                yield f"{file.relative_to(root)}:{number}: a type called {found[1]}: say which, as in the glossary"
 
 
 def old(root: Path, table: dict[str, Any]) -> Iterator[str]:

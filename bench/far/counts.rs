@@ -35,7 +35,9 @@ fn main() {
 fn written(names: &[&str], [rows, cells]: [u64; 2]) -> MemoryStore {
     let objects = MemoryStore::new();
     let store = Arc::new(NoAppendStore::new(objects.clone()));
-    let c = Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+    let c =
+        Container::create(store, CreateOptions { durability: Durability::Async, ..CreateOptions::default() })
+            .unwrap();
     let f4 = DType::Scalar(Scalar::F32);
     let variable = NewVariable {
         dtype: f4.clone(),
@@ -46,6 +48,7 @@ fn written(names: &[&str], [rows, cells]: [u64; 2]) -> MemoryStore {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     };

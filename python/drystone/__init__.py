@@ -4,14 +4,15 @@
 read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
-from drystone import expr, rules
+from drystone import expr, metrics, rules
 from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container, create, open
-from drystone.described import Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
+from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
+from drystone.enumerations import enum, enum_names
 from drystone.errors import (
     CancelledError,
     ConflictError,
@@ -23,10 +24,12 @@ from drystone.errors import (
     IoError,
     LeaseExpired,
     NotFoundError,
+    NotYetHome,
     OutOfRangeError,
     PermissionError,
     UnsupportedError,
 )
+from drystone.events import Event, on_event
 from drystone.fragments import Coverage, Fragment, Missing
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
@@ -44,6 +47,8 @@ from drystone.reports import (
     PublishReport,
     RecoverReport,
     Snapshot,
+    StagedPart,
+    Tier,
     TransformChoice,
     VerifyReport,
 )
@@ -63,12 +68,14 @@ __all__ = [
     "Coverage",
     "Damage",
     "DeadlineError",
+    "Derived",
     "Description",
     "Difference",
     "DiskUse",
     "DrystoneError",
     "DrystoneWarning",
     "ErrorBound",
+    "Event",
     "Exported",
     "ExportedVariable",
     "Files",
@@ -86,6 +93,7 @@ __all__ = [
     "Matches",
     "Missing",
     "NotFoundError",
+    "NotYetHome",
     "OutOfRangeError",
     "PermissionError",
     "Plan",
@@ -96,7 +104,9 @@ __all__ = [
     "RecoverReport",
     "Region",
     "Snapshot",
+    "StagedPart",
     "Statistics",
+    "Tier",
     "Transfer",
     "TransformChoice",
     "UnsupportedError",
@@ -112,9 +122,13 @@ __all__ = [
     "create",
     "diff",
     "du",
+    "enum",
+    "enum_names",
     "export",
     "expr",
     "import_file",
+    "metrics",
+    "on_event",
     "open",
     "plot",
     "rules",

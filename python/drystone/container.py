@@ -12,14 +12,15 @@ from contextlib import contextmanager, suppress
 from datetime import timedelta
 from html import escape
 from types import EllipsisType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, overload
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast, overload
 
-from drystone import html, values
+from drystone import html, metrics, values
 from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
+from drystone.events import emit
 from drystone.fragments import Fragment
 from drystone.group import Group
 from drystone.location import (
@@ -32,7 +33,7 @@ from drystone.location import (
     with_token,
 )
 from drystone.logs import log
-from drystone.regions import Transfer, regions_of
+from drystone.regions import Transfer, operation_text, regions_of
 from drystone.reports import (
     Calibration,
     Damage,
@@ -42,6 +43,8 @@ from drystone.reports import (
     PublishReport,
     RecoverReport,
     Snapshot,
+    StagedPart,
+    Tier,
     VerifyReport,
     in_words,
     moment,
@@ -75,6 +78,7 @@ def create(
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
+    tiers: Sequence[Path | tuple[Path, int]] | None = None,
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
@@ -94,8 +98,12 @@ def create(
         credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
             UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
         token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
+        tiers: Folders nearer than the container's home (memory, a local disk), nearest first, in which blocks are laid down and
+            from which they are brought home in the background; a pair gives the most bytes that a tier may hold. Older programs
+            cannot read such a container. See docs/guide/tiers.md.
 
     """
+    begun = time.perf_counter()
     location = place(path)
     options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
@@ -107,11 +115,12 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(
-        location, durability, _folders(targets), spread, among_files, options, who
+        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers)
     )
     _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
-    return Container(handle, location, options)
+    emit("create", location, begun, durability=durability)
+    return metrics.remember(Container(handle, location, options))
 
 
 def open(
@@ -125,6 +134,7 @@ def open(
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
     consistency: _Consistency = "commit",
+    tiers: Sequence[Path | tuple[Path, int]] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
@@ -135,9 +145,13 @@ def open(
     `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
     `"commit"` or `"strong"`; docs/guide/regions.md has the table.
 
+    `tiers` are as of `create`, for a container that was created with tiers: what is written lies in them first, and what dead
+    processes of this node left in them is brought home. To read, a container on its own node needs none.
+
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
+    begun = time.perf_counter()
     location = place(url)
     options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
@@ -150,17 +164,27 @@ def open(
         raise InvalidArgumentError(
             f"there is no consistency {consistency!r}; there are: {', '.join(CONSISTENCIES)}"
         )
-    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who)
+    handle = ContainerHandle.open(location, mode, _folders(targets), spread, options, who, _tiers(tiers))
     log.info("opened %s to %s", location, "read" if mode == "r" else "write")
+    emit("open", location, begun, mode=mode)
     _remember(location, options, credentials)
     container = Container(handle, location, options)
     container._consistency = consistency
-    return container
+    return metrics.remember(container)
 
 
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
     if targets is not None and is_url(location):
         raise InvalidArgumentError(f"{location}: storage targets are folders of local file systems")
+
+
+def _tiers(given: Sequence[Path | tuple[Path, int]] | None) -> list[tuple[str, int | None]] | None:
+    if given is None:
+        return None
+    if isinstance(given, str | os.PathLike):
+        raise InvalidArgumentError(f"tiers is a list of folders, not {given!r}: write [{given!r}]")
+    pairs = [one if isinstance(one, tuple) else (one, None) for one in given]
+    return [(local_path(folder), None if most is None else operator.index(most)) for folder, most in pairs]
 
 
 def require_whole(c: Container) -> None:
@@ -287,10 +311,11 @@ class Container(Group):
         """Whether it has been closed."""
         return self._handle.closed
 
-    def close(self) -> None:
+    def close(self, *, drain: bool = True) -> None:
         """Close it, and the writers that were opened from it. Closing again does nothing.
 
-        A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
+        What its tiers hold is brought home first, which may take a while; with `drain=False` it stays in them until a process of
+        this node opens the container with these tiers. A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
         survives a power cut.
         """
         try:
@@ -302,7 +327,7 @@ class Container(Group):
         finally:
             self._own_regions = None
             warnings = [] if self._handle.closed else self._handle.take_warnings()
-            self._handle.close()
+            self._handle.close(drain)
         for text in warnings:
             warn(text)
 
@@ -320,6 +345,51 @@ class Container(Group):
         """The committed steps, ascending."""
         self._settle()
         return self._handle.steps()
+
+    def on(
+        self, variable: str, operation: str, into: str | None = None, **parameters: float | str
+    ) -> Variable:
+        """From now on, what is released of a variable gives a result in the same step of the log, so in the same commit.
+
+        Args:
+            variable: Path of a variable with steps, of floats of 32 or 64 bits or integers to 32 bits.
+            operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`, `high=`): counts per
+                step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every so manieth cell of each axis. `"above"`
+                (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with another precision.
+            into: Path of the variable with the results, which is created; by default the variable's with `_` and the operation.
+            parameters: Those of the operation, in the variable's units.
+
+        Returns:
+            The variable with the results.
+
+        The container's server computes it where there is one, else the process that releases. `InvalidArgumentError`: no such
+        operation, or other parameters than it has. `UnsupportedError`: a variable that cannot be computed with. `ConflictError`: `into` is
+        another variable. See docs/guide/regions.md.
+
+        """
+        path = f"{variable}_{operation}" if into is None else into
+        self._handle.on(variable, operation_text(operation, parameters), path)
+        return cast("Variable", self[path])
+
+    def transfer(
+        self,
+        source: str,
+        into: str,
+        rule: str | None = None,
+        step: int | None = None,
+        **parameters: float | str,
+    ) -> Transfer:
+        """Begins to carry committed values of one variable to another, in one pass, where the container is.
+
+        `into` is created where it is not there. `rule` is an operation as `on` has it, with its `parameters`; without, values
+        stay as they are. `step` is one step; by default all. The values can be committed when the transfer is done:
+        `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. Errors are told by the transfer.
+        """
+        handle = self._regions
+        text = "" if rule is None else operation_text(rule, parameters)
+        transfer = Transfer(handle, handle.transfer(source, into, text, step), "node")
+        self._transfers = [*self._transfers, transfer]
+        return transfer
 
     def writer(
         self,
@@ -355,13 +425,15 @@ class Container(Group):
         would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
         run ahead of the one that commits are no reason to warn.
         """
+        begun = time.perf_counter()
         self._drain()
         ends = self._assigned.settle(commit=False) if self._assigned.pending else {}
-        version, time, changed, incomplete, notes = self._handle.commit()
+        version, when, changed, incomplete, notes = self._handle.commit()
         self._assigned.committed(ends)
         if changed:
             log.info("committed snapshot %d of %s", version, self._location)
-        snapshot = Snapshot(version, moment(time), changed, _incomplete(incomplete), tuple(notes))
+            emit("commit", self._location, begun, snapshot=version)
+        snapshot = Snapshot(version, moment(when), changed, _incomplete(incomplete), tuple(notes))
         for text in in_words(self._missed(snapshot)):
             warn(text)
         for note in notes:
@@ -378,13 +450,23 @@ class Container(Group):
 
     def flush(self) -> int:
         """Make everything committed so far survive a power cut; gives the number of the last commit."""
+        begun = time.perf_counter()
         self._settle()
         version = self._handle.flush()
         log.debug("flushed %s up to snapshot %d", self._location, version)
+        emit("flush", self._location, begun, snapshot=version)
         return version
 
+    def metrics(self) -> dict[str, Any]:
+        """What was read, put and committed through this container since it was opened: counters by name, which only grow.
+
+        `steps` has the number of committed steps by level. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
+        gives those of all open containers as text.
+        """
+        return metrics.counted(self._handle.metrics(), self._handle.levels())
+
     def levels(self) -> dict[int, str]:
-        """How safe each committed step is: `"home"`, or `"stable"` where it survives a power cut.
+        """How safe each committed step is: `"node"` while it lies in a tier, `"home"`, or `"stable"` where it survives a power cut.
 
         The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
         """
@@ -396,6 +478,36 @@ class Container(Group):
         For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
         """
         self._handle.wait(step, level, timeout)
+
+    @property
+    def tiers(self) -> tuple[Tier, ...]:
+        """The tiers of this handle, nearest first, with what lies in them and how far their drain is."""
+        return tuple(Tier(*row) for row in self._handle.tiers())
+
+    @property
+    def staged(self) -> list[StagedPart]:
+        """The parts of logs that are not home yet, of all nodes."""
+        return [StagedPart(*part) for part in self._handle.staged()]
+
+    def drain(
+        self, timeout: float | None = None, progress: Callable[[int, int], object] | bool | None = None
+    ) -> None:
+        """Bring home what writers of this handle closed, and what dead processes of this node left in its tiers.
+
+        `DeadlineError` after `timeout` seconds. `progress(done, total)` is called in bytes, and stops by giving False
+        (`CancelledError`); True prints to standard error.
+        """
+        self._settle()
+        self._handle.drain(timeout, _print_progress if progress is True else progress or None)
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """A hint: inside `with c.computing():` the program computes, and the drain of its tiers need not give way to it."""
+        self._handle.computing(True)
+        try:
+            yield
+        finally:
+            self._handle.computing(False)
 
     def describe(self) -> Description:
         """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
@@ -442,10 +554,13 @@ class Container(Group):
 
         A container that was removed or renamed is a `NotFoundError`, one that was replaced a `ConflictError`.
         """
+        begun = time.perf_counter()
         self._settle()
         changed = self._handle.refresh()
         if changed:
-            log.debug("moved to snapshot %d of %s", self.snapshot.version, self._location)
+            version = self.snapshot.version
+            log.debug("moved to snapshot %d of %s", version, self._location)
+            emit("refresh", self._location, begun, snapshot=version)
         self._warn()
         return changed
 
@@ -695,16 +810,25 @@ class Container(Group):
         self,
         adopt: bool | Iterable[SupportsIndex] | None = None,
         discard: bool | Iterable[SupportsIndex] | None = None,
+        *,
+        lost_nodes: Iterable[str] = (),
     ) -> RecoverReport:
         """Settle what a run that died has left, and begin a new run.
 
         Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default) or are dropped
         (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
+
+        Of what lies in tiers it gives up what no tier of this node has any more, and says so per step. What other nodes hold waits
+        for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
         """
+        begun = time.perf_counter()
         which, but = _orders(adopt, discard)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(which, but)
+        adopted, discarded, incomplete, notes, run, version = self._handle.recover(
+            which, but, list(lost_nodes)
+        )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
+        emit("recover", self._location, begun, adopted=tuple(adopted), discarded=tuple(discarded))
         self._warn()
         return RecoverReport(
             tuple(adopted),
@@ -745,6 +869,7 @@ class Container(Group):
             path: Of the netCDF file; by default `netcdf/NAME.nc` below the container's path.
 
         """
+        begun = time.perf_counter()
         self._settle()
         if isinstance(variables, str):
             variables = [variables]
@@ -777,6 +902,7 @@ class Container(Group):
         )
         where = f"{self._location}/zarr" if file is None else os.fspath(file)
         log.info("published snapshot %d to %s: %s", snapshot, where, counted(len(published), "array"))
+        emit("publish", self._location, begun, snapshot=snapshot, arrays=len(published))
         return PublishReport(where, snapshot, published, dict(skipped))
 
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
@@ -812,6 +938,7 @@ class Container(Group):
                 True prints to standard error.
 
         """
+        begun = time.perf_counter()
         seconds = older_than.total_seconds() if isinstance(older_than, timedelta) else older_than
         report = _print_progress if progress is True else progress or None
         self._assigned.end()  # a log that goes on is kept
@@ -819,6 +946,7 @@ class Container(Group):
         log.info(
             "collected garbage of %s: %d bytes in %s", self._location, nbytes, counted(len(removed), "file")
         )
+        emit("gc", self._location, begun, bytes=nbytes, files=len(removed), dry_run=bool(dry_run))
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
@@ -860,11 +988,13 @@ class Container(Group):
         `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
         prints to standard error.
         """
+        begun = time.perf_counter()
         self._settle()
         report = _print_progress if progress is True else progress or None
-        entries, nbytes, manifests, shards, damage = self._handle.verify(report, bool(values))
+        entries, nbytes, manifests, shards, damage, away = self._handle.verify(report, bool(values))
         log.info("verified %s: %s", self._location, counted(len(damage), "damaged place"))
-        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards)
+        emit("verify", self._location, begun, bytes=nbytes, damaged=len(damage))
+        return VerifyReport(entries, nbytes, manifests, [Damage(*found) for found in damage], shards, away)
 
     def __reduce__(self) -> tuple[Any, ...]:
         self._settle()

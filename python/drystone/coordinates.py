@@ -26,10 +26,14 @@ class Coordinate:
     values: npt.NDArray[Any]
     units: str
     calendar: str
+    times: npt.NDArray[Any] | None = None
+    """The same as instants or durations, where the variable holds such."""
 
     @property
     def moments(self) -> list[str] | None:
-        """The values as times of day, if the units count from a date and `cftime` is installed."""
+        """The values as times: as they are stored, or if the units count from a date and `cftime` is installed."""
+        if self.times is not None:
+            return [str(time) for time in self.times]
         if " since " not in self.units:
             return None
         try:
@@ -67,10 +71,13 @@ def coordinate(c: Container, path: str, axis: str, most: int) -> Coordinate | No
         name = f"{group}/{axis}" if group else axis
         if name in c.variables:
             v = c.variables[name]
-            if v.ndim != 1 or v.local or v.dtype.kind not in "biuf" or not 0 < v.size <= most:
+            if v.ndim != 1 or v.local or v.dtype.kind not in "biufmM" or not 0 < v.size <= most:
                 return None
             units = str(v.attrs.get("units", ""))
-            return Coordinate(axis, np.asarray(v[...]), units, str(v.attrs.get("calendar", "standard")))
+            values = np.asarray(v[...])
+            if values.dtype.kind in "mM":
+                return Coordinate(axis, values.view(np.int64), "", "", values)
+            return Coordinate(axis, values, units, str(v.attrs.get("calendar", "standard")))
         if not group:
             return None
         group = group.rpartition("/")[0]

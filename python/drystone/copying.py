@@ -243,7 +243,16 @@ def _create(
             target._handle.change_attrs("", own, [])
         for path in wanted.groups:
             target._handle.create_group(path, source._handle.attrs(path) if attrs else None)
+        derived = [path for path in wanted.variables if source._handle.reading(path).derived is not None]
+        defined = [path for path in derived if _stays_derived(source, path, wanted)]
+        copied.notes += [
+            f"{path} holds the values that were computed: not all it is derived from is copied under its name"
+            for path in derived
+            if path not in defined
+        ]
         for path in wanted.variables:
+            if path in defined:
+                continue
             reading = source._handle.reading(path)
             own = source._handle.attrs(path) if attrs else {}
             make = partial(_create_variable, target, path, reading, cuts, own)
@@ -256,10 +265,26 @@ def _create(
                 refused.append(error)
                 make(reading.transform)
                 copied.notes.append(f"{path} keeps its transform: {error}")
-        if refused and len(refused) == len(wanted.variables):
+        if refused and len(refused) == len(wanted.variables) - len(defined):
             raise refused[0]
+        while defined:  # inputs first; there are no circles
+            path = next(p for p in defined if not _inputs(source, p).keys() & set(defined))
+            text, kind, edge, _ = source._handle.reading(path).derived or ("", "", "", [])
+            target._handle.derive(path, text, kind, edge, source._handle.attrs(path) if attrs else None)
+            defined.remove(path)
         for path, to in wanted.links.items():
             target._handle.link(path, to)
+
+
+def _inputs(source: Container, path: str) -> dict[str, str | None]:
+    derived = source._handle.reading(path).derived
+    return {} if derived is None else dict(derived[3])
+
+
+def _stays_derived(source: Container, path: str, wanted: _Wanted) -> bool:
+    """Whether all that it is derived from is copied, under the names that the definition has."""
+    inputs = _inputs(source, path)
+    return all(name == own and own in wanted.variables for name, own in inputs.items())
 
 
 def _create_variable(
@@ -347,9 +372,10 @@ class _Cells:
         self._damaged = damaged
         self._lost: dict[str, int] = {}
         self._rounded: set[str] = set()
-        local = {name for name in wanted.variables if source._handle.reading(name).local}
-        self._local = [name for name in wanted.variables if name in local]
-        readings = {name: source._handle.reading(name) for name in wanted.variables if name not in local}
+        stored = [n for n in wanted.variables if copied.container._handle.reading(n).derived is None]
+        local = {name for name in stored if source._handle.reading(name).local}
+        self._local = [name for name in stored if name in local]
+        readings = {name: source._handle.reading(name) for name in stored if name not in local}
         self._constant = {name: r for name, r in readings.items() if not r.has_steps}
         self._stepping = {name: (r, set(r.steps())) for name, r in readings.items() if r.has_steps}
         self._total = sum(math.prod(r.shape) * r.item for r in self._constant.values())
@@ -428,6 +454,11 @@ class _Cells:
                 else [(leaf, r, by_member[leaf], r.item) for leaf, r in readings.items()]
             )
         unit = self._copied.container._handle.reading(name).chunks or (1,) * len(own)
+        if whole.derived is not None:
+            everything = (0,) * len(own), tuple(own)
+            for part in written.parts([everything], max(1, _MOST // whole.item), unit, _cells):
+                yield _Piece(name, None, step, part, whole)
+            return
         for member, reading, boxes, nbytes in handed:
             most = max(1, _MOST // max(1, _TEXT if reading.strings else reading.item))
             count = partial(self._count, name, reading, step, max(1, nbytes))

@@ -21,6 +21,20 @@ class Files(NamedTuple):
 
 
 @dataclass(frozen=True)
+class Derived:
+    """How a variable is computed from others."""
+
+    text: str
+    """The expression, as it was given."""
+    kind: str
+    """What is stored besides the definition; `"virtual"`: nothing."""
+    edge: str
+    """What lies beyond the edge of the domain."""
+    inputs: dict[str, str | None]
+    """The names in the text that are variables, and their paths now; None for one that was deleted."""
+
+
+@dataclass(frozen=True)
 class WriterLog:
     """What one writer left in the log."""
 

@@ -4,6 +4,8 @@ Each is also the built-in exception that a caller would expect in its place, so 
 dictionaries and files handles them.
 """
 
+from __future__ import annotations
+
 import builtins
 import sys
 import warnings
@@ -53,6 +55,23 @@ class PermissionError(IoError, builtins.PermissionError):
 
 class DeadlineError(IoError, TimeoutError):
     """Time ran out. Of a change it is not known whether it was done."""
+
+
+class NotYetHome(IoError):  # noqa: N818 (its name is a state, as of StopIteration)
+    """The bytes are in a tier of another node, and not home yet: they are on their way, and not lost."""
+
+    node: str | None
+    """The node that has them."""
+    bytes_left: int
+    """Bytes that this node has yet to bring home."""
+
+    def __init__(self, message: str, node: str | None = None, bytes_left: int = 0) -> None:
+        super().__init__(message)
+        self.node = node
+        self.bytes_left = bytes_left
+
+    def __reduce__(self) -> tuple[type[NotYetHome], tuple[str, str | None, int]]:
+        return type(self), (str(self), self.node, self.bytes_left)
 
 
 class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)

@@ -10,6 +10,7 @@ what could lose a value needs a cast (`expr.f8(c["n"])`). Python's `&` and `|` b
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -77,7 +78,7 @@ __all__ = [
 ]
 
 Operand = Any
-"""An `Expression`, a `Variable` or a number."""
+"""An `Expression`, a `Variable` or a number; in comparisons of a variable also an instant, a duration or the name of a value."""
 
 
 class Operators:
@@ -312,6 +313,8 @@ def _type_name(dtype: Any) -> str:
         return "its elements are arrays, on which there are no expressions"
     if dtype.kind == "b":
         return "bool"
+    if dtype.kind in "mM":
+        return "i8"  # the integers that they are stored as
     if dtype.kind in "iu" or (dtype.kind == "f" and dtype.itemsize in (4, 8)):
         return f"{dtype.kind}{dtype.itemsize}"
     if dtype.kind in "USOT":
@@ -324,10 +327,33 @@ def _operand(value: Operand) -> Expression | None:
     if isinstance(value, Operators):
         return value._expression()
     if isinstance(value, np.generic):
-        value = value.item()
+        value = None if value.dtype.kind in "mM" else value.item()
     if isinstance(value, int | float):
         return Expression(ExpressionHandle.constant(value))
     return None
+
+
+_COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
+
+
+def is_word(value: object) -> bool:
+    """Whether it is what times and named values are compared with, which queries make integers of."""
+    return isinstance(value, str | datetime.date | datetime.timedelta | np.datetime64 | np.timedelta64)
+
+
+def _word(value: Operand) -> Expression | None:
+    """An instant, a duration or the name of a value as a text in a condition; None for what is none."""
+    if not is_word(value):
+        return None
+    if not isinstance(value, str):
+        exact = getattr(value, "to_datetime64", getattr(value, "to_timedelta64", None))  # as pandas has them
+        dates = isinstance(value, datetime.date | np.datetime64)
+        time = np.asarray(value if exact is None else exact(), "M8" if dates else "m8")[()]
+        if np.isnat(time):
+            raise InvalidArgumentError("NaT is equal to nothing and before nothing: compare with an instant")
+        unit, count = np.datetime_data(time.dtype)
+        value = str(time) if dates else f"{int(time.astype(np.int64)) * count} {unit}"
+    return Expression(ExpressionHandle.constant(value))
 
 
 def _made(name: str, operands: Iterable[Expression]) -> Expression:
@@ -350,6 +376,8 @@ def _combine(sign: str, a: Operand, b: Operand) -> Expression:
             "for two variables write expr.eq(a, b) or expr.ne(a, b)"
         )
     left, right = _operand(a), _operand(b)
+    if sign in _COMPARISONS and (left is None) != (right is None):
+        left, right = (_word(a), right) if left is None else (left, _word(b))
     if left is None or right is None:
         return NotImplemented  # type: ignore[no-any-return]
     return _made(sign, [left, right])
@@ -381,12 +409,17 @@ def of(variable: Variable, **offsets: int) -> Expression:
 
 def eq(a: Operand, b: Operand) -> Expression:
     """Where both are equal: of two variables too, whose `==` compares which variables they are."""
-    return _apply("==", a, b)
+    return _apply("==", *_worded(a, b))
 
 
 def ne(a: Operand, b: Operand) -> Expression:
     """Where both differ; NaN differs from everything."""
-    return _apply("!=", a, b)
+    return _apply("!=", *_worded(a, b))
+
+
+def _worded(*operands: Operand) -> list[Operand]:
+    """Operands of a comparison, with texts for instants, durations and names of values."""
+    return [_word(one) if is_word(one) else one for one in operands]
 
 
 def where(condition: Operand, a: Operand, b: Operand) -> Expression:

@@ -15,6 +15,7 @@ from drystone.errors import ConflictError, InvalidArgumentError, NotFoundError
 
 if TYPE_CHECKING:
     from drystone.container import Container
+    from drystone.expr import Expression
     from drystone.variable import Variable
 
 T = TypeVar("T")
@@ -247,6 +248,40 @@ class Group(Mapping[str, Any]):
             if not made:
                 raise _there_already(path)
             assigning.assign_box(self._container, path, None, [0] * array.ndim, array)
+        return Variable(self._container, path)
+
+    def derive(
+        self,
+        name: str,
+        definition: str | Expression,
+        kind: Literal["virtual", "bounds", "stored"] = "virtual",
+        edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Variable:
+        """Make a variable that is computed from others when it is read, and return it; it is committed when this returns.
+
+        It has the shape, the dimensions and the steps of the variables that the definition names, and is read like any variable. A
+        vector, as `curl(u, v, w)` is one, has its components along a last axis. A cell is written where all cells are that its value
+        needs; others read as NaN, and in integers as 0. Names are paths in the container; an input keeps its meaning when it is renamed.
+        The identical definition again changes nothing; another one of the name is a `ConflictError`.
+
+        Args:
+            name: Path, with `/` between groups.
+            definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an expression of variables. See
+                docs/guide/expressions.md.
+            kind: What is stored besides the definition: nothing (`"virtual"`).
+            edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as `numpy.gradient`, `"fill"` the fill
+                value of each input, `"periodic"` the cells at the other end, `"nan"` nothing, so that the value is NaN.
+            attrs: Attributes, such as `units`.
+
+        """
+        path = self._below(name)
+        self._container._settle_before_change()
+        from drystone.variable import Variable
+
+        text = str(definition)
+        self._container._handle.derive(path, text, kind, edge, values.named(attrs, "attrs"))
+        self._container._warn()
         return Variable(self._container, path)
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:

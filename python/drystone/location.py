@@ -146,9 +146,22 @@ def remove_container(path: str) -> bool:
         for part in _PARTS:
             if (root / part).is_dir():
                 shutil.rmtree(root / part)
+        _remove_registrations(root / "tiers")
         return True
     except OSError as error:
         raise IoError(f"removing the container at {path}: {error}") from error
+
+
+def _remove_registrations(folder: Path) -> None:
+    """What says which parts lie in tiers of nodes; a folder of that name may be somebody else's."""
+    for node in folder.glob("*/"):
+        for said in node.glob("*.json"):
+            if re.fullmatch(r"[0-9a-f]{16}\.json", said.name):
+                said.unlink()
+        if not any(node.iterdir()):
+            node.rmdir()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
 
 
 def _on_targets(root: Path) -> list[Path]:

@@ -6,7 +6,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
 
@@ -53,6 +53,12 @@ def regions_of(container: Container) -> RegionsHandle:
             found = RegionsHandle.local(place, list(container._all_options()) if is_url(place) else [])
             _local[key] = found
         return found
+
+
+def operation_text(operation: str, parameters: Mapping[str, float | str]) -> str:
+    """An operation in transit as the engine reads it."""
+    pairs = ",".join(f"{key}={value}" for key, value in parameters.items())
+    return f"{operation}:{pairs}" if pairs else operation
 
 
 class Transfer:

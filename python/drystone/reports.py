@@ -245,6 +245,8 @@ class VerifyReport:
     damage: list[Damage] = field(default_factory=list)
     shards: int = 0
     """Published files checked."""
+    away: dict[str, int] = field(default_factory=dict)
+    """Bytes that are not home yet, by the node whose tiers hold them. Those of other nodes were not read."""
 
     @property
     def ok(self) -> bool:
@@ -259,9 +261,42 @@ class VerifyReport:
             f"{counted(self.entries, 'entry')}, {counted(self.nbytes, 'byte')}, "
             f"{counted(self.manifests, 'snapshot')} checked"
         )
+        away = "".join(f"; {counted(n, 'byte')} not home yet on {node}" for node, n in self.away.items())
         if self.ok:
-            return f"sound: {seen}"
-        return "\n".join([f"damaged in {counted(len(self.damage), 'place')}: {seen}", *map(str, self.damage)])
+            return f"sound: {seen}{away}"
+        first = f"damaged in {counted(len(self.damage), 'place')}: {seen}{away}"
+        return "\n".join([first, *map(str, self.damage)])
+
+
+class Tier(NamedTuple):
+    """A tier of an open container: a place nearer than its home."""
+
+    path: str
+    """Where it is."""
+    nbytes: int
+    """Bytes of parts that this handle wrote or took over, and that lie there."""
+    undrained: int
+    """Bytes of those that are not home."""
+    oldest: int | None
+    """The oldest step of those."""
+    rate: float
+    """Bytes per second that the drain took home last; 0 before."""
+    hits: int
+    """Reads that it answered."""
+    aside: str | None
+    """Why it is left alone now, if it is."""
+
+
+class StagedPart(NamedTuple):
+    """A part of a log that is not home yet."""
+
+    node: str
+    """The node whose tiers hold it."""
+    part: str
+    """Writer and number, as in the name of its file."""
+    step: int | None
+    """The step that it ends with; None for values without step."""
+    nbytes: int
 
 
 class AtDepth(NamedTuple):

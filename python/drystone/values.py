@@ -13,6 +13,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from drystone.enumerations import enum_names, numbered
 from drystone.errors import InvalidArgumentError
 
 
@@ -72,6 +73,12 @@ def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     """
     if dtype.kind == "O":
         return as_texts(value, what)
+    if dtype.metadata and (names := enum_names(dtype)) is not None:
+        value = numbered(value, names, what)
+        if is_array(value) and enum_names(as_array(value).dtype) not in (None, names):
+            raise InvalidArgumentError(
+                f"{what} is an enumeration with other names than the array: give its numbers (array.astype(int))"
+            )
     if not is_array(value):
         return as_elements(value, dtype, what, whole=True)
     array = as_array(value)
@@ -80,6 +87,10 @@ def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
 
 def as_elements(value: Any, dtype: np.dtype[Any], what: str, *, whole: bool = False) -> npt.NDArray[Any]:
     """The value as an array of `dtype`; an array as it is. `whole` refuses integers that a float type rounds."""
+    if dtype.kind in "mM":
+        return _as_times(value, dtype, what)
+    if dtype.metadata and (names := enum_names(dtype)) is not None:
+        value = numbered(value, names, what)
     if is_array(value):
         return as_array(value)
     if isinstance(value, np.generic):
@@ -98,12 +109,33 @@ def as_elements(value: Any, dtype: np.dtype[Any], what: str, *, whole: bool = Fa
         ) from None
 
 
+def _as_times(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
+    """Instants or durations, given as such, as texts of ISO 8601, or as objects of Python's `datetime`, as an array of `dtype`."""
+    if is_array(value) and as_array(value).dtype.kind not in "OUT":
+        return _as_same_kind(as_array(value), dtype, what)
+    exact = getattr(
+        value, "to_datetime64" if dtype.kind == "M" else "to_timedelta64", None
+    )  # as pandas has them
+    try:
+        given = np.asarray(value if exact is None else exact())
+        if given.dtype.kind not in "mM":
+            if dtype.kind == "m" and given.dtype.kind in "UT":
+                raise TypeError("a duration is a timedelta, not a text")
+            given = np.asarray(value, dtype.kind + "8")
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidArgumentError(
+            f"{what} takes {dtype}, which {_shown(value)} does not fit: {error}"
+        ) from None
+    return given if given.dtype == dtype else _as_same_kind(given, dtype, what)
+
+
 def _as_same_kind(array: npt.NDArray[Any], dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     """The array as one of `dtype`, of the same kind (NumPy's `same_kind`; records only where NumPy calls it safe)."""
     casting: Literal["same_kind", "safe"] = "same_kind" if dtype.names is None else "safe"
     cure = f'array.astype("{dtype}")' if dtype.names is None else "array.astype"
     texts = (array.dtype.kind in "SU") != (dtype.kind in "SU")  # NumPy calls a number as a text safe.
-    if texts or not np.can_cast(array.dtype, dtype, casting):
+    counts = dtype.kind == "m" and array.dtype.kind != "m"  # of which unit, NumPy does not ask
+    if texts or counts or not np.can_cast(array.dtype, dtype, casting):
         raise InvalidArgumentError(
             f"{what} holds {dtype}, the array {array.dtype}, which is of another kind: convert it first ({cure})"
         )
@@ -145,6 +177,9 @@ def _rounded(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bo
 def changed(plain: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[np.bool_]:
     """Which elements a cast to a number, boolean or text of `dtype` changes by more than the last digits of a float."""
     kind = "f" if dtype.kind == "V" else dtype.kind
+    if kind in "mM":
+        moved: npt.NDArray[np.bool_] = ~np.isnat(plain) & (plain.astype(dtype).astype(plain.dtype) != plain)
+        return moved
     if plain.dtype.kind == "c" and kind != "c":
         real: npt.NDArray[np.bool_] = plain.imag == 0
         return changed(plain.real, dtype) | ~real

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from drystone import assigning, described, expr, html, selection, views
+from drystone import assigning, described, expr, html, selection, tiles, views
 from drystone.described import PublishedStatistics, Statistics
+from drystone.enumerations import enum_names
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
 from drystone.regions import Region, region
 from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
+from drystone.values import as_elements
 from drystone.views import Indexer, IndexPlans, Lazy
 
 if TYPE_CHECKING:
@@ -99,6 +101,12 @@ class Variable(expr.Operators):
         return self._reading().transform
 
     @property
+    def derived(self) -> described.Derived | None:
+        """How it is computed from other variables; None if it holds values."""
+        found = self._reading().derived
+        return None if found is None else described.Derived(*found[:3], dict(found[3]))
+
+    @property
     def access(self) -> str | None:
         """The mix of reads that is expected of it, every kind with its share; None if nobody said."""
         return self._reading().access
@@ -119,10 +127,22 @@ class Variable(expr.Operators):
         if reading.local:
             return None
         if self._cut is None or self._cut[0] != reading.snapshot:
-            cut = reading.chunks or _largest_cut(reading)
+            cut = reading.chunks or _largest_cut(reading) or self._cut_of_inputs(reading)
             steps = (1,) if reading.has_steps else ()
             self._cut = reading.snapshot, None if cut is None else (*steps, *cut, *reading.inner)
         return self._cut[1]
+
+    def _cut_of_inputs(self, reading: ReadingHandle) -> tuple[int, ...] | None:
+        """How an input of the same shape is cut, of a variable that is derived."""
+        if reading.derived is None:
+            return None
+        for path in dict(reading.derived[3]).values():
+            if path is not None:
+                other = self._container._handle.reading(path, None)
+                if other.has_steps == reading.has_steps and other.shape == reading.shape:
+                    own = Variable(self._container, path).chunks
+                    return None if own is None else own[int(other.has_steps) :]
+        return None
 
     @property
     def fill_value(self) -> Any:
@@ -285,7 +305,7 @@ class Variable(expr.Operators):
             values = given
         return (values, ErrorBound(*bound)) if return_bound else values
 
-    def value_range(self, low: float, high: float, step: SupportsIndex | None = None) -> Found:
+    def value_range(self, low: Any, high: Any, step: SupportsIndex | None = None) -> Found:
         """The cells of a step whose values lie between two values, both included.
 
         A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
@@ -299,6 +319,9 @@ class Variable(expr.Operators):
 
         """
         reading = self._reading()
+        if reading.element.kind in "mM":  # which are stored as the integers that they are
+            ends = (as_elements(end, reading.element, f'"{self._path}"') for end in (low, high))
+            low, high = (int(end.view(np.int64)) for end in ends)
         coords, values, read_bytes, requests = reading.value_range(step, low, high)
         found = np.frombuffer(values, reading.element)
         ndim = len(reading.shape) - reading.has_steps
@@ -421,6 +444,55 @@ class Variable(expr.Operators):
         """
         return views.pieces(self._reading(), selection, max_bytes)
 
+    def tiles(
+        self,
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        halo: SupportsIndex | Sequence[SupportsIndex] = 0,
+        steps: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
+    ) -> Iterator[tuple[tuple[int | slice, ...], npt.NDArray[Any]]]:
+        """Read all of it tile by tile, each with the cells around it, in bounded memory.
+
+        Gives pairs (place, array) in row-major order, step by step. `place` are the cells of the tile, so that `out[place]` has its
+        shape without the halo; the array has the halo, and no step axis. Neighbours are read whoever wrote them. While one tile is used,
+        the next is read.
+
+        Args:
+            shape: Extents of a tile, without the step axis; the last ones are smaller. By default whole rows of 8 MiB.
+            halo: Cells on each side, one number or one per dimension.
+            steps: Which steps; all if left out.
+            edge: What lies beyond the edge of the domain: `"one_sided"` the cell at the edge again, `"fill"` the fill value, `"periodic"` the
+                cells at the other end, `"nan"` NaN.
+
+        """
+        return tiles.tiles(self, shape, halo, steps, edge)
+
+    def apply(
+        self,
+        function: Callable[[npt.NDArray[Any]], Any],
+        halo: SupportsIndex | Sequence[SupportsIndex] = 0,
+        dtype: npt.DTypeLike | None = None,
+        *,
+        out: Any = None,
+        shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
+    ) -> Any:
+        """What a function makes of it, tile by tile, as an array of the variable's shape.
+
+        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo is cut off. It is called
+        once per tile, in one thread. An error of its own passes on, with a note that names the tile's box.
+
+        Args:
+            function: Takes an array of one step's cells and gives one.
+            halo: Cells on each side that it needs, one number or one per dimension.
+            dtype: Of the result; by default that of the first tile's.
+            out: What takes the result, by `out[place] = array`: an array, a memory map, another variable. By default a new array.
+            shape: Extents of a tile, as in `tiles`.
+            edge: What lies beyond the edge of the domain, as in `tiles`.
+
+        """
+        return tiles.apply(self, function, halo, dtype, out, shape, edge)
+
     def map(
         self,
         step: SupportsIndex | None = None,
@@ -474,10 +546,16 @@ class Variable(expr.Operators):
         return expr.of(self)
 
     def __eq__(self, other: object) -> Any:
-        return expr.eq(self, other) if _makes_condition(other) else NotImplemented
+        return expr.eq(self, other) if self._makes_condition(other) else NotImplemented
 
     def __ne__(self, other: object) -> Any:
-        return expr.ne(self, other) if _makes_condition(other) else NotImplemented
+        return expr.ne(self, other) if self._makes_condition(other) else NotImplemented
+
+    def _makes_condition(self, other: object) -> bool:
+        """Whether `==` with it is a condition. NumPy's scalars compare by themselves, texts where values have names or are times."""
+        if isinstance(other, int | float | expr.Expression):
+            return not isinstance(other, np.generic)
+        return expr.is_word(other) and (self.dtype.kind in "mM" or enum_names(self.dtype) is not None)
 
     __hash__ = object.__hash__
 
@@ -524,8 +602,3 @@ def _largest_cut(reading: ReadingHandle) -> tuple[int, ...] | None:
     last = reading.steps()[-1:] if reading.has_steps else [None]
     cuts = (tuple(block["chunks"]) for step in last for block in reading.blocks(step))
     return max(cuts, key=math.prod, default=None) or None
-
-
-def _makes_condition(other: object) -> bool:
-    """Whether `==` with it is a condition. NumPy's scalars compare by themselves."""
-    return isinstance(other, int | float | expr.Expression) and not isinstance(other, np.generic)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, Self, SupportsIndex
@@ -10,6 +11,7 @@ import numpy as np
 
 from drystone import values
 from drystone.errors import InvalidArgumentError, UnsupportedError
+from drystone.events import emit
 from drystone.group import check_name
 from drystone.reports import TransformChoice
 
@@ -141,8 +143,10 @@ class Step:
         self._number = number
         self._replace = replace
         self._begun = -1
+        self._time = 0.0
 
     def __enter__(self) -> int:
+        self._time = time.perf_counter()
         self._begun = self._writer._handle.begin_step(self._number, self._replace)
         return self._begun
 
@@ -152,6 +156,7 @@ class Step:
         if kind is None:
             self._writer._handle.end_step(self._level)
             container = self._writer._container
+            emit("step", container.path, self._time, step=self._begun, writer=self._writer._handle.id)
             if self._writer.run is not None:
                 container._reached = max(container._reached, self._begun)
             if container._consistency == "strong":

@@ -108,7 +108,7 @@ def create_arguments(document: dict[str, Any]) -> dict[str, Any]:
         if document["data_type"] != "string":
             raise UnsupportedError(f"the Zarr data type {document['data_type']} has no form in Drystone")
         dtype, fill = str, None
-    elif dtype.kind in "mM":
+    elif dtype.kind in "mM" and np.datetime_data(dtype)[0] == "generic":
         dtype, fill = np.dtype("i8"), np.asarray(fill).view("i8")[()]
     elif dtype.kind == "V" and dtype.names is None:
         raise UnsupportedError(f"the Zarr data type {document['data_type']} has no form in Drystone")

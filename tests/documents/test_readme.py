@@ -21,7 +21,15 @@ def blocks(document, language):
 
 
 @pytest.mark.parametrize(
-    "document", ["README.md", "docs/guide/reading.md", "docs/guide/xarray.md", "docs/guide/view.md"]
+    "document",
+    [
+        "README.md",
+        "docs/guide/reading.md",
+        "docs/guide/metrics.md",
+        "docs/guide/times-and-names.md",
+        "docs/guide/xarray.md",
+        "docs/guide/view.md",
+    ],
 )
 def test_what_a_document_shows_runs(document, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
@@ -56,11 +64,14 @@ def test_files_go_in_and_out_as_the_page_shows(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     topo = xr.DataArray(np.zeros((60, 80), "f4"), dims=("lat", "lon"))
     topo.to_dataset(name="topo").to_netcdf("island.nc", engine="netcdf4")
+    (tmp_path / "dump.drepl").write_text(blocks("docs/guide/import.md", "text")[0])
+    np.arange(3 * (1 + 400 * 300), dtype="f8").tofile("restart.bin")
     names = {}
     for block in blocks("docs/guide/import.md", "python"):
         exec(compile(block, "import.md", "exec"), names)
     assert names["differences"] == []
     assert names["copied"].lost == []
+    assert names["same"]
     assert {"island.dry", "topo.png", "profile.csv", "island.h5"} <= {one.name for one in tmp_path.iterdir()}
 
 

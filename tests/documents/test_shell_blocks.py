@@ -57,7 +57,8 @@ def test_the_options_that_the_page_names_are_there(line):
 WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
     "CATALOG": "catalogue", "PLACE": "run42.dry", "QUESTION": "max(T)>30", "KEY=VALUE": "campaign=a",
-    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "TOKENS": "tokens.toml", "SCOPE": "storage.read:/run42", "TIME": "30d", "A:B": "0:3", "SHAPE": "3,5",
+    "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "TOKENS": "tokens.toml", "SCOPE": "storage.read:/run42", "TIME": "30d", "A:B": "0:3", "SHAPE": "3,5", "NODE": "n7",
+    "TEXT": "layout.drepl", "FRAGMENT": "all", "NAME": "double", "EXPRESSION": "T*2", "KIND": "virtual", "RULE": "nan", "UNITS": "K",
 }  # fmt: skip
 FILES = {
     "import": "some.h5",
@@ -103,11 +104,15 @@ def place(tmp_path_factory):
     (folder / "tokens.toml").touch()
     dry.catalog(folder / "catalogue").add(folder / "run42.dry")
     (folder / "some.drepl").write_text("dataset { var a[4] float64 }\n")
+    length = (folder / "some.h5").stat().st_size
+    layout = f"dataset {{ var bytes[{length}] uint8 }}\nfragment all {{ var b[i:{length}] = bytes[i] }}\n"
+    (folder / "layout.drepl").write_text(layout)
     return folder
 
 
-# What tests/view, tests/hdf5 and tests/python/{stores/test_server,mount/test_mount}.py try: servers, mounts, and what is about programs that use HDF5.
-ELSEWHERE = ("view", "doctor", "publish --hdf5", "serve", "mount", "umount")
+# What tests/view, tests/hdf5 and tests/python/{stores/test_server,stores/test_tiers,mount/test_mount}.py try: servers, tiers, mounts, and what is
+# about programs that use HDF5.
+ELSEWHERE = ("view", "doctor", "publish --hdf5", "serve", "mount", "umount", "drain")
 CASES = [(line, so) for line in USAGE if not line.startswith(ELSEWHERE) for so in (False, True)]
 
 

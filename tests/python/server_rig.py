@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -103,6 +107,74 @@ class Server:
         code = self.process.wait(timeout=40)
         self.process.stdout.close()
         return code
+
+
+class Proxy:
+    """A relay that counts the bytes of each direction, and passes on no more than `rate` bytes per second of replies.
+
+    With `delay`, replies come that many seconds later, and `rounds` counts round trips: requests that were sent before any of
+    them could be answered are one. With `older`, it is a server that does not know methods.
+    """
+
+    def __init__(self, port: int, rate: float | None = None, older: bool = False, delay: float = 0.0) -> None:
+        self.target, self.rate, self.older, self.delay = port, rate, older, delay
+        self.rounds, self._round = 0, 0.0
+        self.sent = self.received = self.requests = self.refused = 0
+        self._lock = threading.Lock()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self._listener.getsockname()[1]
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._pair, args=(client,), daemon=True).start()
+
+    def _pair(self, client: socket.socket) -> None:
+        with client, socket.create_connection(("127.0.0.1", self.target)) as server:
+            back = threading.Thread(target=self._relay, args=(server, client, False), daemon=True)
+            back.start()
+            self._relay(client, server, True)
+            back.join()
+
+    def _relay(self, source: socket.socket, sink: socket.socket, is_request: bool) -> None:
+        try:
+            while piece := source.recv(1 << 16):
+                with self._lock:
+                    if is_request:
+                        self.sent += len(piece)
+                        self.requests += piece.count(b" HTTP/1.1\r\n")
+                        if b" HTTP/1.1\r\n" in piece and time.monotonic() - self._round >= self.delay:
+                            self.rounds, self._round = self.rounds + 1, time.monotonic()
+                        if self.older and b"dry.version" in piece:
+                            self.refused += 1
+                            text = b"the request is an ask that this version does not know\n"
+                            head = "HTTP/1.1 400 Bad Request\r\nDrystone-Status: invalid\r\nContent-Length: {}\r\n\r\n"
+                            source.sendall(head.format(len(text)).encode() + text)
+                            continue
+                    else:
+                        self.received += len(piece)
+                        if self.rate is not None:
+                            time.sleep(len(piece) / self.rate)
+                if not is_request:
+                    time.sleep(self.delay)
+                sink.sendall(piece)
+        except OSError:
+            pass  # the other end has gone
+        for end in (source, sink):
+            with contextlib.suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
+
+    @property
+    def bytes(self) -> int:
+        with self._lock:
+            return self.sent + self.received
+
+    def close(self) -> None:
+        self._listener.close()
 
 
 def _lower(headers: Any) -> dict[str, str]:

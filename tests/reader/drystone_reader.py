@@ -69,7 +69,7 @@ class Cursor:
         need(not any(rest) if padded else not rest, f"{len(rest)} bytes too many")
 
 
-TypedArray = namedtuple("TypedArray", "dtype shape data")
+TypedArray = namedtuple("TypedArray", "dtype shape data meaning", defaults=[None])
 
 
 def _cbor_item(c, depth=0):

@@ -25,7 +25,8 @@ def value(v):
     if isinstance(v, dict):
         return {"map": attrs(v)}
     if isinstance(v, reader.TypedArray):
-        return {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        out = {"dtype": dtype(v.dtype), "shape": v.shape, "data": v.data.hex()}
+        return out if v.meaning is None else out | {"meaning": v.meaning}
     return v
 
 
@@ -40,6 +41,10 @@ def dtype(d):
         return {("bytes", "unicode")[d[0]]: d[1]}
     members = [{"name": n, "dtype": dtype(t), "shape": s, "offset": o} for n, t, s, o in d[2]]
     return {"itemsize": d[1], "members": members}
+
+
+KINDS = ("virtual", "bounds", "stored")
+EDGES = ("one_sided", "fill", "periodic", "nan")
 
 
 def variable(v):
@@ -60,7 +65,15 @@ def variable(v):
     ]
     out = dict(zip(names, (v[i] for i in range(13)), strict=True))
     fill = None if v[9] is None else v[9].hex()
-    return out | {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    out |= {"dtype": dtype(v[1]), "fill": fill, "attrs": attrs(v[10])}
+    out |= {"meaning": v[15]} if 15 in v else {}
+    return out | ({"derived": derived(v[16])} if 16 in v else {})
+
+
+def derived(d):
+    inputs = [{"name": name, "variable": id_} for name, id_ in d[4]]
+    kind, edge = KINDS[d[0]], EDGES[d[1]]
+    return {"kind": kind, "edge": edge, "text": d[2], "tree": d[3].hex(), "inputs": inputs}
 
 
 def schema(data):
@@ -125,6 +138,17 @@ def identity(data):
     return {name: members[name] for name in ("version", "uuid", "durability", "features", "created")}
 
 
+def staged(data):
+    assert data.endswith(b'"\n}\n')
+    body = json.loads(data)
+    assert int(body["crc32c"], 16) == reader.crc32c(data[:-23])
+    assert (body["format"], body["version"]) == ("drystone-staged", 1)
+    names = {"part": "part", "length": "length", "step": "step"}
+    parts = [{new: p[old] for old, new in names.items()} | {"crc": int(p["crc32c"], 16)} for p in body["parts"]]
+    texts = {name: body[name] for name in ("uuid", "node", "group", "boot", "folders")}
+    return texts | {"writer": int(body["writer"], 16), "parts": parts}
+
+
 def file_header(data):
     h = reader.cbor(data)
     names = ["kind", "uuid", "id", "part", "run", "rank", "nranks", "fence", "time", "origin"]
@@ -154,6 +178,7 @@ READERS = {
     "column": column,
     "frames": frames,
     "identity": identity,
+    "staged": staged,
     "hint": reader.hint,
     "mark": int,
     "file_header": file_header,

@@ -11,7 +11,7 @@ use std::ffi::{c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
+use drystone_program::{Budget, Program, Refusal, Source, SourceError, run};
 
 /// The methods that there are, as `dry.version` gives them.
 const METHODS: &str = "dry.version dry.read.1";
@@ -47,14 +47,7 @@ impl Source for Object {
 fn answer(program: &[u8], object: &mut dyn Source) -> Vec<u8> {
     let program = match Program::decode(program) {
         Ok(program) => program,
-        Err(error) => {
-            let why = match error {
-                ProgramError::Version(_) => Why::Version,
-                ProgramError::Malformed { .. } => Why::Malformed,
-                ProgramError::TooLarge(_) => Why::Budget,
-            };
-            return Refusal::new(why, error.to_string()).reply();
-        }
+        Err(error) => return Refusal::from(error).reply(),
     };
     let began = Instant::now();
     let mut first = true;

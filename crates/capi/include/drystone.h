@@ -46,7 +46,8 @@ enum {
     DRY_BUFFER_TOO_SMALL = 9, /* ask for the size, and give a larger buffer */
     DRY_INTERNAL = 10,        /* a mistake in drystone: please report it */
     DRY_PERMISSION = 11,      /* rights are missing: of a file, or at a store */
-    DRY_DEADLINE = 12         /* a request's time ran out; a change may have been done */
+    DRY_DEADLINE = 12,        /* a request's time ran out; a change may have been done */
+    DRY_NOT_YET_HOME = 13     /* the bytes are in a tier of another node, and on their way */
 };
 
 /** Message of this thread's last failure: what was attempted, what was found, what to do. Empty before the first; it stays

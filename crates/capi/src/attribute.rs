@@ -35,7 +35,7 @@ enum CValue {
 }
 
 fn plain(scalar: Scalar, shape: Vec<u64>, data: Vec<u8>) -> CValue {
-    CValue::Array(TypedArray { dtype: DType::Scalar(scalar), shape, data })
+    CValue::Array(TypedArray { dtype: DType::Scalar(scalar), shape, data, meaning: None })
 }
 
 fn integer(i: i128) -> Option<(Scalar, [u8; 8])> {
@@ -152,7 +152,8 @@ pub(crate) unsafe extern "C" fn dry_set_attribute(
         let kind = scalar(type_).ok_or_else(|| {
             Failure::invalid(format!("an attribute has the type of a number, not dry_type {type_}"))
         })?;
-        let array = TypedArray { dtype: DType::Scalar(kind), shape: shape.to_vec(), data: data.to_vec() };
+        let dtype = DType::Scalar(kind);
+        let array = TypedArray { dtype, shape: shape.to_vec(), data: data.to_vec(), meaning: None };
         array.validate().map_err(Failure::invalid)?;
         let value = match (kind, <[u8; 8]>::try_from(data)) {
             _ if ndim > 0 => Value::Array(array),

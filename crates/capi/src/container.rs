@@ -127,7 +127,7 @@ pub(crate) unsafe extern "C" fn dry_create(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
-        let options = CreateOptions { durability: given.durability()? };
+        let options = CreateOptions { durability: given.durability()?, ..CreateOptions::default() };
         let created = match Some(path).filter(|name| drystone::is_url(name)) {
             Some(url) => Container::create_url(url, &[], options)?,
             None => Container::create_local(path, options)?,

@@ -26,9 +26,10 @@ const BUFFER_TOO_SMALL: Status = 9;
 pub(crate) const INTERNAL: Status = 10;
 const PERMISSION: Status = 11;
 const DEADLINE: Status = 12;
+const NOT_YET_HOME: Status = 13;
 
 /// The names of the statuses, by their numbers.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     "DRY_OK\0",
     "DRY_NOT_FOUND\0",
     "DRY_CORRUPT\0",
@@ -42,6 +43,7 @@ const NAMES: [&str; 13] = [
     "DRY_INTERNAL\0",
     "DRY_PERMISSION\0",
     "DRY_DEADLINE\0",
+    "DRY_NOT_YET_HOME\0",
 ];
 
 /// A status other than success, and its message.
@@ -84,6 +86,7 @@ impl Failure {
             CANCELLED => ErrorKind::Cancelled,
             PERMISSION => ErrorKind::Permission,
             DEADLINE => ErrorKind::Deadline,
+            NOT_YET_HOME => ErrorKind::NotYetHome,
             _ => ErrorKind::InvalidArgument,
         };
         Error::new(kind, self.message)
@@ -107,6 +110,7 @@ impl From<Error> for Failure {
             ErrorKind::Cancelled => CANCELLED,
             ErrorKind::Permission => PERMISSION,
             ErrorKind::Deadline => DEADLINE,
+            ErrorKind::NotYetHome => NOT_YET_HOME,
         };
         Failure { status, message: error.to_string() }
     }

@@ -48,7 +48,7 @@ pub(crate) unsafe extern "C" fn dry_query_open(
         // SAFETY: pointers as drystone.h says.
         let (condition, out) = unsafe { (text(condition, "the condition")?, handle_place(out)?) };
         let container = container(handle)?;
-        let mut query = container.query(&container.expression(condition)?, &[])?;
+        let mut query = container.query(&container.condition(condition)?, &[])?;
         if naxes > 0 {
             // SAFETY: as above.
             let selection = unsafe { selection(naxes, axes)? };

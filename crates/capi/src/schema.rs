@@ -79,6 +79,7 @@ unsafe fn new_variable(given: &dry_variable_options) -> Result<NewVariable> {
             fill: (given.fill_size > 0).then(|| fill.to_vec()),
             attrs: Attrs::new(),
             access: optional_text(given.access, "access")?.unwrap_or("").to_string(),
+            meaning: None,
         })
     }
 }

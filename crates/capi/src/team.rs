@@ -192,7 +192,7 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
         begin(out, ranks, mine, |(path, durability), ranks| {
-            let options = CreateOptions { durability };
+            let options = CreateOptions { durability, ..CreateOptions::default() };
             match Some(path).filter(|name| drystone::is_url(name)) {
                 Some(url) => Team::create_url(url, &[], options, ranks),
                 None => Team::create_local(path, options, ranks),

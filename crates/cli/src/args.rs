@@ -22,9 +22,9 @@ pub(crate) use python::{PublishHdf5, PythonCommand};
 pub(crate) use service::{Mount, Serve, Token, TokenAction, Umount};
 pub(crate) use shell::{Completion, Shell};
 pub(crate) use texts::{Fmt, Texts};
-pub(crate) use upkeep::{Calibrate, Gc, Publish, Recover, Verify};
+pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Publish, Recover, Tiers, Verify};
 
-const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline.\n\
+const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline; 9 not yet home.\n\
                      A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
 
 /// Look into Drystone containers, print what they hold, check and recover them.
@@ -60,8 +60,14 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// Remove what no retained snapshot needs: expired snapshots, superseded log files, leftovers
     Gc(Gc),
+    /// Define a variable that is computed from others when it is read
+    Derive(Derive),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     Recover(Recover),
+    /// What lies in tiers of nodes and is not home yet, by node and step
+    Tiers(Tiers),
+    /// Bring home what processes of this node left in their tiers
+    Drain(Drain),
     /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
     Mount(Mount),
     /// End `drystone mount` at a folder

@@ -21,7 +21,9 @@ pub(crate) fn text(value: &Value) -> String {
                 items.iter().map(|(name, value)| format!("{}: {}", element::quoted(name), text(value)));
             format!("{{{}}}", items.collect::<Vec<_>>().join(", "))
         }
-        Value::Array(array) => element::text(&array.dtype, &array.shape, &array.data),
+        Value::Array(array) => {
+            element::text((&array.dtype, array.meaning.as_ref()), &array.shape, &array.data)
+        }
         other => json_of(other).to_string(),
     }
 }
@@ -36,6 +38,8 @@ fn json_of(value: &Value) -> Json {
         Value::Bytes(bytes) => Json::Text(bytes.iter().map(|b| format!("{b:02x}")).collect()),
         Value::List(items) => Json::List(items.iter().map(json_of).collect()),
         Value::Map(items) => Json::Named(items.iter().map(|(k, v)| (k.clone(), json_of(v))).collect()),
-        Value::Array(array) => element::json(&array.dtype, &array.shape, &array.data),
+        Value::Array(array) => {
+            element::json((&array.dtype, array.meaning.as_ref()), &array.shape, &array.data)
+        }
     }
 }

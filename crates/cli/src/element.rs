@@ -3,21 +3,51 @@
 //! Floats show the fewest digits that read back as the same value of their own type.
 
 use drystone::format::dtype::{DType, Record, Scalar};
+use drystone::format::instant::{NAT, duration_text, text as instant_text};
+use drystone::format::meaning::{Meaning, described};
 use half::{bf16, f16};
 
 use crate::json::{Json, written};
 
-/// The element `bytes` hold: `shape` (of a record's member; else empty) elements of `dtype`.
-pub(crate) fn text(dtype: &DType, shape: &[u64], bytes: &[u8]) -> String {
-    let Some((_, inner)) = shape.split_first() else { return text_of_one(dtype, bytes) };
-    let parts: Vec<String> = split(dtype, shape, bytes).map(|part| text(dtype, inner, part)).collect();
+/// An element type, and what its integers stand for.
+#[derive(Clone, Copy)]
+pub(crate) struct Element<'a> {
+    pub(crate) dtype: &'a DType,
+    pub(crate) meaning: Option<&'a Meaning>,
+}
+
+impl<'a> From<&'a DType> for Element<'a> {
+    fn from(dtype: &'a DType) -> Self {
+        Element { dtype, meaning: None }
+    }
+}
+
+impl<'a> From<(&'a DType, Option<&'a Meaning>)> for Element<'a> {
+    fn from((dtype, meaning): (&'a DType, Option<&'a Meaning>)) -> Self {
+        Element { dtype, meaning }
+    }
+}
+
+impl std::fmt::Display for Element<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&described(self.dtype, self.meaning))
+    }
+}
+
+/// The element `bytes` hold: `shape` (of a record's member; else empty) elements of a kind.
+pub(crate) fn text<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> String {
+    let kind = kind.into();
+    let Some((_, inner)) = shape.split_first() else { return text_of_one(kind, bytes) };
+    let parts: Vec<String> = split(kind.dtype, shape, bytes).map(|part| text(kind, inner, part)).collect();
     format!("[{}]", parts.join(", "))
 }
 
-/// The same as JSON: complex numbers are pairs, records objects, fixed bytes text with `\xNN` for what is no printable ASCII.
-pub(crate) fn json(dtype: &DType, shape: &[u64], bytes: &[u8]) -> Json {
-    let Some((_, inner)) = shape.split_first() else { return json_of_one(dtype, bytes) };
-    Json::List(split(dtype, shape, bytes).map(|part| json(dtype, inner, part)).collect())
+/// The same as JSON: complex numbers are pairs, records objects, fixed bytes text with `\xNN` for what is no printable ASCII, instants
+/// texts of ISO 8601, durations and named values integers; none of both times is null.
+pub(crate) fn json<'a>(kind: impl Into<Element<'a>>, shape: &[u64], bytes: &[u8]) -> Json {
+    let kind = kind.into();
+    let Some((_, inner)) = shape.split_first() else { return json_of_one(kind, bytes) };
+    Json::List(split(kind.dtype, shape, bytes).map(|part| json(kind, inner, part)).collect())
 }
 
 /// A string in quotes, with what cannot be shown escaped.
@@ -40,23 +70,43 @@ fn split<'a>(dtype: &DType, shape: &[u64], bytes: &'a [u8]) -> impl Iterator<Ite
     bytes.chunks_exact((cells as usize * dtype.item_size() as usize).max(1))
 }
 
-fn text_of_one(dtype: &DType, bytes: &[u8]) -> String {
-    match dtype {
+/// The count of an instant or duration.
+fn count(bytes: &[u8]) -> i64 {
+    bytes.try_into().map_or(NAT, i64::from_le_bytes)
+}
+
+fn text_of_one(kind: Element<'_>, bytes: &[u8]) -> String {
+    match kind.meaning {
+        Some(Meaning::Instant(unit)) => return instant_text(count(bytes), *unit),
+        Some(Meaning::Duration(unit)) => return duration_text(count(bytes), *unit),
+        Some(Meaning::Names(names)) => {
+            let number = text_of_one(kind.dtype.into(), bytes);
+            let named = names.iter().find(|(_, value)| value.to_string() == number);
+            return named.map_or(number, |(name, _)| crate::plain::plain(name).to_string());
+        }
+        Some(Meaning::Members(_)) | None => {}
+    }
+    match kind.dtype {
         DType::Scalar(scalar) => scalar_text(*scalar, bytes),
         DType::Bytes(_) => format!("\"{}\"", ascii(bytes).replace('"', "\\\"")),
         DType::Unicode(_) => quoted(&utf32(bytes)),
         DType::String => quoted(&String::from_utf8_lossy(bytes)),
         DType::Record(record) => {
-            let members = members(record, bytes).map(|(name, dtype, shape, bytes)| {
-                format!("{}: {}", crate::plain::plain(name), text(dtype, shape, bytes))
+            let members = members(record, kind.meaning, bytes).map(|(name, kind, shape, bytes)| {
+                format!("{}: {}", crate::plain::plain(name), text(kind, shape, bytes))
             });
             format!("{{{}}}", members.collect::<Vec<_>>().join(", "))
         }
     }
 }
 
-fn json_of_one(dtype: &DType, bytes: &[u8]) -> Json {
-    match dtype {
+fn json_of_one(kind: Element<'_>, bytes: &[u8]) -> Json {
+    match kind.meaning {
+        Some(Meaning::Instant(_) | Meaning::Duration(_)) if count(bytes) == NAT => return Json::Null,
+        Some(Meaning::Instant(unit)) => return Json::Text(instant_text(count(bytes), *unit)),
+        _ => {}
+    }
+    match kind.dtype {
         DType::Scalar(Scalar::C64 | Scalar::C128) => {
             let (real, imaginary) = bytes.split_at(bytes.len() / 2);
             let part = if bytes.len() == 8 { Scalar::F32 } else { Scalar::F64 };
@@ -67,8 +117,8 @@ fn json_of_one(dtype: &DType, bytes: &[u8]) -> Json {
         DType::Unicode(_) => Json::Text(utf32(bytes)),
         DType::String => Json::Text(String::from_utf8_lossy(bytes).into_owned()),
         DType::Record(record) => Json::Named(
-            members(record, bytes)
-                .map(|(name, dtype, shape, bytes)| (name.to_string(), json(dtype, shape, bytes)))
+            members(record, kind.meaning, bytes)
+                .map(|(name, kind, shape, bytes)| (name.to_string(), json(kind, shape, bytes)))
                 .collect(),
         ),
     }
@@ -85,13 +135,16 @@ fn number(text: &str) -> Json {
 
 fn members<'a>(
     record: &'a Record,
+    meaning: Option<&'a Meaning>,
     bytes: &'a [u8],
-) -> impl Iterator<Item = (&'a str, &'a DType, &'a [u64], &'a [u8])> {
-    record.members.iter().filter_map(|m| {
+) -> impl Iterator<Item = (&'a str, Element<'a>, &'a [u64], &'a [u8])> {
+    record.members.iter().filter_map(move |m| {
         let cells: u64 = m.shape.iter().product();
         let from = m.offset as usize;
         let len = cells as usize * m.dtype.item_size() as usize;
-        Some((m.name.as_str(), &m.dtype, m.shape.as_slice(), bytes.get(from..from.checked_add(len)?)?))
+        let below = meaning.and_then(|meaning| meaning.of_member([m.name.as_str()]));
+        let kind = Element { dtype: &m.dtype, meaning: below };
+        Some((m.name.as_str(), kind, m.shape.as_slice(), bytes.get(from..from.checked_add(len)?)?))
     })
 }
 
@@ -230,6 +283,30 @@ mod tests {
         let points: Vec<u8> = ['é' as u32, 0x1F600, 0xD800, 0].iter().flat_map(|p| p.to_le_bytes()).collect();
         assert_eq!(text(&DType::Unicode(4), &[], &points), "\"é\u{1F600}\u{FFFD}\"");
         assert_eq!(text(&DType::String, &[], "x\u{1b}[2J\n\"".as_bytes()), "\"x\\u{1b}[2J\\n\\\"\"");
+    }
+
+    #[test]
+    fn times_and_named_values_show_what_they_stand_for() {
+        use drystone::format::meaning::{Scale, Unit};
+        let int = DType::Scalar(Scalar::I64);
+        let unit = Unit { scale: Scale::Second, count: 1 };
+        let (instant, duration) = (Meaning::Instant(unit), Meaning::Duration(unit));
+        let shown = |meaning, value: i64| {
+            let bytes = value.to_le_bytes();
+            (text((&int, Some(meaning)), &[], &bytes), json((&int, Some(meaning)), &[], &bytes).to_string())
+        };
+        assert_eq!(shown(&instant, 1), ("1970-01-01T00:00:01".into(), "\"1970-01-01T00:00:01\"".into()));
+        assert_eq!(shown(&duration, -5), ("-5 s".into(), "-5".into()));
+        assert_eq!(shown(&instant, i64::MIN), ("NaT".into(), "null".into()));
+        let names = Meaning::Names(vec![("red".into(), 1)]);
+        assert_eq!(shown(&names, 1), ("red".into(), "1".into()));
+        assert_eq!(shown(&names, 2), same("2"));
+        let member =
+            |name: &str, offset| Member { name: name.into(), dtype: int.clone(), shape: vec![], offset };
+        let record = DType::Record(Record { itemsize: 16, members: vec![member("t", 0), member("n", 8)] });
+        let whole = Meaning::Members([("t".to_string(), instant)].into());
+        assert_eq!(text((&record, Some(&whole)), &[], &[0; 16]), "{t: 1970-01-01T00:00:00, n: 0}");
+        assert_eq!(Element::from((&record, Some(&whole))).to_string(), "record{t: datetime64[s], n: int64}");
     }
 
     #[test]

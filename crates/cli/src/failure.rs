@@ -25,6 +25,8 @@ pub(crate) const IO: i32 = 6;
 pub(crate) const PERMISSION: i32 = 7;
 /// A request's time ran out.
 pub(crate) const DEADLINE: i32 = 8;
+/// Bytes are in a tier of another node.
+pub(crate) const NOT_YET_HOME: i32 = 9;
 
 /// A failed command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +81,7 @@ impl From<Error> for Failure {
             ErrorKind::Io => IO,
             ErrorKind::Permission => PERMISSION,
             ErrorKind::Deadline => DEADLINE,
+            ErrorKind::NotYetHome => NOT_YET_HOME,
         };
         Failure::new(code, error.to_string())
     }

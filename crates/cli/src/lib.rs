@@ -11,7 +11,7 @@
 //! Invariants
 //! - there is one parser, for commands that run here and for commands that run in Python;
 //! - nothing is decided here: the engine is asked, and what it says is turned to text, JSON and exit codes;
-//! - of the commands that run here only `recover`, `publish`, `gc` and `calibrate` write to a container, only `fmt` to a text;
+//! - of the commands that run here only `recover`, `drain`, `publish`, `gc` and `calibrate` write to a container, only `fmt` to a text;
 //! - text that comes from a container reaches a terminal without control characters.
 
 mod args;

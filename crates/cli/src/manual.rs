@@ -39,6 +39,9 @@ Permission: rights are missing, of a file or at a store.
 \fB8\fR
 Deadline: the time of a request ran out.
 .TP
+\fB9\fR
+Not yet home: the bytes are in a tier of another node, and on their way.
+.TP
 \fB130\fR
 Ctrl\-C ended import, export or copy, which removed what it had made.
 .SH ENVIRONMENT

@@ -15,6 +15,7 @@ use crate::address::Way;
 use crate::connection::{Sender, connect};
 use crate::options::Resolved;
 use crate::tls;
+use crate::waiting::Together;
 use crate::{Address, InvalidAddress};
 
 /// A server, with the options under which it is asked.
@@ -31,6 +32,8 @@ pub(crate) struct Endpoint {
     pub(crate) has_answered: AtomicBool,
     /// Changes of one key are done in the order of their submission.
     pub(crate) order: Order,
+    /// Small asks that wait for a request.
+    pub(crate) together: Together,
     token: Mutex<Option<String>>,
 }
 
@@ -72,6 +75,7 @@ impl Endpoint {
             turns: Arc::new(Semaphore::new(options.max_requests)),
             has_answered: AtomicBool::new(false),
             order: Order::default(),
+            together: Together::default(),
             token: Mutex::new(options.token.word()),
             options: options.clone(),
         });

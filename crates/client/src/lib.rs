@@ -3,7 +3,7 @@
 //! [`ServerStore`] is what the engine sees: a store without append, as object stores are, whose requests may be under way in any number.
 //!
 //! ```text
-//! store ── exchange (attempts, deadlines, idempotency keys) ── pool ── connection (TCP, TLS, Unix socket)
+//! store ── together (small asks in one request) ── exchange (attempts, deadlines, idempotency keys) ── connection (TCP, TLS, Unix socket)
 //!            address, options: who is asked, with which right, for how long
 //! ```
 //!
@@ -23,6 +23,8 @@ mod reading;
 mod session;
 mod store;
 mod tls;
+mod together;
+mod waiting;
 
 pub use address::{Address, SCHEMES};
 pub use drystone_wire::{Level, Region, Status};

@@ -89,6 +89,13 @@ impl Session {
         }
     }
 
+    /// Carries values of one variable to another, through an operation (empty: as they are), of one step or of all; the transfer.
+    pub fn transfer(&self, from: &str, to: &str, rule: &str, step: Option<u64>) -> Result<u64, Refused> {
+        let (from, to, rule) = (from.to_owned(), to.to_owned(), rule.to_owned());
+        let ask = Ask::Transfer { from, to, rule, step, once: random() };
+        self.store.asked(&ask, &[])?.first().copied().ok_or_else(odd)
+    }
+
     /// Commits what was released; the snapshot.
     pub fn commit(&self) -> Result<u64, Refused> {
         self.store.asked(&Ask::Commit, &[])?.first().copied().ok_or_else(odd)

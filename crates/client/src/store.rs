@@ -10,7 +10,7 @@ use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
     Upload, validate_key, validate_prefix,
 };
-use drystone_wire::{Answer, Ask, Builder, CONTENT_TYPE, Frames, Status, decode_listing};
+use drystone_wire::{Ask, Builder, CONTENT_TYPE, Status, decode_listing};
 use hyper::Method;
 
 use crate::address::Way;
@@ -19,7 +19,7 @@ use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
-use crate::{Address, InvalidAddress, Options, Refused};
+use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
 #[derive(Clone)]
@@ -124,9 +124,15 @@ impl Asking<'_> {
         let all = ranges.iter().try_fold(0_usize, |sum, (_, len)| sum.checked_add(*len));
         let mut spare = buffers.into_iter();
         let mut filled = Vec::with_capacity(ranges.len());
-        if ranges.len() > 1 && all.is_some_and(|all| all <= TOGETHER) {
+        let is_one = ranges.len() == 1 && all.is_some_and(|all| all > 0 && all as u64 <= together::SMALL);
+        if is_one || (ranges.len() > 1 && all.is_some_and(|all| all <= TOGETHER)) {
             let asked = ranges.iter().map(|(at, len)| (*at, *len as u64)).collect();
-            let payload = match self.ask(Ask::Ranges { key: key.to_owned(), ranges: asked }, "read").await {
+            let ask = Ask::Ranges { key: key.to_owned(), ranges: asked };
+            let answered = match all {
+                Some(all) if all as u64 <= together::SMALL => self.small(ask, Bytes::new(), all as u64).await,
+                _ => self.ask(ask, "read").await,
+            };
+            let payload = match answered {
                 Ok((_, payload)) => payload,
                 Err(failure) if failure.status == Some(Status::ShortRead) => {
                     return Err(self.short(key, ranges, failure.found.unwrap_or(0)));
@@ -232,7 +238,10 @@ impl Asking<'_> {
         let mut attempts = Attempts::new(&self.endpoint);
         loop {
             let (_, reply) = attempts.done(&message, BATCH + (1 << 20)).await?;
-            let failure = match answered(&reply) {
+            let answered = together::answers(&reply, 1).and_then(|answers| {
+                answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")))
+            });
+            let failure = match answered {
                 Ok(done) => return Ok(done),
                 // The answer of the ask itself: a lock that is not free is asked for again by its caller.
                 Err(failure) if failure.status.is_some_and(|status| status != Status::Busy) => {
@@ -243,6 +252,62 @@ impl Asking<'_> {
             if !attempts.again(&failure).await {
                 return Err(failure);
             }
+        }
+    }
+
+    /// One small ask of a container, with others in one request.
+    async fn small(&self, ask: Ask, payload: Bytes, answer: u64) -> waiting::Answered {
+        together::ask(&self.endpoint, self.inner.address.name(), ask, payload, answer).await
+    }
+
+    /// Runs a method on an object.
+    async fn exec(&self, key: &str, method: String, input: Vec<u8>, limit: usize) -> Result<Vec<u8>> {
+        validate_key(key)?;
+        let ask = Ask::Exec { key: key.to_owned(), method, limit: limit as u64 };
+        let input = Bytes::from(input);
+        let answered = if (limit as u64).max(input.len() as u64) <= together::SMALL {
+            self.small(ask, input, limit as u64).await
+        } else {
+            self.ask_with(&ask, &input, "read").await
+        };
+        match answered {
+            Ok((_, output)) if output.len() <= limit => Ok(output),
+            Ok(_) => Err(self
+                .object(key)?
+                .error(&Failure::of(Status::Io, "the output is longer than what is of use"), "exec")),
+            // A server of an earlier version does not know the ask.
+            Err(failure) if failure.status == Some(Status::Invalid) => {
+                Err(StoreError::Unsupported { operation: "exec".into(), store: self.inner.described.clone() })
+            }
+            Err(failure) => Err(self.object(key)?.error(&failure, "exec")),
+        }
+    }
+
+    /// The length of an object.
+    async fn length(&self, key: &str) -> Result<u64> {
+        validate_key(key)?;
+        match self.small(Ask::Len { key: key.to_owned() }, Bytes::new(), 0).await.map(|(numbers, _)| numbers)
+        {
+            Ok(numbers) if numbers.len() == 1 => Ok(numbers.first().copied().unwrap_or(0)),
+            Ok(_) => Err(self
+                .object(key)?
+                .error(&Failure::lost("the answer has no length"), "ask for the length of")),
+            Err(failure) => Err(self.object(key)?.error(&failure, "ask for the length of")),
+        }
+    }
+
+    /// A whole object of at most `limit` bytes, else its length. Short ones travel with other asks.
+    async fn whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
+        validate_key(key)?;
+        let small = limit.min(together::SMALL);
+        let ask = Ask::Whole { key: key.to_owned(), limit: small };
+        match self.small(ask, Bytes::new(), small).await {
+            Ok((numbers, bytes)) => match numbers.as_slice() {
+                [] => Ok(Ok(bytes)),
+                [len] if *len > limit => Ok(Err(*len)),
+                _ => reading::whole(&self.endpoint, &self.object(key)?, limit).await,
+            },
+            Err(failure) => Err(self.object(key)?.error(&failure, "read")),
         }
     }
 
@@ -307,12 +372,8 @@ impl Asking<'_> {
             }
             Request::Expect { .. } => Ok(Reply::Expected { needless: true }),
             Request::Place { .. } => Ok(Reply::Placed),
-            Request::Len { key } => {
-                Ok(Reply::Len { len: reading::length(&self.endpoint, &self.object(&key)?).await? })
-            }
-            Request::ReadWhole { key, limit } => {
-                Ok(Reply::Whole { bytes: reading::whole(&self.endpoint, &self.object(&key)?, limit).await? })
-            }
+            Request::Len { key } => Ok(Reply::Len { len: self.length(&key).await? }),
+            Request::ReadWhole { key, limit } => Ok(Reply::Whole { bytes: self.whole(&key, limit).await? }),
             Request::List { prefix } => Ok(Reply::Listed { entries: self.list(&prefix).await? }),
             Request::Delete { key } => self.delete(&key).await.map(|()| Reply::Deleted),
             Request::Append { key, .. } => {
@@ -320,10 +381,8 @@ impl Asking<'_> {
                 let operation = format!("append (to '{key}')");
                 Err(StoreError::Unsupported { operation, store: self.inner.described.clone() })
             }
-            Request::Exec { key, method, .. } => {
-                validate_key(&key)?;
-                let operation = format!("exec of {method:?} (on '{key}')");
-                Err(StoreError::Unsupported { operation, store: self.inner.described.clone() })
+            Request::Exec { key, method, input, limit } => {
+                Ok(Reply::Executed { output: self.exec(&key, method, input, limit).await? })
             }
             Request::Put { key, data, mode, sync } => {
                 let data = Bytes::from(data);
@@ -339,27 +398,6 @@ impl Asking<'_> {
     }
 }
 
-/// The only answer of a reply.
-fn answered(reply: &[u8]) -> std::result::Result<(Vec<u64>, Vec<u8>), Failure> {
-    let malformed = |bad: drystone_wire::Malformed| Failure::lost(format!("the reply is {bad}"));
-    let frames = Frames::decode(reply).map_err(malformed)?;
-    if let (end, text) = frames.status()
-        && end != Status::Ok
-    {
-        return Err(Failure::of(end, text));
-    }
-    let Some((header, payload)) = frames.into_frames().pop() else {
-        return Err(Failure::lost("the reply has no answer"));
-    };
-    match Answer::of_header(header).map_err(malformed)? {
-        Answer::To { status: Status::Ok, numbers, .. } => Ok((numbers, payload.to_vec())),
-        Answer::To { status, text, numbers, .. } => {
-            Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) })
-        }
-        Answer::End { .. } => Err(Failure::lost("the reply has no answer")),
-    }
-}
-
 impl Store for ServerStore {
     fn features(&self) -> Features {
         let latency = match &self.inner.address.way {
@@ -369,7 +407,7 @@ impl Store for ServerStore {
         Features {
             append: false,
             write_at: false,
-            exec: false,
+            exec: true,
             sync: true,
             put_is_durable: false,
             uploads: false,
@@ -451,9 +489,8 @@ impl Store for ServerStore {
         self.wait(async |asking| asking.sync(&keys).await)
     }
 
-    fn exec(&self, key: &str, method: &str, _input: &[u8]) -> Result<Vec<u8>> {
-        validate_key(key)?;
-        self.unsupported(format!("exec of {method:?} (on '{key}')"))
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
+        self.wait(async |asking| asking.exec(key, method.to_owned(), input.to_vec(), BATCH).await)
     }
 
     fn submit(&self, request: Request) -> Pending {

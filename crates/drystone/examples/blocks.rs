@@ -26,6 +26,7 @@ fn new_variable(shape: &[u64]) -> NewVariable {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     }
@@ -59,7 +60,7 @@ fn raw_read(path: &Path, out: &mut [u8]) -> Outcome<()> {
 }
 
 fn write(path: &Path, data: &[u8], shape: &[u64], durability: Durability) -> Outcome<()> {
-    let c = Container::create_local(path, CreateOptions { durability })?;
+    let c = Container::create_local(path, CreateOptions { durability, ..CreateOptions::default() })?;
     let f8 = DType::Scalar(Scalar::F64);
     c.begin_batch()?;
     for i in 0..VARIABLES {

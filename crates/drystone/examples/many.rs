@@ -22,6 +22,7 @@ fn variable(shape: &[u64], steps: bool) -> Box<NewVariable> {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     })
@@ -63,7 +64,7 @@ fn main() -> Outcome<()> {
     let f4 = DType::Scalar(Scalar::F32);
 
     let path = dir.join("steps.dry");
-    let c = Container::create_local(&path, CreateOptions { durability })?;
+    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() })?;
     c.apply((0..10).map(|i| SchemaOp::CreateVariable(format!("v{i}"), variable(&[32, 32], true))).collect())?;
     let block = vec![1u8; 4096];
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() })?;
@@ -93,7 +94,7 @@ fn main() -> Outcome<()> {
     lap("one point over 2,000 steps", begin);
 
     let path = dir.join("blocks.dry");
-    let c = Container::create_local(&path, CreateOptions { durability })?;
+    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() })?;
     c.apply(vec![SchemaOp::CreateVariable("t".into(), variable(&[512, 400, 400], false))])?;
     let w = c.writer(WriterOptions::default())?;
     let block = vec![1u8; 4 * 16 * 16 * 16];

@@ -296,6 +296,7 @@ fn variables() -> Vec<SchemaOp> {
             transform: String::new(),
             chunks: None,
             access: String::new(),
+            meaning: None,
             fill: None,
             attrs: Default::default(),
         };

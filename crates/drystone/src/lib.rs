@@ -38,14 +38,16 @@ mod schema_op;
 mod write;
 
 pub use base::array;
-pub use base::error::{Error, ErrorKind, Result};
+pub use base::error::{Away, Error, ErrorKind, Result};
+pub use base::metrics::Metrics;
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    Config, Container, CreateOptions, Mode, Rule, SeenBefore, is_url, open_store, public_options, store_at,
+    Config, Container, CreateOptions, Mode, Rule, SeenBefore, StagedPart, TierFolder, TierRow, is_url,
+    open_store, public_options, store_at,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
@@ -72,8 +74,10 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary,
 };
 pub use read::{
-    BlockInfo, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted, Written,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
+    Written,
 };
+pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};

@@ -26,6 +26,16 @@ pub mod format {
         pub use drystone_format::dtype::{DType, Member, Record, Scalar, limit};
     }
 
+    /// What integers stand for.
+    pub mod meaning {
+        pub use drystone_format::meaning::{Meaning, Scale, Unit, described};
+    }
+
+    /// Instants and durations as texts.
+    pub mod instant {
+        pub use drystone_format::instant::{NAT, duration_text, text};
+    }
+
     /// Values of attributes.
     pub mod value {
         pub use drystone_format::value::{TypedArray, Value};

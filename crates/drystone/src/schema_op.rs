@@ -8,10 +8,13 @@ use std::collections::{BTreeMap, HashSet};
 use drystone_dataset::{Access, Axes, Diagnostic, Diagnostics};
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
+use drystone_format::instant::NAT;
+use drystone_format::meaning::Meaning;
 use drystone_format::schema::{Attrs, Declaration, MAX_ACCESS, Name, Schema, Variable, check_path};
 use drystone_format::value::Value;
 use drystone_transform::Transform;
 
+use crate::schema::derived::{Definition, define, settle};
 use crate::schema::element_type::logical;
 
 use crate::base::random;
@@ -41,6 +44,8 @@ pub struct NewVariable {
     pub attrs: Attrs,
     /// The mix of reads that is expected (docs/reference/language.md); empty if that is not known.
     pub access: String,
+    /// What the integers stand for; None: nothing but themselves.
+    pub meaning: Option<Meaning>,
 }
 
 impl NewVariable {
@@ -58,18 +63,51 @@ impl NewVariable {
             local: self.local,
             transform: if asked.is_identity() { String::new() } else { asked.canonical() },
             chunks: self.chunks.clone(),
-            fill: self.fill.clone().filter(|f| f.iter().any(|b| *b != 0)),
+            fill: self.fill_bytes().filter(|f| f.iter().any(|b| *b != 0)),
             attrs: self.attrs.clone(),
             created: 0,
             clips: Vec::new(),
             uid,
             access: self.expected().ok().flatten().map(|access| access.to_string()).unwrap_or_default(),
+            meaning: self.meaning.clone(),
+            derived: None,
         })
+    }
+
+    /// What cells are that nobody wrote: what is given, else no time where elements are times, else zeros.
+    fn fill_bytes(&self) -> Option<Vec<u8>> {
+        if self.fill.is_some() {
+            return self.fill.clone();
+        }
+        let meaning = self.meaning.as_ref()?;
+        let mut fill = vec![0; self.dtype.item_size() as usize];
+        no_times(&self.dtype, meaning, &mut fill);
+        Some(fill)
     }
 
     /// What `access` says, by its axes.
     fn expected(&self) -> std::result::Result<Option<Access>, Diagnostic> {
         access(&self.access, &self.dims, self.shape.len(), self.steps)
+    }
+}
+
+/// Makes the times of an element NaT.
+fn no_times(dtype: &DType, meaning: &Meaning, element: &mut [u8]) {
+    match (meaning, dtype) {
+        (Meaning::Instant(_) | Meaning::Duration(_), _) => {
+            element.chunks_exact_mut(8).for_each(|one| one.copy_from_slice(&NAT.to_le_bytes()));
+        }
+        (Meaning::Members(members), DType::Record(record)) => {
+            for member in &record.members {
+                let Some(below) = members.get(&member.name) else { continue };
+                let item = member.dtype.item_size() as usize;
+                let begin = member.offset as usize;
+                let end = begin + item * member.shape.iter().product::<u64>() as usize;
+                let Some(part) = element.get_mut(begin..end) else { continue };
+                part.chunks_exact_mut(item.max(1)).for_each(|one| no_times(&member.dtype, below, one));
+            }
+        }
+        _ => {}
     }
 }
 
@@ -108,11 +146,21 @@ pub enum SchemaOp {
     Link(String, String),
     /// Keeps a declared text; the identical one again is no change. Its variables are operations of their own.
     Declare(Declaration),
+    /// Makes a variable that is computed from others; the identical definition again is no change.
+    Derive(String, Box<Definition>),
 }
 
 impl SchemaOp {
     /// Applies it; `version` is the commit that will hold it. `false` if nothing changed.
     pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
+        let changed = self.apply_alone(schema, version)?;
+        if let (true, SchemaOp::Resize(..)) = (changed, self) {
+            settle(schema);
+        }
+        Ok(changed)
+    }
+
+    fn apply_alone(&self, schema: &mut Schema, version: u64) -> Result<bool> {
         match self {
             SchemaOp::CreateVariable(path, new) => create_variable(schema, path, new, version),
             SchemaOp::CreateGroup(path, attrs) => create_group(schema, path, attrs),
@@ -122,6 +170,7 @@ impl SchemaOp {
             SchemaOp::Delete(path) => delete(schema, path),
             SchemaOp::Link(path, target) => link(schema, path, target),
             SchemaOp::Declare(declaration) => keep(schema, declaration),
+            SchemaOp::Derive(path, new) => derive(schema, path, new, version),
         }
     }
 }
@@ -154,6 +203,9 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     let bad = |why: String| Error::invalid(format!("variable \"{path}\": {why}"));
     check_attrs(path, new.attrs.keys())?;
     new.dtype.validate().map_err(|why| bad(format!("dtype {}: {why}", new.dtype)))?;
+    if let Some(meaning) = &new.meaning {
+        meaning.validate(&new.dtype).map_err(&bad)?;
+    }
     let ndim = new.shape.len();
     if ndim > MAX_NDIM {
         return Err(bad(format!("{ndim} dimensions; at most {MAX_NDIM} are supported")));
@@ -222,6 +274,12 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
     let path = checked(path, "variable")?;
     let mut variable = Variable { created: version, ..new.declared(path, 0, random::id64())? };
     if let Some(old) = schema.resolve(path) {
+        if let Some(derived) = &old.derived {
+            return Err(Error::conflict(format!(
+                "variable \"{path}\" exists and is derived: {}; delete or rename it first",
+                derived.text
+            )));
+        }
         return match difference(old, &variable) {
             None => Ok(false),
             Some(what) => Err(Error::conflict(format!(
@@ -241,6 +299,38 @@ fn create_variable(schema: &mut Schema, path: &str, new: &NewVariable, version: 
     Ok(true)
 }
 
+fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Result<bool> {
+    let path = checked(path, "variable")?;
+    check_attrs(path, new.attrs.keys())?;
+    let id = schema.next_id;
+    if let Some(old) = schema.resolve(path) {
+        let Some(derived) = &old.derived else {
+            return Err(Error::conflict(format!(
+                "variable \"{path}\" exists and holds values; choose another name"
+            )));
+        };
+        // Made anew it would be younger than what is derived from it.
+        let same = define(schema, path, new, id, 0)?.derived.is_some_and(|again| again == *derived);
+        if same && new.attrs.iter().all(|(key, value)| old.attrs.get(key) == Some(value)) {
+            return Ok(false);
+        }
+        let what = if same { "other attributes" } else { "another definition" };
+        return Err(Error::conflict(format!(
+            "variable \"{path}\" exists with {what} ({}); delete or rename it first",
+            derived.text
+        )));
+    }
+    if schema.groups.contains_key(path) || schema.names.contains_key(path) {
+        return Err(Error::conflict(format!("\"{path}\" exists and is no variable; choose another name")));
+    }
+    let variable = Variable { created: version, ..define(schema, path, new, id, random::id64())? };
+    make_parents(schema, path)?;
+    schema.next_id = id.checked_add(1).ok_or_else(|| Error::unsupported("2^32 variables were created"))?;
+    schema.names.insert(path.to_string(), Name::Variable(id));
+    schema.variables.insert(id, variable);
+    Ok(true)
+}
+
 /// In what an existing variable differs from one that is asked for.
 fn difference(old: &Variable, new: &Variable) -> Option<String> {
     let same_shape = old.growable == new.growable
@@ -250,6 +340,16 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     };
     if old.dtype != new.dtype {
         return Some(format!("dtype ({}, not {})", old.dtype, new.dtype));
+    }
+    if old.meaning != new.meaning {
+        let said = |meaning: &Option<Meaning>, dtype: &DType| {
+            meaning.as_ref().map_or_else(|| dtype.to_string(), ToString::to_string)
+        };
+        return Some(format!(
+            "dtype ({}, not {})",
+            said(&old.meaning, &old.dtype),
+            said(&new.meaning, &new.dtype)
+        ));
     }
     if !same_shape {
         return show("shape", &old.shape, &new.shape);
@@ -349,6 +449,13 @@ fn resize(schema: &mut Schema, path: &str, shape: &[u64], version: u64) -> Resul
     };
     if variable.local {
         return Err(Error::invalid(format!("\"{path}\" is a local variable: it has no shape to set")));
+    }
+    if let Some(derived) = &variable.derived {
+        let inputs: Vec<&str> = derived.inputs.iter().map(|input| input.name.as_str()).collect();
+        return Err(Error::invalid(format!(
+            "\"{path}\" is derived and has the shape of what it is derived from; resize {}",
+            inputs.join(", ")
+        )));
     }
     if shape.len() != variable.shape.len() {
         return Err(Error::invalid(format!(

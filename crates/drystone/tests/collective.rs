@@ -68,6 +68,7 @@ fn variable(shape: &[u64], steps: bool, local: bool) -> NewVariable {
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Attrs::new(),
     }
@@ -83,7 +84,9 @@ fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
 }
 
 fn begin_as(path: &Path, communicator: Arc<dyn Communicator>, cells: u64, durability: Durability) -> Team {
-    let team = Team::create_local(path, CreateOptions { durability }, communicator).unwrap();
+    let team =
+        Team::create_local(path, CreateOptions { durability, ..CreateOptions::default() }, communicator)
+            .unwrap();
     let made = match team.rank() {
         0 => team
             .container()

@@ -26,7 +26,8 @@ use common::*;
 
 fn new_container(durability: Durability) -> Arc<MemoryStore> {
     let store = Arc::new(MemoryStore::new());
-    let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+    let c =
+        Container::create(store.clone(), CreateOptions { durability, ..CreateOptions::default() }).unwrap();
     c.apply(vec![create("t", f4(), &[8, 16], |v| {
         v.steps = true;
         v.fill = Some(bytes(&[-1.0]));

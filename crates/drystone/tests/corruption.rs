@@ -116,7 +116,11 @@ fn every_flipped_bit_of_a_flushed_async_container_is_found_or_harmless() {
 #[test]
 fn a_damaged_index_page_hides_only_what_is_below_it() {
     let store = Arc::new(MemoryStore::new());
-    let c = Container::create(store.clone(), CreateOptions { durability: Durability::Durable }).unwrap();
+    let c = Container::create(
+        store.clone(),
+        CreateOptions { durability: Durability::Durable, ..CreateOptions::default() },
+    )
+    .unwrap();
     c.apply(vec![create("a", f4(), &[3000], |_| {}), create("b", f4(), &[1], |_| {})]).unwrap();
     let w = c.writer(WriterOptions::default()).unwrap();
     let data = ramp_f32(3000);
@@ -148,7 +152,11 @@ fn a_damaged_index_page_hides_only_what_is_below_it() {
 #[test]
 fn random_flips_in_a_larger_container_are_found() {
     let store = Arc::new(MemoryStore::new());
-    let c = Container::create(store.clone(), CreateOptions { durability: Durability::Durable }).unwrap();
+    let c = Container::create(
+        store.clone(),
+        CreateOptions { durability: Durability::Durable, ..CreateOptions::default() },
+    )
+    .unwrap();
     let n = 60u64;
     c.apply(vec![
         create("raw", f4(), &[n, n, n], |v| v.steps = true),

@@ -524,7 +524,11 @@ fn ranks(c: &Container, nranks: u32) -> Vec<Writer> {
 fn a_fence_outlives_a_power_cut() {
     for seed in 0..40 {
         let store = faulty(Script::seeded(seed));
-        let c = Container::create(store.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+        let c = Container::create(
+            store.clone(),
+            CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+        )
+        .unwrap();
         c.apply(vec![create("t", f4(), &[4, 4], |v| v.steps = true)]).unwrap();
         let old = ranks(&c, 2);
         for step in 0..2 {

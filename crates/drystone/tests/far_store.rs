@@ -36,7 +36,9 @@ fn behind(objects: &MemoryStore, latency: Duration) -> Far {
 fn written(write: impl FnOnce(&Container)) -> MemoryStore {
     let objects = MemoryStore::new();
     let store = Arc::new(NoAppendStore::new(objects.clone()));
-    let c = Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+    let c =
+        Container::create(store, CreateOptions { durability: Durability::Async, ..CreateOptions::default() })
+            .unwrap();
     write(&c);
     c.settle();
     objects
@@ -398,8 +400,11 @@ fn a_commit_asks_once_whether_it_is_still_the_same_container() {
 #[test]
 fn the_end_of_a_handle_that_made_its_container_takes_two_round_trips() {
     let store = far(&MemoryStore::new());
-    let c =
-        Container::create(Arc::new(store.clone()), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        Arc::new(store.clone()),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     for name in ["a", "b", "c"] {
         c.apply(vec![create(name, f4(), &[10], |_| {})]).unwrap();
     }
@@ -436,8 +441,11 @@ fn a_writer_whose_container_was_replaced_records_and_commits_nothing() {
             }
             if replaced {
                 let store = Arc::new(NoAppendStore::new(objects.clone()));
-                let other =
-                    Container::create(store, CreateOptions { durability: Durability::Async }).unwrap();
+                let other = Container::create(
+                    store,
+                    CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+                )
+                .unwrap();
                 fill(&other);
             }
             let before = objects.list("").unwrap();
@@ -515,7 +523,7 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
         let script = fault.map_or(Script::default(), |at| Script::seeded(at).at(at, Fault::Crash));
         let faulty = Arc::new(FaultStore::in_memory(script));
         let far = DelayStore::new(NoAppendStore::new(faulty.clone()), Duration::from_micros(300), 1e10);
-        let options = CreateOptions { durability: Durability::Async };
+        let options = CreateOptions { durability: Durability::Async, ..CreateOptions::default() };
         let written = Container::create(Arc::new(far), options).and_then(|c| {
             create_a(&c)?;
             write_step(&c, ROWS)

@@ -143,7 +143,11 @@ fn filled() -> Arc<Slow> {
 
 fn filled_with(cells: u64) -> Arc<Slow> {
     let inner = Arc::new(MemoryStore::new());
-    let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        inner.clone(),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     let with_steps = |name: &str, cells: u64| create(name, f4(), &[cells], |v| v.steps = true);
     let other = with_steps("other", 10);
     c.apply(VARIABLES.iter().map(|name| with_steps(name, cells)).chain([other]).collect()).unwrap();
@@ -245,7 +249,11 @@ fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
     const EACH: u64 = 25_000;
     let all = u64::from(LOGS) * EACH;
     let inner = Arc::new(MemoryStore::new());
-    let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        inner.clone(),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     c.apply(vec![create("a", f4(), &[all], |_| ())]).unwrap();
     let ramp = ramp_f32(EACH as usize);
     for rank in 0..LOGS {
@@ -278,7 +286,11 @@ fn of_many_logs_a_fast_store_is_asked_for_one_and_a_slow_one_for_all() {
 fn an_index_that_is_short_comes_as_a_whole_and_once() {
     const BLOCKS: u64 = 4000;
     let inner = Arc::new(MemoryStore::new());
-    let c = Container::create(inner.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        inner.clone(),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     c.apply(vec![create("a", f4(), &[BLOCKS], |_| ())]).unwrap();
     let w = c.writer(WriterOptions::default()).unwrap();
     for n in 0..BLOCKS {

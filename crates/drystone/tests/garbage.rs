@@ -35,7 +35,7 @@ fn put(c: &Container, step: u64, replace: bool, seed: usize) {
 }
 
 fn container(store: Arc<dyn Store>, durability: Durability) -> Container {
-    let c = Container::create(store, CreateOptions { durability }).unwrap();
+    let c = Container::create(store, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
     c.apply(vec![create("t", f4(), &[64, 40], |v| v.steps = true)]).unwrap();
     c
 }

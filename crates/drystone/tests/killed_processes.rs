@@ -101,7 +101,7 @@ fn spawn(what: &str, path: &Path, notes: &Path, number: u32, of: u32) -> Child {
 
 fn setup(folder: &Path, durability: Durability) -> PathBuf {
     let path = folder.join("run.dry");
-    let c = Container::create_local(&path, CreateOptions { durability }).unwrap();
+    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
     c.apply(vec![
         create("raw", f4(), &[ROWS, 500], |v| v.steps = true),
         create("coded", f4(), &[ROWS, 500], |v| {

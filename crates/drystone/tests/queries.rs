@@ -18,7 +18,11 @@ const BLOCKS: u64 = 16;
 /// A ramp in blocks of their own, by a writer for each half, in a store that counts; opened again, so that nothing is in memory.
 fn ramp() -> (Arc<CountingStore<MemoryStore>>, Container) {
     let store = Arc::new(CountingStore::new(MemoryStore::new()));
-    let c = Container::create(store.clone(), CreateOptions { durability: Durability::Async }).unwrap();
+    let c = Container::create(
+        store.clone(),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
     c.apply(vec![create("p", f4(), &[CELLS], |_| {}), create("u", f4(), &[CELLS], |_| {})]).unwrap();
     let w = c.writer(WriterOptions::default()).unwrap();
     let each = CELLS / BLOCKS;

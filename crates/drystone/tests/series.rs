@@ -24,7 +24,7 @@ fn cells(step: u64, variable: usize) -> Vec<u8> {
 }
 
 fn made(store: Arc<dyn Store>, durability: Durability, transform: &str) -> Container {
-    let c = Container::create(store, CreateOptions { durability }).unwrap();
+    let c = Container::create(store, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
     let new = |n| {
         create(&format!("v{n}"), f4(), &[EDGE, EDGE], |new| {
             (new.steps, new.transform) = (true, transform.into());

@@ -222,7 +222,8 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
 fn a_log_without_any_manifest_is_not_an_empty_container() {
     for durability in [Durability::Durable, Durability::Async] {
         let store = Arc::new(MemoryStore::new());
-        let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+        let c = Container::create(store.clone(), CreateOptions { durability, ..CreateOptions::default() })
+            .unwrap();
         c.apply(vec![common::create("t", common::f4(), &[1], |_| {})]).unwrap();
         let w = c.writer(WriterOptions::default()).unwrap();
         w.put("t", &common::f4(), &common::dense(&[1; 4], &[1], 4), None, None).unwrap();

@@ -16,7 +16,9 @@ fn a_block_comes_back_from_every_kind_of_store() {
         let stores: Vec<Arc<dyn drystone_store::Store>> =
             vec![Arc::new(MemoryStore::new()), Arc::new(NoAppendStore::new(MemoryStore::new()))];
         for store in stores {
-            let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+            let c =
+                Container::create(store.clone(), CreateOptions { durability, ..CreateOptions::default() })
+                    .unwrap();
             c.apply(vec![create("t", f4(), &[4, 6, 8], |v| v.steps = true)]).unwrap();
             let data = ramp_f32(4 * 6 * 8);
             let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() }).unwrap();
@@ -440,7 +442,11 @@ fn a_hint_that_lags_hides_no_commit_and_closing_brings_it_up_to_date() {
             let bytes = store.read_all("manifest/hint", 64).unwrap();
             drystone_format::identity::decode_hint(&bytes).unwrap()
         };
-        let c = Container::create(Arc::new(store.clone()), CreateOptions { durability }).unwrap();
+        let c = Container::create(
+            Arc::new(store.clone()),
+            CreateOptions { durability, ..CreateOptions::default() },
+        )
+        .unwrap();
         let mut lagged = 0;
         for i in 0..150u64 {
             c.apply(vec![create(&format!("v{i}"), f4(), &[1], |_| {})]).unwrap();

@@ -134,8 +134,8 @@ impl Builder {
         self.add(Node::Float(value.to_bits()), 1)
     }
 
-    /// A text of a question.
-    pub(crate) fn text(&mut self, text: &str) -> Result<NodeId, Error> {
+    /// A text, which is compared with a name.
+    pub fn text(&mut self, text: &str) -> Result<NodeId, Error> {
         let index = match self.known_texts.get(text) {
             Some(&index) => index,
             None if self.texts.len() > MAX_WEIGHT as usize => return Err(too_large()),

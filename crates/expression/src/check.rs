@@ -79,7 +79,9 @@ impl Checker<'_> {
             Node::Bool(value) => Ok(self.push(Step::Constant(Scalar::Bool(value)), Type::Bool)),
             Node::Integer(value) => Ok(Value::Weak(Scalar::Integer(value))),
             Node::Float(bits) => Ok(Value::Weak(Scalar::Float(f64::from_bits(bits)))),
-            Node::Text(_) => Err(type_error("texts are compared in questions to catalogues only")),
+            Node::Text(_) => {
+                Err(type_error("texts are compared in queries and in questions to catalogues only"))
+            }
             Node::Reduce(..) => Err(type_error("reductions are part of questions to catalogues only")),
             Node::Stencil(..) | Node::Over(..) => {
                 let help = "give it a name: c.derive(name, text) makes a variable of it";

@@ -5,10 +5,11 @@ use crate::check::Answer;
 use crate::constant::Scalar;
 use crate::dense::{Column, Input, Scratch};
 use crate::field::{Array, Cells, Edge, Field, Meaning, Runner, Values};
-use crate::parser::{parse, parse_question};
+use crate::parser::{parse, parse_question, parse_with_words};
 use crate::program::Program;
 use crate::tree::Tree;
 use crate::types::Type;
+use crate::words::Worded;
 
 /// Reads bytes as a text and as an encoded tree; whatever is read is printed, encoded, typed and evaluated.
 ///
@@ -20,6 +21,18 @@ pub fn fuzz(data: &[u8]) {
         match parse(text) {
             Ok(tree) => examine(&tree),
             Err(error) => assert!(!error.render(text).is_empty(), "an error says something"),
+        }
+    }
+    if let Ok(text) = std::str::from_utf8(data)
+        && let Ok(tree) = parse_with_words(text, |_| false)
+    {
+        let number = |_: &_, op, word: &str| match word.len() {
+            0 => Err(String::from("no word")),
+            n => Ok(Worded { op, value: n as i128, except: (n > 3).then_some(-1) }),
+        };
+        if let Ok(tree) = tree.with_words(number) {
+            assert!(!tree.has_words(), "no text is left");
+            examine(&tree);
         }
     }
     if let Ok(text) = std::str::from_utf8(data)

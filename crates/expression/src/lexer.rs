@@ -137,7 +137,7 @@ impl<'t> Lexer<'t> {
         let (start, rest) = (self.at, self.rest());
         if first == '"' || first == '\'' {
             let len = rest[1..].find(first).map_or(rest.len(), |n| n + 2);
-            let found = "conditions on texts are not supported";
+            let found = "texts between quotes stand in queries only";
             let help = "a name with unusual characters stands between backticks: `my name`";
             return Err(Error::new(Kind::Syntax, found).at(start..start + len).help(help));
         }

@@ -44,6 +44,7 @@ mod print;
 mod program;
 mod tree;
 mod types;
+mod words;
 
 pub use bounds::{Bounds, Extremes, Outcome, Truth};
 pub use builder::Builder;
@@ -57,7 +58,8 @@ pub use function::{functions, is_function};
 #[doc(hidden)]
 pub use fuzzing::fuzz;
 pub use name::{MAX_OFFSET, Name, Offset};
-pub use parser::{MAX_TEXT, parse, parse_along, parse_question, parse_with_groups};
+pub use parser::{MAX_TEXT, parse, parse_along, parse_question, parse_with_groups, parse_with_words};
 pub use program::{Program, Step};
 pub use tree::{Binary, MAX_DEPTH, MAX_WEIGHT, Node, NodeId, Over, Reduction, Stencil, Tree, Unary};
 pub use types::Type;
+pub use words::Worded;

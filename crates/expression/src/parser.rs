@@ -59,13 +59,18 @@ pub fn parse(text: &str) -> Result<Tree, Error> {
 
 /// Reads a text in which `/` behind the path of a group leads into it: `fields/p`.
 pub fn parse_with_groups(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
-    read(text, &is_group, false, Builder::new())
+    read(text, &is_group, Form::Plain, Builder::new())
+}
+
+/// The same with texts between quotes, which are compared with names: `time > '2026-01-31'`. [`Tree::with_words`] gives them their meaning.
+pub fn parse_with_words(text: &str, is_group: impl Fn(&str) -> bool) -> Result<Tree, Error> {
+    read(text, &is_group, Form::Words, Builder::new())
 }
 
 /// The same, for variables of these dimensions: those that `grad`, `div`, `curl` and `laplacian` take where the text names none. An empty name
 /// stands for the number of its axis.
 pub fn parse_along(text: &str, is_group: impl Fn(&str) -> bool, dims: Vec<String>) -> Result<Tree, Error> {
-    read(text, &is_group, false, Builder::new().along(dims))
+    read(text, &is_group, Form::Plain, Builder::new().along(dims))
 }
 
 /// Reads a question about containers: `campaign == 'a*' & max(fields/p) > 3`.
@@ -73,20 +78,26 @@ pub fn parse_along(text: &str, is_group: impl Fn(&str) -> bool, dims: Vec<String
 /// Texts stand between quotes, `min` and `max` of one argument are values of statistics, `/` always leads into a group. The
 /// asker gives the tree its meaning: [`Tree::check`] refuses texts and reductions, and no stored bytes hold them.
 pub fn parse_question(text: &str) -> Result<Tree, Error> {
-    read(text, &|_| true, true, Builder::new())
+    read(text, &|_| true, Form::Question, Builder::new())
 }
 
-fn read(
-    text: &str,
-    is_group: &dyn Fn(&str) -> bool,
-    question: bool,
-    builder: Builder,
-) -> Result<Tree, Error> {
+/// What a text may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Form {
+    Plain,
+    /// Texts.
+    Words,
+    /// Texts, and reductions of statistics.
+    Question,
+}
+
+fn read(text: &str, is_group: &dyn Fn(&str) -> bool, form: Form, builder: Builder) -> Result<Tree, Error> {
     if text.len() > MAX_TEXT {
         let found = format!("the expression has {} bytes; at most {MAX_TEXT} are allowed", text.len());
         return Err(Error::new(Kind::Limit, found));
     }
-    let mut lexer = Lexer::new(text, question);
+    let mut lexer = Lexer::new(text, form != Form::Plain);
+    let question = form == Form::Question;
     let next = lexer.next()?;
     let mut parser = Parser { lexer, next, last_end: 0, builder, is_group, question };
     if parser.next.0 == Token::End {

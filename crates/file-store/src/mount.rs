@@ -398,13 +398,12 @@ impl Files {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let (len, wanted) = locked(&self.core).wanted(ino, offset, out.len())?;
+            // Another mount may have committed since this file was opened: a program that is told so reads what it is told of.
+            let (len, wanted) = self.newest()?.wanted(ino, offset, out.len())?;
             match self.fill(&wanted, &mut out[..len]) {
                 Ok(()) => return Ok(len),
-                Err(Failure::Store(StoreError::NotFound { .. })) if attempt < ATTEMPTS => {
-                    // The log was taken away: what it held lies elsewhere by now.
-                    drop(self.newest()?);
-                }
+                // The log was taken away: what it held lies elsewhere by now.
+                Err(Failure::Store(StoreError::NotFound { .. })) if attempt < ATTEMPTS => {}
                 Err(Failure::Store(StoreError::NotFound { .. })) if locked(&self.core).is_orphan(ino) => {
                     return Err(Failure::Stale);
                 }

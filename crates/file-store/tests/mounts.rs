@@ -156,6 +156,25 @@ fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
 }
 
 #[test]
+fn an_open_file_shows_what_another_mount_commits() {
+    // Programs of several nodes tell each other what they have synced, and read it with handles that they have open (in MPI: sync,
+    // barrier, sync). Reads once showed what was committed when the file was opened or looked at last.
+    let store = memory();
+    let files = open(&store);
+    let made = ino(&files, b"x");
+    let handle = files.open_file(made).expect("it opens");
+    let other = open(&store);
+    let held = other.open_file(made).expect("it opens");
+    for round in 1..5u8 {
+        files.write(&handle, Some(u64::from(round)), &[round; 3]).expect("it is written");
+        files.sync(Some(made)).expect("it is synced");
+        let mut out = [0; 10];
+        assert_eq!(other.read(held.ino(), 0, &mut out).expect("sound bytes"), usize::from(round) + 3);
+        assert_eq!(out[usize::from(round)..][..3], [round; 3]);
+    }
+}
+
+#[test]
 fn a_file_without_a_name_stays_for_those_that_have_it_open() {
     let store = memory();
     let files = open(&store);

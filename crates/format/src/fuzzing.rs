@@ -13,6 +13,7 @@ use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
 use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
+use crate::staged::Registration;
 use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::value::Value;
@@ -189,6 +190,16 @@ pub fn fuzz_identity(data: &[u8]) {
     }
 }
 
+/// A registration, as it is and with a sound CRC behind it.
+pub fn fuzz_staged(data: &[u8]) {
+    let _ = Registration::decode(data);
+    let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);
+    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
+    if let Ok(registration) = Registration::decode(&[head, tail.as_bytes()].concat()) {
+        assert_eq!(Registration::decode(&registration.encode()), Ok(registration));
+    }
+}
+
 /// A hint, a mark, a key.
 pub fn fuzz_names(data: &[u8]) {
     if let Some(version) = identity::decode_hint(data) {
@@ -199,6 +210,9 @@ pub fn fuzz_names(data: &[u8]) {
     }
     if let Ok(key) = std::str::from_utf8(data) {
         let _ = (keys::parse_manifest(key), keys::parse_mark(key), keys::parse_pages(key));
+        if let Some(writer) = keys::parse_staged(key) {
+            assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
+        }
         if let Some((writer, part, is_idx)) = keys::parse_log(key) {
             assert_eq!(key, if is_idx { keys::idx(writer, part) } else { keys::segment(writer, part) });
         }

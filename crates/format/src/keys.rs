@@ -74,6 +74,37 @@ pub fn parse_mark(key: &str) -> Option<u64> {
     (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
 }
 
+/// Where registrations of parts in tiers lie.
+pub const STAGED: &str = "tiers/";
+
+/// No component of a key made of a node's name is longer.
+const MAX_NODE: usize = 128;
+
+/// The component of keys that stands for a node: its name, where that is one; else the characters of it that may
+/// stand in a key, and a CRC.
+pub fn node(name: &str) -> String {
+    let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let plain = (1..=MAX_NODE).contains(&name.len()) && name.chars().all(may) && !name.starts_with('.');
+    if plain && !name.contains("--") {
+        return name.to_owned();
+    }
+    let kept: String = name.chars().filter(|c| may(*c)).take(MAX_NODE - 12).collect();
+    format!("x{kept}--{:08x}", crate::crc32c(name.as_bytes()))
+}
+
+/// The registration of a writer's parts in the tiers of a node.
+pub fn staged(node_name: &str, writer: u64) -> String {
+    format!("{STAGED}{}/{writer:016x}.json", node(node_name))
+}
+
+/// The writer of a registration.
+pub fn parse_staged(key: &str) -> Option<u64> {
+    let (node, name) = key.strip_prefix(STAGED)?.split_once('/')?;
+    let digits = name.strip_suffix(".json").filter(|digits| digits.len() == 16 && !node.is_empty())?;
+    let writer = u64::from_str_radix(digits, 16).ok()?;
+    (format!("{writer:016x}") == digits).then_some(writer)
+}
+
 /// Where byte files lie.
 pub const FILES: &str = "files/";
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
+use crate::derived::Derived;
 use crate::dtype::DType;
+use crate::meaning::Meaning;
 use crate::value::Value;
 
 /// Attributes of a group or variable.
@@ -46,6 +48,10 @@ pub struct Variable {
     pub uid: u64,
     /// The expected mix of reads, in the language of docs/reference/language.md; empty if none was declared.
     pub access: String,
+    /// What the integers stand for; None: nothing but themselves.
+    pub meaning: Option<Meaning>,
+    /// How it is computed from other variables, if it is.
+    pub derived: Option<Box<Derived>>,
 }
 
 /// The whole schema of one snapshot.
@@ -142,6 +148,9 @@ impl Variable {
         if self.access.len() > MAX_ACCESS {
             return Err(format!("a mix of reads of {} bytes; {MAX_ACCESS} are possible", self.access.len()));
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.validate(&self.dtype)?;
+        }
         let mut above = None;
         for (commit, shape) in &self.clips {
             if !fits(shape.len()) || above.is_some_and(|a| *commit < a) {
@@ -149,14 +158,18 @@ impl Variable {
             }
             above = Some(*commit);
         }
+        if let Some(derived) = &self.derived {
+            if self.local {
+                return Err("a local variable that is derived".into());
+            }
+            derived.validate(self.id)?;
+        }
         self.attrs.values().try_for_each(Value::validate)
     }
 
     fn write(&self, out: &mut Sink) {
-        out.map(13 + usize::from(self.uid != 0) + usize::from(!self.access.is_empty()))
-            .u64(0)
-            .u64(self.id.into())
-            .u64(1);
+        let rare = [self.uid != 0, !self.access.is_empty(), self.meaning.is_some(), self.derived.is_some()];
+        out.map(13 + rare.into_iter().filter(|there| *there).count()).u64(0).u64(self.id.into()).u64(1);
         self.dtype.write(out);
         write_extents(out.u64(2), &self.shape);
         out.u64(3).array(self.growable.len());
@@ -184,6 +197,12 @@ impl Variable {
         if !self.access.is_empty() {
             out.u64(14).text(&self.access);
         }
+        if let Some(meaning) = &self.meaning {
+            meaning.write(out.u64(15));
+        }
+        if let Some(derived) = &self.derived {
+            derived.write(out.u64(16));
+        }
     }
 
     fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
@@ -191,6 +210,7 @@ impl Variable {
         let (mut id, mut dtype, mut shape, mut growable, mut dims) = (None, None, None, None, None);
         let (mut steps, mut local, mut transform, mut chunks, mut fill) = (None, None, None, None, None);
         let (mut attrs, mut created, mut clips, mut uid, mut access) = (None, None, None, 0, String::new());
+        let (mut meaning, mut derived) = (None, None);
         source.fields(|source, key| {
             match key {
                 0 => id = Some(source.u32()?),
@@ -215,6 +235,8 @@ impl Variable {
                 }
                 13 => uid = source.u64()?,
                 14 => access = source.text()?.to_owned(),
+                15 => meaning = Some(Meaning::read(source)?),
+                16 => derived = Some(Box::new(Derived::read(source)?)),
                 _ => return Ok(false),
             }
             Ok(true)
@@ -235,6 +257,8 @@ impl Variable {
             clips: clips.unwrap_or_default(),
             uid,
             access,
+            meaning,
+            derived,
         };
         variable.validate().map_err(|e| Corrupt::new(format!("variable {}: {e}", variable.id), at))?;
         Ok(variable)
@@ -304,6 +328,10 @@ impl Schema {
             },
         };
         self.variables.get(found?)
+    }
+
+    fn is_derived(&self, id: u32) -> bool {
+        self.variables.get(&id).is_some_and(|variable| variable.derived.is_some())
     }
 
     /// Every variable with its path, in the order of paths; links are left out.
@@ -402,7 +430,8 @@ impl Schema {
         for (path, name) in &self.names {
             out.text(path).array(2);
             match name {
-                Name::Variable(id) => out.u64(0).u64((*id).into()),
+                // A reader that knows no definitions refuses the name, and does not show fill values.
+                Name::Variable(id) => out.u64(if self.is_derived(*id) { 2 } else { 0 }).u64((*id).into()),
                 Name::Link(target) => out.u64(1).text(target),
             };
         }
@@ -436,7 +465,14 @@ impl Schema {
                 3 => source.entries(|source, path| {
                     source.tuple(2)?;
                     let name = match source.u64()? {
-                        0 => Name::Variable(source.u32()?),
+                        kind @ (0 | 2) => {
+                            let id = source.u32()?;
+                            if schema.is_derived(id) != (kind == 2) {
+                                let what = format!("the name {path:?} of variable {id} is of kind {kind}");
+                                return Err(source.corrupt(what));
+                            }
+                            Name::Variable(id)
+                        }
                         1 => Name::Link(source.text()?.to_owned()),
                         kind => return Err(source.corrupt(format!("unknown kind of name {kind}"))),
                     };

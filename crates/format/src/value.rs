@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 use crate::dtype::DType;
+use crate::meaning::Meaning;
 
 /// An attribute's value.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,7 @@ pub struct TypedArray {
     pub dtype: DType,
     pub shape: Vec<u64>,
     pub data: Vec<u8>,
+    pub meaning: Option<Meaning>,
 }
 
 /// Greatest nesting of lists and maps in a value.
@@ -52,6 +54,9 @@ impl TypedArray {
         }
         if self.shape.len() > crate::MAX_NDIM {
             return Err(format!("a typed array has at most {} dimensions", crate::MAX_NDIM));
+        }
+        if let Some(meaning) = &self.meaning {
+            meaning.validate(&self.dtype)?;
         }
         match self.expected_len() {
             Some(len) if len == self.data.len() as u64 => Ok(()),
@@ -119,13 +124,17 @@ impl Value {
                 out
             }
             Value::Array(array) => {
-                out.tag(TYPED_ARRAY).array(3);
+                out.tag(TYPED_ARRAY).array(3 + usize::from(array.meaning.is_some()));
                 array.dtype.write(out);
                 out.array(array.shape.len());
                 for &d in &array.shape {
                     out.u64(d);
                 }
-                out.bytes(&array.data)
+                out.bytes(&array.data);
+                if let Some(meaning) = &array.meaning {
+                    meaning.write(out);
+                }
+                out
             }
         };
     }
@@ -174,11 +183,15 @@ fn read_array(source: &mut Source<'_>) -> Result<TypedArray, Corrupt> {
     if tag != TYPED_ARRAY {
         return Err(source.corrupt(format!("unknown tag {tag}")));
     }
-    source.tuple(3)?;
+    let items = source.array()?;
+    if !(3..=4).contains(&items) {
+        return Err(source.corrupt(format!("a typed array of {items} items; 3 or 4 are possible")));
+    }
     let array = TypedArray {
         dtype: DType::read(source)?,
         shape: source.list(Source::u64)?,
         data: source.bytes()?.to_vec(),
+        meaning: (items == 4).then(|| Meaning::read(source)).transpose()?,
     };
     array.validate().map_err(|e| source.corrupt(format!("typed array: {e}")))?;
     Ok(array)

@@ -41,7 +41,21 @@ enum Node {
     Array(u64, usize, Form),
     /// A fragment of a snapshot.
     Fragment(u64, String),
+    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may
+    /// have several.
+    ZarrFolder(u64, bool, String),
+    /// A document or a chunk of that.
+    ZarrFile(u64, String),
 }
+
+impl Node {
+    fn is_file(&self) -> bool {
+        matches!(self, Node::Array(..) | Node::Fragment(..) | Node::ZarrFile(..))
+    }
+}
+
+/// The Zarr hierarchy, in the folder of a snapshot that has no group of that name.
+const ZARR: &str = "zarr";
 
 /// The file system.
 pub(crate) struct Views {
@@ -154,11 +168,20 @@ impl Views {
             }
             (Node::Folder(version, folder), name) => {
                 let shown = self.shown(*version)?;
+                let number = shown.container.snapshot().version();
+                if folder.is_empty() && name == ZARR && shown.tree.entry(folder, name).is_none() {
+                    return Ok(Node::ZarrFolder(number, version.is_none(), String::new()));
+                }
                 match shown.tree.entry(folder, name).ok_or_else(missing)? {
                     Entry::Folder => Node::Folder(*version, below(folder, name)),
-                    Entry::File(number, form) => {
-                        Node::Array(shown.container.snapshot().version(), number, form)
-                    }
+                    Entry::File(array, form) => Node::Array(number, array, form),
+                }
+            }
+            (Node::ZarrFolder(version, latest, folder), name) => {
+                let path = below(folder, name);
+                match self.snapshots.at(*version)?.zarr()?.is_folder(&path)? {
+                    true => Node::ZarrFolder(*version, *latest, path),
+                    false => Node::ZarrFile(*version, path),
                 }
             }
             _ => return Err(missing()),
@@ -185,9 +208,12 @@ impl Views {
             Node::Folder(version, folder) => {
                 let shown = self.shown(*version)?;
                 let entries = shown.tree.entries(folder).ok_or_else(missing)?;
-                entries.iter().map(|(name, entry)| (name.clone(), *entry == Entry::Folder)).collect()
+                let zarr = (folder.is_empty() && !entries.contains_key(ZARR)).then(|| (ZARR.into(), true));
+                let named = entries.iter().map(|(name, entry)| (name.clone(), *entry == Entry::Folder));
+                named.chain(zarr).collect()
             }
-            Node::Array(..) | Node::Fragment(..) => {
+            Node::ZarrFolder(version, _, folder) => self.snapshots.at(*version)?.zarr()?.entries(folder)?,
+            Node::Array(..) | Node::Fragment(..) | Node::ZarrFile(..) => {
                 return Err(Error::new(ErrorKind::InvalidArgument, "not a folder"));
             }
         })
@@ -205,13 +231,18 @@ impl Views {
                 (shown.fragments.get(name).ok_or_else(missing)?.size(), shown.time)
             }
             Node::Folder(version, _) => (0, self.shown(*version)?.time),
+            Node::ZarrFolder(version, ..) => (0, self.snapshots.at(*version)?.time),
+            Node::ZarrFile(version, path) => {
+                let shown = self.snapshots.at(*version)?;
+                (shown.zarr()?.size(path)?, shown.time)
+            }
             Node::Root | Node::Views | Node::Fragments => (0, self.snapshots.latest()?.time),
         })
     }
 
     fn attributes(&self, node: &Node) -> Result<FileAttr> {
         let (size, time) = self.measures(node)?;
-        let file = matches!(node, Node::Array(..) | Node::Fragment(..));
+        let file = node.is_file();
         let time = UNIX_EPOCH + Duration::from_nanos(time);
         Ok(FileAttr {
             ino: INodeNo(locked(&self.inodes).number(node)),
@@ -234,7 +265,7 @@ impl Views {
 
     fn opened(&self, node: Node) -> Result<u64> {
         let version = match &node {
-            Node::Array(version, ..) | Node::Fragment(version, _) => *version,
+            Node::Array(version, ..) | Node::Fragment(version, _) | Node::ZarrFile(version, _) => *version,
             _ => return Err(Error::new(ErrorKind::InvalidArgument, "not a file")),
         };
         let (size, _) = self.measures(&node)?;
@@ -263,6 +294,12 @@ impl Open {
         match &self.node {
             Node::Array(_, number, form) => self.shown.read(*number, *form, offset, out),
             Node::Fragment(_, name) => self.shown.fragments.get(name).ok_or_else(missing)?.read(offset, out),
+            Node::ZarrFile(_, path) => {
+                let bytes = self.shown.zarr()?.bytes(path)?;
+                let from = offset as usize;
+                out.copy_from_slice(bytes.get(from..from + out.len()).ok_or_else(missing)?);
+                Ok(())
+            }
             _ => Err(missing()),
         }
     }
@@ -272,7 +309,11 @@ impl Open {
         let asked = offset.min(self.size)..offset.saturating_add(len.into()).min(self.size);
         let mut made = locked(&self.state);
         if !(made.range.start <= asked.start && asked.end <= made.range.end) {
-            let range = ahead::made(asked.clone(), made.before, self.size);
+            let range = match &self.node {
+                // A chunk is decoded whole.
+                Node::ZarrFile(..) => 0..self.size,
+                _ => ahead::made(asked.clone(), made.before, self.size),
+            };
             let mut bytes = std::mem::take(&mut made.bytes);
             made.range = 0..0;
             bytes.clear();
@@ -305,12 +346,11 @@ impl Filesystem for Views {
                 (Node::Folder(None, _) | Node::Fragments, Node::Array(..) | Node::Fragment(..)) => {
                     Duration::ZERO
                 }
-                (_, Node::Folder(None, _)) => Duration::ZERO,
+                (Node::Folder(None, _), Node::ZarrFolder(..)) | (_, Node::Folder(None, _)) => Duration::ZERO,
                 _ => FOREVER,
             };
             let attributes = self.attributes(&node)?;
-            let attributes_last =
-                if matches!(node, Node::Array(..) | Node::Fragment(..)) { FOREVER } else { lasts };
+            let attributes_last = if node.is_file() { FOREVER } else { lasts };
             Ok((attributes, lasts, attributes_last))
         };
         match found() {
@@ -324,7 +364,7 @@ impl Filesystem for Views {
     fn getattr(&self, _req: &Request, ino: INodeNo, _fh: Option<FileHandle>, reply: ReplyAttr) {
         match self.node(ino).and_then(|node| Ok((self.attributes(&node)?, node))) {
             Ok((attributes, node)) => {
-                let fixed = matches!(node, Node::Array(..) | Node::Fragment(..) | Node::Folder(Some(_), _));
+                let fixed = node.is_file() || matches!(node, Node::ZarrFolder(..) | Node::Folder(Some(_), _));
                 reply.attr(if fixed { &FOREVER } else { &Duration::ZERO }, &attributes);
             }
             Err(error) => reply.error(refused(&error)),

@@ -4,6 +4,7 @@
 //! tree     paths -> what they are; a folder -> its entries      pure
 //! ahead    a read and the read before it -> which bytes to make  pure
 //! shown    a snapshot's arrays, fragments and their sizes        asks the engine
+//! zarr     the Zarr hierarchy of a snapshot: paths -> documents and chunks
 //! fs       views: inodes, open files, answers to the kernel
 //! files    byte files: numbers, attributes, errnos
 //! whole    each request to the views or the files               the adapter to fuser
@@ -12,6 +13,7 @@
 //! ```text
 //! /view/latest/GROUP/VARIABLE.npy    the newest snapshot; also .bin, .h5, .nc
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
+//! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
 //! /fragments/NAME                    a declared fragment, step behind step
 //! /files/...                         byte files, which programs write
 //! ```
@@ -27,6 +29,7 @@ mod fs;
 mod shown;
 mod tree;
 mod whole;
+mod zarr;
 
 use std::io;
 use std::path::Path;

@@ -6,9 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use drystone::{Container, Error, ErrorKind, FlatArray, FragmentHandle, Frame, Result};
 
 use crate::tree::{Form, Tree};
+use crate::zarr::ZarrTree;
 
 /// Snapshots that are kept ready; the least lately opened goes first.
 const KEPT: usize = 16;
+
+/// How arrays are cut, by variable and member: the same in every snapshot of a mount.
+type Cuts = Arc<Mutex<BTreeMap<(u64, u32), Vec<u64>>>>;
 
 /// One snapshot.
 pub(crate) struct Shown {
@@ -16,6 +20,8 @@ pub(crate) struct Shown {
     pub(crate) tree: Tree,
     pub(crate) fragments: BTreeMap<String, Fragment>,
     arrays: Vec<Array>,
+    zarr: OnceLock<std::result::Result<ZarrTree, Error>>,
+    cuts: Cuts,
     /// When it was committed, in nanoseconds since 1970.
     pub(crate) time: u64,
 }
@@ -38,7 +44,7 @@ pub(crate) struct Fragment {
 }
 
 impl Shown {
-    fn new(container: Container) -> Result<Self> {
+    fn new(container: Container, cuts: Cuts) -> Result<Self> {
         let arrays: Vec<Array> = container
             .flat_arrays()?
             .into_iter()
@@ -55,7 +61,16 @@ impl Shown {
             fragments.insert(name, Fragment { handle, step, steps, last: Mutex::new(None) });
         }
         let time = container.snapshot().time();
-        Ok(Shown { container, tree, fragments, arrays, time })
+        Ok(Shown { container, tree, fragments, arrays, zarr: OnceLock::new(), cuts, time })
+    }
+
+    /// The Zarr hierarchy, made when it is asked for first.
+    pub(crate) fn zarr(&self) -> Result<&ZarrTree> {
+        let made = self.zarr.get_or_init(|| {
+            let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
+            self.container.zarr_files(&mut cuts).map(ZarrTree::new)
+        });
+        made.as_ref().map_err(Error::clone)
     }
 
     /// The array behind a file.
@@ -163,11 +178,12 @@ pub(crate) struct Snapshots {
     container: Container,
     /// The most lately opened last.
     kept: Mutex<Vec<Arc<Shown>>>,
+    cuts: Cuts,
 }
 
 impl Snapshots {
     pub(crate) fn new(container: Container) -> Self {
-        Snapshots { container, kept: Mutex::new(Vec::new()) }
+        Snapshots { container, kept: Mutex::default(), cuts: Cuts::default() }
     }
 
     /// Numbers of the snapshots there are.
@@ -193,7 +209,7 @@ impl Snapshots {
         if let Some(shown) = known(&mut self.kept.lock().unwrap_or_else(PoisonError::into_inner)) {
             return Ok(shown);
         }
-        let made = Arc::new(Shown::new(self.container.at(version)?)?);
+        let made = Arc::new(Shown::new(self.container.at(version)?, self.cuts.clone())?);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(shown) = known(&mut kept) {
             return Ok(shown);

@@ -4,7 +4,7 @@ use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 use drystone_transform::checks::crc32c;
 
-use crate::program::VERSION;
+use crate::program::{ProgramError, VERSION};
 
 const MAGIC: [u8; 4] = *b"DRYR";
 /// Bytes before the first frame.
@@ -116,6 +116,17 @@ impl Refusal {
         begin(&mut out);
         put_refusal(&mut out, None, self);
         out
+    }
+}
+
+impl From<ProgramError> for Refusal {
+    fn from(error: ProgramError) -> Self {
+        let why = match error {
+            ProgramError::Version(_) => Why::Version,
+            ProgramError::Malformed { .. } => Why::Malformed,
+            ProgramError::TooLarge(_) => Why::Budget,
+        };
+        Refusal::new(why, error.to_string())
     }
 }
 

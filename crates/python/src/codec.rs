@@ -33,7 +33,7 @@ pub(crate) fn encode_subchunk<'py>(
     data: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyBytes>> {
     let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
-    let logical = drystone::logical_of(&dtype::parse(dtype)?, &shape)?;
+    let logical = drystone::logical_of(&dtype::parse(dtype)?.dtype, &shape)?;
     let data = PyBuffer::<u8>::get(data)?.to_vec(py)?;
     let stored = py.detach(|| {
         let mut stored = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn decode_subchunk<'py>(
     stored: &Bound<'py, PyAny>,
 ) -> Result<Bound<'py, PyBytes>> {
     let chain = Chain::parse(transform).map_err(|e| invalid(format!("transform: {e}")))?;
-    let logical = drystone::logical_of(&dtype::parse(dtype)?, &shape)?;
+    let logical = drystone::logical_of(&dtype::parse(dtype)?.dtype, &shape)?;
     let copied;
     let stored = match stored.cast::<PyBytes>() {
         Ok(bytes) => bytes.as_bytes(),

@@ -6,9 +6,11 @@ use std::time::Duration;
 
 use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
+use drystone::region::operation::Operation;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Durability, Format, GcOptions, Incomplete,
-    Limits, Mode, NewVariable, PublishOptions, SchemaOp, Targets, VariableUsage, WriterOptions,
+    Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
+    TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -48,8 +50,12 @@ type Described = (
 type Used = (u64, u64, u64, u64, Vec<String>);
 /// (object, variable, step, message)
 type DamageItem = (String, Option<String>, Option<u64>, String);
-/// (entries, bytes, manifests, damage)
-type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>);
+/// (entries, bytes, manifests, shards, damage, bytes that are not home by node)
+type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>, BTreeMap<String, u64>);
+/// (place, bytes, undrained, oldest undrained step, bytes a second, hits, why it is left alone)
+type TierItem = (String, u64, u64, Option<u64>, f64, u64, Option<String>);
+/// (node, part, step, bytes)
+type StagedItem = (String, String, Option<u64>, u64);
 
 /// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
 type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
@@ -138,6 +144,20 @@ impl Drop for Held {
     }
 }
 
+fn parse_timeout(timeout: Option<f64>) -> Result<Option<Duration>> {
+    match timeout {
+        None => Ok(None),
+        Some(seconds) if seconds >= 0.0 => {
+            Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
+        }
+        Some(seconds) => Err(invalid(format!("timeout is a number of seconds from 0 on, not {seconds}"))),
+    }
+}
+
+fn tier_folders(given: Vec<(PathBuf, Option<u64>)>) -> Vec<TierFolder> {
+    given.into_iter().map(|(folder, budget)| TierFolder { folder, budget }).collect()
+}
+
 fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
     steps.into_iter().map(|i| (i.at.run, i.at.step, i.nranks, i.missing, i.again)).collect()
 }
@@ -186,24 +206,33 @@ impl ContainerHandle {
         among_files: bool,
         store: Vec<(String, String)>,
         credentials: Option<Py<PyAny>>,
+        tiers: Option<Vec<(PathBuf, Option<u64>)>>,
     ) -> Result<Self> {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
-        let options = CreateOptions { durability };
+        let options = CreateOptions { durability, tiers: tiers.is_some() };
+        let tiers = tiers.map(tier_folders);
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
-        let container = py.detach(|| match among_files {
-            _ if drystone::is_url(path) => {
-                Container::create_url_as(path, &store, Callback::of(credentials), options)
+        let container = py.detach(|| {
+            let created = match among_files {
+                _ if drystone::is_url(path) => {
+                    Container::create_url_as(path, &store, Callback::of(credentials), options)
+                }
+                true => Container::create_among_files(path, options, targets.as_ref()),
+                false => Container::create_placed(path, options, targets.as_ref()),
+            }?;
+            match &tiers {
+                Some(tiers) => created.use_tiers(tiers).map(|()| created),
+                None => Ok(created),
             }
-            true => Container::create_among_files(path, options, targets.as_ref()),
-            false => Container::create_placed(path, options, targets.as_ref()),
         })?;
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
     /// Opens a container in a local directory, or at a URL with options of its store.
     #[staticmethod]
+    #[expect(clippy::too_many_arguments, reason = "each is one argument of Python's function")]
     fn open(
         py: Python<'_>,
         path: &str,
@@ -212,6 +241,7 @@ impl ContainerHandle {
         spread: &str,
         store: Vec<(String, String)>,
         credentials: Option<Py<PyAny>>,
+        tiers: Option<Vec<(PathBuf, Option<u64>)>>,
     ) -> Result<Self> {
         let mode = match mode {
             "r" => Mode::Read,
@@ -225,12 +255,18 @@ impl ContainerHandle {
             _ => return Err(invalid(format!("mode is \"r\", \"r+\" or \"a\", not \"{mode}\""))),
         };
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
-        let container = py.detach(|| match &targets {
-            Some(targets) => Container::open_placed(path, mode, targets),
-            None if drystone::is_url(path) => {
-                Container::open_url_as(path, &store, Callback::of(credentials), mode)
+        let container = py.detach(|| {
+            let opened = match &targets {
+                Some(targets) => Container::open_placed(path, mode, targets),
+                None if drystone::is_url(path) => {
+                    Container::open_url_as(path, &store, Callback::of(credentials), mode)
+                }
+                None => Container::open_local(path, mode),
+            }?;
+            match tiers {
+                Some(tiers) => opened.use_tiers(&tier_folders(tiers)).map(|()| opened),
+                None => Ok(opened),
             }
-            None => Container::open_local(path, mode),
         })?;
         Ok(ContainerHandle { container: Held::new(container) })
     }
@@ -269,8 +305,47 @@ impl ContainerHandle {
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
-    fn close(&self, py: Python<'_>) -> Result<()> {
-        Ok(py.detach(|| self.container.finish())?)
+    /// `drain`: whether what its tiers hold is brought home first.
+    fn close(&self, py: Python<'_>, drain: bool) -> Result<()> {
+        Ok(py.detach(|| match drain {
+            true => self.container.finish(),
+            false => {
+                self.container.close();
+                Ok(())
+            }
+        })?)
+    }
+
+    /// Brings home what the tiers of this node hold; seconds, or for ever.
+    fn drain(&self, py: Python<'_>, timeout: Option<f64>, progress: Option<Py<PyAny>>) -> Result<()> {
+        let timeout = parse_timeout(timeout)?;
+        watched(py, progress.as_ref(), |progress| self.container.drain(timeout, progress))
+    }
+
+    /// The application computes from now on, or not any more.
+    fn computing(&self, on: bool) {
+        self.container.computing(on);
+    }
+
+    /// Tiers: place, bytes, undrained bytes, oldest undrained step, bytes a second of the drain, hits, why it is left alone.
+    fn tiers(&self) -> Vec<TierItem> {
+        let row =
+            |row: TierRow| (row.place, row.bytes, row.undrained, row.oldest, row.rate, row.hits, row.aside);
+        self.container.tiers().into_iter().map(row).collect()
+    }
+
+    /// Parts that are not home: node, writer and number of the part, step, bytes.
+    fn staged(&self, py: Python<'_>) -> Result<Vec<StagedItem>> {
+        let found = py.detach(|| self.container.staged())?;
+        let item = |part: StagedPart| {
+            (part.node, format!("{:016x}-{:04}", part.part.0, part.part.1), part.step, part.bytes)
+        };
+        Ok(found.into_iter().map(item).collect())
+    }
+
+    /// Why the drain does not get on.
+    fn drain_failure(&self) -> Option<String> {
+        self.container.drain_failure().map(|error| error.to_string())
     }
 
     /// Files that the snapshot needs and that are not there: (file, what is wrong).
@@ -386,15 +461,7 @@ impl ContainerHandle {
     fn wait(&self, py: Python<'_>, step: &Bound<'_, PyAny>, level: &str, timeout: Option<f64>) -> Result<()> {
         let step = key::unsigned(step, "the step")?;
         let level = parse_level(level)?;
-        let timeout = match timeout {
-            None => None,
-            Some(seconds) if seconds >= 0.0 => {
-                Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
-            }
-            Some(seconds) => {
-                return Err(invalid(format!("timeout is a number of seconds from 0 on, not {seconds}")));
-            }
-        };
+        let timeout = parse_timeout(timeout)?;
         watched(py, None, |progress| self.container.wait_for(step, level, timeout, &mut || progress(0, 0)))
     }
 
@@ -435,6 +502,11 @@ impl ContainerHandle {
         let schema = self.open_container()?.schema();
         let Some(path) = schema.follow(normal(path)) else { return Ok(None) };
         Ok(Some(if schema.groups.contains_key(&path) { "group" } else { "variable" }))
+    }
+
+    /// Counters by name.
+    fn metrics(&self) -> BTreeMap<&'static str, u64> {
+        self.container.metrics().named().into_iter().collect()
     }
 
     /// The variable at a path; the error names near misses.
@@ -478,8 +550,10 @@ impl ContainerHandle {
             let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
             extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
         }
+        let element = dtype::parse(dtype)?;
         let new = NewVariable {
-            dtype: dtype::parse(dtype)?,
+            dtype: element.dtype,
+            meaning: element.meaning,
             shape: extents,
             dims: dims.unwrap_or_default(),
             steps,
@@ -491,6 +565,33 @@ impl ContainerHandle {
             access: access.unwrap_or_default(),
         };
         self.apply(py, SchemaOp::CreateVariable(normal(path).into(), Box::new(new)))
+    }
+
+    /// Results in transit: what is computed of a variable when regions of it are released.
+    fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
+        let operation = Operation::parse(operation)?;
+        let container = self.open_container()?;
+        Ok(py.detach(|| container.on(source, &operation, into))?)
+    }
+
+    /// Makes a variable that is computed from others.
+    #[pyo3(signature = (path, text, kind, edge, attrs))]
+    fn derive(
+        &self,
+        py: Python<'_>,
+        path: &str,
+        text: &str,
+        kind: &str,
+        edge: &str,
+        attrs: Option<&Bound<'_, PyAny>>,
+    ) -> Result<bool> {
+        let definition = Definition {
+            text: text.to_owned(),
+            kind: kind.to_owned(),
+            edge: edge.to_owned(),
+            attrs: value::attrs(attrs)?,
+        };
+        self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {
@@ -608,7 +709,13 @@ impl ContainerHandle {
     }
 
     /// `which` is true for all, false for none, else the steps to adopt, or (`but`) those not to.
-    fn recover(&self, py: Python<'_>, which: &Bound<'_, PyAny>, but: bool) -> Result<RecoverResult> {
+    fn recover(
+        &self,
+        py: Python<'_>,
+        which: &Bound<'_, PyAny>,
+        but: bool,
+        lost_nodes: Vec<String>,
+    ) -> Result<RecoverResult> {
         let steps = || Ok::<_, Failure>(key::extents(which, "a step")?.into_iter().collect());
         let adopt = match which.extract::<bool>() {
             Ok(true) => Adopt::All,
@@ -616,7 +723,7 @@ impl ContainerHandle {
             Err(_) if but => Adopt::AllBut(steps()?),
             Err(_) => Adopt::Steps(steps()?),
         };
-        let report = py.detach(|| self.container.recover(&adopt))?;
+        let report = py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?;
         let rest = incomplete(report.incomplete);
         Ok((report.adopted, report.discarded, rest, report.notes, report.run, report.version))
     }
@@ -722,6 +829,6 @@ impl ContainerHandle {
             false => self.container.verify(progress),
         })?;
         let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
-        Ok((report.entries, report.bytes, report.manifests, report.shards, damage))
+        Ok((report.entries, report.bytes, report.manifests, report.shards, damage, report.away))
     }
 }

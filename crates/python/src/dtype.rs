@@ -2,29 +2,54 @@
 //!
 //! Stored types are little-endian. A big-endian NumPy type names the same element type; arrays of it are converted when they
 //! are put. Variable-length strings are `str`, `"str"`, `StringDType` or h5py's `string_dtype()` here, and read as arrays of `str`
-//! objects. Other objects are no type of elements, and enumerations are not stored as the integers below them: both are refused.
+//! objects. Other objects are refused.
+//!
+//! `datetime64` and `timedelta64` are stored as `int64`, an enumeration (a dtype with h5py's metadata `enum`) as the integers below it;
+//! the meaning is kept beside the type.
+
+use std::collections::BTreeMap;
 
 use drystone::format::dtype::{DType, Member, Record, Scalar};
+use drystone::format::meaning::{Meaning, Scale, Unit};
 use numpy::{PyArrayDescr, PyArrayDescrMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple, PyType};
+use pyo3::types::{PyBytes, PyDict, PyList, PyMapping, PyString, PyTuple, PyType};
 
 use crate::error::{Failure, Result, invalid, unsupported};
 
+/// An element type, and what its integers stand for.
+pub(crate) struct Element {
+    pub(crate) dtype: DType,
+    pub(crate) meaning: Option<Meaning>,
+}
+
+impl From<DType> for Element {
+    fn from(dtype: DType) -> Self {
+        Element { dtype, meaning: None }
+    }
+}
+
+impl Element {
+    /// The NumPy dtype in which values are delivered.
+    pub(crate) fn to_numpy<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        to_numpy(py, &self.dtype, self.meaning.as_ref())
+    }
+}
+
 /// The element type a caller means.
-pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
+pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<Element> {
     let py = given.py();
     if given.is_none() {
         return Err(invalid("dtype is None; give one, such as \"f4\""));
     }
     if given.is(py.get_type::<PyString>()) {
-        return Ok(DType::String);
+        return Ok(DType::String.into());
     }
     if let Ok(text) = given.cast::<PyString>() {
         match text.to_cow()?.as_ref() {
-            "str" | "string" => return Ok(DType::String),
-            "bfloat16" => return Ok(DType::Scalar(Scalar::BF16)),
+            "str" | "string" => return Ok(DType::String.into()),
+            "bfloat16" => return Ok(DType::Scalar(Scalar::BF16).into()),
             _ => {}
         }
     }
@@ -39,19 +64,13 @@ pub(crate) fn parse(given: &Bound<'_, PyAny>) -> Result<DType> {
     from_numpy(&descr)
 }
 
-/// Refuses a type that would silently be stored as another: objects that nothing calls texts, and h5py's enumerations.
+/// Refuses a type that would silently be stored as another: objects that nothing calls texts.
 fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
     let py = descr.py();
     let metadata = descr.getattr("metadata")?;
     let said = |name: &str| -> Result<Option<Bound<'_, PyAny>>> {
         if metadata.is_none() { Ok(None) } else { Ok(Some(metadata.call_method1("get", (name,))?)) }
     };
-    if said("enum")?.is_some_and(|members| !members.is_none()) {
-        return Err(unsupported(format!(
-            "dtype {descr} is an enumeration of h5py, which is not stored; take {descr} without it \
-             (numpy.dtype(\"{descr}\")) and keep the names in an attribute"
-        )));
-    }
     if descr.getattr("kind")?.extract::<char>()? == 'O' {
         // h5py says `vlen`, xarray `element_type`.
         let (text, bytes) = (py.get_type::<PyString>(), py.get_type::<PyBytes>());
@@ -73,12 +92,19 @@ fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
 }
 
 /// The element type of a NumPy dtype.
-pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<DType> {
+pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
     let fields = descr.cast::<PyArrayDescr>().map_err(PyErr::from)?;
     let kind = char::from(fields.kind());
     let size = u32::try_from(fields.itemsize())
         .map_err(|_| unsupported(format!("dtype {descr} is not stored: it is longer than 4 GiB")))?;
-    let scalar = |scalar| Ok(DType::Scalar(scalar));
+    let scalar = |scalar: Scalar| -> Result<Element> {
+        let dtype = DType::Scalar(scalar);
+        let meaning = if matches!(kind, 'i' | 'u') { names(descr)? } else { None };
+        if let Some(meaning) = &meaning {
+            meaning.validate(&dtype).map_err(invalid)?;
+        }
+        Ok(Element { dtype, meaning })
+    };
     match (kind, size) {
         ('b', 1) => scalar(Scalar::Bool),
         ('i', 1) => scalar(Scalar::I8),
@@ -97,23 +123,55 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<DType> {
         ('S' | 'U', 0) => Err(invalid(format!(
             "dtype {descr} has no length; give one (\"{kind}16\"), or take str for strings of any length"
         ))),
-        ('S', n) => Ok(DType::Bytes(n)),
-        ('U', n) => Ok(DType::Unicode(n / 4)),
-        ('O' | 'T', _) => Ok(DType::String),
+        ('S', n) => Ok(DType::Bytes(n).into()),
+        ('U', n) => Ok(DType::Unicode(n / 4).into()),
+        ('O' | 'T', _) => Ok(DType::String.into()),
         ('V', n) => from_void(descr, n),
-        ('M' | 'm', _) => Err(unsupported(format!(
-            "dtype {descr} is not stored; store .view(\"int64\") and keep the unit in an attribute"
-        ))),
+        ('M', 8) => {
+            Ok(Element { dtype: DType::Scalar(Scalar::I64), meaning: Some(Meaning::Instant(unit(descr)?)) })
+        }
+        ('m', 8) => {
+            Ok(Element { dtype: DType::Scalar(Scalar::I64), meaning: Some(Meaning::Duration(unit(descr)?)) })
+        }
         _ => Err(unsupported(format!("dtype {descr} is not stored; convert it first (numpy: .astype)"))),
     }
 }
 
-fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<DType> {
+/// The unit of a dtype of times.
+fn unit(descr: &Bound<'_, PyAny>) -> Result<Unit> {
+    let data = descr.py().import("numpy")?.call_method1("datetime_data", (descr,))?;
+    let (name, count): (String, u32) = data.extract()?;
+    match Scale::parse(&name) {
+        Some(scale) => Ok(Unit { scale, count }),
+        None => Err(invalid(format!("dtype {descr} has no unit; give one, such as \"{descr}[ns]\""))),
+    }
+}
+
+/// The names of an enumeration, as h5py's metadata has them.
+fn names(descr: &Bound<'_, PyAny>) -> Result<Option<Meaning>> {
+    let metadata = descr.getattr(pyo3::intern!(descr.py(), "metadata"))?;
+    if metadata.is_none() {
+        return Ok(None);
+    }
+    let named = metadata.call_method1("get", ("enum",))?;
+    if named.is_none() {
+        return Ok(None);
+    }
+    let mut names: Vec<(String, i128)> = Vec::new();
+    for item in named.cast::<PyMapping>().map_err(PyErr::from)?.items()? {
+        names.push(item.extract().map_err(|_| {
+            invalid(format!("an enumeration gives names to integers, which {item} does not"))
+        })?);
+    }
+    Ok(Some(Meaning::Names(names)))
+}
+
+fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<Element> {
     let names = descr.getattr("names")?;
     if names.is_none() {
         let name: String = descr.getattr("name")?.extract()?;
         if name == "bfloat16" {
-            return Ok(DType::Scalar(Scalar::BF16));
+            return Ok(DType::Scalar(Scalar::BF16).into());
         }
         let sub = descr.getattr("subdtype")?;
         if !sub.is_none() {
@@ -123,20 +181,21 @@ fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<DType> {
     }
     let fields = descr.getattr("fields")?;
     let mut members = Vec::new();
+    let mut meanings = BTreeMap::new();
     for name in names.cast_into::<PyTuple>()? {
         let field = fields.get_item(&name)?;
         let inner = field.get_item(0)?;
         let sub = inner.getattr("subdtype")?;
         let (inner, shape) =
             if sub.is_none() { (inner, Vec::new()) } else { (sub.get_item(0)?, sub.get_item(1)?.extract()?) };
-        members.push(Member {
-            name: name.extract()?,
-            dtype: from_numpy(&inner)?,
-            shape,
-            offset: field.get_item(1)?.extract()?,
-        });
+        let (name, element): (String, Element) = (name.extract()?, from_numpy(&inner)?);
+        if let Some(meaning) = element.meaning {
+            meanings.insert(name.clone(), meaning);
+        }
+        members.push(Member { name, dtype: element.dtype, shape, offset: field.get_item(1)?.extract()? });
     }
-    Ok(DType::Record(Record { itemsize: size, members }))
+    let meaning = (!meanings.is_empty()).then_some(Meaning::Members(meanings));
+    Ok(Element { dtype: DType::Record(Record { itemsize: size, members }), meaning })
 }
 
 /// Are elements of this type as the machine has them, those of members too?
@@ -148,9 +207,45 @@ pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
     }
 }
 
+/// Whether values of one meaning are those of another as they are, bit for bit: times of one unit, and integers for named values and back.
+pub(crate) fn is_same(given: Option<&Meaning>, stored: Option<&Meaning>) -> bool {
+    use Meaning::{Members, Names};
+    match (given, stored) {
+        (None, None) | (None, Some(Names(_))) | (Some(Names(_)), None) => true,
+        (Some(Names(a)), Some(Names(b))) => a.len() == b.len() && a.iter().all(|name| b.contains(name)),
+        (Some(Members(a)), Some(Members(b))) => {
+            a.keys().chain(b.keys()).all(|name| is_same(a.get(name), b.get(name)))
+        }
+        (None, Some(Members(b))) => b.values().all(|meaning| is_same(None, Some(meaning))),
+        (Some(Members(a)), None) => a.values().all(|meaning| is_same(Some(meaning), None)),
+        (a, b) => a == b,
+    }
+}
+
 /// The NumPy dtype in which values are delivered; `object` for strings.
-pub(crate) fn to_numpy<'py>(py: Python<'py>, dtype: &DType) -> Result<Bound<'py, PyAny>> {
+pub(crate) fn to_numpy<'py>(
+    py: Python<'py>,
+    dtype: &DType,
+    meaning: Option<&Meaning>,
+) -> Result<Bound<'py, PyAny>> {
     let make = py.import(pyo3::intern!(py, "numpy"))?.getattr(pyo3::intern!(py, "dtype"))?;
+    match meaning {
+        Some(meaning @ (Meaning::Instant(_) | Meaning::Duration(_))) => {
+            return Ok(make.call1((meaning.to_string(),))?);
+        }
+        Some(Meaning::Names(names)) => {
+            let named = PyDict::new(py);
+            for (name, value) in names {
+                named.set_item(name, *value)?;
+            }
+            let metadata = PyDict::new(py);
+            metadata.set_item("enum", named)?;
+            let how = PyDict::new(py);
+            how.set_item("metadata", metadata)?;
+            return Ok(make.call((to_numpy(py, dtype, None)?,), Some(&how))?);
+        }
+        Some(Meaning::Members(_)) | None => {}
+    }
     let text = match dtype {
         DType::Scalar(Scalar::BF16) => return Ok(make.call1((bfloat16(py)?,))?),
         DType::Scalar(scalar) => scalar.name().to_string(),
@@ -160,7 +255,8 @@ pub(crate) fn to_numpy<'py>(py: Python<'py>, dtype: &DType) -> Result<Bound<'py,
         DType::Record(record) => {
             let mut formats = Vec::new();
             for member in &record.members {
-                let inner = to_numpy(py, &member.dtype)?;
+                let below = meaning.and_then(|meaning| meaning.of_member([member.name.as_str()]));
+                let inner = to_numpy(py, &member.dtype, below)?;
                 formats.push(if member.shape.is_empty() {
                     inner
                 } else {

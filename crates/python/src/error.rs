@@ -61,13 +61,17 @@ fn raise(py: Python<'_>, error: &Error) -> PyErr {
         ErrorKind::Cancelled => "CancelledError",
         ErrorKind::Permission => "PermissionError",
         ErrorKind::Deadline => "DeadlineError",
+        ErrorKind::NotYetHome => "NotYetHome",
     };
     let class = py
         .import("drystone.errors")
         .and_then(|errors| errors.getattr(name))
         .and_then(|class| Ok(class.cast_into::<PyType>()?));
     match class {
-        Ok(class) => PyErr::from_type(class, error.to_string()),
+        Ok(class) => match error.away() {
+            Some(away) => PyErr::from_type(class, (error.to_string(), away.node.clone(), away.bytes)),
+            None => PyErr::from_type(class, error.to_string()),
+        },
         Err(missing) => missing,
     }
 }

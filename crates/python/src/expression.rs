@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use drystone_expression::{Answer, Builder, Error, Name, Tree, Type, parse_with_groups};
+use drystone_expression::{Answer, Builder, Error, Name, Tree, Type, parse_with_words};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString};
 
 use crate::error::{Failure, Result, invalid, unsupported};
 
@@ -27,7 +27,7 @@ impl ExpressionHandle {
     /// Reads a text; `groups` are the paths of groups, behind which `/` leads into them.
     #[staticmethod]
     fn parse(text: &str, groups: Vec<String>) -> Result<Self> {
-        let parsed = parse_with_groups(text, |path| groups.iter().any(|group| group == path));
+        let parsed = parse_with_words(text, |path| groups.iter().any(|group| group == path));
         let tree = parsed.map_err(|error| invalid(error.render(text)))?;
         Ok(ExpressionHandle { tree })
     }
@@ -61,6 +61,8 @@ impl ExpressionHandle {
         } else if value.is_instance_of::<PyInt>() {
             let beyond = |_| invalid(format!("the constant {value} has more than 64 bits"));
             builder.integer(value.extract().map_err(beyond)?)
+        } else if let Ok(text) = value.cast::<PyString>() {
+            builder.text(&text.to_cow()?)
         } else {
             builder.float(value.cast::<PyFloat>()?.value())
         };

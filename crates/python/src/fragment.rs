@@ -176,7 +176,7 @@ fn numpy_type<'py>(py: Python<'py>, ty: &Type) -> Result<Bound<'py, PyAny>> {
     match ty {
         Type::Prim(Prim::Bytes(n)) => Ok(make.call1((format!("S{n}"),))?),
         Type::Prim(Prim::Bfloat16) => dtype::parse(pyo3::types::PyString::new(py, "bfloat16").as_any())
-            .and_then(|parsed| dtype::to_numpy(py, &parsed)),
+            .and_then(|parsed| parsed.to_numpy(py)),
         Type::Prim(prim) => Ok(make.call1((prim.name(),))?),
         Type::Array(array) => {
             if array.order != Order::Row {

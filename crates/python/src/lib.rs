@@ -36,7 +36,8 @@ fn element_dtype<'py>(
     dtype: &Bound<'py, PyAny>,
 ) -> error::Result<(Bound<'py, PyAny>, bool)> {
     let parsed = dtype::parse(dtype)?;
-    Ok((dtype::to_numpy(py, &parsed)?, parsed == drystone::format::dtype::DType::String))
+    let strings = parsed.dtype == drystone::format::dtype::DType::String;
+    Ok((parsed.to_numpy(py)?, strings))
 }
 
 /// Finds room for the first `end` bytes of a file that is being written, where that makes writing them faster.

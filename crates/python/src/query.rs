@@ -154,8 +154,9 @@ impl QueryHandle {
             Ok::<_, drystone::Error>((self.query.values(&names)?, batches.dtypes(), batches.inner()))
         })?;
         let mut columns = Vec::with_capacity(names.len());
-        for ((values, dtype), inner) in found.values.into_iter().zip(&dtypes).zip(inner) {
-            columns.push((PyArray1::from_vec(py, values), dtype::to_numpy(py, dtype)?, inner));
+        for ((values, (dtype, meaning)), inner) in found.values.into_iter().zip(&dtypes).zip(inner) {
+            let element = dtype::to_numpy(py, dtype, meaning.as_ref())?;
+            columns.push((PyArray1::from_vec(py, values), element, inner));
         }
         Ok((found.rows, columns, report(&found.report)))
     }
@@ -187,7 +188,8 @@ impl BatchesHandle {
             let batches = self.lock();
             (batches.dtypes(), batches.inner())
         });
-        dtypes.iter().zip(inner).map(|(dtype, inner)| Ok((dtype::to_numpy(py, dtype)?, inner))).collect()
+        let of = |(dtype, meaning): &(_, Option<_>)| dtype::to_numpy(py, dtype, meaning.as_ref());
+        dtypes.iter().zip(inner).map(|(element, inner)| Ok((of(element)?, inner))).collect()
     }
 
     fn report(&self, py: Python<'_>) -> ReportItem {

@@ -4,6 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
+use drystone::format::meaning::Meaning;
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::{BlockInfo, Error, ErrorKind, Limit, Precision, ReadReport, Reading, Wanted, Written};
@@ -35,6 +36,17 @@ impl ReadingHandle {
         self.member.as_ref().map_or(&self.reading.variable().dtype, |m| &m.dtype)
     }
 
+    /// What the elements stand for.
+    fn meaning(&self) -> Option<&Meaning> {
+        let whole = self.reading.variable().meaning.as_ref();
+        self.member.as_ref().map_or(whole, |member| member.meaning(whole))
+    }
+
+    /// The NumPy dtype of what is read.
+    fn descr<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
+        dtype::to_numpy(py, self.dtype(), self.meaning())
+    }
+
     /// Axes that the member brings.
     pub(crate) fn inner(&self) -> &[u64] {
         self.member.as_ref().map_or(&[], |m| &m.shape)
@@ -58,7 +70,7 @@ impl ReadingHandle {
     ) -> Result<Bound<'py, PyUntypedArray>> {
         let mut shape = cells.to_vec();
         shape.extend(self.inner());
-        empty(&dtype::to_numpy(py, self.dtype())?, &shape, dtype::has_padding(self.dtype()))
+        empty(&self.descr(py)?, &shape, dtype::has_padding(self.dtype()))
     }
 
     /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
@@ -105,7 +117,7 @@ impl ReadingHandle {
             return Err(invalid(format!("out is a NumPy array, not a {}", out.get_type().name()?)));
         };
         let given = array.dtype();
-        let expected = dtype::to_numpy(out.py(), self.dtype())?;
+        let expected = self.descr(out.py())?;
         if !given.eq(&expected)? {
             return Err(invalid(format!("out has dtype {given}, the variable {expected}")));
         }
@@ -176,10 +188,15 @@ impl ReadingHandle {
         self.step_number(step, self.reading.snapshot().step_axis())
     }
 
-    /// The value that a pattern of an index entry stands for, as `class`.
-    fn scalar_of<'py>(&self, class: &Bound<'py, PyAny>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
+    /// The value that a pattern of an index entry stands for, as a scalar of `descr`.
+    fn scalar_of<'py>(&self, descr: &Bound<'py, PyAny>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
         use Scalar::*;
         let DType::Scalar(scalar) = self.dtype() else { return Ok(None) };
+        if matches!(self.meaning(), Some(Meaning::Instant(_) | Meaning::Duration(_))) {
+            let count = descr.py().import("numpy")?.getattr("int64")?.call1((bits as i64,))?;
+            return Ok(Some(count.call_method1("view", (descr,))?));
+        }
+        let class = descr.getattr("type")?;
         Ok(Some(match scalar {
             Bool => class.call1((bits != 0,))?,
             I8 | I16 | I32 | I64 => class.call1((bits as i64,))?,
@@ -206,13 +223,13 @@ impl ReadingHandle {
     fn block_dict<'py>(
         &self,
         py: Python<'py>,
-        class: &Bound<'py, PyAny>,
+        descr: &Bound<'py, PyAny>,
         block: BlockInfo,
     ) -> Result<Bound<'py, PyDict>> {
         let out = PyDict::new(py);
         if let Some((min, max)) = block.min_max {
-            out.set_item("min", self.scalar_of(class, min)?)?;
-            out.set_item("max", self.scalar_of(class, max)?)?;
+            out.set_item("min", self.scalar_of(descr, min)?)?;
+            out.set_item("max", self.scalar_of(descr, max)?)?;
         }
         out.set_item("step", block.step)?;
         out.set_item("offset", PyTuple::new(py, block.offset)?)?;
@@ -248,7 +265,7 @@ impl ReadingHandle {
     /// The NumPy dtype of what is read.
     #[getter]
     fn element<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
-        dtype::to_numpy(py, self.dtype())
+        self.descr(py)
     }
 
     #[getter]
@@ -315,6 +332,14 @@ impl ReadingHandle {
     #[getter]
     fn fill<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyBytes>> {
         self.reading.variable().fill.as_ref().map(|f| PyBytes::new(py, f))
+    }
+
+    /// How it is computed: text, kind, edge rule, and the path of each input, if it is still there; nothing if it holds values.
+    #[getter]
+    #[allow(clippy::type_complexity, reason = "a tuple for Python")]
+    fn derived(&self) -> Option<(String, &'static str, &'static str, Vec<(String, Option<String>)>)> {
+        let found = self.reading.derived()?;
+        Some((found.text, found.kind, found.edge, found.inputs))
     }
 
     /// Committed steps in which the variable has a block.
@@ -413,9 +438,9 @@ impl ReadingHandle {
     ) -> Result<Bound<'py, PyTuple>> {
         let step = self.block_step(step)?;
         let found = py.detach(|| self.reading.statistics(step))?;
-        let class = self.element(py)?.getattr("type")?;
+        let descr = self.descr(py)?;
         let extremes = match found.min_max {
-            Some((min, max)) => (self.scalar_of(&class, min)?, self.scalar_of(&class, max)?),
+            Some((min, max)) => (self.scalar_of(&descr, min)?, self.scalar_of(&descr, max)?),
             None => (None, None),
         };
         let histogram =
@@ -432,9 +457,9 @@ impl ReadingHandle {
     ) -> Result<Option<Bound<'py, PyTuple>>> {
         let step = self.block_step(step)?;
         let Some(found) = py.detach(|| self.reading.published_statistics(step))? else { return Ok(None) };
-        let class = self.element(py)?.getattr("type")?;
+        let descr = self.descr(py)?;
         let extremes = match found.min_max {
-            Some((min, max)) => (self.scalar_of(&class, min)?, self.scalar_of(&class, max)?),
+            Some((min, max)) => (self.scalar_of(&descr, min)?, self.scalar_of(&descr, max)?),
             None => (None, None),
         };
         let counts =
@@ -531,8 +556,8 @@ impl ReadingHandle {
     ) -> Result<Vec<Bound<'py, PyDict>>> {
         let step = self.block_step(step)?;
         let blocks = py.detach(|| self.reading.blocks(step))?;
-        let class = dtype::to_numpy(py, self.dtype())?.getattr("type")?;
-        blocks.into_iter().map(|block| self.block_dict(py, &class, block)).collect()
+        let descr = self.descr(py)?;
+        blocks.into_iter().map(|block| self.block_dict(py, &descr, block)).collect()
     }
 
     /// Blocks as they were written, whatever overlaps them: one, or all of the step.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use drystone::client::{InvalidAddress, Level, Options, Refused, Region, Session, Status};
 use drystone::region::lease::Cells;
-use drystone::region::{Progress, RegionError, Regions, Release};
+use drystone::region::operation::Operation;
+use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release};
 use drystone::{Container, Error, ErrorKind, Mode};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
@@ -193,6 +194,30 @@ impl RegionsHandle {
                 let wanted = region(path, step, &offset, &count);
                 let released = py.detach(|| session.release(&wanted, bytes, fence, stable));
                 released.map_err(|refused| of_server(py, refused))
+            }
+        }
+    }
+
+    /// Number of the transfer of values of one variable to another.
+    #[pyo3(signature = (source, into, rule, step))]
+    fn transfer(
+        &self,
+        py: Python<'_>,
+        source: &str,
+        into: &str,
+        rule: &str,
+        step: Option<u64>,
+    ) -> Result<u64> {
+        let (from, to) = (Container::normal_path(source), Container::normal_path(into));
+        match &self.way {
+            Way::Local(regions) => {
+                let rule = if rule.is_empty() { None } else { Some(Operation::parse(rule)?) };
+                let (from, to) = (from.to_owned(), to.to_owned());
+                let wanted = ObjectTransfer { from, to, rule, step, once: number() };
+                Ok(py.detach(|| regions.transfer(wanted))?)
+            }
+            Way::Server(session) => {
+                py.detach(|| session.transfer(from, to, rule, step)).map_err(|refused| of_server(py, refused))
             }
         }
     }

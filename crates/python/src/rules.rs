@@ -105,7 +105,7 @@ impl LayoutHandle {
         field: Vec<String>,
         big_endian: bool,
     ) -> Result<Self> {
-        let dtype = dtype::parse(descr)?;
+        let dtype = dtype::parse(descr)?.dtype;
         if dtype == DType::String {
             return Err(invalid("strings of any length have no layout"));
         }

@@ -11,7 +11,7 @@ use pyo3::types::{
     PyBool, PyByteArray, PyBytes, PyDict, PyFloat, PyInt, PyList, PyMapping, PyString, PyTuple,
 };
 
-use crate::dtype;
+use crate::dtype::{self, Element};
 use crate::error::{Result, invalid, unsupported};
 
 /// Deeper nesting is refused before it can exhaust the stack; the format's own limit is lower.
@@ -103,15 +103,16 @@ fn from_array(given: &Bound<'_, PyAny>, depth: usize) -> Result<Value> {
     if matches!(kind, 'O' | 'T') {
         return from_nested(&array.call_method0("tolist")?, depth + 1);
     }
-    let dtype = dtype::from_numpy(&descr)?;
+    let element = dtype::from_numpy(&descr)?;
     let little = if descr.getattr("isnative")?.extract()? {
         array
     } else {
-        array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?
+        array.call_method1("astype", (element.to_numpy(py)?,))?
     };
     let shape = little.cast::<PyUntypedArray>()?.shape().iter().map(|n| *n as u64).collect();
     let data = little.call_method0("tobytes")?.cast_into::<PyBytes>()?.as_bytes().to_vec();
-    let array = TypedArray { dtype, shape, data };
+    let Element { dtype, meaning } = element;
+    let array = TypedArray { dtype, shape, data, meaning };
     array.validate().map_err(|why| unsupported(format!("an attribute cannot hold this array: {why}")))?;
     Ok(Value::Array(array))
 }
@@ -131,7 +132,7 @@ pub(crate) fn to_python<'py>(py: Python<'py>, value: &Value) -> Result<Bound<'py
         }
         Value::Map(items) => dict(py, items)?.into_any(),
         Value::Array(array) => {
-            let descr = dtype::to_numpy(py, &array.dtype)?;
+            let descr = dtype::to_numpy(py, &array.dtype, array.meaning.as_ref())?;
             let numpy = py.import("numpy")?;
             // A bytearray belongs to the array alone, which may therefore be changed.
             let bytes = PyByteArray::new(py, &array.data);

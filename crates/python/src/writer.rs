@@ -1,12 +1,13 @@
 //! The writer handle: arrays of exactly the variable's type go to the engine as they lie in memory.
 
-use drystone::format::dtype::DType;
+use drystone::format::dtype::{DType, Scalar};
 use drystone::member::member;
 use drystone::{Container, ErrorKind, Level, Writer};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyList, PyString, PyTuple};
 
+use crate::dtype::Element;
 use crate::error::is_missing;
 use crate::error::{Result, invalid};
 use crate::fragment::FragmentHandle;
@@ -26,7 +27,7 @@ impl WriterHandle {
     }
 
     /// Element type and shape of a variable or member; looks again if another process may have just created it.
-    fn element(&self, name: &str, field: Option<&str>) -> drystone::Result<(DType, Vec<u64>)> {
+    fn element(&self, name: &str, field: Option<&str>) -> drystone::Result<(Element, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
             Err(e) if is_missing(&e) => {
                 self.container.refresh()?;
@@ -34,11 +35,30 @@ impl WriterHandle {
             }
             other => other?,
         };
-        let whole = &reading.variable().dtype;
-        Ok(match field.and_then(|field| member(whole, field)) {
-            Some(found) => (found.dtype, found.shape),
-            None => (whole.clone(), Vec::new()),
+        let whole = reading.variable();
+        Ok(match field.and_then(|field| member(&whole.dtype, field)) {
+            Some(found) => {
+                let meaning = found.meaning(whole.meaning.as_ref()).cloned();
+                (Element { dtype: found.dtype, meaning }, found.shape)
+            }
+            None => (Element { dtype: whole.dtype.clone(), meaning: whole.meaning.clone() }, Vec::new()),
         })
+    }
+
+    /// Whether the bits of given elements are what the variable or member holds, as far as meanings go.
+    fn means_the_same(&self, name: &str, field: Option<&str>, given: &Element) -> drystone::Result<bool> {
+        // Other types stand for nothing but themselves, in whatever variable.
+        let plain = !matches!(given.dtype, DType::Scalar(Scalar::I64) | DType::Record(_));
+        if plain && given.meaning.is_none() {
+            return Ok(true);
+        }
+        if field.is_none()
+            && let Some(variable) = self.container.schema().resolve(Container::normal_path(name))
+        {
+            return Ok(dtype::is_same(given.meaning.as_ref(), variable.meaning.as_ref()));
+        }
+        let (stored, _) = self.element(name, field)?;
+        Ok(dtype::is_same(given.meaning.as_ref(), stored.meaning.as_ref()))
     }
 }
 
@@ -106,8 +126,8 @@ impl WriterHandle {
         name: &str,
         field: Option<&str>,
     ) -> Result<(Bound<'py, PyAny>, bool, Bound<'py, PyTuple>)> {
-        let (dtype, shape) = py.detach(|| self.element(name, field))?;
-        Ok((dtype::to_numpy(py, &dtype)?, dtype == DType::String, PyTuple::new(py, shape)?))
+        let (element, shape) = py.detach(|| self.element(name, field))?;
+        Ok((element.to_numpy(py)?, element.dtype == DType::String, PyTuple::new(py, shape)?))
     }
 
     /// False, with nothing put, if the elements of the array are not of the variable's type.
@@ -122,10 +142,13 @@ impl WriterHandle {
     ) -> Result<bool> {
         let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
         let descr = array.dtype();
-        let Ok(dtype) = dtype::from_numpy(&descr) else { return Ok(false) };
+        let Ok(element) = dtype::from_numpy(&descr) else { return Ok(false) };
+        if !py.detach(|| self.means_the_same(name, field, &element))? {
+            return Ok(false);
+        }
         let mut array = array;
         if !dtype::is_native(&descr)? {
-            let converted = array.call_method1("astype", (dtype::to_numpy(py, &dtype)?,))?;
+            let converted = array.call_method1("astype", (element.to_numpy(py)?,))?;
             array = converted.cast_into::<PyUntypedArray>()?;
         }
         let mut view = View::of(&array)?;
@@ -151,10 +174,11 @@ impl WriterHandle {
         }
         // SAFETY: `array` is referenced until this returns; that nobody changes it meanwhile is the contract of put().
         let source = unsafe { view.source()? };
-        let put = py.detach(|| self.writer.put(name, &dtype, &source, offset.as_deref(), field));
+        let put = py.detach(|| self.writer.put(name, &element.dtype, &source, offset.as_deref(), field));
         match put {
             Err(e) if e.kind() == ErrorKind::InvalidArgument => {
-                let other = py.detach(|| self.element(name, field)).is_ok_and(|(stored, _)| stored != dtype);
+                let stored = py.detach(|| self.element(name, field));
+                let other = stored.is_ok_and(|(stored, _)| stored.dtype != element.dtype);
                 if other { Ok(false) } else { Err(e.into()) }
             }
             done => Ok(done.map(|()| true)?),

@@ -1,6 +1,7 @@
-//! Many asks in one request: frames in, frames out, in the same order.
+//! Many asks in one request: frames in, frames out, in the same order. Programs among them run side by side.
 
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -11,6 +12,7 @@ use drystone_wire::{
 use hyper::body::Incoming;
 
 use crate::asked::{Asked, blocking};
+use crate::method::{Method, budget};
 use crate::objects::{may_make, rights_to_put};
 use crate::open::Opened;
 use crate::reply::{Pieces, Refusal, Reply, Sent, reply};
@@ -22,33 +24,71 @@ struct Done {
     payload: Vec<u8>,
 }
 
+/// An ask with its payload, or with the method that it runs.
+struct Parsed {
+    ask: Ask,
+    payload: Vec<u8>,
+    method: Option<Method>,
+}
+
 pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result<Reply, Refusal> {
-    let (parts, room) = asked.body(body).await?;
+    let (parts, mut room) = asked.body(body).await?;
     let (asked, name, parsed) = blocking(move || {
         let whole = parts.concat();
         let malformed =
             |bad: drystone_wire::Malformed| Refusal::new(Status::Invalid, format!("the request is {bad}"));
         let frames = Frames::decode(&whole).map_err(malformed)?;
+        let granted = budget(&asked.state.config.limits);
         let mut asks = Vec::new();
         for (header, payload) in frames.into_frames() {
             let ask = Ask::of_header(header).map_err(malformed)?;
             asked.who.needs(rights(&ask), &name)?;
-            asks.push((ask, payload.to_vec()));
+            let method = match &ask {
+                Ask::Exec { method, .. } => Some(Method::of(method, payload, &granted)),
+                _ => None,
+            };
+            let payload = if method.is_some() { Vec::new() } else { payload.to_vec() };
+            asks.push(Parsed { ask, payload, method });
         }
         Ok((asked, name, asks))
     })
     .await?;
+    let (workers, memory) = side_by_side(&parsed, asked.state.config.limits.memory);
+    if memory > 0 {
+        // Together with the body, so that nobody holds a part while waiting for the rest.
+        let held = u64::from(u32::try_from(room.num_permits()).unwrap_or(u32::MAX)) * 4096;
+        drop(room);
+        let most = asked.state.config.limits.memory;
+        room = asked.state.admission.room((held + memory).min(most), asked.patience()?).await?;
+    }
     let (pieces, body) = Sent::pieces(None);
     tokio::task::spawn_blocking(move || {
         let _room = room;
-        work(&asked, &name, parsed, &pieces);
+        work(&asked, &name, parsed, workers, &pieces);
     });
     Ok(reply(200, CONTENT_TYPE, body))
 }
 
+/// The number of threads that run the programs before anything is answered, and the memory that they take; 0 threads: each is run when
+/// its turn comes.
+fn side_by_side(asks: &[Parsed], most: u64) -> (usize, u64) {
+    let programs: Vec<u64> =
+        asks.iter().filter_map(|parsed| Some(parsed.method.as_ref()?.memory(true))).collect();
+    let all = programs.iter().fold(0, |sum: u64, memory| sum.saturating_add(*memory));
+    // Behind a put, a program reads what was put.
+    let reads = asks.iter().all(|parsed| rights(&parsed.ask) == [Right::Read]);
+    if programs.len() > 1 && reads && all <= most / 4 * 3 {
+        let processors = std::thread::available_parallelism().map_or(1, usize::from);
+        return (processors.min(programs.len()), all);
+    }
+    (0, programs.into_iter().max().unwrap_or(0))
+}
+
 fn rights(ask: &Ask) -> &'static [Right] {
     match ask {
-        Ask::Len { .. } | Ask::Whole { .. } | Ask::Ranges { .. } | Ask::List { .. } => &[Right::Read],
+        Ask::Len { .. } | Ask::Whole { .. } | Ask::Ranges { .. } | Ask::List { .. } | Ask::Exec { .. } => {
+            &[Right::Read]
+        }
         Ask::Put { key, absent, .. } => {
             rights_to_put(key, if *absent { PutMode::IfAbsent } else { PutMode::Replace })
         }
@@ -59,18 +99,19 @@ fn rights(ask: &Ask) -> &'static [Right] {
         | Ask::Unlock { .. }
         | Ask::Release { .. }
         | Ask::Wait { .. }
+        | Ask::Transfer { .. }
         | Ask::Commit => &[Right::Modify],
         Ask::Sync { .. } => &[Right::Modify, Right::Create],
     }
 }
 
-fn work(asked: &Asked, name: &str, asks: Vec<(Ask, Vec<u8>)>, pieces: &Pieces) {
+fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &Pieces) {
     let opened = asked.state.stores.of(&asked.state.config, name, false);
     let opened = match opened {
         Ok(opened)
             if opened.folder.is_none()
                 && may_make(&asked.who, name)
-                && asks.iter().any(|(ask, _)| matches!(ask, Ask::Put { .. })) =>
+                && asks.iter().any(|parsed| matches!(parsed.ask, Ask::Put { .. })) =>
         {
             asked.state.stores.of(&asked.state.config, name, true)
         }
@@ -81,15 +122,25 @@ fn work(asked: &Asked, name: &str, asks: Vec<(Ask, Vec<u8>)>, pieces: &Pieces) {
     if send(pieces, Bytes::copy_from_slice(&body_head())).is_err() {
         return;
     }
-    for (number, (ask, payload)) in asks.into_iter().enumerate() {
+    let mut outputs = match &opened {
+        Ok(opened) if workers > 0 => outputs(asked, opened, &asks, workers),
+        _ => Vec::new(),
+    }
+    .into_iter();
+    for (number, Parsed { ask, payload, method }) in asks.into_iter().enumerate() {
+        let output = outputs.next().and_then(OnceLock::into_inner);
         let outcome = match (asked.left(), &opened) {
-            (Ok(_), Ok(opened)) => {
-                let state = &asked.state;
-                match state.regions.done(&state.config, name, opened, &ask, &payload) {
-                    Some(outcome) => outcome.map(|numbers| Done { numbers, payload: Vec::new() }),
-                    None => done(opened, ask, &payload, most),
+            (Ok(_), Ok(opened)) => match (output, &method, &ask) {
+                (Some(output), ..) => output,
+                (None, Some(method), Ask::Exec { key, limit, .. }) => run(asked, opened, method, key, *limit),
+                _ => {
+                    let state = &asked.state;
+                    match state.regions.done(&state.config, name, opened, &ask, &payload) {
+                        Some(outcome) => outcome.map(|numbers| Done { numbers, payload: Vec::new() }),
+                        None => done(opened, ask, &payload, most),
+                    }
                 }
-            }
+            },
             (Err(refusal), _) => Err(refusal),
             (_, Err(refusal)) => Err(refusal.clone()),
         };
@@ -117,6 +168,45 @@ struct Gone;
 
 fn send(pieces: &Pieces, bytes: Bytes) -> Result<(), Gone> {
     pieces.blocking_send(Ok(bytes)).map_err(|_| Gone)
+}
+
+/// What methods give: a place for each ask, empty for those that run none.
+fn outputs(
+    asked: &Asked,
+    opened: &Arc<Opened>,
+    asks: &[Parsed],
+    workers: usize,
+) -> Vec<OnceLock<Result<Done, Refusal>>> {
+    let places: Vec<OnceLock<_>> = asks.iter().map(|_| OnceLock::new()).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        while let Some((parsed, place)) = {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            asks.get(number).zip(places.get(number))
+        } {
+            if let (Some(method), Ask::Exec { key, limit, .. }) = (&parsed.method, &parsed.ask) {
+                let _ = place.set(run(asked, opened, method, key, *limit));
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        (1..workers).for_each(|_| drop(scope.spawn(work)));
+        work();
+    });
+    places
+}
+
+fn run(asked: &Asked, opened: &Arc<Opened>, method: &Method, key: &str, limit: u64) -> Result<Done, Refusal> {
+    let granted = budget(&asked.state.config.limits);
+    let outcome = method.run(opened.store.as_ref(), key, limit, &granted, &mut || asked.left().is_ok());
+    let metrics = &asked.state.metrics;
+    if matches!(method, Method::Read(_) | Method::NotRun(_)) {
+        metrics.programs.fetch_add(1, Ordering::Relaxed);
+    }
+    if matches!(outcome, Ok((_, true)) | Err(_)) {
+        metrics.refused_programs.fetch_add(1, Ordering::Relaxed);
+    }
+    outcome.map(|(payload, _)| Done { numbers: Vec::new(), payload })
 }
 
 fn frame(pieces: &Pieces, header: &Header, payload: Vec<u8>) -> Result<(), Gone> {
@@ -205,7 +295,9 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
         | Ask::Unlock { .. }
         | Ask::Release { .. }
         | Ask::Wait { .. }
-        | Ask::Commit => Err(Refusal::new(Status::Unsupported, "this is about regions")),
+        | Ask::Transfer { .. }
+        | Ask::Commit
+        | Ask::Exec { .. } => Err(Refusal::new(Status::Unsupported, "this is about regions or programs")),
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),
     }
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
 //!                                               ├─ objects: one object, plain HTTP
-//!                                               └─ batch: frames of asks and answers
+//!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
 //! ```
 //!
@@ -20,6 +20,7 @@ mod config;
 mod idempotence;
 mod listen;
 mod log;
+mod method;
 mod metrics;
 mod name;
 mod objects;

@@ -20,6 +20,8 @@ pub(crate) struct Metrics {
     next: AtomicU64,
     pub(crate) bytes_in: AtomicU64,
     pub(crate) bytes_out: AtomicU64,
+    pub(crate) programs: AtomicU64,
+    pub(crate) refused_programs: AtomicU64,
     pub(crate) connections: AtomicU64,
     pub(crate) refused_connections: AtomicU64,
 }
@@ -82,6 +84,13 @@ impl Metrics {
         for (name, kind, help, value) in [
             ("received_bytes_total", "counter", "Bytes of bodies of requests.", load(&self.bytes_in)),
             ("sent_bytes_total", "counter", "Bytes of bodies of replies.", load(&self.bytes_out)),
+            ("programs_total", "counter", "Read programs that were answered.", load(&self.programs)),
+            (
+                "refused_programs_total",
+                "counter",
+                "Read programs that were refused, wholly or in part.",
+                load(&self.refused_programs),
+            ),
             ("connections", "gauge", "Connections that are open.", load(&self.connections)),
             (
                 "refused_connections_total",

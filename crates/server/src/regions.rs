@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use drystone::region::lease::Cells;
-use drystone::region::{Progress, RegionError, Regions, Release};
+use drystone::region::operation::Operation;
+use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release};
 use drystone::{Container, ErrorKind, Mode};
 use drystone_wire::{Ask, Level, Region, Status};
 
@@ -75,6 +76,7 @@ impl AllRegions {
                 | Ask::Unlock { .. }
                 | Ask::Release { .. }
                 | Ask::Wait { .. }
+                | Ask::Transfer { .. }
                 | Ask::Commit
         );
         is_about_regions.then(|| {
@@ -102,6 +104,11 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
             let release =
                 Release { cells: cells(region), bytes: payload.to_vec(), fence, stable: *stable, once: *once };
             Ok(vec![regions.release(release)?])
+        }
+        Ask::Transfer { from, to, rule, step, once } => {
+            let rule = if rule.is_empty() { None } else { Some(Operation::parse(rule)?) };
+            let (from, to) = (from.clone(), to.clone());
+            Ok(vec![regions.transfer(ObjectTransfer { from, to, rule, step: *step, once: *once })?])
         }
         Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, BRIEF) {
             Some(Progress::Received) => Ok(vec![Level::Received.code()]),

@@ -4,6 +4,9 @@
 //! A read at 30 ms on a machine with much to do once ended with "S3 gave no valid answer", and its reason was lost: two requests at once had
 //! failed, which said nothing of either.
 
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+#![allow(clippy::type_complexity, reason = "a table names each operation once")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;

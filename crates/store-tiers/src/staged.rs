@@ -2,16 +2,29 @@
 
 use crc_fast::{CrcAlgorithm, Digest};
 
+/// CRC-32C of a part's bytes.
+#[derive(Debug, Clone)]
+#[expect(clippy::large_enum_variant, reason = "a box would be an allocation at every look at a part")]
+pub(crate) enum Sum {
+    /// Of what was written so far.
+    Growing(Digest),
+    /// As its registration says.
+    Said(u32),
+    /// Another process wrote it, and nobody says.
+    Unknown,
+}
+
 /// One part in a tier.
 #[derive(Debug, Clone)]
 pub(crate) struct Staged {
     /// Number of its tier.
     pub(crate) tier: usize,
     pub(crate) len: u64,
-    /// CRC-32C of its bytes; `None` for a part that another process wrote.
-    pub(crate) crc: Option<Digest>,
+    pub(crate) sum: Sum,
     /// Number of the event at which it was closed; `None` while it grows.
     pub(crate) closed: Option<u64>,
+    /// The step in which it was closed.
+    pub(crate) step: Option<u64>,
     /// How much of it is at home.
     pub(crate) home: Option<u64>,
     /// What is at home is on stable storage there.
@@ -23,28 +36,43 @@ pub(crate) struct Staged {
 
 impl Staged {
     pub(crate) fn new(tier: usize) -> Self {
-        let crc = Some(Digest::new(CrcAlgorithm::Crc32Iscsi));
-        Staged { tier, len: 0, crc, closed: None, home: None, stable: false, pinned: 0, uses: 0, used: 0 }
+        Staged {
+            tier,
+            len: 0,
+            sum: Sum::Growing(Digest::new(CrcAlgorithm::Crc32Iscsi)),
+            closed: None,
+            step: None,
+            home: None,
+            stable: false,
+            pinned: 0,
+            uses: 0,
+            used: 0,
+        }
     }
 
     /// Notes bytes that were added to its end.
     pub(crate) fn grew(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.len += part.len() as u64;
-            if let Some(crc) = &mut self.crc {
-                crc.update(part);
+            match &mut self.sum {
+                Sum::Growing(digest) => digest.update(part),
+                other => *other = Sum::Unknown,
             }
         }
         self.stable = false;
+    }
+
+    /// CRC-32C of its bytes, if it is known.
+    pub(crate) fn crc(&self) -> Option<u32> {
+        match &self.sum {
+            Sum::Growing(digest) => Some(digest.finalize() as u32),
+            Sum::Said(crc) => Some(*crc),
+            Sum::Unknown => None,
+        }
     }
 
     /// Whether home has all of it.
     pub(crate) fn is_home(&self) -> bool {
         self.home == Some(self.len)
     }
-}
-
-/// CRC-32C of one byte string.
-pub(crate) fn crc32c(bytes: &[u8]) -> u64 {
-    crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes)
 }

@@ -1,14 +1,21 @@
 //! One tier: a store, how much it may hold, and how it fares.
 
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use drystone_plan::tier::place::Room;
-use drystone_store::{Result, Store, StoreError};
+use drystone_store::{LocalStore, MemoryStore, Result, Store, StoreError};
+use rustix::fs::FlockOperation;
 
 use crate::health::Health;
 
 /// How many bytes a tier has free; `None`: not known.
 type Free = Box<dyn Fn() -> Option<u64> + Send + Sync>;
+
+/// A tier in a folder leaves one part in so many of its device to others, but no more than [`MOST_RESERVE`].
+const RESERVE: u64 = 20;
+const MOST_RESERVE: u64 = 1 << 30;
 
 /// A place nearer than home.
 pub struct Tier {
@@ -16,6 +23,10 @@ pub struct Tier {
     budget: Option<u64>,
     free: Free,
     reserve: u64,
+    /// The container's own folder, of a tier that is one.
+    folder: Option<PathBuf>,
+    /// It does not survive the process.
+    pub(crate) volatile: bool,
     pub(crate) health: Health,
 }
 
@@ -37,22 +48,87 @@ pub struct TierState {
     pub bytes: u64,
     /// Bytes of those that home does not have.
     pub undrained: u64,
+    /// The oldest step of those.
+    pub oldest: Option<u64>,
     /// Reads that it answered.
     pub reads: u64,
     /// Why it is left alone now, if it is.
     pub aside: Option<String>,
 }
 
+/// Where the parts lie in a container's folder of a tier.
+pub(crate) fn parts_of(folder: &Path) -> PathBuf {
+    folder.join("parts")
+}
+
+/// The name of a container's folder in a tier.
+pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
+    uuid.iter().map(|b| format!("{b:02x}")).collect()
+}
+
 impl Tier {
     /// A tier in a store that appends and that no other container uses. It holds at most `budget` bytes, if that is given.
     pub fn new(store: Arc<dyn Store>, budget: Option<u64>) -> Self {
-        Tier { store, budget, free: Box::new(|| None), reserve: 0, health: Health::default() }
+        let free: Free = Box::new(|| None);
+        Tier { store, budget, free, reserve: 0, folder: None, volatile: false, health: Health::default() }
+    }
+
+    /// A tier in this process, for the last part where no other tier has room and home does not append. What lies there is brought home
+    /// before it is promised.
+    pub fn volatile() -> Self {
+        Tier { volatile: true, ..Tier::new(Arc::new(MemoryStore::new()), None) }
+    }
+
+    /// A tier in a folder, in which the container gets a folder of its own. It leaves a part of its device to others.
+    pub fn in_folder(folder: &Path, uuid: &[u8; 16], budget: Option<u64>) -> Result<Self> {
+        let own =
+            std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()).join(folder_name(uuid));
+        let store = Arc::new(LocalStore::create(parts_of(&own))?);
+        let place = own.clone();
+        let free = move || rustix::fs::statvfs(&place).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize));
+        let size = rustix::fs::statvfs(&own).map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
+        let tier = Tier::new(store, budget).with_free(free, (size / RESERVE).min(MOST_RESERVE));
+        Ok(Tier { folder: Some(own), ..tier })
     }
 
     /// The same, with the bytes that its device has free, of which it leaves `reserve` to others.
     #[must_use]
     pub fn with_free(self, free: impl Fn() -> Option<u64> + Send + Sync + 'static, reserve: u64) -> Self {
         Tier { free: Box::new(free), reserve, ..self }
+    }
+
+    /// The container's own folder in it.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// Takes the lock of a writer's parts in this tier: `None` where a process that lives has it. The file is unlocked when it is dropped,
+    /// and when the process ends.
+    pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
+        let Some(folder) = &self.folder else { return Ok(None) };
+        let locks = folder.join("locks");
+        std::fs::create_dir_all(&locks)?;
+        let file = File::options().create(true).append(true).open(locks.join(format!("{writer:016x}")))?;
+        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(file)),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Removes the lock's file of a writer that left nothing. Its lock is held.
+    pub(crate) fn forget_lock(&self, writer: u64) {
+        if let Some(folder) = &self.folder {
+            let _ = std::fs::remove_file(folder.join("locks").join(format!("{writer:016x}")));
+        }
+    }
+
+    /// Removes the container's folder if nothing is left in it.
+    pub(crate) fn tidy(&self) {
+        let Some(folder) = &self.folder else { return };
+        for below in ["parts/log", "parts", "locks", ""] {
+            let _ = std::fs::remove_dir(folder.join(below));
+        }
     }
 
     pub(crate) fn room(&self, held: u64, evictable: u64) -> Room {

@@ -42,7 +42,7 @@ fn a_full_tier_spills_to_the_next_and_then_home() {
         write(&store, number).expect("home has room");
     }
     (0..6).for_each(|number| check(&store, number));
-    let rows = store.tiers();
+    let rows = store.rows();
     assert!(rows.iter().zip([2500, 1500]).all(|(row, budget)| row.bytes <= budget + PART as u64), "{rows:?}");
     assert!(rows.iter().all(|row| row.undrained == row.bytes && row.bytes > 0), "{rows:?}");
 }

@@ -160,6 +160,23 @@ pub enum StoreError {
         /// The store that was there before.
         store: String,
     },
+    /// The bytes are in a tier of a node that cannot be read from here, and not home yet. They are not lost.
+    #[error("cannot read '{key}' of {store}: {} on node \"{node}\", and not home yet ({left} bytes are left there); {remedy}",
+        .step.map_or_else(|| "its bytes are".to_owned(), |step| format!("step {step} is")))]
+    NotHome {
+        /// The object asked for.
+        key: String,
+        /// The store that was asked.
+        store: String,
+        /// The node in whose tiers it lies.
+        node: String,
+        /// Bytes of this node that are not home yet.
+        left: u64,
+        /// The step in which it was written.
+        step: Option<u64>,
+        /// What the caller can do.
+        remedy: String,
+    },
     /// The store was closed, or the request belongs to another process; nothing further is done.
     #[error("{store} is closed: {reason}")]
     Closed {

@@ -14,12 +14,14 @@ mod code {
     pub(super) const DELETE: u16 = 21;
     pub(super) const SYNC: u16 = 22;
     pub(super) const SWEEP: u16 = 23;
+    pub(super) const EXEC: u16 = 24;
     pub(super) const LOCK: u16 = 32;
     pub(super) const RENEW: u16 = 33;
     pub(super) const UNLOCK: u16 = 34;
     pub(super) const RELEASE: u16 = 35;
     pub(super) const WAIT: u16 = 36;
     pub(super) const COMMIT: u16 = 37;
+    pub(super) const TRANSFER: u16 = 38;
 }
 
 /// A box of cells of one variable and step.
@@ -107,6 +109,15 @@ pub enum Ask {
         /// Only what nobody has written to for so long, in milliseconds.
         older: u64,
     },
+    /// Runs a method on an object; the payload is its input. Answer: its output as payload.
+    Exec {
+        /// The object.
+        key: String,
+        /// The method, as docs/format/read-program.md names it.
+        method: String,
+        /// The longest output that is of use, in bytes.
+        limit: u64,
+    },
     /// A lease on a region. The server waits for it only briefly; then the answer is the status deadline, and the client asks again under
     /// the same number. Answer: number 0, the fencing number; number 1, its life in milliseconds.
     Lock {
@@ -145,6 +156,19 @@ pub enum Ask {
         /// Whether stable storage is waited for.
         stable: bool,
     },
+    /// Carries values of one variable to another. Answer: number 0, the transfer.
+    Transfer {
+        /// Whose values.
+        from: String,
+        /// Where they go.
+        to: String,
+        /// What is computed of them; empty: they stay as they are.
+        rule: String,
+        /// One step; `None`: all.
+        step: Option<u64>,
+        /// Number of the request: the same request is done once.
+        once: u64,
+    },
     /// Commits what was released, and what all writers have closed. Answer: number 0, the snapshot.
     Commit,
 }
@@ -166,6 +190,7 @@ impl Ask {
             Ask::Delete { key } => (code::DELETE, texts(&[key]), Vec::new()),
             Ask::Sync { keys } => (code::SYNC, keys.clone(), Vec::new()),
             Ask::Sweep { prefix, older } => (code::SWEEP, texts(&[prefix]), vec![*older]),
+            Ask::Exec { key, method, limit } => (code::EXEC, texts(&[key, method]), vec![*limit]),
             Ask::Lock { region, once, life } => (
                 code::LOCK,
                 texts(&[&region.variable]),
@@ -177,6 +202,11 @@ impl Ask {
                 let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(region.numbers());
                 (code::RELEASE, texts(&[&region.variable]), numbers.collect())
             }
+            Ask::Transfer { from, to, rule, step, once } => (
+                code::TRANSFER,
+                texts(&[from, to, rule]),
+                vec![*once, u64::from(step.is_some()), step.unwrap_or(0)],
+            ),
             Ask::Wait { transfer, stable } => (code::WAIT, Vec::new(), vec![*transfer, u64::from(*stable)]),
             Ask::Commit => (code::COMMIT, Vec::new(), Vec::new()),
         };
@@ -202,6 +232,20 @@ impl Ask {
                 _ => Err(wrong()),
             };
         }
+        if code == code::EXEC {
+            let [key, method] = <[String; 2]>::try_from(texts).map_err(|_| wrong())?;
+            let [limit] = <[u64; 1]>::try_from(numbers).map_err(|_| wrong())?;
+            return Ok(Ask::Exec { key, method, limit });
+        }
+        if code == code::TRANSFER {
+            let [from, to, rule] = <[String; 3]>::try_from(texts).map_err(|_| wrong())?;
+            let (once, step) = match numbers.as_slice() {
+                [once, 0, 0] => (*once, None),
+                [once, 1, step] => (*once, Some(*step)),
+                _ => return Err(wrong()),
+            };
+            return Ok(Ask::Transfer { from, to, rule, step, once });
+        }
         let [key] = <[String; 1]>::try_from(texts).map_err(|_| wrong())?;
         match (code, numbers.as_slice()) {
             (code::LEN, []) => Ok(Ask::Len { key }),
@@ -222,7 +266,7 @@ impl Ask {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
                 Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
             }
-            (16..=23 | 32..=37, _) => Err(wrong()),
+            (16..=24 | 32..=38, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

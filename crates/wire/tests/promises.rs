@@ -20,12 +20,20 @@ fn asks() -> Vec<Ask> {
         Ask::Delete { key: key() },
         Ask::Sync { keys: vec![key(), "index/1.dsx".into()] },
         Ask::Sweep { prefix: String::new(), older: 3_600_000 },
+        Ask::Exec { key: key(), method: "dry.read.1".into(), limit: 65_536 },
         Ask::Lock { region: region(Some(0)), once: 77, life: 10_000 },
         Ask::Renew { fence: 5 },
         Ask::Unlock { fence: 5 },
         Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
+        Ask::Transfer {
+            from: "T".into(),
+            to: "t/T32".into(),
+            rule: "cast:dtype=f4".into(),
+            step: Some(3),
+            once: 79,
+        },
     ]
 }
 

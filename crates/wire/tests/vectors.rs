@@ -44,6 +44,41 @@ fn bodies() -> Vec<(&'static str, Body)> {
             ],
         ),
         (
+            "v1_exec",
+            vec![
+                (ask(Ask::Exec { key: key(), method: "dry.version".into(), limit: 4096 }), vec![]),
+                (
+                    ask(Ask::Exec { key: key(), method: "dry.read.1".into(), limit: 1 << 20 }),
+                    b"DRYP".to_vec(),
+                ),
+            ],
+        ),
+        (
+            "v1_transfer",
+            vec![
+                (
+                    ask(Ask::Transfer {
+                        from: "T".into(),
+                        to: "t/T32".into(),
+                        rule: "cast:dtype=f4".into(),
+                        step: Some(3),
+                        once: 79,
+                    }),
+                    vec![],
+                ),
+                (
+                    ask(Ask::Transfer {
+                        from: "T".into(),
+                        to: "U".into(),
+                        rule: String::new(),
+                        step: None,
+                        once: 80,
+                    }),
+                    vec![],
+                ),
+            ],
+        ),
+        (
             "v1_reply",
             vec![
                 (answer(0, Status::Ok, vec![], ""), b"whole".to_vec()),

@@ -46,6 +46,7 @@ _CODES: list[tuple[type[BaseException], int]] = [
     (errors.ConflictError, 5),
     (errors.PermissionError, 7),
     (errors.DeadlineError, 8),
+    (errors.NotYetHome, 9),
     (errors.IoError, 6),
     (errors.DrystoneError, 2),
     (PermissionError, 7),

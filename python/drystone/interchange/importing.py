@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 from drystone.asked import names, where
 from drystone.container import Container
+from drystone.container import open as open_container
 from drystone.errors import (
     CorruptError,
     DrystoneError,
@@ -27,6 +28,7 @@ from drystone.errors import (
 )
 from drystone.interchange import interruption
 from drystone.interchange.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
+from drystone.interchange.raw import copy_raw
 from drystone.progress import Progress, Report
 from drystone.undoing import Addition
 from drystone.values import fill_bytes
@@ -82,6 +84,8 @@ def import_file(
     steps: str | None = None,
     into_existing: bool = False,
     transform: Transform = None,
+    declare: str | os.PathLike[str] | None = None,
+    fragment: str | None = None,
     progress: Report | bool = False,
 ) -> Imported:
     """Copy a file of another format into a container, piece by piece.
@@ -98,11 +102,17 @@ def import_file(
         steps: The dimension that becomes the steps, where it comes first.
         into_existing: Create the container also in a folder that holds other files.
         transform: Codecs for all variables, as of `create_variable`.
+        declare: A file in the dataset language (docs/reference/language.md), for raw files: the variables of its datasets
+            are created, and the file is the memory of one of its fragments, step behind step. A text that is declared
+            already changes nothing, so that the next file adds steps.
+        fragment: The name of that fragment, which needs no parameter.
         progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
             bar where standard error is a terminal.
 
     """
     path, to = Path(file), where(container)
+    if declare is not None or fragment is not None:
+        return _raw(path, to, declare, fragment, into_existing, progress)
     name = format or format_of(path)
     if name not in READERS:
         raise InvalidArgumentError(f"{name!r} is no format that is known: {', '.join(READERS)}")
@@ -132,6 +142,25 @@ def import_file(
     for what in contents.lost:
         warn(f"not taken over: {what}")
     return Imported(name, str(to), copied, contents.lost)
+
+
+def _raw(
+    path: Path,
+    to: Any,
+    declare: str | os.PathLike[str] | None,
+    fragment: str | None,
+    into_existing: bool,
+    progress: Report | bool,
+) -> Imported:
+    if declare is None or fragment is None:
+        raise InvalidArgumentError(
+            "a raw file needs both: the text that declares it, and the fragment that it is"
+        )
+    with Progress(progress) as bar:
+        container, made = copy_raw(path, to, Path(declare), fragment, bar, into_existing=into_existing)
+    with open_container(to) as c:
+        variables = [ImportedVariable(n, c[n].dtype, c[n].shape, c[n].nbytes) for n in made]
+    return Imported("raw", container, variables, [])
 
 
 @contextmanager

@@ -8,11 +8,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.errors import InvalidArgumentError
+from drystone.values import changed
+
 Field = tuple[str, str, list[Any]]
 """Name, format, children."""
 Node = tuple[int, int, list[npt.NDArray[np.uint8] | None], list[Any]]
 """Length, number of nulls, buffers, children."""
 
+_UNITS = {"s": "s", "ms": "m", "us": "u", "ns": "n"}
+"""Of NumPy's units, those of Arrow."""
 _FORMATS = {
     "b1": "b",
     "i1": "c",
@@ -43,12 +48,20 @@ def field(name: str, dtype: np.dtype[Any], inner: Sequence[int] = ()) -> Field |
         return (name, "Z", [])
     if dtype.name == "bfloat16":
         return (name, "f", [])
+    if dtype.kind in "mM":
+        dtype = _in_arrow(dtype)
+        unit = _UNITS.get(np.datetime_data(dtype)[0]) if dtype.kind in "mM" else None
+        return (name, "l" if unit is None else f"ts{unit}:" if dtype.kind == "M" else f"tD{unit}", [])
     form = _FORMATS.get(f"{dtype.kind}{dtype.itemsize}")
     return None if form is None else (name, form, [])
 
 
 def node(values: npt.NDArray[Any], written: npt.NDArray[np.bool_] | None) -> Node:
-    """The values of a column; those that are not written are null."""
+    """The values of a column; those that are not written, and times that are none, are null."""
+    if values.dtype.kind in "mM" and values.ndim == 1:
+        there = ~np.isnat(values)
+        written = there if written is None else written & there
+        values = _converted(values)
     number = len(values)
     nulls = 0 if written is None else number - int(np.count_nonzero(written))
     valid = None if written is None or not nulls else np.packbits(written, bitorder="little")
@@ -64,6 +77,25 @@ def node(values: npt.NDArray[Any], written: npt.NDArray[np.bool_] | None) -> Nod
         values = values.astype("f4")
     native = np.ascontiguousarray(values, values.dtype.newbyteorder("="))
     return number, nulls, [valid, native.view(np.uint8)], []
+
+
+def _in_arrow(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type of Arrow's that holds times exactly: of seconds and their parts to nanoseconds; else integers."""
+    unit, count = np.datetime_data(dtype)
+    if count == 1 and unit in _UNITS:
+        return dtype
+    exact = unit in ("W", "D", "h", "m", *_UNITS) or (dtype.kind == "M" and unit in ("Y", "M"))
+    return np.dtype(f"{dtype.kind}8[{unit if unit in _UNITS else 's'}]") if exact else np.dtype(np.int64)
+
+
+def _converted(times: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    dtype = _in_arrow(times.dtype)
+    if dtype.kind == "i":
+        return times.view(np.int64)
+    wrong = changed(times, dtype)
+    if wrong.any():
+        raise InvalidArgumentError(f"{times[wrong][0]} is too far away for {dtype}, in which Arrow gets it")
+    return times.astype(dtype).view(np.int64)
 
 
 def _texts(values: npt.NDArray[Any]) -> list[npt.NDArray[np.uint8]]:

@@ -18,7 +18,7 @@ from drystone.errors import InvalidArgumentError, NotFoundError, warn
 from drystone.undoing import Addition
 from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore
-from drystone.xarray.times import as_fine_as_units, in_units_for_centuries, in_units_for_steps
+from drystone.xarray.times import as_fine_as_units, counted, in_units_for_centuries, in_units_for_steps
 
 # What decides which numbers stand for values.
 _OF_VALUES = {
@@ -279,6 +279,10 @@ def _encoded(
             raise NotFoundError(f'encoding= names "{name}", which the dataset has not')
     for name, variable in variables.items():
         encoded, joins = variable.copy(deep=False), name in there
+        native = store.stored_times(str(name)) if joins and store.joins(variable.dims) else None
+        if native is not None and variable.dtype.kind == native.kind:
+            out[name] = counted(str(name), encoded, native)
+            continue
         if joins:
             # Values are encoded as those are that they join: times by the same units, and so on.
             known = conventions.decode_cf_variable(name, there[name]).encoding

@@ -16,6 +16,7 @@ from drystone import assigning, selection, values, views
 from drystone.container import Container
 from drystone.selection import Listed, Rule, Run, Wanted
 from drystone.variable import Variable
+from drystone.xarray import times
 
 
 class StoredArray(BackendArray):
@@ -31,7 +32,7 @@ class StoredArray(BackendArray):
         shape = variable.shape
         self.shape = shape if steps is None else (len(steps), *shape[1:])
         dtype = variable.dtype
-        self.dtype = create_vlen_dtype(str) if dtype.kind == "O" else dtype
+        self.dtype = create_vlen_dtype(str) if dtype.kind == "O" else times.shown_as(dtype)
 
     def __getitem__(self, key: Any) -> Any:
         rule = Rule.PLAIN
@@ -52,6 +53,8 @@ class StoredArray(BackendArray):
         if self.steps is not None:
             wanted = Wanted(tuple(self._numbered(leg) for leg in wanted.legs), wanted.shape)
         values = views.read(self.variable._reading(), wanted)
+        if self.variable.dtype.kind in "mM":
+            return times.shown(np.asarray(values), self.dtype)
         return np.asarray(values, self.dtype if self.dtype.kind == "O" else None)
 
     def _numbered(self, leg: selection.Leg) -> selection.Leg:
@@ -95,7 +98,10 @@ class Target:
     def __setitem__(self, key: Any, value: Any) -> None:
         wanted = selection.select(key, self.shape)
         runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
-        array = values.as_stored(np.asarray(value), self.dtype, f'"{self._path}"')
+        array = np.asarray(value)
+        if self.dtype.kind in "mM" and array.dtype == np.int64:  # as `times.counted` gives them
+            array = array.view(self.dtype)
+        array = values.as_stored(array, self.dtype, f'"{self._path}"')
         start = [run.start + first for run, first in zip(runs, self._start, strict=True)]
         box = np.broadcast_to(array, wanted.shape).reshape([run.count for run in runs])
         if self._steps is None:

@@ -19,6 +19,7 @@ from xarray.core import indexing
 
 from drystone import values
 from drystone.container import Container
+from drystone.enumerations import enum_names
 from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
 from drystone.variable import Variable
@@ -121,15 +122,19 @@ class DrystoneStore(WritableCFDataStore):
         array = StoredArray(variable, numbers)
         dims = (*dims, *(f"{name}_dim_{axis}" for axis in range(len(dims), len(array.shape))))
         fill = variable._reading().fill
-        if fill is not None and "_FillValue" not in attrs and array.dtype.kind in "iufc":
+        if fill is not None and "_FillValue" not in attrs and variable.dtype.kind in "iufc":
             attrs["_FillValue"] = variable.fill_value
         if array.dtype.kind == "S" and isinstance(attrs.get("_FillValue"), str):
             attrs["_FillValue"] = attrs["_FillValue"].encode()
-        encoding: dict[str, Any] = {
-            "source": self.container.path,
-            "original_shape": array.shape,
-            "dtype": array.dtype,
-        }
+        encoding: dict[str, Any] = {"source": self.container.path, "original_shape": array.shape}
+        if array.dtype.kind not in "mM":  # which xarray itself encodes, where it writes them elsewhere
+            encoding["dtype"] = array.dtype
+        if variable.dtype.kind in "mM" and array.dtype.kind == "i":
+            attrs["numpy_dtype"] = str(variable.dtype)
+        if (names := enum_names(variable.dtype)) is not None:
+            # As xarray does of netCDF's, so that it writes them there as such.
+            named = {"enum": names, "enum_name": f"{name}_enum"}
+            encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)
         if variable.transform:
             encoding["transform"] = variable.transform
         if variable.chunk_shape:
@@ -164,6 +169,11 @@ class DrystoneStore(WritableCFDataStore):
         if check_vlen_dtype(v.dtype) is bytes:
             return v.copy(deep=False, data=np.asarray(v.values, "S"))
         return v
+
+    def stored_times(self, name: str) -> np.dtype[Any] | None:
+        """The dtype of a variable that is stored as times, and not as numbers with units."""
+        there = self._group.variables.get(name)
+        return there.dtype if there is not None and there.dtype.kind in "mM" else None
 
     def set_attributes(self, attributes: Mapping[str, Any]) -> None:
         """Set all, as one commit."""
@@ -223,6 +233,9 @@ class DrystoneStore(WritableCFDataStore):
             attrs[STEP_DIM] = self.step_dim
         text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
         dtype = str if text else variable.dtype
+        encoded_as = variable.encoding.get("dtype")
+        if isinstance(encoded_as, np.dtype) and enum_names(encoded_as) is not None and encoded_as == dtype:
+            dtype = encoded_as
         own = dims[1:] if steps else dims
         shape = [None if dim in unlimited_dims else variable.sizes[dim] for dim in own]
         chunks = encoding.get("chunks")

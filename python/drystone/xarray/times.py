@@ -15,12 +15,46 @@ import xarray as xr
 from xarray.core.common import contains_cftime_datetimes
 
 from drystone.errors import InvalidArgumentError
+from drystone.values import as_stored
 
 _EPOCH = " since 1970-01-01"
 _CENTURIES = (1 << 63) // 10**9
 """Seconds of which 64 bits hold the nanoseconds."""
 # From the coarsest on: NumPy's name and that of the CF conventions.
 _RESOLUTIONS = {"s": "second", "ms": "millisecond", "us": "microsecond", "ns": "nanosecond"}
+
+
+def shown_as(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The dtype in which xarray gets values: times in a unit that it has, where theirs is exact in it.
+
+    Finer units than nanoseconds, durations of months and years, and multiples of a unit it has not: these are integers there.
+    """
+    if dtype.kind not in "mM":
+        return dtype
+    unit, count = np.datetime_data(dtype)
+    if count == 1 and unit in _RESOLUTIONS:
+        return dtype
+    exact = unit in ("W", "D", "h", "m", *_RESOLUTIONS) or (dtype.kind == "M" and unit in ("Y", "M"))
+    return np.dtype(f"{dtype.kind}8[{unit if unit in _RESOLUTIONS else 's'}]") if exact else np.dtype("i8")
+
+
+def shown(times: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Stored times in the dtype that `shown_as` gives; InvalidArgumentError for one that is too far away for it."""
+    return times.view(dtype) if dtype.kind == "i" else _finer(times, dtype)
+
+
+def counted(name: str, variable: xr.Variable, dtype: np.dtype[Any]) -> xr.Variable:
+    """Times that join stored ones of `dtype`, as the integers of that unit, which nothing encodes further."""
+
+    def numbers(times: Any) -> npt.NDArray[np.int64]:
+        given = np.asarray(times)
+        stored: npt.NDArray[np.int64] = as_stored(given, dtype, f'"{name}"').view(np.int64)
+        return stored
+
+    if variable.chunks is None:
+        return xr.Variable(variable.dims, numbers(variable.values), variable.attrs)
+    data = variable.data.map_blocks(numbers, dtype=np.dtype(np.int64))
+    return xr.Variable(variable.dims, data, variable.attrs)
 
 
 def in_units_for_steps(variable: xr.Variable) -> xr.Variable:

@@ -139,6 +139,7 @@ def test_every_error_class_is_the_built_in_exception_that_people_expect():
     assert issubclass(dry.PermissionError, PermissionError)
     assert issubclass(dry.DeadlineError, dry.IoError)
     assert issubclass(dry.DeadlineError, TimeoutError)
+    assert issubclass(dry.NotYetHome, dry.IoError)
     assert issubclass(dry.OutOfRangeError, IndexError)
     assert issubclass(dry.OutOfRangeError, dry.InvalidArgumentError)
     for name in (

@@ -226,6 +226,7 @@ WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
         ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
+        ("tiers", ""), ("drain", " --tiers near"),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
@@ -269,6 +270,8 @@ WRONG = [
     ("top good.dry --at 1", 2, "drystone info"),
     ("ls good.dry fields/none", 3, "no group or variable"),
     (f"dump good.dry {T} --field q", 3, "is no record, but float"),
+    ("drain good.dry --tiers near", 2, "without tiers"),
+    ("drain good.dry", 2, "--tiers"),
     ("gc good.dry --keep -1", 2, "see drystone gc --help"),
     ("du", 2, "<CONTAINER>"),
     ("serve missing.toml", 3, "missing.toml"),

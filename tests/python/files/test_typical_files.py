@@ -150,7 +150,7 @@ def _(f):
         dim.label = "n"
 
 
-@case("HDF5: enumerations", "h5", ["state: the names of its enumeration (the numbers are kept)"])
+@case("HDF5: enumerations", "h5", [])
 @hdf5
 def _(f):
     f.create_dataset(
@@ -265,10 +265,7 @@ def _(path):
 @case(
     "netCDF-4: user types",
     "nc",
-    [
-        "phase: the names of its enumeration (the numbers are kept)",
-        "ragged (a list of any length in each cell)",
-    ],
+    ["ragged (a list of any length in each cell)"],
 )
 def _(path):
     def extra(f):

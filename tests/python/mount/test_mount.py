@@ -154,6 +154,68 @@ def test_hdf5_and_netcdf_programs_read_arrays_with_their_axes(run, at):
         assert data["T"].attrs["units"] == "K"
 
 
+def test_zarr_programs_read_every_array_of_a_snapshot(run, at):
+    zarr = pytest.importorskip("zarr")
+    c = dry.open(run)
+    for place in ["latest", c.snapshots[-1]]:
+        group = zarr.open_group(at / f"view/{place}/zarr", mode="r")
+        assert group["fields/T"].attrs["units"] == "K"
+        for name in [*arrays(), "y", "fields/T"]:
+            members = RECORD.names if name == "P" else PADDED.names if name == "padded" else [None]
+            for member in members:
+                want = c[name][...] if member is None else c[name][member][...]
+                found = group[name if member is None else f"{name}/{member}"]
+                if want.dtype.kind in "SU":
+                    # Fixed strings have an axis of characters, as in what is published.
+                    assert np.asarray(found[...]).tobytes() == np.ascontiguousarray(want).tobytes()
+                    continue
+                assert found.dtype == want.dtype
+                np.testing.assert_array_equal(found[...], want, err_msg=name)
+    assert names_of(at / "view/latest/zarr/fields") == ["T", "zarr.json"]
+    assert names_of(at / "view/latest/zarr/fields/T") == ["c", "zarr.json"]
+    assert names_of(at / "view/latest/zarr/fields/T/c") == ["0", "1", "2"]
+    for wrong in ["zarr/nothing", "zarr/fields/T/c/7", "zarr/fields/T/c/0/0/0/0", "zarr/fields/c"]:
+        assert not (at / "view/latest" / wrong).exists()
+
+
+def test_chunks_of_later_snapshots_are_cut_as_the_first_document_said(tmp_path):
+    """A program reads the document of a growing array once, and chunks as the run goes on; blocks of other shapes are
+    written meanwhile. Were the chunks cut as the newest blocks are, it would take cells for others."""
+    zarr, xarray = pytest.importorskip("zarr"), pytest.importorskip("xarray")
+    run = tmp_path / "run.dry"
+    values = np.random.default_rng(5).random((4, 256, 256))
+    with dry.create(run) as c:
+        c.create_variable("T", dtype="f8", shape=(256, 256), steps=True, dims=("y", "x"))
+        c.create_variable("never", dtype="i4", shape=(10,), fill_value=-1)
+        with c.writer(rank=0, nranks=1) as w, mounted(run, tmp_path / "at") as at:
+            with w.step():
+                for y in range(0, 256, 128):
+                    w.put("T", values[0, y : y + 128], offset=(y, 0))
+            held = zarr.open_array(at / "view/latest/zarr/T", mode="r")
+            np.testing.assert_array_equal(held[...], values[:1])
+            for plane in values[1:]:
+                with w.step():
+                    for x in range(0, 256, 128):
+                        w.put("T", plane[:, x : x + 128].copy(), offset=(0, x))
+            np.testing.assert_array_equal(held[0], values[0])
+            with xarray.open_dataset(at / "view/latest/zarr", engine="zarr", mask_and_scale=False) as data:
+                np.testing.assert_array_equal(data["T"], values)
+                assert (data["never"] == -1).all()
+            assert zarr.open_array(at / "view/latest/zarr/T", mode="r").chunks == held.chunks
+            assert names_of(at / "view/latest/zarr/never") == ["c", "zarr.json"]
+            assert names_of(at / "view/latest/zarr/never/c") == []
+
+
+def test_a_group_called_zarr_is_shown_as_any_other(tmp_path):
+    run = tmp_path / "run.dry"
+    with dry.create(run) as c:
+        c.create_variable("zarr/T", dtype="i4", shape=(4,))
+        with c.writer() as w:
+            w.put("zarr/T", np.arange(4, dtype="i4"))
+    with mounted(run, tmp_path / "at") as at:
+        assert np.load(at / "view/latest/zarr/T.npy").tolist() == [0, 1, 2, 3]
+
+
 def test_folders_show_groups_snapshots_and_no_strings_of_any_length(run, at):
     snapshots = [str(n) for n in dry.open(run).snapshots]
     assert names_of(at / "view") == sorted([*snapshots, "latest"])

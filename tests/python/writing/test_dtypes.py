@@ -61,7 +61,7 @@ def test_big_endian_arrays_are_converted(container, given):
     same(V[...], array)
 
 
-@pytest.mark.parametrize("dtype", ["M8[s]", "m8[ns]", "longdouble", "V8"])
+@pytest.mark.parametrize("dtype", ["longdouble", "V8"])
 def test_what_cannot_be_stored_is_refused_with_a_way_out(container, dtype):
     with pytest.raises(dry.UnsupportedError, match=r"not stored; \w+"):
         container.create_variable("v", dtype)
@@ -98,11 +98,13 @@ def test_object_is_refused_and_told_of_str(container, dtype):
     ],
     ids=str,
 )
-def test_an_enumeration_is_refused_by_name(container, dtype):
+def test_an_enumeration_of_h5py_keeps_its_names(container, dtype):
     # Symptom: the dtype of an HDF5 enumeration made a variable of integers, and the names were gone.
-    with pytest.raises(dry.UnsupportedError, match=r"enumeration.*attribute"):
-        container.create_variable("v", dtype, (2,))
-    assert "v" not in container
+    made = container.create_variable("v", dtype, (2,)).dtype
+    given = np.dtype(dtype)
+    inner, expected = (made["colour"].base, given["colour"].base) if given.names else (made, given)
+    assert made == given
+    assert inner.metadata == expected.metadata
 
 
 def test_the_string_dtypes_of_h5py_numpy_and_xarray_are_strings(container):

@@ -33,6 +33,7 @@ pub(crate) fn bytes_variable() -> NewVariable {
         fill: None,
         attrs: Attrs::new(),
         access: String::new(),
+        meaning: None,
     }
 }
 

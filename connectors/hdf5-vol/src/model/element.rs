@@ -7,7 +7,7 @@ use drystone::format::dtype::{DType, Scalar, limit};
 use drystone::format::schema::Attrs;
 
 use crate::model::encoded::{StoredType, class, is_big_endian, kind};
-use crate::model::record::record;
+use crate::model::record::{meaning, record};
 use crate::model::tree::{Dataset, Filter, Space};
 
 /// A variable's type, and whether a trailing axis holds the bytes of an element.
@@ -63,6 +63,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
     if shape.len() > MAX_NDIM {
         return None;
     }
+    let meaning = if trailing { None } else { meaning(&dataset.dtype.encoded, &dtype) };
     Some(NewVariable {
         transform: transform(&dataset.properties.filters, &dtype),
         fill: dataset.unwritten().filter(|_| !trailing).map(<[u8]>::to_vec),
@@ -74,6 +75,7 @@ pub fn variable(dataset: &Dataset) -> Option<NewVariable> {
         chunks: None,
         attrs: Attrs::new(),
         access: String::new(),
+        meaning,
     })
 }
 

@@ -9,7 +9,10 @@
 //! Invariant: the bytes are untrusted; a type that does not fit is `None`, and the compound is stored as
 //! bytes.
 
-use drystone::format::dtype::{DType, Member, Record, limit};
+use std::collections::BTreeMap;
+
+use drystone::format::dtype::{DType, Member, Record, Scalar, limit};
+use drystone::format::meaning::Meaning;
 
 use crate::model::encoded::{class, plain_number};
 
@@ -26,11 +29,18 @@ pub fn record(encoded: &[u8], size: u32) -> Option<DType> {
     (found.size == size && found.shape.is_empty() && found.dtype.validate().is_ok()).then_some(found.dtype)
 }
 
-/// A type, and the shape if it is an array.
+/// The names of an enumeration's values, or those of the enumerations in a compound, of `dtype`, as which it is kept.
+pub fn meaning(encoded: &[u8], dtype: &DType) -> Option<Meaning> {
+    let (found, _) = read(encoded.get(2..)?, 0)?;
+    found.meaning.filter(|meaning| meaning.validate(dtype).is_ok())
+}
+
+/// A type, the shape if it is an array, and the names of an enumeration's values.
 struct ParsedType {
     dtype: DType,
     shape: Vec<u64>,
     size: u32,
+    meaning: Option<Meaning>,
 }
 
 /// Bytes that are consumed from the start.
@@ -68,6 +78,7 @@ fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     let size = at.number(4)?;
     let mut dtype = DType::Bytes(size);
     let mut shape = Vec::new();
+    let mut meaning = None;
     match class {
         class::INTEGER | class::BITFIELD => drop(at.take(4)?),
         class::FLOAT => drop(at.take(12)?),
@@ -75,20 +86,23 @@ fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
         class::STRING | class::REFERENCE => {}
         class::OPAQUE => drop(at.take(((bits & 0xff) as usize).next_multiple_of(8))?),
         class::COMPOUND => {
-            dtype = DType::Record(Record {
-                itemsize: size,
-                members: (0..bits & 0xffff)
-                    .map(|_| member(&mut at, version, size, depth))
-                    .collect::<Option<_>>()?,
-            });
+            let mut meanings = BTreeMap::new();
+            let members = (0..bits & 0xffff)
+                .map(|_| {
+                    let (member, below) = member(&mut at, version, size, depth)?;
+                    meanings.extend(below.map(|below| (member.name.clone(), below)));
+                    Some(member)
+                })
+                .collect::<Option<_>>()?;
+            dtype = DType::Record(Record { itemsize: size, members });
+            meaning = (!meanings.is_empty()).then_some(Meaning::Members(meanings));
         }
         class::ENUM => {
             let (base, rest) = read(at.0, depth + 1)?;
             at.0 = rest;
-            for _ in 0..bits & 0xffff {
-                at.name(version)?;
-            }
-            at.take((bits & 0xffff) as usize * base.size as usize)?;
+            let names: Vec<_> = (0..bits & 0xffff).map(|_| at.name(version)).collect::<Option<_>>()?;
+            let values = at.take(names.len() * base.size as usize)?;
+            meaning = named(&names, values, &base.dtype);
         }
         class::VLEN | class::COMPLEX => at.0 = read(at.0, depth + 1)?.1,
         class::ARRAY => {
@@ -106,6 +120,7 @@ fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
             at.0 = rest;
             shape.extend(&base.shape);
             dtype = base.dtype;
+            meaning = base.meaning;
         }
         _ => return None,
     }
@@ -115,10 +130,27 @@ fn read(body: &[u8], depth: usize) -> Option<(ParsedType, &[u8])> {
     if let (Some(scalar), Some(0)) = (plain_number(body, size), order.map(|bits| bits & 1)) {
         dtype = DType::Scalar(scalar);
     }
-    Some((ParsedType { dtype, shape, size }, at.0))
+    let meaning = meaning.filter(|meaning| meaning.validate(&dtype).is_ok());
+    Some((ParsedType { dtype, shape, size, meaning }, at.0))
 }
 
-fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<Member> {
+/// The names of an enumeration; `None` where one is no UTF-8, or the integers are not in the engine's order of bytes.
+fn named(names: &[&[u8]], values: &[u8], base: &DType) -> Option<Meaning> {
+    let DType::Scalar(scalar) = base else { return None };
+    let size = scalar.size() as usize;
+    let signed = matches!(scalar, Scalar::I8 | Scalar::I16 | Scalar::I32 | Scalar::I64);
+    let number = |bytes: &[u8]| {
+        let minus = signed && bytes.last().is_some_and(|b| b & 0x80 != 0);
+        let mut wide = [if minus { 0xff } else { 0 }; 16];
+        wide.get_mut(..size)?.copy_from_slice(bytes);
+        Some(i128::from_le_bytes(wide))
+    };
+    let one =
+        |(name, bytes): (&&[u8], &[u8])| Some((std::str::from_utf8(name).ok()?.to_owned(), number(bytes)?));
+    names.iter().zip(values.chunks_exact(size)).map(one).collect::<Option<_>>().map(Meaning::Names)
+}
+
+fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<(Member, Option<Meaning>)> {
     let name = std::str::from_utf8(at.name(version)?).ok()?.to_string();
     let offset = match version {
         0..=2 => at.number(4)?,
@@ -136,7 +168,7 @@ fn member(at: &mut Bytes<'_>, version: u8, size: u32, depth: usize) -> Option<Me
     let (found, rest) = read(at.0, depth + 1)?;
     at.0 = rest;
     shape.extend(found.shape);
-    Some(Member { name, dtype: found.dtype, shape, offset })
+    Some((Member { name, dtype: found.dtype, shape, offset }, found.meaning))
 }
 
 #[cfg(test)]
@@ -186,6 +218,30 @@ mod tests {
             );
             let offsets: Vec<u32> = found.leaves().iter().map(|leaf| leaf.offset).collect();
             assert_eq!((found.item_size(), offsets), (72, vec![0, 8, 56, 61, 62]));
+        }
+    }
+
+    #[test]
+    fn enumerations_keep_their_names() {
+        // H5Tencode of an enumeration of int16: {"off": -1, "on": 256}.
+        for version in [1, 3] {
+            let mut encoded = vec![3, 0, version << 4 | 8, 2, 0, 0, 2, 0, 0, 0];
+            encoded.extend([0x10, 0x08, 0, 0, 2, 0, 0, 0, 0, 0, 16, 0]);
+            for name in ["off", "on"] {
+                let mut bytes = [name.as_bytes(), &[0]].concat();
+                if version < 3 {
+                    bytes.resize(bytes.len().next_multiple_of(8), 0);
+                }
+                encoded.extend(bytes);
+            }
+            encoded.extend([0xff, 0xff, 0, 1]);
+            let int = DType::Scalar(Scalar::I16);
+            let names = Meaning::Names(vec![("off".into(), -1), ("on".into(), 256)]);
+            assert_eq!(meaning(&encoded, &int), Some(names));
+            assert_eq!(meaning(&encoded, &DType::Bytes(2)), None);
+            for end in 0..encoded.len() {
+                assert_eq!(meaning(&encoded[..end], &int), None, "{end}");
+            }
         }
     }
 

@@ -162,6 +162,7 @@ int main(void) {
     FAILS(DRY_PERMISSION, "not for you", dry_set_error(DRY_PERMISSION, "not for you"));
     REQUIRE(strcmp(dry_status_name(DRY_PERMISSION), "DRY_PERMISSION") == 0);
     REQUIRE(strcmp(dry_status_name(DRY_DEADLINE), "DRY_DEADLINE") == 0);
+    REQUIRE(strcmp(dry_status_name(DRY_NOT_YET_HOME), "DRY_NOT_YET_HOME") == 0);
     REQUIRE(dry_set_error(DRY_IO, NULL) == DRY_IO && dry_last_error()[0] == 0);
 
     /* A container that is closed under its variables and writers. */

@@ -67,7 +67,7 @@ pub(crate) struct Damaged {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Import {
-    /// An HDF5, netCDF, Zarr, .npy or ADIOS BP file
+    /// An HDF5, netCDF, Zarr, .npy or ADIOS BP file; any file with --declare
     #[arg(value_hint = ValueHint::AnyPath)]
     #[serde(serialize_with = "path")]
     file: PathBuf,
@@ -78,6 +78,19 @@ pub(crate) struct Import {
     /// The format, if neither contents nor name of the file say it
     #[arg(long, value_parser = ["hdf5", "netcdf", "zarr", "npy", "adios"])]
     format: Option<String>,
+    /// A text in the dataset language, of which the file is a fragment: its memory, step behind step
+    #[arg(
+        long,
+        value_name = "TEXT",
+        value_hint = ValueHint::FilePath,
+        requires = "fragment",
+        conflicts_with_all = ["format", "group", "only", "steps", "transform"]
+    )]
+    #[serde(serialize_with = "optional_path")]
+    declare: Option<PathBuf>,
+    /// The fragment of that text that the file is
+    #[arg(long, value_name = "NAME", requires = "declare")]
+    fragment: Option<String>,
     /// Put everything below this group
     #[arg(long, default_value = "", hide_default_value = true)]
     group: String,

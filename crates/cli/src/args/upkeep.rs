@@ -69,6 +69,29 @@ pub(crate) struct Publish {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Derive {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// The path of the new variable
+    pub(crate) name: String,
+    /// What it is, as in 'sqrt(u*u + v*v)'
+    #[arg(allow_hyphen_values = true)]
+    pub(crate) text: String,
+    /// What of it is stored besides the definition
+    #[arg(long, value_name = "KIND", default_value = "virtual")]
+    pub(crate) kind: String,
+    /// What lies beyond the edge of the domain: one_sided, fill, periodic or nan
+    #[arg(long, value_name = "RULE", default_value = "one_sided")]
+    pub(crate) edge: String,
+    /// Its units, as an attribute
+    #[arg(long)]
+    pub(crate) units: Option<String>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Calibrate {
     /// A container's directory, any folder on the device, or a URL: of a container, or of any folder of an object store
     #[arg(value_hint = ValueHint::DirPath)]
@@ -87,6 +110,27 @@ pub(crate) struct Calibrate {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Tiers {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Drain {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// Folders of this node that were given as tiers
+    #[arg(long, value_name = "FOLDER", required = true, num_args = 1.., value_hint = ValueHint::DirPath)]
+    pub(crate) tiers: Vec<PathBuf>,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Recover {
     /// The container's directory or URL
     #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
@@ -95,6 +139,9 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
+    /// A node that is lost for good: what only its tiers had is given up
+    #[arg(long, value_name = "NODE")]
+    pub(crate) lost_node: Vec<String>,
     /// Do not ask
     #[arg(short, long)]
     pub(crate) yes: bool,

@@ -4,6 +4,7 @@
 
 use drystone::array::Target;
 use drystone::format::dtype::DType;
+use drystone::format::meaning::Meaning;
 use drystone::member::member;
 use drystone::plan::selection::Selection;
 use drystone::transform::{Chain, TransformError};
@@ -12,7 +13,7 @@ use drystone::{Container, Reading};
 use super::{Wanted, open, shape_text, step_number, wanted, warn};
 use crate::args::Dump;
 use crate::cells::{Slabs, result_shape};
-use crate::element;
+use crate::element::{self, Element};
 use crate::failure::{DAMAGE, Failure, OK, Result, USAGE};
 use crate::json::{Json, list};
 use crate::nested::Nested;
@@ -27,6 +28,7 @@ const CELLS: u64 = 1000;
 /// How values are shown.
 struct Style<'a> {
     dtype: DType,
+    meaning: Option<Meaning>,
     /// Of a record's member; else empty.
     shape: Vec<u64>,
     json: bool,
@@ -80,7 +82,7 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
     if json {
         let mut head = vec![
             ("variable", format!("{path}{member}").into()),
-            ("dtype", style.dtype.to_string().into()),
+            ("dtype", style.kind().to_string().into()),
             ("shape", list(whole.iter().copied())),
             ("complete", Json::Bool(!cut)),
             ("shown_shape", list(shape.iter().copied())),
@@ -90,7 +92,7 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         }
         head_json(&head, output);
     } else {
-        output.line(&format!("{path}{member}  {}  {}", style.dtype, shape_text(&whole, &[])));
+        output.line(&format!("{path}{member}  {}  {}", style.kind(), shape_text(&whole, &[])));
     }
     let mut nested = Nested::begin(output, &shape, json, style.is_number());
     for slab in Slabs::new(&shown, cells_at_once(&wanted.reading)) {
@@ -134,14 +136,18 @@ fn missing_steps(reading: &Reading, selection: &Selection) -> Result<Vec<u64>> {
 }
 
 fn style<'a>(dump: &'a Dump, json: bool, reading: &Reading) -> Result<Style<'a>> {
-    let whole = &reading.variable().dtype;
-    let (dtype, shape) = match &dump.part.field {
-        None => (whole.clone(), Vec::new()),
-        Some(field) => member(whole, field)
-            .map(|found| (found.dtype, found.shape))
-            .ok_or_else(|| Failure::new(USAGE, format!("\"{field}\" is no member that can be printed")))?,
+    let whole = reading.variable();
+    let (dtype, meaning, shape) = match &dump.part.field {
+        None => (whole.dtype.clone(), whole.meaning.clone(), Vec::new()),
+        Some(field) => {
+            let found = member(&whole.dtype, field).ok_or_else(|| {
+                Failure::new(USAGE, format!("\"{field}\" is no member that can be printed"))
+            })?;
+            let meaning = found.meaning(whole.meaning.as_ref()).cloned();
+            (found.dtype, meaning, found.shape)
+        }
     };
-    Ok(Style { dtype, shape, json, dump })
+    Ok(Style { dtype, meaning, shape, json, dump })
 }
 
 fn cells_at_once(reading: &Reading) -> u64 {
@@ -166,14 +172,17 @@ fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result
 }
 
 impl Style<'_> {
+    fn kind(&self) -> Element<'_> {
+        Element { dtype: &self.dtype, meaning: self.meaning.as_ref() }
+    }
     fn is_number(&self) -> bool {
         matches!(self.dtype, DType::Scalar(_)) && self.shape.is_empty()
     }
     fn show(&self, bytes: &[u8]) -> String {
         if self.json {
-            element::json(&self.dtype, &self.shape, bytes).to_string()
+            element::json(self.kind(), &self.shape, bytes).to_string()
         } else {
-            element::text(&self.dtype, &self.shape, bytes)
+            element::text(self.kind(), &self.shape, bytes)
         }
     }
     fn show_all(&self, bytes: &[u8], item: u32) -> Vec<String> {
@@ -316,7 +325,7 @@ fn blocks(
             output.text(if number == numbers.start { "" } else { ",\n" });
             let head = [
                 ("variable", path.into()),
-                ("dtype", style.dtype.to_string().into()),
+                ("dtype", style.kind().to_string().into()),
                 ("block", number.into()),
                 ("step", step.into()),
                 ("writer", info.map(|b| b.writer).into()),
@@ -329,7 +338,7 @@ fn blocks(
             let at = step.map_or(String::new(), |s| format!(" at step {s}"));
             output.line(&format!(
                 "{path} block {number}{at}  {}  {}{writer}",
-                style.dtype,
+                style.kind(),
                 shape_text(&shape, &[])
             ));
         }

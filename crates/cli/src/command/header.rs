@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use drystone::Snapshot;
+use drystone::format::meaning::described;
 use drystone::format::schema::{Attrs, Variable};
 
 use super::{open, warn};
@@ -34,10 +35,17 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
         output.text("variables:\n");
     }
     for (path, variable) in variables {
-        output.text(&format!("\t{} {};\n", variable.dtype, plain(&declared(path, variable))));
+        output.text(&format!(
+            "\t{} {};\n",
+            described(&variable.dtype, variable.meaning.as_ref()),
+            plain(&declared(path, variable))
+        ));
         attributes_of(path, &variable.attrs, output);
         if !variable.transform.is_empty() {
             output.text(&format!("\t\t// transform {}\n", plain(&variable.transform)));
+        }
+        if let Some(derived) = &variable.derived {
+            output.text(&format!("\t\t// derived: {}\n", plain(&derived.text)));
         }
         if !variable.access.is_empty() {
             output.text(&format!("\t\t// access {}\n", plain(&variable.access)));

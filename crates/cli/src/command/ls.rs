@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use drystone::format::meaning::described;
 use drystone::format::schema::{Name, Schema};
 use drystone::transform::readable;
 use drystone::{Container, VariableUsage};
@@ -180,11 +181,14 @@ fn item_row(
                 (true, Some(usage)) => usage.steps.len().to_string(),
             };
             let dims = if v.dims.is_empty() { "-".into() } else { v.dims.join(", ") };
-            let transform = applied(&v.transform, usage);
+            let transform = match &v.derived {
+                Some(derived) => format!("= {}", derived.text),
+                None => applied(&v.transform, usage),
+            };
             let cut = cuts(v.chunks.as_deref(), usage);
             let mut row = vec![
                 path.to_string(),
-                v.dtype.to_string(),
+                described(&v.dtype, v.meaning.as_ref()),
                 variable_shape_text(v),
                 dims,
                 steps,
@@ -224,7 +228,7 @@ fn item_json(
             let mut members = vec![
                 ("kind", "variable".into()),
                 ("path", (*path).into()),
-                ("dtype", v.dtype.to_string().into()),
+                ("dtype", described(&v.dtype, v.meaning.as_ref()).into()),
                 ("shape", if v.local { Json::Null } else { list(v.shape.iter().copied()) }),
                 ("growable", list(v.growable.iter().copied())),
                 ("dims", list(v.dims.iter().cloned())),
@@ -234,9 +238,12 @@ fn item_json(
                 ("chunks", v.chunks.as_ref().map_or(Json::Null, |c| list(c.iter().copied()))),
                 (
                     "fill_value",
-                    v.fill.as_ref().map_or(Json::Null, |f| crate::element::json(&v.dtype, &[], f)),
+                    v.fill
+                        .as_ref()
+                        .map_or(Json::Null, |f| crate::element::json((&v.dtype, v.meaning.as_ref()), &[], f)),
                 ),
                 ("attributes", attributes::json(&v.attrs)),
+                ("derived", v.derived.as_ref().map_or(Json::Null, |derived| derived.text.clone().into())),
             ];
             let usage = usage.and_then(|u| u.get(id));
             if let Some(usage) = usage.filter(|_| long) {

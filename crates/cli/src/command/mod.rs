@@ -2,6 +2,7 @@
 
 mod calibrate;
 mod check;
+mod derive;
 mod dump;
 mod explain;
 mod fmt;
@@ -14,6 +15,7 @@ mod publish;
 mod query;
 mod recover;
 mod serve;
+mod tiers;
 mod token;
 mod verify;
 
@@ -46,7 +48,10 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Query(asked) => query::run(asked, json, output),
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
+        Command::Derive(derive) => derive::run(derive, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
+        Command::Tiers(tiers) => tiers::run(tiers, json, output),
+        Command::Drain(drain) => tiers::drain(drain, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),
         Command::Serve(serve) => serve::run(serve),

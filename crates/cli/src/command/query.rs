@@ -3,6 +3,7 @@
 //! Hits are printed batch by batch, so that the memory does not depend on their number.
 
 use drystone::format::dtype::DType;
+use drystone::format::meaning::Meaning;
 use drystone::plan::selection::index;
 use drystone::plan::selection_text;
 use drystone::{Query, QueryPlan, QueryReport, Summary};
@@ -22,7 +23,7 @@ const ROWS: usize = 4096;
 pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
     let container = open(&asked.place)?;
     warn(&container);
-    let condition = container.expression(&asked.condition)?;
+    let condition = container.condition(&asked.condition)?;
     let query = container.query(&condition, &[])?;
     let query = within(&query, asked.selection.as_deref())?;
     if asked.explain {
@@ -96,6 +97,9 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
     Ok(OK)
 }
 
+/// The type of a column's cells, and what their integers stand for.
+type ColumnType = (DType, Option<Meaning>);
+
 /// Coordinates, or with `--csv` values too.
 fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
     let columns: Vec<String> = match (asked.csv, asked.columns.is_empty()) {
@@ -104,7 +108,7 @@ fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result
         (true, false) => asked.columns.clone(),
     };
     let mut batches = query.batches(&columns)?;
-    let types: Vec<(DType, Vec<u64>)> = batches.dtypes().into_iter().zip(batches.inner()).collect();
+    let types: Vec<(ColumnType, Vec<u64>)> = batches.dtypes().into_iter().zip(batches.inner()).collect();
     let axes = axes(query);
     if json {
         output.text("{\"condition\": ");
@@ -129,14 +133,14 @@ fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result
                 continue;
             }
             let mut texts: Vec<String> = coords.iter().map(i64::to_string).collect();
-            for (number, (dtype, shape)) in types.iter().enumerate() {
+            for (number, ((dtype, meaning), shape)) in types.iter().enumerate() {
                 let unwritten = batch.written[number].as_ref().is_some_and(|mask| mask[row] == 0);
                 let item = batch.values[number].len() / batch.rows.max(1);
                 let bytes = batch.values[number].get(row * item..(row + 1) * item).unwrap_or_default();
                 texts.push(if unwritten {
                     String::new()
                 } else {
-                    field(&element::text(dtype, shape, bytes))
+                    field(&element::text((dtype, meaning.as_ref()), shape, bytes))
                 });
             }
             output.line(&texts.join(if asked.csv { "," } else { " " }));

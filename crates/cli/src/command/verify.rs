@@ -10,6 +10,7 @@ use crate::args::{ContainerAt, Verify};
 use crate::failure::{DAMAGE, OK, Result};
 use crate::json::Json;
 use crate::output::Output;
+use crate::plain::plain;
 use crate::quantity::{bytes, counted};
 use crate::table::table;
 
@@ -41,6 +42,7 @@ pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i3
             ("bytes", report.bytes.into()),
             ("manifests", report.manifests.into()),
             ("shards", report.shards.into()),
+            ("away", Json::List(report.away.iter().map(away_json).collect())),
             ("damage", Json::List(report.damage.iter().map(damage_json).collect())),
         ]));
     } else {
@@ -63,7 +65,9 @@ pub(super) fn run(verify: &Verify, json: bool, output: &mut Output) -> Result<i3
         } else {
             output.coloured(31, &format!("{} damaged", counted(report.damage.len() as u64, "place")))
         };
-        output.text(&format!("{verdict}: {seen}\n"));
+        let away = |(node, n): (&String, &u64)| format!("; {} not home yet on {}", bytes(*n), plain(node));
+        let away: String = report.away.iter().map(away).collect();
+        output.text(&format!("{verdict}: {seen}{away}\n"));
     }
     Ok(if sound { OK } else { DAMAGE })
 }
@@ -88,6 +92,10 @@ fn damage_row(damage: &Damage) -> Vec<String> {
         or_dash(damage.step.map(|s| s.to_string())),
         damage.message.clone(),
     ]
+}
+
+fn away_json((node, bytes): (&String, &u64)) -> Json {
+    Json::Object(vec![("node", node.clone().into()), ("bytes", (*bytes).into())])
 }
 
 fn damage_json(damage: &Damage) -> Json {

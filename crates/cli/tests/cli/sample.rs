@@ -24,6 +24,7 @@ pub(crate) fn variable(dtype: DType, shape: &[u64], steps: bool) -> Box<NewVaria
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     })

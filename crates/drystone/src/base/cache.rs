@@ -5,7 +5,10 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::base::metrics::add;
 
 struct Generations<K, V> {
     young: HashMap<K, (Arc<V>, usize)>,
@@ -17,22 +20,26 @@ struct Generations<K, V> {
 pub(crate) struct Cache<K, V> {
     half: usize,
     inner: Mutex<Generations<K, V>>,
+    hits: AtomicU64,
+    loads: AtomicU64,
 }
 
 impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     /// A cache of at most `bytes`.
     pub(crate) fn new(bytes: usize) -> Self {
         let inner = Generations { young: HashMap::new(), old: HashMap::new(), young_bytes: 0 };
-        Cache { half: bytes / 2, inner: Mutex::new(inner) }
+        Cache { half: bytes / 2, inner: Mutex::new(inner), hits: AtomicU64::new(0), loads: AtomicU64::new(0) }
     }
 
     /// The cached value, if there is one.
     pub(crate) fn find(&self, key: &K) -> Option<Arc<V>> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((value, _)) = inner.young.get(key) {
+            add(&self.hits, 1);
             return Some(value.clone());
         }
         let (value, bytes) = inner.old.remove(key)?;
+        add(&self.hits, 1);
         self.insert(&mut inner, key.clone(), value.clone(), bytes);
         Some(value)
     }
@@ -49,9 +56,15 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
     /// Keeps a value that is known without loading; it is given back to be shared.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
+        add(&self.loads, 1);
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         self.insert(&mut inner, key, value.clone(), bytes);
         value
+    }
+
+    /// How often a value was found, and how many were brought in.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        (self.hits.load(Ordering::Relaxed), self.loads.load(Ordering::Relaxed))
     }
 
     /// Drops a value that nobody is expected to ask for.

@@ -30,6 +30,8 @@ pub enum ErrorKind {
     Permission,
     /// A request's time ran out; a change may have been done.
     Deadline,
+    /// The bytes are in a tier of another node, and not home yet.
+    NotYetHome,
 }
 
 /// An error with its kind.
@@ -38,12 +40,27 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
+    /// Where the bytes are that are not home.
+    away: Option<Box<Away>>,
+}
+
+/// Bytes that are in the tiers of a node, and not home yet.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Away {
+    /// The node.
+    pub node: String,
+    /// Bytes that it has yet to bring home.
+    pub bytes: u64,
 }
 
 impl Error {
     /// Makes an error; `message` is what a person reads.
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into() }
+        Error { kind, message: message.into(), away: None }
+    }
+    /// Where the bytes are, of an error of the kind [`ErrorKind::NotYetHome`].
+    pub fn away(&self) -> Option<&Away> {
+        self.away.as_deref()
     }
     /// Its kind.
     pub fn kind(&self) -> ErrorKind {
@@ -64,6 +81,10 @@ impl Error {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
+    /// Bytes that are in the tiers of a node, and not home.
+    pub(crate) fn not_yet_home(node: String, bytes: u64, message: impl Into<String>) -> Self {
+        Error { away: Some(Box::new(Away { node, bytes })), ..Self::new(ErrorKind::NotYetHome, message) }
+    }
     /// The same error with what was being done put in front.
     pub(crate) fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
@@ -72,6 +93,12 @@ impl Error {
     /// Damage found in a stored object: names the object and the offset in it.
     pub(crate) fn damaged(key: &str, base: u64, found: &Corrupt) -> Self {
         Self::corrupt(format!("{key} is damaged at byte {}: {}", base + found.at, found.what))
+    }
+}
+
+impl From<drystone_expression::Error> for Error {
+    fn from(error: drystone_expression::Error) -> Self {
+        Error::invalid(error.to_string())
     }
 }
 
@@ -86,9 +113,15 @@ impl From<StoreError> for Error {
             StoreError::InvalidKey { .. } => ErrorKind::InvalidArgument,
             StoreError::PermissionDenied { .. } => ErrorKind::Permission,
             StoreError::Deadline { .. } => ErrorKind::Deadline,
+            StoreError::NotHome { .. } => ErrorKind::NotYetHome,
             _ => ErrorKind::Io,
         };
-        Error { kind, message: error.to_string() }
+        let message = error.to_string();
+        let away = match error {
+            StoreError::NotHome { node, left, .. } => Some(Box::new(Away { node, bytes: left })),
+            _ => None,
+        };
+        Error { kind, message, away }
     }
 }
 

@@ -64,7 +64,7 @@ const ACTS: [(Act, &str); 13] = [
     (Act::Fetched, "read"),
 ];
 
-const KINDS: [ErrorKind; 10] = [
+const KINDS: [ErrorKind; 11] = [
     ErrorKind::NotFound,
     ErrorKind::Corrupt,
     ErrorKind::Conflict,
@@ -75,6 +75,7 @@ const KINDS: [ErrorKind; 10] = [
     ErrorKind::Cancelled,
     ErrorKind::Permission,
     ErrorKind::Deadline,
+    ErrorKind::NotYetHome,
 ];
 
 /// Bytes that each rank says: act, kind of error (0: none), length of what follows, four numbers. Few: every rank hears those of all.

@@ -24,11 +24,13 @@ use drystone_plan::tree::{self, Emit, Leaf, NewEntries};
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
+use crate::base::metrics::add;
 use crate::base::{random, writer_process};
 use crate::container::Inner;
 use crate::history::head;
 use crate::history::pages::Page;
 use crate::history::snapshot::Snapshot;
+use crate::schema::derived;
 use crate::{Error, ErrorKind, Result};
 
 /// A step of a run.
@@ -193,6 +195,7 @@ fn transact_from(
         if let Some(snapshot) = done {
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
+            add(&inner.tally.commits, 1);
             return Ok(Committed { snapshot, changed: true, incomplete, notes });
         }
     }
@@ -208,11 +211,14 @@ pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
     version: u64,
-    change: Change,
+    mut change: Change,
     same: bool,
 ) -> Result<Option<Snapshot>> {
     if !same {
         inner.require_same()?;
+    }
+    if let Some(schema) = &mut change.schema {
+        derived::settle(schema);
     }
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;

@@ -68,7 +68,8 @@ impl Container {
         options: &[(String, String)],
         who: Option<Arc<dyn Credentials>>,
     ) -> Result<()> {
-        const FOLDERS: [&str; 6] = ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/"];
+        const FOLDERS: [&str; 7] =
+            ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
         let store = found::store(url, options, who)?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
@@ -88,7 +89,8 @@ impl Container {
         // Without its identity it is no container any more, however far the rest comes.
         store.delete(keys::IDENTITY)?;
         for prefix in FOLDERS {
-            let found = store.list(prefix)?;
+            let mut found = store.list(prefix)?;
+            found.retain(|entry| prefix != keys::STAGED || keys::parse_staged(&entry.key).is_some());
             for some in found.chunks(AT_ONCE) {
                 let deletes = some.iter().map(|entry| Request::Delete { key: entry.key.clone() });
                 for deleted in store.together(deletes.collect()) {

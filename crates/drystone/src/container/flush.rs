@@ -11,11 +11,11 @@ use drystone_format::keys;
 use drystone_store::{Pending, PutMode, StoreError, StoreExt};
 
 use super::Inner;
-use crate::Result;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
 use crate::history::head;
 use crate::history::snapshot::Snapshot;
+use crate::{ErrorKind, Result};
 
 /// So many manifests are synced by their numbers; of more a list is asked for.
 const MANY_COMMITS: u64 = 1 << 14;
@@ -29,6 +29,7 @@ impl Inner {
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
+        self.bring_all_home(&snapshot)?;
         self.flush_snapshot(&snapshot, elsewhere, false)
     }
 
@@ -39,11 +40,16 @@ impl Inner {
         if self.require_whole().is_err() {
             return Ok(());
         }
-        self.flush_snapshot(&snapshot, &[], true).map(drop)
+        match self.bring_all_home(&snapshot) {
+            // Whoever brings the last part home marks it.
+            Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
+            home => home.and_then(|()| self.flush_snapshot(&snapshot, &[], true).map(drop)),
+        }
     }
 
-    /// `ends`: no commit of this handle is to be expected, so that the hint may go with the mark.
-    fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
+    /// The flush of a snapshot all of whose parts are home. `ends`: no commit of this handle is to be expected, so that the hint may go with
+    /// the mark.
+    pub(super) fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
             return Ok(version);

@@ -15,6 +15,7 @@ pub mod hdf5_stub;
 mod learn;
 mod opening;
 pub(crate) mod targets;
+pub(crate) mod tiers;
 
 use crate::base::sync::lock;
 use crate::schema::near_miss::no_such;
@@ -35,7 +36,9 @@ use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, Stor
 use self::calibrate::Known;
 use self::learn::Seen;
 use self::targets::Placing;
+use self::tiers::Tiers;
 use crate::base::cache::Cache;
+use crate::base::metrics::{Metrics, Tally};
 use crate::history::head::{self, Look};
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::pages::PageLoader;
@@ -47,18 +50,22 @@ pub use config::{Config, Rule};
 pub use far::{is_url, open_store, public_options};
 pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
+pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
+    /// Of a container whose parts may lie in tiers.
+    pub(crate) tiers: Option<Arc<Tiers>>,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
     pub(crate) tables: Cache<(u64, u32, u64), Vec<Subchunk>>,
     pub(crate) trailers: Cache<(u64, u32, u64), Trailer>,
     pub(crate) shards: Shards,
+    pub(crate) tally: Arc<Tally>,
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
@@ -105,6 +112,17 @@ pub struct Container {
 }
 
 impl Container {
+    /// What this handle, its clones and those at earlier snapshots did since it was opened; the caches are this handle's own.
+    pub fn metrics(&self) -> Metrics {
+        let inner = &self.inner;
+        let mut metrics = inner.tally.metrics();
+        for (hits, misses) in [inner.pages.counted(), inner.tables.counted(), inner.trailers.counted()] {
+            metrics.cache_hits += hits;
+            metrics.cache_misses += misses;
+        }
+        metrics
+    }
+
     /// A read-only handle on an earlier (or the current) snapshot.
     pub fn at(&self, version: u64) -> Result<Self> {
         self.inner.require_open()?;
@@ -119,11 +137,13 @@ impl Container {
         let snapshot = Arc::new(snapshot);
         let pinned = Inner {
             store: inner.store.clone(),
+            tiers: inner.tiers.clone(),
             identity: inner.identity.clone(),
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
             shards: Shards::default(),
+            tally: inner.tally.clone(),
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),
@@ -256,21 +276,26 @@ impl Container {
         self.inner.writable
     }
 
-    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed.
+    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed. What its tiers hold and home
+    /// does not stays in them, for the next handle that uses them.
     pub fn close(&self) {
-        self.inner.closed.store(true, Ordering::SeqCst);
+        if !self.inner.closed.swap(true, Ordering::SeqCst) {
+            self.inner.stop_drain();
+            self.inner.leave_tiers();
+        }
         self.inner.settle();
     }
 
-    /// [`close`](Self::close), after a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
+    /// [`close`](Self::close), after a [`drain`](Self::drain) where it has tiers and a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
     /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
     pub fn finish(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
         }
+        let drained = self.end_tiers();
         let flushed = self.flush_made();
         self.close();
-        flushed
+        drained.and(flushed)
     }
 
     /// The flush of [`finish`](Self::finish), for a handle whose clones and writers go on.
@@ -278,7 +303,7 @@ impl Container {
         let inner = &self.inner;
         let made_here = inner.created_by == Some(drystone_store::process_id());
         let promised = inner.identity.durability == Durability::Async && inner.newest_known().1 > 0;
-        if !made_here || !promised || inner.require_whole().is_err() {
+        if !made_here || !promised || inner.is_drain_held() || inner.require_whole().is_err() {
             return Ok(());
         }
         inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
@@ -297,6 +322,7 @@ impl Container {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        self.stop_drain();
         self.settle();
     }
 }

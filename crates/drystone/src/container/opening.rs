@@ -14,6 +14,7 @@ use super::hdf5_stub;
 use super::learn::Seen;
 use super::targets;
 use super::targets::{Placing, Targets};
+use super::tiers::{FEATURE, Tiers};
 use super::{Container, Inner, TABLE_CACHE};
 use crate::base::cache::Cache;
 use crate::base::error::must_exist;
@@ -56,18 +57,20 @@ fn trust(mode: Mode) -> Trust {
 pub struct CreateOptions {
     /// What is promised about crashes; recorded in the container for ever.
     pub durability: Durability,
+    /// Parts of logs may lie in tiers before they are home ([`Container::use_tiers`]); recorded in the container for ever.
+    pub tiers: bool,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        CreateOptions { durability: Durability::Async }
+        CreateOptions { durability: Durability::Async, tiers: false }
     }
 }
 
 /// What is to be done when the configuration has its say.
 fn configured(options: CreateOptions, config: &Option<Config>) -> CreateOptions {
     let durability = config.as_ref().and_then(|config| config.durability);
-    CreateOptions { durability: durability.unwrap_or(options.durability) }
+    CreateOptions { durability: durability.unwrap_or(options.durability), ..options }
 }
 
 /// Folders of a container.
@@ -298,7 +301,7 @@ impl Container {
             version: 1,
             uuid: random::id128(),
             durability: options.durability,
-            features: Vec::new(),
+            features: options.tiers.then(|| FEATURE.to_owned()).into_iter().collect(),
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
@@ -380,7 +383,7 @@ impl Container {
                 identity.version
             )));
         }
-        if let Some(feature) = identity.features.first() {
+        if let Some(feature) = identity.features.iter().find(|feature| *feature != FEATURE) {
             return Err(Error::unsupported(format!(
                 "{} needs the feature \"{feature}\", which this program does not have; use a newer drystone",
                 store.describe()
@@ -401,6 +404,9 @@ impl Container {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::base::cpus::set_threads(threads);
         }
+        let tiers = identity.features.iter().any(|feature| feature == FEATURE);
+        let tiers = tiers.then(|| Tiers::over(store.clone(), identity.uuid));
+        let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
         // Where puts are durable no manifest is lost, so there are no gaps to look for.
@@ -414,6 +420,7 @@ impl Container {
             tables: Cache::new(TABLE_CACHE),
             trailers: Cache::new(TABLE_CACHE),
             shards: Shards::default(),
+            tally: Arc::default(),
             pages,
             identity,
             writable,
@@ -439,6 +446,7 @@ impl Container {
             following: Mutex::default(),
             placing,
             store,
+            tiers,
         };
         Ok(Container { inner: Arc::new(inner) })
     }

@@ -58,6 +58,7 @@ fn new_variable(variable: &Variable) -> Result<NewVariable> {
         chunks: None,
         attrs: BTreeMap::new(),
         access: variable.access.as_deref().unwrap_or_default().to_string(),
+        meaning: None,
     })
 }
 

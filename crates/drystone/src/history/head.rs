@@ -728,10 +728,13 @@ fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> R
             return Ok(out);
         }
     };
-    for source in sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0) {
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    // On a far store all at once.
+    let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
+    for (source, reply) in sources.iter().zip(store.together(asked.collect())) {
         let key = keys::segment(source.writer, source.part);
-        match store.len(&key).map_err(must_exist) {
-            Ok(len) if len < source.seg_length => {
+        match reply.map_err(must_exist) {
+            Ok(Reply::Len { len }) if len < source.seg_length => {
                 let error =
                     Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
                 out.push(Missing { key, error });

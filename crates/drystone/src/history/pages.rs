@@ -82,6 +82,11 @@ pub(crate) struct PageLoader {
 }
 
 impl PageLoader {
+    /// How many pages were in memory, and how many were brought there.
+    pub(crate) fn counted(&self) -> (u64, u64) {
+        self.cache.counted()
+    }
+
     pub(crate) fn new(store: Arc<dyn Store>) -> Self {
         PageLoader {
             is_far: store.features().far.is_some(),

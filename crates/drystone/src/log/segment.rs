@@ -137,6 +137,11 @@ impl Segment {
         }
     }
 
+    /// The same in a tier, where it grows whatever home can.
+    pub(crate) fn in_tier(self) -> Self {
+        Segment { append: true, rises: false, runs: None, ..self }
+    }
+
     /// `act`, the pieces that it stores being the next of a series.
     pub(crate) fn of_series<T>(&mut self, series: Option<u64>, act: impl FnOnce(&mut Segment) -> T) -> T {
         self.series = series;

@@ -37,11 +37,16 @@ impl Container {
         go_on: &mut dyn FnMut() -> bool,
     ) -> Result<()> {
         let (begun, mut pause) = (Instant::now(), PAUSES.0);
+        let _hurry = self.inner.hurry_drain();
         loop {
             let mut found = self.levels()?.get(&step).copied();
-            if found.is_some_and(|found| found < level) && level == Level::Stable && self.inner.is_unpinned()
-            {
-                self.flush()?;
+            let flushes = level == Level::Stable && self.inner.is_unpinned() && !self.inner.is_drain_held();
+            if found.is_some_and(|found| found < level) && flushes {
+                match self.flush() {
+                    // Other nodes have to bring theirs home first.
+                    Err(e) if e.kind() == ErrorKind::NotYetHome => {}
+                    flushed => _ = flushed?,
+                }
                 found = self.levels()?.get(&step).copied();
             }
             if found.is_some_and(|found| found >= level) {
@@ -75,7 +80,11 @@ impl Container {
 
 fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
     let all = |level: Level| snapshot.steps.iter().map(|step| (step, level)).collect();
+    let away: BTreeSet<(u64, u32)> = inner.away_of(snapshot)?.into_iter().map(|part| part.part).collect();
     let durable = inner.identity.durability == Durability::Durable || inner.store.features().put_is_durable;
+    if !away.is_empty() {
+        return levels_with(inner, snapshot, &away, durable);
+    }
     if durable || snapshot.manifest.marked {
         return Ok(all(Level::Stable));
     }
@@ -83,6 +92,23 @@ fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
     if marked >= snapshot.version() {
         return Ok(all(Level::Stable));
     }
+    levels_with(inner, snapshot, &BTreeSet::new(), false)
+}
+
+/// The same, by the entries of the index. `away`: writers and numbers of the parts that are not home. `durable`: what is home is stable.
+fn levels_with(
+    inner: &Inner,
+    snapshot: &Snapshot,
+    away: &BTreeSet<(u64, u32)>,
+    durable: bool,
+) -> Result<BTreeMap<u64, Level>> {
+    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    let sources = if away.is_empty() { Vec::new() } else { snapshot.sources(&inner.pages)? };
+    let is_away: BTreeSet<u32> = (0..)
+        .zip(&sources)
+        .filter(|(_, source)| source.kind == 0 && away.contains(&(source.writer, source.part)))
+        .map(|(number, _)| number)
+        .collect();
     // A step is stable if the newest flushed snapshot shows it and nothing was written to it since.
     let flushed = match marked {
         0 => None,
@@ -91,14 +117,24 @@ fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
             .ok(),
     };
     let mut written: BTreeSet<u64> = BTreeSet::new();
+    let mut staged: BTreeSet<u64> = BTreeSet::new();
     if let Some(root) = &snapshot.manifest.root {
         tree::entries(&inner.pages, root, &mut |entry| {
             if entry.commit > marked {
                 written.extend(entry.step.checked_sub(1));
             }
+            if is_away.contains(&entry.source) {
+                staged.extend(entry.step.checked_sub(1));
+            }
         })?;
     }
     let level = |step: u64| {
+        if staged.contains(&step) {
+            return Level::Node;
+        }
+        if durable {
+            return Level::Stable;
+        }
         let is_flushed = flushed.as_ref().is_some_and(|flushed| flushed.steps.contains(step));
         let is_same = !written.contains(&step) && snapshot.steps.hidden_below(step) <= marked;
         if is_flushed && is_same { Level::Stable } else { Level::Home }

@@ -4,7 +4,7 @@
 //! groups that survived are adopted again, each verified. What it decided is flushed before it returns: were the fence lost in
 //! a later power cut, groups of the dead run and of the next would be adopted together.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use drystone_format::entry::Entry;
@@ -16,7 +16,7 @@ use crate::commit::adoption;
 use crate::commit::adoption::{Damaged, Scope, Verdict};
 use crate::commit::transaction;
 use crate::commit::transaction::Incomplete;
-use crate::container::{Container, Inner};
+use crate::container::{Container, Inner, StagedPart};
 use crate::history::head;
 use crate::history::loss::{self, Losses};
 use crate::history::snapshot::Snapshot;
@@ -78,10 +78,23 @@ impl Verdict for Choice<'_> {
 impl Container {
     /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete ones, and
     /// fences its writers, so that nothing they still do becomes visible. A new run begins.
+    ///
+    /// Of parts that lie in tiers those are given up that no tier of this node has any more; the others wait for their drain, wherever
+    /// they are.
     pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
+        self.recover_without(adopt, &[])
+    }
+
+    /// The same where these nodes are lost for good, with all that their tiers had and home has not.
+    pub fn recover_without(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
+        let mut gone = Vec::new();
+        if let Some(tiers) = &inner.tiers {
+            gone = tiers.store.lost(lost_nodes)?;
+            tiers.store.give_up(&gone)?;
+        }
         loop {
             let (newest, top) = inner.newest()?;
             let losses = lock(&inner.losses).clone();
@@ -110,6 +123,7 @@ impl Container {
                     loss::in_words(&seen)
                 ));
             }
+            notes.extend(gone_notes(&gone));
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change, false)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
@@ -118,13 +132,32 @@ impl Container {
                     inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
                 }
                 // A fence that a power cut could take would let the dead run mix with the next.
-                inner
-                    .flush()
-                    .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
+                let flushed = inner.flush();
+                // What is on its way home on other nodes is marked when it has come.
+                if !flushed.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotYetHome) {
+                    flushed
+                        .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
+                }
+                if let Some(tiers) = &inner.tiers {
+                    tiers.store.forget_given_up()?;
+                }
                 return Ok(report);
             }
         }
     }
+}
+
+/// What was lost with the tiers that had it, by node and step.
+fn gone_notes(gone: &[StagedPart]) -> Vec<String> {
+    let mut by: BTreeMap<(&str, Option<u64>), u64> = BTreeMap::new();
+    for part in gone {
+        *by.entry((part.node.as_str(), part.step)).or_default() += part.bytes;
+    }
+    let note = |((node, step), bytes): ((&str, Option<u64>), u64)| {
+        let what = step.map_or_else(|| "values without step".to_owned(), |step| format!("step {step}"));
+        format!("{what}: {bytes} bytes that were not home are lost with the tiers of node \"{node}\"")
+    };
+    by.into_iter().map(note).collect()
 }
 
 fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u64> {
@@ -169,6 +202,8 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
         }
         match checker.entry(entry) {
             Ok(_) => {}
+            // On its way home, on another node.
+            Err(e) if e.kind() == ErrorKind::NotYetHome => {}
             Err(e) if e.kind() == ErrorKind::Corrupt => bad = Some((entry.commit, e.to_string())),
             Err(e) => failed = Some(e),
         }
@@ -254,6 +289,8 @@ fn group_damage(checker: &mut Checker<'_>, log: &WriterLog, group: &Group) -> Re
         group.entries.each(&mut |entry| checker.entry_in(log.header.id, entry.source, &entry).map(drop));
     match checked {
         Ok(()) => Ok(None),
+        // On its way home, on another node.
+        Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(None),
         Err(e) if e.kind() == ErrorKind::Corrupt => Ok(Some(e.to_string())),
         Err(e) => Err(e),
     }

@@ -51,6 +51,8 @@ pub struct VerifyReport {
     pub moved: u64,
     /// What was found damaged; empty means sound.
     pub damage: Vec<Damage>,
+    /// Bytes that are not home, by the node whose tiers hold them. Those of other nodes were not read.
+    pub away: BTreeMap<String, u64>,
 }
 
 impl Container {
@@ -99,6 +101,12 @@ impl Container {
         for loss in lock(&inner.losses).clone().found {
             report.damage.push(damage(loss.key, loss.message));
         }
+        for part in inner.away_of(&snapshot)? {
+            *report.away.entry(part.node).or_default() += part.bytes;
+        }
+        if let Some(tiers) = &inner.tiers {
+            report.damage.extend(tiers.store.broken()?.into_iter().map(|(key, what)| damage(key, what)));
+        }
         for (key, began_on) in lost_bases(inner, &snapshot)? {
             let known = |d: &Damage| d.key == key;
             if !report.damage.iter().any(known) {
@@ -136,6 +144,7 @@ impl Container {
             report.entries += 1;
             match checker.entry(entry) {
                 Ok(bytes) => report.bytes += bytes,
+                Err(e) if e.kind() == ErrorKind::NotYetHome => {}
                 Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::Unsupported) => {
                     report.damage.push(Damage {
                         key: checker.key(entry),

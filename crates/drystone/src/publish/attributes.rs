@@ -226,6 +226,7 @@ mod tests {
                 dtype: DType::Scalar(Scalar::F32),
                 shape: shape.to_vec(),
                 data: values.iter().flat_map(|v| v.to_le_bytes()).collect(),
+                meaning: None,
             })
         };
         let attrs: Attrs = [

@@ -317,7 +317,7 @@ fn skeleton(array: &Array, grid: &Grid, codecs: Json) -> Json {
         "zarr_format": 3,
         "node_type": "array",
         "shape": array.with_tail(&grid.shape),
-        "data_type": array.element.name,
+        "data_type": array.data_type(),
         "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": array.with_tail(&grid.shard)}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": array.fill_value,

@@ -5,6 +5,7 @@
 //! scale: a coordinate variable where there is one, else a dimension without values, so that netCDF finds names and h5py scales.
 
 use drystone_format::dtype::{DType, Scalar};
+use drystone_format::meaning::Meaning;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::value::{TypedArray, Value};
 use drystone_plan::selection::Selection;
@@ -12,6 +13,7 @@ use drystone_plan::selection::Selection;
 use super::attributes;
 use super::attributes::DECLARED;
 use super::document::Codec;
+use super::meaning::{flags, times};
 use super::nodes::Array;
 use crate::base::array::Target as Memory;
 use crate::container::Container;
@@ -59,7 +61,7 @@ impl Description {
         let name = array.node.rsplit('/').next().unwrap_or_default().to_owned();
         let mut attributes = Vec::new();
         if let Some(variable) = variable {
-            attributes = of_variable(variable, array.element.scalar);
+            attributes = of_variable(variable, array.element.scalar, array.meaning.as_ref());
         }
         if array.dtype == "bool" {
             attributes.push(("dtype".into(), Attribute::Text("bool".into())));
@@ -209,7 +211,11 @@ fn coordinate(
         let mut values = vec![0; (length * u64::from(scalar.size())) as usize];
         let memory = Memory::dense(&mut values, &[length], scalar.size() as usize)?;
         container.reading(&path, None)?.read(&Selection::boxed(&[0], &[length]), &memory)?;
-        return Ok(Some(Coordinate { scalar, values, attributes: of_variable(found, scalar) }));
+        return Ok(Some(Coordinate {
+            scalar,
+            values,
+            attributes: of_variable(found, scalar, found.meaning.as_ref()),
+        }));
     }
     Ok(None)
 }
@@ -255,12 +261,18 @@ pub(super) fn number_type(scalar: Scalar) -> Datatype {
 }
 
 /// Attributes of a variable whose elements are stored as `scalar`.
-fn of_variable(variable: &Variable, scalar: Scalar) -> Vec<(String, Attribute)> {
+fn of_variable(variable: &Variable, scalar: Scalar, meaning: Option<&Meaning>) -> Vec<(String, Attribute)> {
     let held = |name: &str, value: &Value| {
         attributes::masks_rightly(name, &attributes::json(value), &variable.dtype)
     };
-    let attrs = variable.attrs.iter().filter(|(name, value)| held(name, value));
-    typed(&attrs.map(|(name, value)| (name.clone(), value.clone())).collect(), Some(scalar))
+    let mut attrs = Attrs::new();
+    if let Some(meaning) = meaning {
+        attrs.extend(times(meaning));
+        attrs.extend(flags(meaning, scalar));
+    }
+    let own = variable.attrs.iter().filter(|(name, value)| held(name, value));
+    attrs.extend(own.map(|(name, value)| (name.clone(), value.clone())));
+    typed(&attrs, Some(scalar))
 }
 
 /// Attributes with their types. `like` is the type of the array that they are about.

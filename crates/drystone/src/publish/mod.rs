@@ -23,6 +23,7 @@ mod element;
 mod flat;
 mod hdf5;
 pub(crate) mod lock;
+mod meaning;
 mod netcdf;
 mod nodes;
 mod options;

@@ -4,13 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_dataset::Access;
 use drystone_format::dtype::DType;
+use drystone_format::meaning::Meaning;
 use drystone_format::schema::Variable;
 use serde_json::{Map, Value as Json};
 
 use super::attributes;
 use super::element::Element;
+use super::meaning::{data_type, flags};
 use crate::base::checksum::crc32;
 use crate::history::snapshot::Snapshot;
+use crate::schema::member::member;
 use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
 use crate::{Container, Error, Result};
@@ -58,10 +61,14 @@ pub(super) struct Array {
     /// One per axis of the Zarr array, unique.
     pub(super) dims: Vec<String>,
     pub(super) attributes: Map<String, Json>,
+    /// Whether its values are computed: then no entry of the index tells where there are any.
+    pub(super) derived: bool,
     pub(super) transform: String,
     /// The mix of reads that is declared, unless a newer program wrote what this one cannot read: it is a hint.
     pub(super) access: Option<Access>,
     pub(super) dtype: String,
+    /// What the integers stand for.
+    pub(super) meaning: Option<Meaning>,
     pub(super) clips: Vec<(u64, Vec<u64>)>,
 }
 
@@ -78,6 +85,11 @@ pub(super) struct Nodes {
 }
 
 impl Array {
+    /// Zarr's data type.
+    pub(super) fn data_type(&self) -> Json {
+        self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| Json::from(self.element.name))
+    }
+
     /// Extents in cells as the array has them: with the axes that a cell has of its own.
     pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().chain(&self.element.tail).copied().collect()
@@ -179,6 +191,9 @@ fn arrays_of(
     if variable.local {
         return Err("it is local: its blocks are not one array".into());
     }
+    if let (Some(derived), Form::Portable) = (&variable.derived, form) {
+        return Err(format!("it is derived ({}), so there are no values of its own", derived.text));
+    }
     let base = form.node(path);
     let mut shapes = Vec::new();
     leaf_shapes(&variable.dtype, &[], &mut shapes);
@@ -204,6 +219,19 @@ fn arrays_of(
                 (zeros, value)
             }
         };
+        let meaning = match &variable.meaning {
+            Some(whole) if record => {
+                member(&variable.dtype, &leaf.path).and_then(|found| found.meaning(Some(whole)).cloned())
+            }
+            whole => whole.clone(),
+        };
+        let mut attributes =
+            if record { Map::new() } else { attributes::of_array(&variable.attrs, &leaf.dtype) };
+        if let Some(meaning) = &meaning {
+            for (name, value) in attributes::object(&flags(meaning, element.scalar)) {
+                attributes.entry(name).or_insert(value);
+            }
+        }
         let mut shape = if variable.steps { vec![steps] } else { Vec::new() };
         shape.extend(&variable.shape);
         let name = node.rsplit('/').next().unwrap_or_default().to_owned();
@@ -212,6 +240,7 @@ fn arrays_of(
             variable: path.to_owned(),
             id: variable.id,
             uid: variable.uid,
+            derived: variable.derived.is_some(),
             leaf: number as u32,
             member: leaf.path,
             steps: variable.steps,
@@ -221,7 +250,8 @@ fn arrays_of(
             fill,
             missing,
             fill_value,
-            attributes: if record { Map::new() } else { attributes::of_array(&variable.attrs, &leaf.dtype) },
+            attributes,
+            meaning,
             transform: variable.transform.clone(),
             access: access.clone(),
             dtype: leaf.dtype.to_string(),

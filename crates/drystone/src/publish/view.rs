@@ -51,6 +51,21 @@ impl Container {
     /// The handle's snapshot as a Zarr hierarchy. With `consolidated` the root's document holds all others; else it does where a
     /// client of Zarr had put it so.
     pub fn zarr_view(&self, consolidated: bool) -> Result<ZarrView> {
+        self.hierarchy(consolidated, None)
+    }
+
+    /// The handle's snapshot as a Zarr hierarchy of files: chunks are values as they are, whatever a client of Zarr declared, and
+    /// the root's document holds all others. `chunks` keeps by variable and member how arrays are cut: a program that reads the
+    /// document of one snapshot and a chunk of a later one finds the chunk cut as the document says.
+    pub fn zarr_files(&self, chunks: &mut BTreeMap<(u64, u32), Vec<u64>>) -> Result<ZarrView> {
+        self.hierarchy(true, Some(chunks))
+    }
+
+    fn hierarchy(
+        &self,
+        consolidated: bool,
+        mut chunks: Option<&mut BTreeMap<(u64, u32), Vec<u64>>>,
+    ) -> Result<ZarrView> {
         let container = self.at(self.snapshot().version())?;
         let snapshot = container.snapshot();
         let schema = &snapshot.schema;
@@ -63,7 +78,8 @@ impl Container {
         }
         for mut array in nodes.arrays {
             let declared = schema.resolve(&array.variable).and_then(|v| declared(&v.attrs));
-            let declared = declared.filter(|_| array.member.is_empty()).and_then(|json| accept(&array, json));
+            let declared = declared.filter(|_| array.member.is_empty() && chunks.is_none());
+            let declared = declared.and_then(|json| accept(&array, json));
             let (grid, mut json) = match &declared {
                 Some((grid, json)) => {
                     // He has types of his own for fixed strings.
@@ -71,7 +87,15 @@ impl Container {
                     (grid.clone(), json.clone())
                 }
                 None => {
-                    let grid = container.stored_grid(&array)?;
+                    let key = (array.uid, array.leaf);
+                    let before = chunks.as_deref().and_then(|chunks| chunks.get(&key));
+                    let grid = match before.and_then(|chunk| Grid::new(&array.shape, chunk, chunk)) {
+                        Some(grid) => grid,
+                        None => container.stored_grid(&array)?,
+                    };
+                    if let Some(chunks) = &mut chunks {
+                        chunks.insert(key, grid.chunk.clone());
+                    }
                     let json = document::virtual_array(&array, &grid);
                     (grid, json)
                 }
@@ -209,6 +233,16 @@ impl ZarrView {
         self.arrays.get(node).map(|shown| (shown.target.array.variable.as_str(), shown.declared))
     }
 
+    /// How many chunks an array has along each axis, and the bytes of each unless it holds strings of any length; `None` if the
+    /// node is no array.
+    pub fn chunk_counts(&self, node: &str) -> Option<(Vec<u64>, Option<u64>)> {
+        let target = &self.arrays.get(node)?.target;
+        let mut counts = target.grid.shards();
+        counts.extend(target.array.element.tail.iter().map(|_| 1));
+        let cells = target.grid.chunk.iter().fold(target.array.item, |n, extent| n.saturating_mul(*extent));
+        Some((counts, (!target.array.element.is_text()).then_some(cells)))
+    }
+
     fn shown(&self, node: &str) -> Result<&Shown> {
         self.arrays.get(node).ok_or_else(|| Error::not_found(format!("there is no array {node}")))
     }
@@ -223,10 +257,26 @@ impl ZarrView {
             .then(|| grid.cells_of(own.iter().zip(&many).fold(0, |number, (i, n)| number * n + i)))
     }
 
+    /// The chunks of computed values, which no entry of the index names: those of steps that the inputs have.
+    fn computed(&self, shown: &Shown) -> Result<Vec<Vec<u64>>> {
+        let (array, grid) = (&shown.target.array, &shown.target.grid);
+        let steps = self.container.leaf_reading(&array.variable, array.leaf)?.steps()?;
+        let many = grid.shards().iter().product::<u64>();
+        let each = grid.chunk.first().copied().unwrap_or(1).max(1);
+        let is_there = |index: &Vec<u64>| {
+            let first = index.first().map_or(0, |index| index * each);
+            !array.steps || steps.iter().any(|step| (first..first + each).contains(step))
+        };
+        Ok((0..many).map(|number| grid.index_of(number)).filter(is_there).collect())
+    }
+
     /// Whether anything was written to a chunk.
     pub fn has_chunk(&self, node: &str, index: &[u64]) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
+        if shown.target.array.derived {
+            return Ok(self.computed(shown)?.iter().any(|known| known == index));
+        }
         changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, 0)
     }
 
@@ -240,6 +290,9 @@ impl ZarrView {
     /// Indices of the chunks that were written to, in row-major order.
     pub fn chunks(&self, node: &str) -> Result<Vec<Vec<u64>>> {
         let shown = self.shown(node)?;
+        if shown.target.array.derived {
+            return self.computed(shown);
+        }
         let target = &shown.target;
         let copy = Target {
             array: target.array.clone(),
@@ -265,7 +318,11 @@ impl ZarrView {
             return Err(Error::unsupported(format!("the chunks of {node} are encoded by who declared it")));
         }
         let Some(cells) = Self::cells(shown, index) else { return Ok(None) };
-        if !changes::any(&self.container.inner, &self.container.snapshot(), target, &cells, 0)? {
+        let written = match target.array.derived {
+            true => self.has_chunk(node, index)?,
+            false => changes::any(&self.container.inner, &self.container.snapshot(), target, &cells, 0)?,
+        };
+        if !written {
             return Ok(None);
         }
         let array = &target.array;

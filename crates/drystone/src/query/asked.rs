@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
-use drystone_expression::{Tree, Type, parse_with_groups};
+use drystone_expression::{Tree, Type, parse_with_groups, parse_with_words};
 use drystone_plan::selection::{Axis, Selection};
 
+use super::derived::zone_set;
 use super::keys;
 use super::names::{Grid, Input, Origin, Pinned, Resolved};
 use super::plan::{Known, Term, ZoneSet};
+use super::words::without_words;
 use crate::container::Container;
 use crate::{Error, Result};
 
@@ -42,6 +44,13 @@ impl Container {
         tree.map_err(|error| Error::invalid(error.render(text)))
     }
 
+    /// The condition of a query: the same, and texts are compared with times and named values.
+    pub fn condition(&self, text: &str) -> Result<Tree> {
+        let schema = self.snapshot().schema.clone();
+        let tree = parse_with_words(text, |path| schema.groups.contains_key(path) && !path.is_empty());
+        tree.map_err(|error| Error::invalid(error.render(text)))
+    }
+
     /// A query for the cells that satisfy a condition, in the snapshot that the container shows. `over` are variables that have a say
     /// in what the grid is, though the condition may not name them.
     ///
@@ -49,6 +58,7 @@ impl Container {
     pub fn query(&self, condition: &Tree, over: &[String]) -> Result<Query> {
         self.inner.require_open()?;
         let container = Pinned { container: self.clone(), snapshot: self.snapshot() };
+        let condition = &without_words(&container.snapshot.schema, condition)?;
         let Resolved { inputs, grid, program } = Resolved::of(&container, condition, over)?;
         if program.dtype() != Type::Bool {
             let found = program.dtype();
@@ -268,7 +278,7 @@ impl Asked {
                 continue;
             }
             let axes = input.axes.iter().map(|axis| self.cells.axes[*axis]).collect();
-            let found = Arc::new(ZoneSet::new(reading.zones(step, &Selection { axes })?));
+            let found = Arc::new(zone_set(reading, step, &Selection { axes })?);
             if !reading.variable().steps {
                 // Of two threads that find it at once, one is kept.
                 let _ = known.set(found.clone());

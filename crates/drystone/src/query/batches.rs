@@ -3,6 +3,7 @@
 use std::sync::{Arc, OnceLock};
 
 use drystone_format::dtype::DType;
+use drystone_format::meaning::Meaning;
 
 use super::answers::{QueryReport, report};
 use super::asked::Query;
@@ -250,15 +251,20 @@ struct OneStep {
 }
 
 impl Batches {
-    /// The types of the elements of the variables that were asked for, as they are stored.
-    pub fn dtypes(&self) -> Vec<DType> {
+    /// The types of the elements of the variables that were asked for, as they are stored, and what they stand for.
+    pub fn dtypes(&self) -> Vec<(DType, Option<Meaning>)> {
         let of = |column: &Input| match column.reading() {
-            None => DType::Scalar(drystone_format::dtype::Scalar::I64),
+            None => (DType::Scalar(drystone_format::dtype::Scalar::I64), None),
             Some(reading) => {
                 let variable = reading.variable();
                 let field = column.name.strip_prefix(reading.path()).and_then(|rest| rest.strip_prefix('.'));
-                let found = field.and_then(|field| member(&variable.dtype, field));
-                found.map_or_else(|| variable.dtype.clone(), |found| found.dtype)
+                match field.and_then(|field| member(&variable.dtype, field)) {
+                    Some(found) => {
+                        let meaning = found.meaning(variable.meaning.as_ref()).cloned();
+                        (found.dtype, meaning)
+                    }
+                    None => (variable.dtype.clone(), variable.meaning.clone()),
+                }
             }
         };
         self.columns.iter().map(of).collect()

@@ -53,7 +53,7 @@ impl Known<'_> {
         }
         if self.zones[number].has_voids {
             for (picked, tile) in out.iter_mut().zip(tiles) {
-                let (written, _) = self.written_in(number, &tile.lo, &tile.hi);
+                let (written, _) = self.written_in(number, &tile.lo, &tile.hi)?;
                 picked.written = tile.in_set(written.as_deref());
             }
         }

@@ -9,12 +9,13 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::bits;
 use super::column::Values;
+use super::derived::packed;
 use super::hits::{Picked, TileHits};
 use super::names::Origin;
 use super::place::{Place, extents};
 use super::plan::Known;
 use crate::Result;
-use crate::read::ReadReport;
+use crate::read::{ReadReport, Reading};
 
 /// Values of one input, and where they were written.
 pub(super) struct Loaded {
@@ -60,8 +61,21 @@ impl Known<'_> {
             return Ok(ReadReport::default());
         };
         let (own_lo, own_hi) = self.own(number, lo, hi);
+        if reading.is_derived() {
+            let own_shape = extents(&own_lo, &own_hi, input.axes.len());
+            let selection = self.selected(number, &own_lo, &own_shape);
+            let mut own = Values::new(input.dtype);
+            own.resize(selection.cells().unwrap_or(0) as usize);
+            let (report, known) = reading.read_known(&selection, &own.target(&selection.shape())?)?;
+            out.written = self.mask(number, &own_shape, &shape, known);
+            match input.is_straight(self.grid) {
+                true => out.values = own,
+                false => own.spread(&shape, &self.strides(number, &own_shape), &mut out.values),
+            }
+            return Ok(report);
+        }
         let any;
-        (out.written, any) = self.written_in(number, lo, hi);
+        (out.written, any) = self.written_in(number, lo, hi)?;
         if !any {
             out.values.resize(cells);
             return Ok(ReadReport::default());
@@ -85,14 +99,19 @@ impl Known<'_> {
         let mut own = Values::new(input.dtype);
         own.resize(count);
         let report = reading.read_unnoted(&selection, &own.target(&selection.shape())?)?;
-        let mut strides = vec![0usize; shape.len()];
+        own.spread(&shape, &self.strides(number, &own_shape), &mut out.values);
+        Ok(report)
+    }
+
+    /// Cells of a box of an input from one cell of the grid to the next, by axis; 0 along those that it lacks.
+    pub(super) fn strides(&self, number: usize, own_shape: &[u64]) -> Vec<usize> {
+        let mut strides = vec![0usize; self.grid.shape.len()];
         let mut stride = 1;
-        for (d, axis) in input.axes.iter().enumerate().rev() {
+        for (d, axis) in self.inputs[number].axes.iter().enumerate().rev() {
             strides[*axis] = stride;
             stride *= own_shape[d] as usize;
         }
-        own.spread(&shape, &strides, &mut out.values);
-        Ok(report)
+        strides
     }
 
     /// The values of an input at listed cells.
@@ -109,7 +128,7 @@ impl Known<'_> {
             }
             return Ok(ReadReport::default());
         };
-        out.written = self.written_at(number, places);
+        out.written = self.written_at(number, places)?;
         let coords = self.own_cells(number, places);
         let ndim = input.axes.len() + usize::from(reading.variable().steps);
         let target = out.values.target(&[places.len() as u64])?;
@@ -139,10 +158,18 @@ impl Known<'_> {
     }
 
     /// Which cells of a box of the grid were written, one bit each, `None` for all; and whether any was.
-    pub(super) fn written_in(&self, number: usize, lo: &Place, hi: &Place) -> (Option<Vec<u64>>, bool) {
+    pub(super) fn written_in(
+        &self,
+        number: usize,
+        lo: &Place,
+        hi: &Place,
+    ) -> Result<(Option<Vec<u64>>, bool)> {
         let (input, zones) = (&self.inputs[number], &self.zones[number]);
         if !zones.has_voids {
-            return (None, true);
+            return Ok((None, true));
+        }
+        if input.reading().is_some_and(Reading::is_derived) {
+            return Ok((self.known_in(number, lo, hi)?, true));
         }
         let shape = extents(lo, hi, self.grid.shape.len());
         let cells = shape.iter().product::<u64>() as usize;
@@ -161,14 +188,24 @@ impl Known<'_> {
             }
             bits::each_row(&shape, &first, &count, |at, _, len| bits::put_run(mask, at, len, false));
         }
-        (written, any)
+        Ok((written, any))
     }
 
     /// Which of listed cells were written; `None`: all.
-    pub(super) fn written_at(&self, number: usize, places: &[Place]) -> Option<Vec<u64>> {
+    pub(super) fn written_at(&self, number: usize, places: &[Place]) -> Result<Option<Vec<u64>>> {
         let zones = &self.zones[number];
-        if !zones.has_voids {
-            return None;
+        if !zones.has_voids || places.is_empty() {
+            return Ok(None);
+        }
+        if let Some(reading) = self.inputs[number].reading().filter(|reading| reading.is_derived()) {
+            let ndim = self.inputs[number].axes.len() + usize::from(reading.variable().steps);
+            let known = match ndim {
+                0 => self
+                    .known_in(number, &places[0], &places[0].map(|at| at + 1))?
+                    .map(|_| vec![0; places.len()]),
+                ndim => reading.known_at(&Listing::points(ndim, self.own_cells(number, places)))?,
+            };
+            return Ok(known.map(|known| packed(&known)));
         }
         let mut mask = vec![0; bits::words(places.len())];
         for (n, place) in places.iter().enumerate() {
@@ -177,7 +214,7 @@ impl Known<'_> {
             let written = zones.meeting(&lo, &hi).any(|zone| zone.stored.is_some());
             mask[n / 64] |= u64::from(written) << (n % 64);
         }
-        Some(mask)
+        Ok(Some(mask))
     }
 
     /// The numbers of cells along an axis, or of the step.

@@ -22,6 +22,7 @@ mod asked;
 mod batches;
 mod bits;
 mod column;
+mod derived;
 mod gather;
 mod hits;
 mod inputs;
@@ -32,6 +33,7 @@ mod place;
 mod plan;
 mod run;
 mod slab;
+mod words;
 
 pub use answers::{HitBox, QueryReport};
 pub use asked::Query;

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use drystone_expression::{Answer, Name, Program, Tree, Type};
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::{DType, Scalar};
 
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
 use crate::read::Reading;
+use crate::schema::element_type::expression_type;
+use crate::schema::grid::{self, Shaped};
 use crate::schema::member::member;
 use crate::{Error, Result};
 
@@ -59,6 +60,12 @@ struct Found {
     shape: Vec<u64>,
     dims: Vec<String>,
     steps: bool,
+}
+
+impl Found {
+    fn shaped(&self) -> Shaped<'_> {
+        Shaped { name: &self.input.name, shape: &self.shape, dims: &self.dims }
+    }
 }
 
 impl Input {
@@ -191,7 +198,7 @@ fn stored(container: &Pinned, name: &Name) -> std::result::Result<Option<Found>,
         inner = found.dtype;
         dtype = &inner;
     }
-    let dtype = type_of(dtype).map_err(Unfit::Because)?;
+    let dtype = expression_type(dtype).map_err(Unfit::Because)?;
     if variable.local {
         return Err(Unfit::Because("is a local variable: it has blocks, not one array".into()));
     }
@@ -226,36 +233,6 @@ fn whole(container: &Pinned, path: &str) -> Result<Found> {
         return Err(Error::invalid(format!("\"{path}\" is a local variable: it has blocks, not one array")));
     }
     Ok(of_reading(path.to_owned(), Type::U1, reading))
-}
-
-/// The type in expressions, or what completes "`name` ...".
-fn type_of(dtype: &DType) -> std::result::Result<Type, String> {
-    let scalar = match dtype {
-        DType::Scalar(scalar) => *scalar,
-        DType::Record(record) => {
-            let first = record.members.first().map_or("x", |member| &member.name);
-            return Err(format!("it is a record: name a member, as `.{first}`"));
-        }
-        DType::Bytes(_) | DType::Unicode(_) | DType::String => {
-            return Err("it holds texts, on which there are no conditions".into());
-        }
-    };
-    Ok(match scalar {
-        Scalar::Bool => Type::Bool,
-        Scalar::I8 => Type::I1,
-        Scalar::I16 => Type::I2,
-        Scalar::I32 => Type::I4,
-        Scalar::I64 => Type::I8,
-        Scalar::U8 => Type::U1,
-        Scalar::U16 => Type::U2,
-        Scalar::U32 => Type::U4,
-        Scalar::U64 => Type::U8,
-        Scalar::F32 => Type::F4,
-        Scalar::F64 => Type::F8,
-        Scalar::F16 | Scalar::BF16 | Scalar::C64 | Scalar::C128 => {
-            return Err(format!("it is {dtype}, on which there are no expressions"));
-        }
-    })
 }
 
 /// The dimensions of the variables that are named.
@@ -309,31 +286,17 @@ fn known(container: &Pinned, name: &Name, dims: &[String]) -> Vec<String> {
 /// The grid of all names: that of the one with the most dimensions.
 fn grid(found: &[Found], more: &[Found], step_axis: u64) -> Result<Grid> {
     let stored = |one: &&Found| matches!(one.input.origin, Origin::Stored(_));
-    let mut all = more.iter().chain(found).filter(stored);
-    let Some(first) = all.next() else {
+    let steps = more.iter().chain(found).any(|one| one.steps && stored(&one));
+    let shapes = more.iter().chain(found).filter(stored).map(Found::shaped);
+    let Some((shape, dims)) = grid::widest(shapes) else {
         return Err(Error::invalid(
             "the condition names no variable: name one, since a query is about the cells of variables",
         ));
     };
-    let steps = more.iter().chain(found).any(|one| one.steps && stored(&one));
-    let widest =
-        all.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
-    if widest.shape.len() > MAX_NDIM {
+    if shape.len() > MAX_NDIM {
         return Err(Error::invalid("a variable has more dimensions than a query takes"));
     }
-    let dims = widest.dims.clone();
-    // A single dimension without a name has the name of the variable, for those that are named after their dimension.
-    let dims = if dims.iter().all(String::is_empty) { Vec::new() } else { dims };
-    let mut grid = Grid { shape: widest.shape.clone(), dims, steps, step_axis };
-    if grid.dims.is_empty() {
-        // Names of one that has the same shape.
-        let same = more.iter().chain(found).filter(stored);
-        if let Some(named) = same.clone().find(|one| {
-            one.shape == grid.shape && !one.dims.is_empty() && !one.dims.iter().any(String::is_empty)
-        }) {
-            grid.dims = named.dims.clone();
-        }
-    }
+    let grid = Grid { shape, dims, steps, step_axis };
     for one in more {
         axes(one, &grid)?;
     }
@@ -347,63 +310,15 @@ fn join(found: Found, grid: &Grid) -> Result<Input> {
 
 /// The axis of the grid for each dimension of a name.
 fn axes(found: &Found, grid: &Grid) -> Result<Vec<usize>> {
-    let straight = || (0..grid.shape.len()).collect::<Vec<_>>();
-    let name = &found.input.name;
     match found.input.origin {
-        Origin::Step => return Ok(Vec::new()),
+        Origin::Step => Ok(Vec::new()),
         Origin::Place => {
             let axis = found.dims.first().and_then(|dim| grid.dims.iter().position(|d| d == dim));
-            return axis.map(|axis| vec![axis]).ok_or_else(|| {
-                Error::invalid(format!(
-                    "`{name}` is no dimension of the grid {}",
-                    described(&grid.shape, &grid.dims)
-                ))
-            });
+            axis.map(|axis| vec![axis]).ok_or_else(|| {
+                let (name, described) = (&found.input.name, grid::described(&grid.shape, &grid.dims));
+                Error::invalid(format!("`{name}` is no dimension of the grid {described}"))
+            })
         }
-        Origin::Stored(_) => {}
+        Origin::Stored(_) => grid::axes(found.shaped(), &grid.shape, &grid.dims),
     }
-    if found.shape.is_empty() {
-        return Ok(Vec::new());
-    }
-    let refused = || {
-        Error::invalid(format!(
-            "`{name}` {} cannot be joined with {}: dimensions of one name must have one extent; give the variables the same \
-             shape, or names of dimensions (dims=)",
-            described(&found.shape, &found.dims),
-            described(&grid.shape, &grid.dims)
-        ))
-    };
-    let unnamed = |dims: &[String]| dims.is_empty() || dims.iter().any(String::is_empty);
-    let mut dims = found.dims.clone();
-    if unnamed(&dims) && found.shape.len() == 1 {
-        // A coordinate variable is named like its dimension.
-        let last = name.rsplit('/').next().unwrap_or(name).to_owned();
-        if found.shape != grid.shape || grid.dims.contains(&last) {
-            dims = vec![last];
-        }
-    }
-    if unnamed(&dims) || unnamed(&grid.dims) {
-        return if found.shape == grid.shape { Ok(straight()) } else { Err(refused()) };
-    }
-    if dims == grid.dims {
-        return if found.shape == grid.shape { Ok(straight()) } else { Err(refused()) };
-    }
-    let mut axes = Vec::with_capacity(dims.len());
-    for (dim, extent) in dims.iter().zip(&found.shape) {
-        let axis = grid.dims.iter().position(|d| d == dim).filter(|axis| grid.shape[*axis] == *extent);
-        match axis {
-            Some(axis) if !axes.contains(&axis) => axes.push(axis),
-            _ => return Err(refused()),
-        }
-    }
-    Ok(axes)
-}
-
-/// A shape as `(y=3, x=4)`.
-fn described(shape: &[u64], dims: &[String]) -> String {
-    let named = |(d, n): (usize, &u64)| match dims.get(d).filter(|dim| !dim.is_empty()) {
-        Some(dim) => format!("{dim}={n}"),
-        None => n.to_string(),
-    };
-    format!("({})", shape.iter().enumerate().map(named).collect::<Vec<_>>().join(", "))
 }

@@ -9,13 +9,14 @@
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Type};
 use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
 use super::names::{Grid, Input, Origin};
-use crate::read::{IndexedZone, StoredZone, Zone, Zones};
+use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
 /// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.
 const SMALL: u64 = 1 << 18;
@@ -49,7 +50,7 @@ impl Tile {
 }
 
 /// Zones of one input at one step, to be found by where they are.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct ZoneSet {
     zones: Vec<Zone>,
     indexed: Vec<IndexedZone>,
@@ -58,6 +59,8 @@ pub(super) struct ZoneSet {
     pub(super) has_voids: bool,
     /// Whether there is a zone of which no part can be read alone.
     pub(super) has_whole: bool,
+    /// Of a derived variable: what its values are computed from.
+    deep: Option<Arc<Deep>>,
 }
 
 impl ZoneSet {
@@ -74,7 +77,12 @@ impl ZoneSet {
         let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
         let has_voids = zones.iter().any(|zone| zone.stored.is_none());
         let has_whole = zones.iter().any(|zone| zone.stored.is_some_and(|stored| !stored.raw));
-        ZoneSet { zones, indexed, axis, longest, has_voids, has_whole }
+        ZoneSet { zones, indexed, axis, longest, has_voids, has_whole, deep: None }
+    }
+
+    /// The same of a derived variable: whether some cells may be unknown, and what its values are computed from.
+    pub(super) fn computed(self, has_voids: bool, deep: Option<Arc<Deep>>) -> ZoneSet {
+        ZoneSet { has_voids, deep, ..self }
     }
 
     pub(super) fn all(&self) -> &[Zone] {
@@ -108,10 +116,53 @@ pub(super) struct Known<'a> {
     pub(super) grid: &'a Grid,
     pub(super) inputs: &'a [Input],
     /// By input; nothing of names that are not stored.
-    pub(super) zones: &'a [std::sync::Arc<ZoneSet>],
+    pub(super) zones: &'a [Arc<ZoneSet>],
     /// The selected cells.
     pub(super) cells: &'a Selection,
     pub(super) step: u64,
+}
+
+/// A definition and the zones of its inputs, in a selection at a step.
+pub(super) struct Deep {
+    pub(super) program: Program,
+    /// In the order of the program's inputs.
+    pub(super) inputs: Vec<Input>,
+    pub(super) zones: Vec<Arc<ZoneSet>>,
+    pub(super) grid: Grid,
+    pub(super) cells: Selection,
+    pub(super) step: u64,
+}
+
+impl Deep {
+    pub(super) fn known(&self) -> Known<'_> {
+        Known {
+            grid: &self.grid,
+            inputs: &self.inputs,
+            zones: &self.zones,
+            cells: &self.cells,
+            step: self.step,
+        }
+    }
+
+    /// What is known of the values in a box.
+    fn bounds(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
+        let known = self.known();
+        let of: Vec<Bounds> = (0..self.inputs.len()).map(|number| known.bounds(number, lo, hi)).collect();
+        // Of a single cell one that may be unknown would count as one that is.
+        let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d].saturating_sub(lo[d]))).max(2);
+        match self.program.bounds(&of) {
+            Outcome::Values { extremes, nan, unknown } => {
+                Bounds { extremes, nans: nan.into(), unwritten: unknown.into(), cells }
+            }
+            Outcome::Condition(_) => {
+                Bounds { extremes: Extremes::Unknown, nans: 0, unwritten: u64::from(self.is_unsure()), cells }
+            }
+        }
+    }
+
+    fn is_unsure(&self) -> bool {
+        self.zones.iter().any(|set| set.has_voids)
+    }
 }
 
 impl Known<'_> {
@@ -130,7 +181,7 @@ impl Known<'_> {
     }
 
     /// What statistics say of an input in a box.
-    fn bounds(&self, number: usize, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
+    pub(super) fn bounds(&self, number: usize, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
         let input = &self.inputs[number];
         let counted = |least: u64, greatest: u64| {
             let extremes = Extremes::Within(Scalar::Integer(least.into()), Scalar::Integer(greatest.into()));
@@ -146,6 +197,12 @@ impl Known<'_> {
             _ => {}
         }
         let (lo, hi) = self.own(number, lo, hi);
+        if let Some(deep) = &self.zones[number].deep {
+            return deep.bounds(&lo, &hi);
+        }
+        if input.reading().is_some_and(Reading::is_derived) {
+            return Bounds::unknown(2);
+        }
         let mut sum = Bounds { extremes: Extremes::Empty, nans: 0, unwritten: 0, cells: 0 };
         for zone in self.zones[number].meeting(&lo, &hi) {
             let one = of_zone(zone, input.dtype);

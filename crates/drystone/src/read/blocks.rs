@@ -60,6 +60,9 @@ impl Written {
 impl Reading {
     /// Committed steps in which the variable has a block that is not hidden, ascending; none for a variable without steps.
     pub fn steps(&self) -> Result<Vec<u64>> {
+        if let Some(computed) = self.computed()? {
+            return self.computed_steps(&computed);
+        }
         let Some(root) = self.snapshot.manifest.root.as_ref().filter(|_| self.variable.steps) else {
             return Ok(Vec::new());
         };
@@ -84,6 +87,9 @@ impl Reading {
             && !self.snapshot.steps.contains(s)
         {
             return Err(Error::not_found(format!("there is no step {s}; see steps")));
+        }
+        if self.is_derived() {
+            return Ok(Vec::new());
         }
         let mut entries: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
         entries.retain(|entry| entry.encoding.replica == 0);

@@ -44,6 +44,7 @@ use crate::base::buffer_pool::{Kept, Lent};
 use crate::base::cpus::{idle, threads};
 use crate::base::error::must_exist;
 use crate::base::error::rule_error;
+use crate::base::metrics::add;
 use crate::base::sync::lock;
 use crate::layout::Table;
 use crate::schema::element_type::{MAX_SUBCHUNK, logical};
@@ -119,6 +120,23 @@ impl Buffers {
 /// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). Where published shards turn out to be
 /// others than the plan was made for, or damaged, the log is read.
 pub(super) fn run(
+    reading: &Reading,
+    prepared: &Prepared,
+    first_step: u64,
+    out: &Target<'_>,
+    sources: &Sources<'_>,
+) -> Result<Carried> {
+    let carried = carry_out(reading, prepared, first_step, out, sources)?;
+    let tally = &reading.inner.tally;
+    add(&tally.reads, 1);
+    add(&tally.read_wanted_bytes, prepared.plan.wanted_bytes);
+    add(&tally.read_bytes, carried.read_bytes);
+    add(&tally.read_requests, carried.requests);
+    add(&tally.read_blocks, prepared.plan.blocks as u64);
+    Ok(carried)
+}
+
+fn carry_out(
     reading: &Reading,
     prepared: &Prepared,
     first_step: u64,

@@ -38,6 +38,9 @@ impl Reading {
         self.check_listing(listing)?;
         self.check_target(&listing.shape(), out)?;
         self.require_no_strings()?;
+        if let Some(computed) = self.computed()? {
+            return self.read_computed_cells(&computed, listing, out, None);
+        }
         let sources = Sources::of(self);
         let mut report = ReadReport::default();
         self.each_batch(listing, &mut |prepared| {
@@ -68,7 +71,9 @@ impl Reading {
     pub fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
         self.check_listing(listing)?;
         let mut plan = ReadPlan::default();
-        if !listing.is_empty() {
+        if let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) {
+            plan = self.explain_computed(&computed, &listing.enclosing())?;
+        } else if !listing.is_empty() {
             plan = self.explained(&|reading| reading.prepare_listed(reading.at_steps(listing)))?;
         }
         let legs: Vec<String> = listing.shape().iter().map(u64::to_string).collect();
@@ -79,6 +84,14 @@ impl Reading {
     /// Plans a read once, to be carried out any number of times. What is too large to be kept is planned at each read.
     pub fn planned(&self, wanted: Wanted) -> Result<Planned> {
         let prepared = match &wanted {
+            // Inputs are planned tile by tile, when it is read.
+            _ if self.computed()?.is_some() => {
+                match &wanted {
+                    Wanted::Box(selection) => self.check_selection(selection)?,
+                    Wanted::Listed(listing) => self.check_listing(listing)?,
+                }
+                None
+            }
             Wanted::Box(selection) => {
                 self.check_selection(selection)?;
                 let (steps, cells) = self.split(selection);
@@ -104,6 +117,11 @@ impl Reading {
     /// be read alone, so that a piece is as many whole rows as it can be.
     pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
         self.check_selection(selection)?;
+        Ok(Tiles::new(selection, &self.grain(selection)?.0, most))
+    }
+
+    /// The lines along which blocks are cut, and the cells of a piece where no part of it can be read alone.
+    pub(super) fn grain(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<u64>)> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         if let Some(entry) = &largest {
             let own = entry.offset.iter().zip(&entry.cut).take(selection.axes.len() - grain.len());
@@ -118,7 +136,10 @@ impl Reading {
                 slowest.length = planes_together(slowest.length, plane);
             }
         }
-        Ok(Tiles::new(selection, &grain, most))
+        let whole = largest.filter(|entry| !planes_lie_apart(entry));
+        let cells = whole
+            .map(|e| e.cut.iter().take(e.ndim.into()).fold(1u64, |n, cut| n.saturating_mul((*cut).max(1))));
+        Ok((grain, cells))
     }
 
     /// Cuts a selection into pieces of at most `most` cells for a file that holds it row by row: where parts of blocks can be read alone, each
@@ -148,6 +169,10 @@ impl Reading {
         let grain = if self.variable.steps { vec![Grain { phase: 0, length: 1 }] } else { Vec::new() };
         if selection.is_empty() {
             return Ok((grain, None));
+        }
+        if self.is_derived() {
+            let Some((input, wanted)) = self.alike_whole(selection)? else { return Ok((grain, None)) };
+            return Ok((grain, input.steps_apart(&wanted)?.1));
         }
         let (steps, cells) = self.split(selection);
         let ends = [steps.start, steps.cell(steps.count - 1)];

@@ -8,6 +8,7 @@
 mod blocks;
 pub(crate) mod checker;
 mod covered;
+mod derived;
 mod execute;
 mod listing;
 mod next;
@@ -23,7 +24,7 @@ mod zones;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
@@ -54,6 +55,7 @@ use crate::{Error, Result};
 
 pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
+pub use derived::Derivation;
 use execute::Sources;
 pub use listing::{Planned, Wanted};
 use published::Shelf;
@@ -107,6 +109,8 @@ pub struct Reading {
     programs: Programs,
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
+    /// How its values are computed, once it was asked.
+    computed: OnceLock<Arc<derived::Computed>>,
 }
 
 impl Container {
@@ -129,32 +133,7 @@ impl Container {
             // In the open batch, or the error. No cell of the snapshot has the id; that of the batch may be another's meanwhile.
             None => Variable { id: snapshot.schema.next_id, ..self.variable(path)? },
         };
-        let (leaves, item) = match field {
-            None => (Column::all(&variable.dtype), variable.dtype.item_size()),
-            Some(field) => {
-                let Some(found) = member(&variable.dtype, field) else {
-                    return Err(no_member(&variable.dtype, path, field));
-                };
-                (found.columns, found.size)
-            }
-        };
-        let variable = Arc::new(variable);
-        let (inner, path, precision) = (self.inner.clone(), path.to_string(), Precision::Exact);
-        let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
-        let (noted, programs) = (inner.learns(), programs_asked());
-        Ok(Reading {
-            inner,
-            snapshot,
-            path,
-            variable,
-            leaves,
-            item,
-            precision,
-            shelf,
-            forced: None,
-            programs,
-            noted,
-        })
+        Reading::open(self.inner.clone(), snapshot, path, variable, field)
     }
 
     /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
@@ -172,6 +151,43 @@ impl Container {
 }
 
 impl Reading {
+    /// A variable of a snapshot.
+    fn open(
+        inner: Arc<Inner>,
+        snapshot: Arc<Snapshot>,
+        path: &str,
+        variable: Variable,
+        field: Option<&str>,
+    ) -> Result<Reading> {
+        let (leaves, item) = match field {
+            None => (Column::all(&variable.dtype), variable.dtype.item_size()),
+            Some(field) => {
+                let Some(found) = member(&variable.dtype, field) else {
+                    return Err(no_member(&variable.dtype, path, field));
+                };
+                (found.columns, found.size)
+            }
+        };
+        let variable = Arc::new(variable);
+        let (path, precision) = (path.to_string(), Precision::Exact);
+        let shelf = Shelf::of(&inner, &snapshot, &variable, &leaves)?;
+        let (noted, programs) = (inner.learns(), programs_asked());
+        Ok(Reading {
+            inner,
+            snapshot,
+            path,
+            variable,
+            leaves,
+            item,
+            precision,
+            shelf,
+            forced: None,
+            programs,
+            noted,
+            computed: OnceLock::new(),
+        })
+    }
+
     /// Shape as a reader sees it: the step axis first if there are steps.
     pub fn shape(&self) -> Vec<u64> {
         let mut shape = Vec::with_capacity(self.variable.shape.len() + 1);
@@ -192,6 +208,9 @@ impl Reading {
             }
             Precision::Level(0) => return Err(Error::invalid("precision level 0; the first level is 1")),
             _ => self.precision = precision,
+        }
+        if self.is_derived() {
+            derived::only_exact(&self.path, precision)?;
         }
         Ok(self)
     }
@@ -340,9 +359,19 @@ impl Reading {
     }
 
     fn read_box(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
+        Ok(self.read_and_look(selection, out)?.0)
+    }
+
+    /// Reads a box; with whether it may have cells that nobody wrote.
+    fn read_and_look(&self, selection: &Selection, out: &Target<'_>) -> Result<(ReadReport, bool)> {
         let mut report = ReadReport::default();
+        // What was published of cells that nobody wrote is there as fill.
+        let mut has_voids = self.shelf.is_some();
         if selection.is_empty() {
-            return Ok(report);
+            return Ok((report, false));
+        }
+        if let Some(computed) = self.computed()? {
+            return Ok((self.read_computed(&computed, selection, out, None)?, true));
         }
         let (steps, cells) = self.split(selection);
         let sources = Sources::of(self);
@@ -361,6 +390,7 @@ impl Reading {
             let found = found.get();
             let carried = execute::run(self, &prepared, from, out, &sources)?;
             report.add_carried(&prepared.plan, carried);
+            has_voids |= prepared.plan.fill.contains(&true);
             from += many;
             if found < BATCH / 2 {
                 batch = (batch * 2).min(1 << 16);
@@ -369,7 +399,7 @@ impl Reading {
                 batch = (batch / 2).max(1);
             }
         }
-        Ok(report)
+        Ok((report, has_voids))
     }
 
     /// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
@@ -423,7 +453,9 @@ impl Reading {
     pub fn explain(&self, selection: &Selection) -> Result<ReadPlan> {
         self.check_selection(selection)?;
         let mut plan = ReadPlan::default();
-        if !selection.is_empty() {
+        if let Some(computed) = self.computed()?.filter(|_| !selection.is_empty()) {
+            plan = self.explain_computed(&computed, selection)?;
+        } else if !selection.is_empty() {
             let (steps, cells) = self.split(selection);
             plan = self.explained(&|reading| reading.prepare(&steps, &cells))?;
         }
@@ -495,6 +527,7 @@ impl Reading {
         steps: &Axis,
         bounds: Option<([u64; MAX_NDIM], [u64; MAX_NDIM])>,
     ) -> Result<BTreeMap<u64, Vec<Entry>>> {
+        self.require_stored("blocks")?;
         let mut found: BTreeMap<u64, Vec<Entry>> = BTreeMap::new();
         let Some(root) = &self.snapshot.manifest.root else { return Ok(found) };
         let set = if self.variable.steps {
@@ -689,6 +722,15 @@ impl ReadReport {
         self.add(plan);
         self.read_bytes = (self.read_bytes - plan.read_bytes).saturating_add(carried.read_bytes);
         self.requests = (self.requests - plan.requests as u64).saturating_add(carried.requests);
+    }
+
+    /// Adds what another read cost.
+    fn join(&mut self, other: &ReadReport) {
+        self.wanted_bytes += other.wanted_bytes;
+        self.read_bytes += other.read_bytes;
+        self.requests += other.requests;
+        self.blocks += other.blocks;
+        self.bound = self.bound.max(other.bound);
     }
 
     fn add(&mut self, plan: &ReadPlan) {

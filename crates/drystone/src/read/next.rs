@@ -41,7 +41,7 @@ impl Reading {
 
     /// Whether its cells lie in the log, and as one member.
     fn is_followed(&self) -> bool {
-        self.shelf.is_none() && matches!(self.variable.dtype, DType::Scalar(_))
+        self.shelf.is_none() && !self.is_derived() && matches!(self.variable.dtype, DType::Scalar(_))
     }
 
     /// Prefetches what is read now, and the same cells of the variables that follow.

@@ -155,6 +155,21 @@ impl Reading {
         Ok(out)
     }
 
+    /// Boxes of a selection at a step that nobody wrote: first places, and those behind the last.
+    pub(crate) fn voids(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
+        let log = self.clone().from_log();
+        let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
+        let mut slots = read_plan::offered(&slots, 0);
+        // Arrays that were put in parts have several slots: then nothing is known of the whole.
+        let [slot] = &mut slots[..] else { return Ok(Vec::new()) };
+        slot.candidates.insert(0, nothing(&self.variable.shape));
+        let sources = Sources::of(&log);
+        let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
+        let visible = found.iter().flat_map(|resolved| &resolved.visible).filter(|v| v.candidate == 0);
+        let ndim = cells.axes.len();
+        Ok(visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
+    }
+
     /// Reads that are best under way at once: one per processor, and as many as a far store has under way.
     pub(crate) fn at_once(&self) -> usize {
         let far = self.inner.window().map_or(0, |window| window.requests.min(MOST_AT_ONCE) as usize);

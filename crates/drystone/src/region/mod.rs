@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! lock ── leases (pure) ── release ── queue, in the order of fencing numbers ── one writer ── commit
+//!                                                    results in transit: operation, boxes (pure) ─┘
 //! ```
 //!
 //! Invariants
@@ -10,7 +11,10 @@
 //! - a release under a lease that has ended is refused before anything is queued;
 //! - the queue holds a bounded number of bytes: beyond it a release waits.
 
+mod boxes;
 pub mod lease;
+pub mod operation;
+mod transit;
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
@@ -21,6 +25,9 @@ use crate::base::sync::lock;
 use crate::write::{Writer, WriterOptions};
 use crate::{Committed, Container, Error, ErrorKind, Result};
 use lease::{Cells, Lease, Leases};
+use transit::{Results, Tallies};
+
+pub use transit::ObjectTransfer;
 
 /// Bytes that may wait to be written.
 const QUEUED: usize = 64 << 20;
@@ -96,9 +103,25 @@ struct Shared {
     changed: Condvar,
 }
 
+/// What the writer does.
+enum Job {
+    Release(Release),
+    Transfer(ObjectTransfer),
+}
+
+impl Job {
+    /// Bytes that it holds.
+    fn bytes(&self) -> usize {
+        match self {
+            Job::Release(release) => release.bytes.len(),
+            Job::Transfer(_) => 0,
+        }
+    }
+}
+
 #[derive(Default)]
 struct Queue {
-    waiting: VecDeque<(u64, Release)>,
+    waiting: VecDeque<(u64, Job)>,
     bytes: usize,
     /// The worker has taken one and not finished it.
     busy: bool,
@@ -208,20 +231,20 @@ impl Regions {
             }
             leases.end(now, fence);
         }
-        queue.next += 1;
-        let number = queue.next;
-        queue.by_request.insert(release.once, number);
-        queue.progress.insert(number, Progress::Received);
-        queue.bytes += release.bytes.len();
-        queue.waiting.push_back((number, release));
-        if !std::mem::replace(&mut queue.has_worker, true) {
-            let shared = Arc::clone(shared);
-            std::thread::spawn(move || shared.work());
-        }
-        drop(queue);
-        shared.changed.notify_all();
+        let once = release.once;
+        let number = shared.push(queue, Job::Release(release), once);
         shared.freed.notify_all();
         Ok(number)
+    }
+
+    /// Begins to carry values of one variable to another; the number of the transfer, which is waited for as that of a release.
+    pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
+        let queue = lock(&self.shared.queue);
+        if let Some(known) = queue.by_request.get(&transfer.once) {
+            return Ok(*known);
+        }
+        let once = transfer.once;
+        Ok(self.shared.push(queue, Job::Transfer(transfer), once))
     }
 
     /// How far the transfer has come, after it is logged (or stable) or `timeout` has passed. `None`: there is none of this number.
@@ -285,6 +308,23 @@ fn expired() -> RegionError {
 }
 
 impl Shared {
+    /// Adds a job and gives its number; begins the writer's thread where there is none.
+    fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
+        queue.next += 1;
+        let number = queue.next;
+        queue.by_request.insert(once, number);
+        queue.progress.insert(number, Progress::Received);
+        queue.bytes += job.bytes();
+        queue.waiting.push_back((number, job));
+        if !std::mem::replace(&mut queue.has_worker, true) {
+            let shared = Arc::clone(self);
+            std::thread::spawn(move || shared.work());
+        }
+        drop(queue);
+        self.changed.notify_all();
+        number
+    }
+
     fn wait<'a>(&'a self, queue: MutexGuard<'a, Queue>, within: Option<Duration>) -> MutexGuard<'a, Queue> {
         let within = within.unwrap_or(Duration::from_secs(1));
         match self.changed.wait_timeout(queue, within) {
@@ -335,10 +375,10 @@ impl Shared {
 
     /// Writes what is released, in its order, until the regions are dropped.
     fn work(&self) {
-        let mut writer = None;
+        let (mut writer, mut tallies) = (None, Tallies::default());
         loop {
             let mut queue = lock(&self.queue);
-            let (number, release) = loop {
+            let (number, job) = loop {
                 if let Some(first) = queue.waiting.pop_front() {
                     break first;
                 }
@@ -353,11 +393,15 @@ impl Shared {
                 }
                 queue = self.wait(queue, None);
             };
-            queue.bytes -= release.bytes.len();
+            queue.bytes -= job.bytes();
             queue.busy = true;
             drop(queue);
-            let stable = release.stable;
-            let outcome = self.write(&mut writer, &release).and_then(|()| {
+            let stable = matches!(&job, Job::Release(release) if release.stable);
+            let done = match &job {
+                Job::Release(release) => self.write(&mut writer, &mut tallies, release),
+                Job::Transfer(transfer) => transfer.run(&self.container, &mut writer),
+            };
+            let outcome = done.and_then(|()| {
                 if stable {
                     self.container.commit()?;
                     self.container.flush()?;
@@ -386,9 +430,15 @@ impl Shared {
         }
     }
 
-    fn write(&self, kept: &mut Option<Writer>, release: &Release) -> Result<()> {
+    fn write(&self, kept: &mut Option<Writer>, tallies: &mut Tallies, release: &Release) -> Result<()> {
         let cells = &release.cells;
-        let dtype = self.container.reading(&cells.variable, None)?.variable().dtype.clone();
+        if cells.step.is_some() {
+            // Rules that others have made since.
+            self.container.refresh()?;
+        }
+        let variable = self.container.reading(&cells.variable, None)?.variable().clone();
+        let dtype = &variable.dtype;
+        let results = tallies.results(&self.container, cells, &variable, &release.bytes)?;
         let source = Source::dense(&release.bytes, &cells.count, dtype.item_size() as usize)?;
         let writer = match kept.take() {
             Some(writer) => writer,
@@ -397,15 +447,20 @@ impl Shared {
         match cells.step {
             Some(step) => {
                 writer.begin_step(Some(step), false)?;
-                if let Err(error) = writer.put(&cells.variable, &dtype, &source, Some(&cells.offset), None) {
+                let put = |results: &Results| {
+                    writer.put(&cells.variable, dtype, &source, Some(&cells.offset), None)?;
+                    results.put(&writer)
+                };
+                if let Err(error) = put(&results) {
                     writer.abort_step()?;
                     return Err(error);
                 }
                 writer.end_step()?;
+                tallies.keep(results);
                 *kept = Some(writer);
             }
             None => {
-                writer.put(&cells.variable, &dtype, &source, Some(&cells.offset), None)?;
+                writer.put(&cells.variable, dtype, &source, Some(&cells.offset), None)?;
                 // Without a step it is in the log when the writer closes.
                 writer.close()?;
             }

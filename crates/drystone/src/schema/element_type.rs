@@ -1,5 +1,6 @@
 //! Element types as codecs and statistics see them.
 
+use drystone_expression::Type;
 use drystone_format::dtype::{DType, Leaf, Scalar};
 use drystone_rules::NumberKind;
 use drystone_transform::Logical;
@@ -75,4 +76,34 @@ pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
             "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
         ))),
     }
+}
+
+/// The type in expressions, or what completes "`name` ...".
+pub(crate) fn expression_type(dtype: &DType) -> std::result::Result<Type, String> {
+    let scalar = match dtype {
+        DType::Scalar(scalar) => *scalar,
+        DType::Record(record) => {
+            let first = record.members.first().map_or("x", |member| &member.name);
+            return Err(format!("it is a record: name a member, as `.{first}`"));
+        }
+        DType::Bytes(_) | DType::Unicode(_) | DType::String => {
+            return Err("it holds texts, on which there are no conditions".into());
+        }
+    };
+    Ok(match scalar {
+        Scalar::Bool => Type::Bool,
+        Scalar::I8 => Type::I1,
+        Scalar::I16 => Type::I2,
+        Scalar::I32 => Type::I4,
+        Scalar::I64 => Type::I8,
+        Scalar::U8 => Type::U1,
+        Scalar::U16 => Type::U2,
+        Scalar::U32 => Type::U4,
+        Scalar::U64 => Type::U8,
+        Scalar::F32 => Type::F4,
+        Scalar::F64 => Type::F8,
+        Scalar::F16 | Scalar::BF16 | Scalar::C64 | Scalar::C128 => {
+            return Err(format!("it is {dtype}, on which there are no expressions"));
+        }
+    })
 }

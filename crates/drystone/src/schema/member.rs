@@ -3,6 +3,7 @@
 //! A path leads to whole leaf members or, where it ends in an index of an array of numbers, to some of the elements of one.
 
 use drystone_format::dtype::{DType, Leaf, Member};
+use drystone_format::meaning::Meaning;
 
 use crate::Error;
 
@@ -17,8 +18,17 @@ pub struct Found {
     pub offset: u32,
     /// Bytes they take, one behind the other.
     pub size: u32,
+    /// Names of the members on the way to it, outermost first.
+    pub(crate) names: Vec<String>,
     /// What is stored of it.
     pub(crate) columns: Vec<Column>,
+}
+
+impl Found {
+    /// What its elements stand for, by what those of the record do.
+    pub fn meaning<'a>(&self, whole: Option<&'a Meaning>) -> Option<&'a Meaning> {
+        whole?.of_member(self.names.iter().map(String::as_str))
+    }
 }
 
 /// A leaf member, or a run of elements of one that is an array.
@@ -129,6 +139,7 @@ fn within(m: &Member, rest: &str, first: usize) -> Option<Found> {
         found.offset = found.offset.checked_add(m.offset)?.checked_add(at(element)?)?;
         let skipped = first + m.dtype.leaves().len() * element as usize;
         found.columns.iter_mut().for_each(|c| c.number += skipped as u32);
+        found.names.insert(0, m.name.clone());
         return Some(found);
     }
     if !rest.is_empty() {
@@ -168,6 +179,7 @@ fn within(m: &Member, rest: &str, first: usize) -> Option<Found> {
         shape,
         offset: m.offset.checked_add(at(*elements.first()?)?)?,
         size: at(elements.len() as u64)?,
+        names: vec![m.name.clone()],
         columns,
     })
 }

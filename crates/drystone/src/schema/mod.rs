@@ -2,6 +2,8 @@
 
 pub(crate) mod column;
 pub(crate) mod declared;
+pub(crate) mod derived;
 pub(crate) mod element_type;
+pub(crate) mod grid;
 pub mod member;
 pub(crate) mod near_miss;

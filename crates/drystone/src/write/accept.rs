@@ -114,6 +114,9 @@ pub(crate) fn check_box(
     offset: Option<&[u64]>,
 ) -> Result<Vec<u64>> {
     let bad = |why: String| Error::invalid(format!("put to \"{path}\": {why}"));
+    if let Some(derived) = &variable.derived {
+        return Err(bad(format!("it is derived ({}), so it holds no values of its own", derived.text)));
+    }
     if variable.local {
         if offset.is_some_and(|o| o.iter().any(|n| *n != 0)) {
             return Err(bad("a local variable's blocks have no offset".into()));

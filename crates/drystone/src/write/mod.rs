@@ -30,6 +30,7 @@ use crate::base::random;
 use crate::base::sync::lock;
 use crate::commit::adoption::Listing;
 use crate::container::targets::process_cell;
+use crate::container::tiers::{PART_LIMIT, Tiers};
 use crate::container::{Container, Inner};
 use crate::layout::Layouts;
 use crate::log::scan::{PartFrom, Tail};
@@ -173,6 +174,7 @@ impl Writer {
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
         let limit = match inner.store.features() {
+            _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
             Features { append: true, far: None, .. } | Features { far: Some(_), uploads: true, .. } => limit,
             Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
             Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
@@ -297,6 +299,10 @@ impl Writer {
     /// Brings the log to stable storage, once it is sealed or closed. A [`crate::Container::flush`] of what was committed does the same
     /// for one log after the other; so many writers do it at once, each its own.
     pub fn sync(&self) -> Result<()> {
+        if self.tiers().is_some() && !self.durable() {
+            self.shared.inner.bring_writer_home(self.shared.id)?;
+            return self.sync_records();
+        }
         if !self.appends() || self.durable() {
             return Ok(()); // synced when it was written
         }
@@ -314,6 +320,15 @@ impl Writer {
         Ok(s.inner.store.sync(&there)?)
     }
 
+    /// Brings the step records, which are home, to stable storage there.
+    fn sync_records(&self) -> Result<()> {
+        let (s, state) = (&self.shared, lock(&self.shared.state));
+        let parts = state.done.iter().filter(|part| part.len > 0);
+        let records: Vec<String> = parts.map(|part| keys::idx(s.id, part.part)).collect();
+        drop(state);
+        Ok(s.inner.store.sync(&records.iter().map(String::as_str).collect::<Vec<_>>())?)
+    }
+
     /// Number of the open step.
     pub fn current_step(&self) -> Option<u64> {
         lock(&self.shared.state).open.as_ref().map(|o| o.step)
@@ -324,8 +339,15 @@ impl Writer {
         lock(&self.shared.state).closed
     }
 
+    /// Whether step records are appended one after the other. With tiers, as without append, each part ends with a step, so that it can go
+    /// home while the next is filled.
     fn appends(&self) -> bool {
-        self.shared.inner.store.features().append
+        self.shared.inner.store.features().append && self.tiers().is_none()
+    }
+
+    /// The tiers in which the log is laid down, if there are some.
+    fn tiers(&self) -> Option<&Arc<Tiers>> {
+        self.shared.inner.tiers.as_ref().filter(|tiers| tiers.is_used())
     }
 
     fn durable(&self) -> bool {

@@ -42,9 +42,11 @@ impl Part {
         let mut idx_pending = Vec::new();
         frame::push(&mut idx_pending, FrameKind::File, 0, &header.encode());
         let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
+        let segment = Segment::new(store.clone(), &segment_header, runs);
+        let in_tier = inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used());
         Part {
             number: header.part,
-            segment: Segment::new(store.clone(), &segment_header, runs),
+            segment: if in_tier { segment.in_tier() } else { segment },
             header: header.clone(),
             idx_pending,
             idx_last: Vec::new(),

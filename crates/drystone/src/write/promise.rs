@@ -88,10 +88,13 @@ impl Writer {
         Ok(done)
     }
 
-    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in the home store; `stable` is synced.
-    /// Where others commit the step, its log is.
+    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in a tier, or in the home store of a
+    /// container without tiers; `stable` is synced there. Where others commit the step, its log is.
     pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
         let done = self.end_step()?;
+        if level > Level::Node {
+            self.shared.inner.bring_writer_home(self.shared.id)?;
+        }
         if level == Level::Stable {
             match &done {
                 Some(_) => self.shared.inner.flush().map(drop)?,
@@ -231,6 +234,7 @@ impl Writer {
         let s = &self.shared;
         state.part.idx_push_last(head, entries);
         if !self.appends() {
+            self.stage(state, head.step)?;
             self.roll(state)?;
             state.uploads.settle(&s.inner, self.durable())?;
             return Ok(None);
@@ -257,6 +261,20 @@ impl Writer {
             state.part.header_synced = true;
         }
         Ok(None)
+    }
+
+    /// With tiers: closes the part, and makes known at home which parts are not there, before any record that needs them is.
+    fn stage(&self, state: &mut State, step: Option<u64>) -> Result<()> {
+        let Some(tiers) = self.tiers() else { return Ok(()) };
+        let s = &self.shared;
+        state.part.segment.flush()?;
+        tiers.store.close_part_of(state.part.segment.key(), step);
+        match self.durable() {
+            true => s.inner.bring_writer_home(s.id)?,
+            false => tiers.store.register(s.id)?,
+        }
+        tiers.wake();
+        Ok(())
     }
 
     /// Writes values without step as a group.
@@ -304,6 +322,12 @@ impl Writer {
         state.part.idx_push(FrameKind::Close, &[]);
         if !self.appends() {
             let segment = state.part.segment.take_whole()?;
+            if let Some(tiers) = self.tiers() {
+                tiers
+                    .store
+                    .close_part_of(state.part.segment.key(), state.open.as_ref().map(|open| open.step));
+                tiers.wake();
+            }
             let idx = state.part.take_idx(s.id);
             return state.uploads.push(&s.inner, segment, idx, self.durable());
         }

@@ -14,6 +14,7 @@ use super::block::{BlockPart, Gathered, Place, StoredChunk};
 use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
 use super::{State, Writer};
 use crate::base::array::Source;
+use crate::base::metrics::add;
 use crate::base::sync::lock;
 use crate::layout::BlockLayout;
 use crate::layout::{Laid, laid};
@@ -108,6 +109,7 @@ impl Writer {
         }
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
+        self.count(values.iter().map(|value| value.len() as u64).sum());
         let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
             Transform::Chain(chain) => chain,
             Transform::Auto(_) => Chain::identity(),
@@ -156,6 +158,7 @@ impl Writer {
         }
         let offset = check_box(path, variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, variable)?;
+        self.count(data.shape().iter().product::<u64>().saturating_mul(data.item() as u64));
         self.place_log(variable, &offset, data.shape());
         let config = self.shared.inner.config.as_deref();
         let transform = transform_of(path, variable, config)?;
@@ -203,6 +206,13 @@ impl Writer {
             }
         }
         Ok(())
+    }
+
+    /// Counts a block of so many bytes.
+    fn count(&self, bytes: u64) {
+        let tally = &self.shared.inner.tally;
+        add(&tally.puts, 1);
+        add(&tally.put_bytes, bytes);
     }
 
     /// Takes a put number; says in which step the block is.

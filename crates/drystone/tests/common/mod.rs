@@ -23,6 +23,7 @@ pub fn create(path: &str, dtype: DType, shape: &[u64], set: impl FnOnce(&mut New
         transform: String::new(),
         chunks: None,
         access: String::new(),
+        meaning: None,
         fill: None,
         attrs: Default::default(),
     };

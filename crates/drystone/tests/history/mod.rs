@@ -90,7 +90,10 @@ impl History {
     /// Runs a history on an empty store; an error is where it stopped. `None` if not even the container was created.
     pub fn run(store: Arc<dyn Store>, plan: Plan) -> (Option<History>, Option<Error>) {
         let made = (|| {
-            let a = Container::create(store.clone(), CreateOptions { durability: plan.durability })?;
+            let a = Container::create(
+                store.clone(),
+                CreateOptions { durability: plan.durability, ..CreateOptions::default() },
+            )?;
             let b = Container::open(store, Mode::ReadWrite)?;
             Ok(vec![a, b])
         })();

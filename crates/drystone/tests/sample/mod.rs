@@ -86,7 +86,8 @@ impl Sample {
     /// and not committed.
     pub fn new(durability: Durability, flush: Option<u64>) -> Sample {
         let store = Arc::new(MemoryStore::new());
-        let c = Container::create(store.clone(), CreateOptions { durability }).unwrap();
+        let c = Container::create(store.clone(), CreateOptions { durability, ..CreateOptions::default() })
+            .unwrap();
         let mut sample =
             Sample { store, versions: vec![Content::new()], flushed: 0, lengths: BTreeMap::new() };
         c.apply(variables()).unwrap();

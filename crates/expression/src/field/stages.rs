@@ -190,6 +190,11 @@ impl Field {
         self.stages.iter().any(|stage| matches!(stage.what, What::Reduce(..)))
     }
 
+    /// Bytes that the values of all stages take per cell, with what is known of each: what an evaluation has in memory at most.
+    pub fn bytes_per_cell(&self) -> u64 {
+        self.stages.iter().map(|stage| stage.dtype.size() as u64 + 1).sum()
+    }
+
     /// The text of a stage, cut where it is long: for messages.
     pub(super) fn text(&self, stage: usize) -> &str {
         self.texts.get(stage).map_or("", String::as_str)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
 use drystone_format::column;
+use drystone_format::derived::{self, Derived, Edge, Input};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, encode_block};
 use drystone_format::frame::{self, FrameKind};
@@ -12,10 +13,12 @@ use drystone_format::identity::{Durability, Identity, encode_hint, encode_mark};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank, encode_group};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
+use drystone_format::staged::{Registration, StagedPart};
 use drystone_format::statistics::{Chunk, Statistics};
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Prefix, Subchunk};
@@ -25,6 +28,21 @@ use drystone_format::value::{TypedArray, Value};
 pub(crate) type Case = (&'static str, &'static str, Vec<u8>);
 
 pub(crate) const UUID: [u8; 16] = [0x10, 0x32, 0x54, 0x76, 0x98, 0xba, 0xdc, 0xfe, 1, 2, 3, 4, 5, 6, 7, 8];
+
+fn staged() -> Registration {
+    Registration {
+        uuid: UUID,
+        writer: 0x0123_4567_89ab_cdef,
+        node: "node7".into(),
+        group: "rack \"2\"".into(),
+        boot: "0f0e0d0c-0b0a-0908-0706-050403020100".into(),
+        folders: vec!["/dev/shm/x/1032547698badcfe0102030405060708".into(), "/ssd/é".into()],
+        parts: vec![
+            StagedPart { part: 0, length: 4096, crc: 0x0102_0304, step: Some(41) },
+            StagedPart { part: 3, length: 5_000_000_000, crc: 0, step: None },
+        ],
+    }
+}
 
 /// All of them.
 pub(crate) fn cases() -> Vec<Case> {
@@ -133,6 +151,8 @@ fn files() -> Vec<Case> {
         ("frames", "frames", frames),
         ("identity", "identity", identity.encode()),
         ("identity_features", "identity", odd.encode()),
+        ("staged", "staged", staged().encode()),
+        ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
         ("hint", "hint", encode_hint(17)),
         ("mark", "mark", encode_mark(17)),
         ("file_header_ranked_idx", "file_header", header.encode()),
@@ -363,6 +383,8 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
     Variable {
         uid: 0,
         access: String::new(),
+        meaning: None,
+        derived: None,
         id,
         dtype,
         shape: shape.to_vec(),
@@ -380,9 +402,18 @@ pub(crate) fn variable(id: u32, dtype: DType, shape: &[u64], steps: bool) -> Var
 }
 
 fn every_value() -> Value {
-    let scalar =
-        TypedArray { dtype: DType::Scalar(Scalar::F32), shape: vec![], data: 1.5f32.to_le_bytes().to_vec() };
-    let array = TypedArray { dtype: DType::Scalar(Scalar::I16), shape: vec![2, 3], data: (0..12).collect() };
+    let scalar = TypedArray {
+        dtype: DType::Scalar(Scalar::F32),
+        shape: vec![],
+        data: 1.5f32.to_le_bytes().to_vec(),
+        meaning: None,
+    };
+    let array = TypedArray {
+        dtype: DType::Scalar(Scalar::I16),
+        shape: vec![2, 3],
+        data: (0..12).collect(),
+        meaning: None,
+    };
     let floats = [0.1, -0.0, f64::INFINITY, f64::from_bits(0x7ff4_dead_beef_0001)];
     Value::Map(BTreeMap::from([
         ("null".into(), Value::Null),
@@ -425,6 +456,80 @@ fn rich_schema() -> Schema {
         schema.variables.insert(v.id, v);
     }
     schema.names.insert("latest".into(), Name::Link("fields".into()));
+    schema
+}
+
+/// Times and enumerations, as variables, members and an attribute.
+fn schema_of_meanings() -> Schema {
+    let mut schema = Schema::empty();
+    let int = DType::Scalar(Scalar::I64);
+    let instant = Meaning::Instant(Unit { scale: Scale::Nanosecond, count: 1 });
+    let duration = Meaning::Duration(Unit { scale: Scale::Second, count: 25 });
+    let names = Meaning::Names(vec![("solid".into(), 3), ("dark matter".into(), -1), ("gas".into(), 0)]);
+    let when = TypedArray {
+        dtype: int.clone(),
+        shape: vec![2],
+        data: [0i64, i64::MIN].iter().flat_map(|t| t.to_le_bytes()).collect(),
+        meaning: Some(instant.clone()),
+    };
+    schema.groups.insert(String::new(), BTreeMap::from([("when".into(), Value::Array(when))]));
+    let member = |name: &str, dtype: DType, shape: &[u64], offset| Member {
+        name: name.into(),
+        dtype,
+        shape: shape.to_vec(),
+        offset,
+    };
+    let members = DType::Record(Record {
+        itemsize: 24,
+        members: vec![
+            member("t", int.clone(), &[2], 0),
+            member("n", DType::Scalar(Scalar::F32), &[], 16),
+            member("phase", DType::Scalar(Scalar::I8), &[], 20),
+        ],
+    });
+    let below = BTreeMap::from([("t".into(), duration.clone()), ("phase".into(), names.clone())]);
+    for (dtype, meaning) in [
+        (int.clone(), instant),
+        (int, duration),
+        (DType::Scalar(Scalar::I8), names),
+        (members, Meaning::Members(below)),
+    ] {
+        let id = schema.next_id;
+        schema.next_id += 1;
+        schema.names.insert(format!("v{id}"), Name::Variable(id));
+        schema.variables.insert(id, Variable { meaning: Some(meaning), ..variable(id, dtype, &[4], false) });
+    }
+    schema
+}
+
+/// `f8(u) * n`, of variables that have other names now.
+fn derived_schema() -> Schema {
+    let mut schema = Schema::empty();
+    schema.next_id = 3;
+    let name = |text: &str| [&[1, 0], (text.len() as u16).to_le_bytes().as_slice(), text.as_bytes()].concat();
+    // A name, its cast to f8, the other name, their product.
+    let nodes = [&[0, 0, 0][..], &[74, 0, 0], &[0, 1, 0], &[109, 1, 0, 2, 0]].concat();
+    let header = [&b"DRYX"[..], &[1, 0, 2, 0, 4, 0, 0, 0]].concat();
+    let derived = Derived {
+        kind: derived::Kind::Virtual,
+        edge: Edge::Periodic,
+        text: "f8(u)*n".into(),
+        tree: [header, name("u"), name("n"), nodes].concat(),
+        inputs: vec![Input { name: "n".into(), variable: 1 }, Input { name: "u".into(), variable: 0 }],
+    };
+    let product = Variable {
+        fill: Some(f64::NAN.to_le_bytes().to_vec()),
+        derived: Some(Box::new(derived)),
+        ..variable(2, DType::Scalar(Scalar::F64), &[5], true)
+    };
+    let inputs = [
+        variable(0, DType::Scalar(Scalar::F32), &[5], true),
+        variable(1, DType::Scalar(Scalar::F64), &[5], false),
+    ];
+    for (path, v) in ["wind", "number", "product"].into_iter().zip(inputs.into_iter().chain([product])) {
+        schema.names.insert(path.into(), Name::Variable(v.id));
+        schema.variables.insert(v.id, v);
+    }
     schema
 }
 
@@ -509,6 +614,8 @@ fn sections() -> Vec<Case> {
         ("value", "value", every_value().encode()),
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
+        ("schema_meanings", "schema", schema_of_meanings().encode()),
+        ("schema_derived", "schema", derived_schema().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),

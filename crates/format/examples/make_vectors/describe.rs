@@ -5,6 +5,7 @@ use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
+use drystone_format::derived::{Derived, Input};
 use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, Stats, StoredPiece};
 use drystone_format::frame::{Next, next};
@@ -12,10 +13,12 @@ use drystone_format::identity::{Identity, decode_hint, decode_mark};
 use drystone_format::layout::{Layout, Order};
 use drystone_format::log::{FileHeader, decode_group};
 use drystone_format::manifest::{Manifest, Section};
+use drystone_format::meaning::{Meaning, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
+use drystone_format::staged::Registration;
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Prefix};
@@ -35,6 +38,7 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         }
         "frames" => frames(bytes)?,
         "identity" => identity(&Identity::decode(bytes)?),
+        "staged" => staged(&Registration::decode(bytes)?),
         "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
         "mark" => decode_mark(bytes)?.into(),
         "file_header" => file_header(&FileHeader::decode(bytes)?),
@@ -101,6 +105,29 @@ fn frames(bytes: &[u8]) -> Result<Json, Corrupt> {
             Next::Torn(e) => return Err(e),
         }
     }
+}
+
+fn staged(registration: &Registration) -> Json {
+    let text = |text: &String| Json::Text(text.clone());
+    Json::object([
+        ("uuid", Json::hex(&registration.uuid)),
+        ("writer", registration.writer.into()),
+        ("node", text(&registration.node)),
+        ("group", text(&registration.group)),
+        ("boot", text(&registration.boot)),
+        ("folders", Json::list(&registration.folders, text)),
+        (
+            "parts",
+            Json::list(&registration.parts, |part| {
+                Json::object([
+                    ("part", u64::from(part.part).into()),
+                    ("length", part.length.into()),
+                    ("crc", u64::from(part.crc).into()),
+                    ("step", part.step.map_or(Json::Null, Json::from)),
+                ])
+            }),
+        ),
+    ])
 }
 
 fn identity(identity: &Identity) -> Json {
@@ -277,11 +304,14 @@ fn value(v: &Value) -> Json {
         Value::Bytes(bytes) => Json::object([("bytes", Json::hex(bytes))]),
         Value::List(items) => Json::list(items, value),
         Value::Map(items) => Json::object([("map", attrs(items))]),
-        Value::Array(array) => Json::object([
-            ("dtype", dtype(&array.dtype)),
-            ("shape", numbers(&array.shape)),
-            ("data", Json::hex(&array.data)),
-        ]),
+        Value::Array(array) => with_meaning(
+            Json::object([
+                ("dtype", dtype(&array.dtype)),
+                ("shape", numbers(&array.shape)),
+                ("data", Json::hex(&array.data)),
+            ]),
+            array.meaning.as_ref(),
+        ),
     }
 }
 
@@ -289,8 +319,41 @@ fn attrs(attrs: &Attrs) -> Json {
     Json::Object(attrs.iter().map(|(key, item)| (key.clone(), value(item))).collect())
 }
 
+/// An object with a member for the meaning, if there is one.
+fn with_meaning(object: Json, meaning_of: Option<&Meaning>) -> Json {
+    match (object, meaning_of) {
+        (Json::Object(mut members), Some(said)) => {
+            members.push(("meaning".into(), meaning(said)));
+            Json::Object(members)
+        }
+        (object, _) => object,
+    }
+}
+
+/// As the items of CBOR are.
+fn meaning(said: &Meaning) -> Json {
+    let time = |kind: u32, unit: &Unit| {
+        Json::List(vec![kind.into(), Json::Text(unit.scale.name().into()), unit.count.into()])
+    };
+    match said {
+        Meaning::Instant(unit) => time(0, unit),
+        Meaning::Duration(unit) => time(1, unit),
+        Meaning::Names(names) => {
+            let pair = |(name, value): &(String, i128)| {
+                Json::List(vec![Json::Text(name.clone()), Json::Int(*value)])
+            };
+            Json::List(vec![2u32.into(), Json::list(names, pair)])
+        }
+        Meaning::Members(members) => {
+            let members = members.iter().map(|(name, below)| (name.clone(), meaning(below)));
+            Json::List(vec![3u32.into(), Json::Object(members.collect())])
+        }
+    }
+}
+
 fn variable(v: &Variable) -> Json {
-    Json::object([
+    let derived = v.derived.as_deref().map(|derived| ("derived", definition(derived)));
+    let members = [
         ("id", v.id.into()),
         ("dtype", dtype(&v.dtype)),
         ("shape", numbers(&v.shape)),
@@ -304,6 +367,22 @@ fn variable(v: &Variable) -> Json {
         ("attrs", attrs(&v.attrs)),
         ("created", v.created.into()),
         ("clips", Json::list(&v.clips, |(commit, shape)| Json::List(vec![(*commit).into(), numbers(shape)]))),
+    ];
+    let members = members.into_iter().chain(derived).map(|(name, value)| (name.to_owned(), value)).collect();
+    with_meaning(Json::Object(members), v.meaning.as_ref())
+}
+
+fn definition(d: &Derived) -> Json {
+    let edge = ["one_sided", "fill", "periodic", "nan"][d.edge as usize];
+    let input = |input: &Input| {
+        Json::object([("name", Json::Text(input.name.clone())), ("variable", input.variable.into())])
+    };
+    Json::object([
+        ("kind", Json::Text(d.kind.name().into())),
+        ("edge", Json::Text(edge.into())),
+        ("text", Json::Text(d.text.clone())),
+        ("tree", Json::hex(&d.tree)),
+        ("inputs", Json::list(&d.inputs, input)),
     ])
 }
 

@@ -9,6 +9,7 @@ use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::source::encode_page;
+use drystone_format::staged;
 use drystone_format::statistics::Statistics;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -93,6 +94,24 @@ fn identity() -> impl Strategy<Value = Identity> {
         features,
         created: "2026-01-01T00:00:00Z".into(),
     })
+}
+
+fn registration() -> impl Strategy<Value = staged::Registration> {
+    let part = (1u64..1 << 40, any::<u32>(), proptest::option::of(0u64..1 << 50));
+    (any::<[u8; 16]>(), any::<u64>(), "\\PC{1,9}", vec("\\PC{0,9}", 0..3), vec(part, 0..5)).prop_map(
+        |(uuid, writer, node, folders, parts)| staged::Registration {
+            uuid,
+            writer,
+            group: node.clone(),
+            node,
+            boot: "0f0e0d0c-0b0a-0908-0706-050403020100".into(),
+            folders,
+            parts: (0..)
+                .zip(parts)
+                .map(|(part, (length, crc, step))| staged::StagedPart { part, length, crc, step })
+                .collect(),
+        },
+    )
 }
 
 /// Records of a journal of files, of every kind.
@@ -274,6 +293,13 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| identity::Identity::decode(b).is_ok(),
             fuzz_identity,
             draw(identity(), |i| i.encode()),
+        ),
+        structure(
+            "registration",
+            true,
+            |b| staged::Registration::decode(b).is_ok(),
+            fuzz_staged,
+            draw(registration(), |r| r.encode()),
         ),
         structure(
             "hint",

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::StoredPiece;
 use drystone_format::keys;
@@ -105,6 +106,8 @@ fn variable(id: u32) -> Variable {
         created: 1,
         uid: 0,
         access: String::new(),
+        meaning: None,
+        derived: None,
         clips: vec![],
     }
 }
@@ -206,4 +209,52 @@ fn an_empty_blob_has_no_place() {
     assert_eq!(BlobRef::decode(&blob.encode()), Ok(blob));
     assert_eq!((blob.check(b"text"), blob.check(b"tent").is_err()), (Ok(()), true));
     assert!(BlobRef::decode(&BlobRef { length: 0, ..blob }.encode()).is_err());
+}
+
+/// A schema with a variable that is derived from another.
+fn derived_schema() -> Schema {
+    let mut schema = Schema::empty();
+    schema.next_id = 2;
+    let inputs = vec![Input { name: "u".into(), variable: 0 }];
+    let derived = Derived {
+        kind: Kind::Virtual,
+        edge: Edge::Fill,
+        text: "u * 2".into(),
+        tree: b"DRYX".to_vec(),
+        inputs,
+    };
+    for (id, derived) in [None, Some(Box::new(derived))].into_iter().enumerate() {
+        schema.variables.insert(id as u32, Variable { derived, ..variable(id as u32) });
+        schema.names.insert(format!("v{id}"), Name::Variable(id as u32));
+    }
+    schema
+}
+
+#[test]
+fn a_name_of_a_derived_variable_has_a_kind_of_its_own() {
+    let bytes = derived_schema().encode();
+    assert_eq!(Schema::decode(&bytes).as_ref(), Ok(&derived_schema()));
+    // `"v0": [0, 0]`, then `"v1": [2, 1]`.
+    let at = bytes.windows(6).position(|w| w == b"\x62v1\x82\x02\x01").expect("the name is there");
+    for kind in [0, 1, 3] {
+        let mut other = bytes.clone();
+        other[at + 4] = kind;
+        assert!(Schema::decode(&other).is_err(), "kind {kind}");
+    }
+}
+
+#[test]
+fn what_is_derived_is_younger_than_its_inputs() {
+    let with = |change: &dyn Fn(&mut Derived)| {
+        let mut schema = derived_schema();
+        change(schema.variables.get_mut(&1).and_then(|v| v.derived.as_mut()).expect("it is derived"));
+        Schema::decode(&schema.encode()).map(|_| ())
+    };
+    assert_eq!(with(&|_| ()), Ok(()));
+    let circle = with(&|d| d.inputs[0].variable = 1).expect_err("a circle");
+    assert!(circle.what.contains("which is no older"), "{circle:?}");
+    assert!(with(&|d| d.inputs.clear()).is_err());
+    assert!(with(&|d| d.inputs.push(d.inputs[0].clone())).is_err());
+    assert!(with(&|d| d.text = "u".repeat(1 + (256 << 10))).is_err());
+    assert!(with(&|d| d.tree = vec![0; 1 + (256 << 10)]).is_err());
 }

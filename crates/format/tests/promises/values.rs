@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
 use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece, key_cmp};
 use drystone_format::layout::{Cells, Layout, Order};
 use drystone_format::log::{FileHeader, FileKind, GroupHead, Rank};
 use drystone_format::manifest::{Manifest, Root, Section};
+use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::published::{self, Shard};
 use drystone_format::schema::{Attrs, Declaration, Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState};
@@ -86,8 +88,23 @@ fn typed_array() -> impl Strategy<Value = TypedArray> {
             dtype: dtype.clone(),
             shape: shape.clone(),
             data,
+            meaning: meaning_of(&dtype),
         })
     })
+}
+
+/// Something that elements of this type can stand for.
+fn meaning_of(dtype: &DType) -> Option<Meaning> {
+    match dtype {
+        DType::Scalar(Scalar::I64) => Some(Meaning::Instant(Unit { scale: Scale::Microsecond, count: 3 })),
+        DType::Scalar(Scalar::U8) => Some(Meaning::Names(vec![("solid".into(), 3), ("fluid".into(), 1)])),
+        DType::Record(record) => {
+            let of = |m: &Member| Some((m.name.clone(), meaning_of(&m.dtype)?));
+            Some(Meaning::Members(record.members.iter().filter_map(of).collect()))
+                .filter(|m| *m != Meaning::Members(BTreeMap::new()))
+        }
+        _ => None,
+    }
 }
 
 pub(crate) fn value() -> impl Strategy<Value = Value> {
@@ -134,12 +151,23 @@ fn variable() -> impl Strategy<Value = Variable> {
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
                 fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
+                meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,
                 uid: created.wrapping_mul(3),
+                derived: None,
                 clips: (3u64..).step_by(7).zip(clips).map(|(c, s)| (c, s[..axes.len()].to_vec())).collect(),
                 dtype,
             }
         })
+}
+
+/// A definition from two older variables; what it computes is not read here.
+fn definition(id: u32, variable: &Variable) -> Box<Derived> {
+    let input = |name: &str, variable| Input { name: name.into(), variable };
+    let inputs = vec![input("a", id - 1), input("b", variable.created as u32 % id)];
+    let (kind, edge) = (Kind::ALL[variable.created as usize % 3], Edge::ALL[variable.uid as usize % 4]);
+    let (text, tree) = (variable.transform.clone(), variable.transform.clone().into_bytes());
+    Box::new(Derived { kind, edge, text, tree, inputs })
 }
 
 pub(crate) fn schema() -> impl Strategy<Value = Schema> {
@@ -152,6 +180,7 @@ pub(crate) fn schema() -> impl Strategy<Value = Schema> {
         let mut numbered = BTreeMap::new();
         for (id, mut variable) in (0u32..).step_by(3).zip(variables) {
             variable.id = id;
+            variable.derived = (id > 0 && !variable.local && id % 2 == 0).then(|| definition(id, &variable));
             names.insert(format!("v/{id}"), Name::Variable(id));
             numbered.insert(id, variable);
         }

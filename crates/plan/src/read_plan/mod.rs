@@ -209,6 +209,8 @@ pub struct ReadPlan {
     /// Encoded pieces, with their source, whose metadata was not given though it could make the read smaller.
     /// They are planned to be read whole.
     pub unknown: Vec<(u32, StoredPiece)>,
+    /// Where values are computed: the plan of each input. The numbers above are sums of theirs.
+    pub inputs: Vec<ReadPlan>,
 }
 
 /// A block that cannot be read. Slot and candidate are numbers in the arguments of [`plan`].

@@ -52,6 +52,9 @@ impl Display for ReadPlan {
         if self.bound != Bound::EXACT {
             write!(f, "\n{}", self.bound)?;
         }
+        for input in &self.inputs {
+            write!(f, "\n  {}", input.to_string().replace('\n', "\n  "))?;
+        }
         let trailers = self.trailers.iter().map(|t| (t.source, &t.range, t.items.len(), "trailer"));
         let payloads = self.fetches.iter().map(|p| (p.source, &p.range, p.items.len(), "range"));
         let line = |f: &mut Formatter<'_>, source: u32, range: &Range<u64>, number: usize, what: &str| {

@@ -161,6 +161,10 @@ def set_attrs(target: Any, attrs: dict[str, Any], where: str, lost: list[str]) -
     for name, value in attrs.items():
         if isinstance(value, bool):
             value = np.int8(value)
+        if isinstance(value, np.generic | np.ndarray) and value.dtype.kind in "mM":
+            lost.append(f"attribute {name} of {where or '/'}: its type {value.dtype} (it is a text there)")
+            texts = [str(one) for one in np.ravel(value)]
+            value = texts if np.ndim(value) else texts[0]
         try:
             target[name] = value
         except (TypeError, ValueError, RuntimeError, KeyError, AttributeError) as error:  # the last: netCDF4

@@ -18,7 +18,7 @@ from drystone.container import Container
 from drystone.interchange import formats
 from drystone.interchange.exports import cells, placed
 from drystone.interchange.exports.stored import Stored
-from drystone.interchange.formats import bfloat16
+from drystone.interchange.formats import bfloat16, times
 from drystone.progress import Progress
 from drystone.variable import Variable
 
@@ -53,6 +53,8 @@ def write(
                 lost.append(
                     f"{name}: the type bfloat16 of {', '.join(widened)} (the values are kept as float32)"
                 )
+            if v.dtype.names is not None and (timed := _timed(v.dtype)):
+                lost.append(f"{name}: that {', '.join(timed)} are times (the numbers are kept)")
             texts = kind.hasobject
             cut = stored.cut(v)
             packs = stored.level is not None and not texts and 0 not in shape and bool(shape)
@@ -63,10 +65,19 @@ def write(
             elif any(grows) or packs:
                 chunks = True
             fill = None if texts or v.dtype.names else v.fill_value
+            is_time = times.is_time(v.dtype)
+            if is_time:
+                fill = times.numbers(np.asarray(fill))[()]
             is_bfloat16 = bfloat16.is_bfloat16(kind)
             if is_bfloat16:
                 fill = np.float32(fill)
-            is_plain = chunks is None and fill is not None and kind.kind in "iuf" and 0 not in shape
+            is_plain = (
+                chunks is None
+                and fill is not None
+                and kind.kind in "iuf"
+                and not (is_time or kind.metadata)
+                and 0 not in shape
+            )
             if is_plain:
                 target = plain.create(name, shape, kind, fill)
             else:
@@ -85,7 +96,8 @@ def write(
             if v.dims or v.has_steps:
                 for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
                     dim.label = label
-            cells.set_attrs(target.attrs, cells.attrs_of(v), name, lost)
+            said = times.attributes(v.dtype) if is_time else {}
+            cells.set_attrs(target.attrs, said | cells.attrs_of(v), name, lost)
             differs = v.dtype.names and kind != v.dtype
             if differs:
                 into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
@@ -93,6 +105,8 @@ def write(
                 into = cells.Converted(target, room.taken)
             elif is_bfloat16:
                 into = _OfBfloat16(target)
+            elif is_time:
+                into = cells.Converted(target, times.numbers)
             else:
                 into = target if v.dtype.names else _Whole(target, shape)
             begin = begin_of(target, v.dtype) if is_plain else None
@@ -225,6 +239,8 @@ def _of_h5py_member(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.names is not None:
         members = [(name, _of_h5py_member(dtype[name])) for name in dtype.names]
         return dtype if all(dtype[name] == kind for name, kind in members) else np.dtype(members)
+    if times.is_time(dtype):
+        return np.dtype(np.int64)
     if dtype.kind == "U":
         text: np.dtype[Any] = h5py.string_dtype("utf-8", dtype.itemsize)  # four bytes a character are enough
         return text
@@ -242,9 +258,21 @@ def _widened(dtype: np.dtype[Any]) -> list[str]:
     return out
 
 
+def _timed(dtype: np.dtype[Any]) -> list[str]:
+    """The members that are times."""
+    out = []
+    for name in dtype.names or ():
+        member = dtype[name].base
+        out += [f"{name}.{inner}" for inner in _timed(member)]
+        out += [name] if times.is_time(member) else []
+    return out
+
+
 def _as_hdf5_takes(values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """Records as HDF5 takes them: where theirs is another type, texts as bytes of UTF-8, bfloat16 as float32."""
     if values.dtype.names is None:
+        if times.is_time(values.dtype):
+            return values.view(np.int64)
         return np.strings.encode(values, "utf-8").astype(dtype) if values.dtype.kind == "U" else values
     out = np.empty(values.shape, dtype)
     for name in values.dtype.names:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
 import math
 import re
 from collections.abc import Iterator
@@ -16,11 +17,13 @@ import numpy.typing as npt
 
 from drystone import _core
 from drystone.container import Container
+from drystone.enumerations import enum_names
 from drystone.errors import InvalidArgumentError
 from drystone.interchange import formats
 from drystone.interchange.dimensions import Axis, Dimensions
 from drystone.interchange.exports import cells, hdf5, placed
 from drystone.interchange.exports.stored import Stored
+from drystone.interchange.formats import times
 from drystone.progress import Progress
 from drystone.values import as_elements
 from drystone.variable import Variable
@@ -76,6 +79,7 @@ def _is_one_run(target: Any, v: Variable) -> bool:
         or v.nbytes <= formats.SMALL
         or target.dtype != v.dtype
         or target.chunking() != "contiguous"
+        or v.dtype.metadata
     ):
         return False
     return importlib.util.find_spec("h5py") is not None
@@ -125,11 +129,18 @@ def _by_netcdf(
             if not fills:
                 file.set_fill_off()
             kept = {} if kind is str or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
-            target = below.createVariable(name.rpartition("/")[2], kind, dims, fill_value=fill, **kept)
+            named = _enumeration(file, v, name, lost, attrs)
+            if named is not None and fill not in named.enum_dict.values():
+                fill = None  # netCDF wants that it has a name
+            target = below.createVariable(
+                name.rpartition("/")[2], kind if named is None else named, dims, fill_value=fill, **kept
+            )
             file.set_fill_on()
             _untouched(target)
             if v.dtype.kind == "b":
                 attrs["dtype"] = "bool"
+            if times.is_time(v.dtype):
+                attrs = times.attributes(v.dtype) | attrs
             cells.set_attrs(_Attributes(target), attrs, name, lost)
             if _is_one_run(target, v):
                 target[(0,) * v.ndim] = 0  # which makes room for all of it
@@ -142,6 +153,36 @@ def _by_netcdf(
         if c.steps and "step" in file.dimensions and "step" not in file.variables:
             file.createVariable("step", "i8", ("step",))[:] = np.array(c.steps)
     return rows, later
+
+
+def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict[str, Any]) -> Any:
+    """The type of an enumeration; None for what is none.
+
+    NetCDF takes no value without a name: where there is one, the numbers are written, with the names as CF's flags.
+    """
+    names = enum_names(v.dtype)
+    if names is None:
+        return None
+    values = np.array(list(names.values()), v.dtype.str)
+    complete = all(np.isin(piece, values).all() for _, piece in v.pieces())
+    if complete and all(_is_netcdf_name(one) and "/" not in one for one in names):
+        called = next(n for n in itertools.count() if _is_free(file, _type_name(name, n), names))
+        there = file.enumtypes.get(_type_name(name, called))
+        return there or file.createEnumType(v.dtype.str[1:], _type_name(name, called), names)
+    attrs.setdefault("flag_values", values)
+    attrs.setdefault("flag_meanings", " ".join("_".join(one.split()) for one in names))
+    lost.append(f"{name}: its type of an enumeration (the names are in the attribute flag_meanings)")
+    return None
+
+
+def _type_name(name: str, number: int) -> str:
+    return f"{name.rpartition('/')[2]}_enum{number or ''}"
+
+
+def _is_free(file: Any, name: str, names: dict[str, int]) -> bool:
+    """Whether no other enumeration has the name."""
+    there = file.enumtypes.get(name)
+    return there is None or dict(there.enum_dict) == names
 
 
 def _kept(v: Variable, shape: tuple[int, ...], axes: int, stored: Stored) -> dict[str, Any]:
@@ -168,6 +209,8 @@ def _netcdf_fill(v: Variable, kind: Any, given: Any, name: str, lost: list[str])
     if given is not None:
         lost.append(f"attribute _FillValue of {name} ({given!r:.80} is no value of its type)")
     has_own = v._reading().fill is not None and kind is not str and kind != "S1"
+    if has_own and times.is_time(v.dtype):
+        return times.numbers(v.fill_value)[()]
     return np.asarray(v.fill_value).astype(kind)[()] if has_own else None
 
 
@@ -194,6 +237,8 @@ def _as_netcdf(values: npt.NDArray[Any], kind: Any, room: cells.Room) -> Any:
         if cut is not None:
             raise ValueError(f"{cut[:80]!r}, of which netCDF takes what is before the NUL")
         return values if np.ndim(values) else np.asarray(values).item()
+    if times.is_time(values.dtype):
+        return times.numbers(values)
     if kind == "S1" and values.dtype.itemsize > 1:
         return np.ascontiguousarray(values)[..., None].view("S1")
     return values.astype(kind, copy=False)
@@ -239,6 +284,8 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
         return "i1"
     if kind == "S":
         return "S1"
+    if times.is_time(v.dtype):
+        return np.dtype(np.int64)
     if (kind in "iu" and itemsize <= 8) or (kind == "f" and itemsize in (4, 8)):
         return v.dtype
     if v.dtype.name in ("float16", "bfloat16"):

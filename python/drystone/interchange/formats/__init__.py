@@ -150,7 +150,7 @@ def attribute(value: Any) -> Any:
             if any(not isinstance(text, str) for text in texts):
                 raise NotTakenError
             return texts[0] if value.ndim == 0 else texts
-        if value.dtype.kind not in "biufc":
+        if value.dtype.kind not in "biufcmM":
             raise NotTakenError
         value = value.astype(native(value.dtype))
         return value[()] if value.ndim == 0 else value

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.enumerations import enum
+from drystone.errors import DrystoneError
 from drystone.interchange import formats
 from drystone.interchange.formats import Array, Box, Contents, attributes, bfloat16, chunks, native, times
 
@@ -128,8 +130,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
         contents.lost.append(f"{name} (of type {dtype})")
         return
     if enum and dtype.kind != "b":
-        contents.lost.append(f"{name}: the names of its enumeration (the numbers are kept)")
-        dtype = np.dtype(dtype.str)
+        dtype = enum_type(f"{name}", enum, dtype, contents)
 
     shown = dtype
     own = bfloat16.stored(dataset) if dtype.kind == "f" else None
@@ -153,7 +154,7 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             out = np.empty(np.shape(values), object)
             out[...] = values
             return out
-        if times.is_time(dtype):
+        if times.has_no_unit(dtype):
             return times.numbers(np.asarray(values))
         return np.asarray(values).astype(native(dtype), copy=False)
 
@@ -161,8 +162,8 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     names = list(said) if h5py.h5a.get_num_attrs(dataset.id) > 0 else []
     attrs = attributes(_shown(said, names), name, contents)
     stored = np.dtype(object) if texts else native(dtype)
-    if times.is_time(dtype):
-        attrs |= times.attributes(name, dtype, contents)
+    if times.has_no_unit(dtype):
+        contents.lost.append(f"{name}: its type {dtype} (the numbers are kept, without a unit)")
         stored = np.dtype("i8")
     fill = dataset.fillvalue if shown.kind in "biufc" else None
     contents.arrays.append(
@@ -179,6 +180,15 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             lies=way is not None and way.lies,
         )
     )
+
+
+def enum_type(name: str, names: Mapping[str, int], dtype: np.dtype[Any], contents: Contents) -> np.dtype[Any]:
+    """The dtype of an enumeration as containers take it; of one that they do not, the integers, and the loss is named."""
+    try:
+        return enum({name: int(value) for name, value in names.items()}, dtype.str[1:])
+    except DrystoneError as error:
+        contents.lost.append(f"{name}: the names of its enumeration ({error}; the numbers are kept)")
+        return np.dtype(dtype.str)
 
 
 def _holds_objects(dtype: np.dtype[Any]) -> bool:

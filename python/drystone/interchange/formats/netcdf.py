@@ -101,9 +101,9 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     if isinstance(variable.datatype, netCDF4.VLType) and not texts:
         contents.lost.append(f"{path} (a list of any length in each cell)")
         return
-    if isinstance(variable.datatype, netCDF4.EnumType):
-        contents.lost.append(f"{path}: the names of its enumeration (the numbers are kept)")
     dtype = np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    if isinstance(variable.datatype, netCDF4.EnumType):
+        dtype = hdf5.enum_type(path, variable.datatype.enum_dict, dtype, contents)
     attrs = attributes(_pairs(variable), path, contents)
     cut = variable.chunking()
 

@@ -26,16 +26,16 @@ def opened(path: Path) -> Iterator[Contents]:
 
     contents = Contents()
     grows = (False,) * array.ndim
-    if times.is_time(array.dtype):
-        attrs = times.attributes(path.stem, array.dtype, contents)
+    if times.has_no_unit(array.dtype):
+        contents.lost.append(
+            f"{path.stem}: its type {native(array.dtype)} (the numbers are kept, without a unit)"
+        )
         contents.arrays.append(
             Array(
                 path.stem,
                 np.dtype("i8"),
                 array.shape,
                 lambda box: times.numbers(np.asarray(array[box])),
-                attrs=dict(attrs),
-                fill=times.NOT_A_TIME,
                 grows=grows,
             )
         )

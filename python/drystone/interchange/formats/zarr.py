@@ -45,24 +45,25 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
     if dtype.kind == "V" and dtype.names is None:
         contents.lost.append(f"{name} (of type {dtype})")
         return
-    stored = np.dtype(object) if texts else np.dtype("i8") if times.is_time(dtype) else native(dtype)
+    unitless = times.has_no_unit(dtype)
+    stored = np.dtype(object) if texts else np.dtype("i8") if unitless else native(dtype)
     attrs = dict(array.attrs)
     dims = getattr(array.metadata, "dimension_names", None) or attrs.pop("_ARRAY_DIMENSIONS", None)
     attrs = attributes(attrs.items(), name, contents)
-    if times.is_time(dtype):
-        attrs |= times.attributes(name, dtype, contents)
+    if unitless:
+        contents.lost.append(f"{name}: its type {native(dtype)} (the numbers are kept, without a unit)")
 
     def read(box: Box) -> Any:
         values = np.asarray(array[box] if box else array[...])
-        if times.is_time(dtype):
+        if unitless:
             return times.numbers(values)
         return values.astype(object if texts else stored, copy=False)
 
     fill = array.fill_value
     usable = (
         fill is not None
-        and stored.kind in "biufc"
-        and not times.is_time(dtype)
+        and stored.kind in "biufcmM"
+        and not unitless
         and np.asarray(fill).tobytes().strip(b"\0")
     )
     contents.arrays.append(
@@ -73,7 +74,7 @@ def _array(name: str, array: Any, contents: Contents, ways: _Ways) -> None:
             ways.of(array) or read,
             dims=tuple(dims) if dims and all(dims) else None,
             attrs=attrs,
-            fill=times.NOT_A_TIME if times.is_time(dtype) else fill if usable else None,
+            fill=fill if usable else None,
             chunks=tuple(array.chunks),
             grows=(False,) * len(array.shape),
         )

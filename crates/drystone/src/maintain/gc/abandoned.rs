@@ -34,7 +34,13 @@ impl Abandoned {
         let mut ended = Vec::new();
         for (writer, left) in unsettled(inner, sources)? {
             let header = match left.idx.is_empty() {
-                true => scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid)?,
+                true => {
+                    match scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid) {
+                        // In a tier of another node, whose affair it is.
+                        Err(e) if e.kind() == ErrorKind::NotYetHome => None,
+                        other => other?,
+                    }
+                }
                 false => scan(inner, writer, &left.idx)?.map(|log| {
                     if log.groups.is_empty() && log.open_groups.is_empty() {
                         let closed = log.parts.iter().filter(|part| part.closed && !part.damaged);

@@ -147,6 +147,10 @@ impl Container {
         let inner = &self.inner;
         let store = inner.store.as_ref();
         let sync = inner.identity.durability != Durability::Memory;
+        if inner.tiers.is_some() {
+            // Before anything is changed: what it commits has to be flushed, which other nodes may not permit yet.
+            inner.flush()?;
+        }
         // Before the commit: what is put from here on is not looked at.
         let index = store.list("index/")?;
         // Whoever publishes holds the lock that is ours now; others may be putting.

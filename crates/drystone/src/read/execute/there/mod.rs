@@ -85,7 +85,7 @@ fn asked(
         return Ok(None);
     }
     let pool = pool::of(inner.store.as_ref());
-    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range)))
+    Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range, reading.programs)))
 }
 
 /// Reads what is cheaper to be read where it lies; `None` if that is nothing, and nothing was done.

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use drystone_plan::layout::Device;
-use drystone_plan::programs::Rates;
+use drystone_plan::programs::{Programs, Rates};
 use drystone_store::{Store, StoreError};
 
 use super::{READ, VERSION};
@@ -18,8 +18,10 @@ use crate::container::Inner;
 
 /// A pool that refused is asked again after so long.
 const AGAIN: Duration = Duration::from_secs(600);
-/// A link is measured with a read of so many bytes, and a shorter one.
-const PROBE: (u64, u64) = (1 << 20, 4 << 10);
+/// A link is measured with a read of so many bytes, and longer ones until one takes notably longer than the first.
+const PROBES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
+/// So much longer than the first read, in seconds: a slow link, of which no more is needed.
+const NOTABLE: f64 = 2e-3;
 /// Less than this says nothing of rates.
 const TELLING: u64 = 1 << 20;
 
@@ -32,6 +34,8 @@ pub(super) struct Pool {
 struct Known {
     /// When it refused to run programs, and how.
     refused: Option<(Instant, String)>,
+    /// It has said that it runs them.
+    speaks: bool,
     /// The link as it was probed.
     link: Option<Device>,
     /// Bytes per second that keepers decode and gather.
@@ -52,54 +56,72 @@ pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
 
 impl Pool {
     /// What the two ways cost, as far as it was measured, or why no program is run. The first time, the pool is asked for its
-    /// version, and the link is measured with the beginning of a range that would be read anyway.
-    pub(super) fn rates(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Result<Rates, String> {
-        let (link, there) = {
+    /// version, and the link is measured with the beginning of a range that would be read anyway; not where programs are sent
+    /// whatever they cost.
+    pub(super) fn rates(
+        &self,
+        inner: &Inner,
+        key: &str,
+        range: &Range<u64>,
+        programs: Programs,
+    ) -> Result<Rates, String> {
+        let (speaks, mut link, there) = {
             let mut known = lock(&self.known);
             match &known.refused {
                 Some((at, what)) if at.elapsed() < AGAIN => return Err(what.clone()),
                 Some(_) => *known = Known::default(),
                 None => {}
             }
-            (known.link, known.there)
+            (known.speaks, known.link, known.there)
         };
-        let link = match link {
-            Some(link) => link,
-            None => {
-                let unknown =
-                    || lock(&self.known).refused.as_ref().map_or_else(String::new, |(_, what)| what.clone());
-                self.probe(inner, key, range).ok_or_else(unknown)?
-            }
-        };
-        let device = inner.profile().map_or(link, |_| inner.device());
+        if !speaks && !self.asks(inner, key) {
+            let known = lock(&self.known);
+            return Err(known.refused.as_ref().map_or_else(String::new, |(_, what)| what.clone()));
+        }
+        if link.is_none() && programs == Programs::Auto {
+            link = self.probe(inner, key, range);
+        }
+        let device = link.filter(|_| inner.profile().is_none()).unwrap_or_else(|| inner.device());
         Ok(Rates { device, there: there.unwrap_or(Rates::THERE) })
     }
 
-    fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
+    /// Asks whether programs are run.
+    fn asks(&self, inner: &Inner, key: &str) -> bool {
         let store = inner.store.as_ref();
         match store.exec(key, VERSION, &[]) {
-            Ok(versions) if speaks(&versions) => {}
+            Ok(versions) if speaks(&versions) => {
+                lock(&self.known).speaks = true;
+                return true;
+            }
             Ok(_) => {
-                self.refuse(inner, &format!("{} runs read programs of another version", store.describe()));
-                return None;
+                self.refuse(inner, &format!("{} runs read programs of another version", store.describe()))
             }
-            Err(error) => {
-                self.failed(inner, &error);
-                return None;
-            }
+            Err(error) => self.failed(inner, &error),
         }
+        false
+    }
+
+    fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
         let timed = |len: u64| {
             let len = len.min(range.end.saturating_sub(range.start));
             let mut bytes = vec![0; usize::try_from(len).ok()?];
             let began = Instant::now();
-            store.read(key, range.start, &mut bytes).ok()?;
+            inner.store.read(key, range.start, &mut bytes).ok()?;
             Some((len as f64, began.elapsed().as_secs_f64()))
         };
-        let (few, short) = timed(PROBE.1)?;
-        let (many, long) = timed(PROBE.0)?;
         let assumed = inner.device();
-        let bandwidth =
-            if many >= 2.0 * few && long > short { (many - few) / (long - short) } else { assumed.bandwidth };
+        let [first, longer @ ..] = PROBES;
+        let (few, short) = timed(first)?;
+        let mut bandwidth = assumed.bandwidth;
+        for len in longer {
+            let (many, long) = timed(len)?;
+            if many >= 2.0 * few && long > short {
+                bandwidth = (many - few) / (long - short);
+            }
+            if long - short >= NOTABLE {
+                break;
+            }
+        }
         let link = Device { bandwidth, request: assumed.request };
         lock(&self.known).link = Some(link);
         Some(link)
@@ -112,7 +134,7 @@ impl Pool {
         };
         if first {
             inner.warn(format!(
-                "{what}: reads fetch ranges instead, with the same values; see docs/guide/ceph.md for the object class"
+                "{what}: reads fetch ranges instead, with the same values (docs/guide/ceph.md and docs/guide/server.md, \"Read programs\")"
             ));
         }
     }

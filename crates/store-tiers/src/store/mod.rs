@@ -3,13 +3,20 @@
 //! Invariants
 //! - a part lies in one tier at most; home may have it, too;
 //! - a tier gives up a part only after home has all of it on stable storage, and nobody pinned it;
-//! - what home answers is never refused because a tier failed.
+//! - what home answers is never refused because a tier failed;
+//! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
+
+mod bring;
+mod local;
+mod near;
+mod owner;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::time::Duration;
 
+use drystone_format::keys;
 use drystone_plan::tier::drain::{self, Waiting};
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
@@ -18,8 +25,14 @@ use drystone_store::{
     validate_key, validate_prefix,
 };
 
-use crate::staged::{Staged, crc32c};
+use crate::registry::{Node, Registry, guard};
+use crate::staged::{Staged, Sum};
 use crate::tier::{Tier, TierState, is_failure};
+use bring::Moving;
+use near::Folders;
+use owner::Owned;
+
+pub use owner::Away;
 
 /// What a drain did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -30,16 +43,30 @@ pub struct Drained {
     pub bytes: u64,
 }
 
+/// The tiers that were attached, and the reads that each answered.
+#[derive(Debug, Default)]
+struct Attached {
+    tiers: Vec<Tier>,
+    reads: Vec<AtomicU64>,
+}
+
 /// A store whose log parts lie in tiers before they are at home.
 #[derive(Debug)]
 pub struct TieredStore {
-    home: Arc<dyn Store>,
-    tiers: Vec<Tier>,
-    is_part: fn(&str) -> bool,
+    pub(crate) home: Arc<dyn Store>,
+    attached: OnceLock<Attached>,
+    pub(crate) is_part: fn(&str) -> bool,
     staged: Mutex<BTreeMap<String, Staged>>,
     /// Numbers events: closing, reading.
     now: AtomicU64,
-    reads: Vec<AtomicU64>,
+    pub(crate) moving: Moving,
+    /// Of a container: what lies in tiers of other processes and nodes.
+    pub(crate) registry: Option<Registry>,
+    /// Writers whose parts are this handle's.
+    pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
+    pub(crate) folders: Folders,
+    /// Appends under way, and how many were done.
+    busy: AtomicUsize,
 }
 
 /// Keys that lie in tiers: the parts of logs.
@@ -47,17 +74,68 @@ fn is_log_part(key: &str) -> bool {
     key.starts_with("log/")
 }
 
+/// Of a container: the segments. Step records go home at once, so that a commit on any node finds them.
+fn is_segment(key: &str) -> bool {
+    key.starts_with("log/") && key.ends_with(".seg")
+}
+
 impl TieredStore {
-    /// Tiers, nearest first, over the home of a container.
+    /// Tiers, nearest first, over the home of a container. Nothing is registered: no other process reads it.
     pub fn new(tiers: Vec<Tier>, home: Arc<dyn Store>) -> Self {
         Self::for_keys(tiers, home, is_log_part)
     }
 
     /// The same, with another rule of which keys lie in tiers.
     pub fn for_keys(tiers: Vec<Tier>, home: Arc<dyn Store>, is_part: fn(&str) -> bool) -> Self {
+        let store = Self::over(home, is_part, None);
+        store.attach(tiers);
+        store
+    }
+
+    /// The store of a container whose parts may lie in tiers, here or on other nodes. Tiers are [attached](Self::attach) to it.
+    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node) -> Self {
+        Self::over(home, is_segment, Some(Registry::new(uuid, node)))
+    }
+
+    fn over(home: Arc<dyn Store>, is_part: fn(&str) -> bool, registry: Option<Registry>) -> Self {
+        TieredStore {
+            home,
+            attached: OnceLock::new(),
+            is_part,
+            staged: Mutex::default(),
+            now: AtomicU64::new(1),
+            moving: Moving::default(),
+            registry,
+            owners: Mutex::default(),
+            folders: Folders::default(),
+            busy: AtomicUsize::new(0),
+        }
+    }
+
+    /// Uses these tiers from now on, nearest first. `false`: others are in use already. To be called before anything is written.
+    pub fn attach(&self, tiers: Vec<Tier>) -> bool {
         let reads = tiers.iter().map(|_| AtomicU64::new(0)).collect();
-        let staged = Mutex::default();
-        TieredStore { home, tiers, is_part, staged, now: AtomicU64::new(1), reads }
+        self.attached.set(Attached { tiers, reads }).is_ok()
+    }
+
+    /// The tiers, nearest first.
+    pub(crate) fn tiers(&self) -> &[Tier] {
+        self.attached.get().map_or(&[], |attached| attached.tiers.as_slice())
+    }
+
+    /// Whether parts are laid down in tiers.
+    pub fn has_tiers(&self) -> bool {
+        !self.tiers().is_empty()
+    }
+
+    /// The node of a container's store.
+    pub fn node(&self) -> Option<&Node> {
+        self.registry.as_ref().map(|registry| &registry.node)
+    }
+
+    /// Whether an append is under way.
+    pub fn is_busy(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) > 0
     }
 
     /// Takes over what earlier processes left in the tiers; how many parts. To be called before the store is used.
@@ -65,7 +143,7 @@ impl TieredStore {
         let home: BTreeMap<String, u64> =
             self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
         let mut staged = self.lock();
-        for (number, tier) in self.tiers.iter().enumerate() {
+        for (number, tier) in self.tiers().iter().enumerate() {
             // A tier that cannot be listed is set aside: what it holds is looked for at home.
             let Ok(found) = tier.doing(|store| store.list("")) else { continue };
             for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
@@ -77,7 +155,7 @@ impl TieredStore {
                 }
                 let one = Staged {
                     len: entry.len,
-                    crc: None,
+                    sum: Sum::Unknown,
                     closed: Some(0),
                     home: at_home,
                     ..Staged::new(number)
@@ -93,9 +171,18 @@ impl TieredStore {
 
     /// The part is complete: it may be drained.
     pub fn close_part(&self, key: &str) {
+        self.close_part_of(key, None);
+    }
+
+    /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
+    pub fn close_part_of(&self, key: &str, step: Option<u64>) {
         let now = self.tick();
         if let Some(one) = self.lock().get_mut(key) {
-            one.closed.get_or_insert(now);
+            let closed =
+                if self.registry.is_some() { step.map_or(0, |step| step.saturating_add(1)) } else { now };
+            if one.closed.is_none() {
+                (one.closed, one.step) = (Some(closed), step);
+            }
         }
     }
 
@@ -152,8 +239,28 @@ impl TieredStore {
         }
     }
 
+    /// Whether nothing is left to be brought home, synced there, or taken out of a registration.
+    pub fn is_drained(&self) -> bool {
+        let staged = self.lock();
+        !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
+    }
+
+    /// Gives up the copies of what home has on stable storage, and the folders that are empty then: the container is not used any more here.
+    pub fn give_up_copies(&self) {
+        for number in 0..self.tiers().len() {
+            self.make_room(number, u64::MAX);
+        }
+        if self.lock().is_empty() {
+            let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
+            for tier in self.tiers() {
+                writers.iter().for_each(|writer| tier.forget_lock(*writer));
+                tier.tidy();
+            }
+        }
+    }
+
     /// A row per tier.
-    pub fn tiers(&self) -> Vec<TierState> {
+    pub fn rows(&self) -> Vec<TierState> {
         let staged = self.lock();
         let row = |(number, tier): (usize, &Tier)| {
             let of = |wanted: fn(&Staged) -> bool| {
@@ -163,27 +270,49 @@ impl TieredStore {
                 place: tier.store.describe(),
                 bytes: of(|_| true),
                 undrained: of(|one| !one.is_home()),
-                reads: self.reads.get(number).map_or(0, |reads| reads.load(Ordering::Relaxed)),
+                oldest: staged
+                    .values()
+                    .filter(|one| one.tier == number && !one.is_home())
+                    .filter_map(|one| one.step)
+                    .min(),
+                reads: self.reads(number).map_or(0, |reads| reads.load(Ordering::Relaxed)),
                 aside: tier.health.aside(),
             }
         };
-        self.tiers.iter().enumerate().map(row).collect()
+        let shown = self.tiers().iter().enumerate().filter(|(_, tier)| !tier.volatile);
+        shown.map(row).collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Staged>> {
-        self.staged.lock().unwrap_or_else(PoisonError::into_inner)
+    fn reads(&self, number: usize) -> Option<&AtomicU64> {
+        self.attached.get()?.reads.get(number)
+    }
+
+    /// Notes that a tier answered a read.
+    fn hit(&self, key: &str, number: usize) {
+        if let Some(reads) = self.reads(number) {
+            reads.fetch_add(1, Ordering::Relaxed);
+        }
+        let now = self.tick();
+        if let Some(one) = self.lock().get_mut(key) {
+            one.uses = one.uses.saturating_add(1);
+            one.used = now;
+        }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Staged>> {
+        guard(&self.staged)
     }
 
     fn tick(&self) -> u64 {
         self.now.fetch_add(1, Ordering::Relaxed)
     }
 
-    fn find(&self, key: &str) -> Option<Staged> {
+    pub(crate) fn find(&self, key: &str) -> Option<Staged> {
         self.lock().get(key).cloned()
     }
 
-    fn tier(&self, number: usize, key: &str) -> Result<&Tier> {
-        self.tiers.get(number).ok_or_else(|| self.not_found(key))
+    pub(crate) fn tier(&self, number: usize, key: &str) -> Result<&Tier> {
+        self.tiers().get(number).ok_or_else(|| self.not_found(key))
     }
 
     fn not_found(&self, key: &str) -> StoreError {
@@ -196,7 +325,7 @@ impl TieredStore {
             let mine = copies.iter().filter(|(tier, _)| *tier == number);
             mine.filter(|(_, copy)| all || copy.drained && !copy.pinned).map(|(_, copy)| copy.bytes).sum()
         };
-        let tiers = self.tiers.iter().enumerate();
+        let tiers = self.tiers().iter().enumerate();
         tiers.map(|(number, tier)| tier.room(sum(number, true), sum(number, false))).collect()
     }
 
@@ -216,7 +345,7 @@ impl TieredStore {
         for gone in evict::evict(&copies, need) {
             // Readers go home from here on; a read under way finishes or goes home, too.
             self.lock().remove(&gone.key);
-            if let Some(tier) = self.tiers.get(number) {
+            if let Some(tier) = self.tiers().get(number) {
                 let _ = tier.doing(|store| store.delete(&gone.key));
             }
         }
@@ -237,47 +366,6 @@ impl TieredStore {
             self.make_room(number, bytes);
         }
         placed
-    }
-
-    /// Copies the whole part home, unless it is there.
-    fn bring_home(&self, key: &str) -> Result<()> {
-        let Some(one) = self.find(key) else { return Ok(()) };
-        if one.is_home() {
-            return Ok(());
-        }
-        let mut bytes = self.tier(one.tier, key)?.doing(|store| store.read_all(key, u64::MAX))?;
-        // A part that grows meanwhile is copied as it was.
-        bytes.truncate(usize::try_from(one.len).unwrap_or(usize::MAX));
-        if one.crc.is_some_and(|crc| crc.finalize() != crc32c(&bytes)) {
-            return Err(self.damaged(key, one.tier, "its bytes are not those that were written"));
-        }
-        let mode = if one.home.is_some() { PutMode::Replace } else { PutMode::IfAbsent };
-        match self.home.put(key, &[&bytes], mode, false) {
-            Ok(()) => {}
-            Err(StoreError::AlreadyExists { .. }) => {
-                let there = self.home.read_all(key, u64::MAX)?;
-                if there != bytes {
-                    return Err(self.damaged(key, one.tier, "home has another object of that name"));
-                }
-            }
-            Err(other) => return Err(other),
-        }
-        if let Some(now) = self.lock().get_mut(key) {
-            now.home = Some(one.len);
-        }
-        Ok(())
-    }
-
-    fn damaged(&self, key: &str, tier: usize, what: &str) -> StoreError {
-        StoreError::Io {
-            key: key.to_owned(),
-            store: self.tiers.get(tier).map_or_else(|| self.describe(), |tier| tier.store.describe()),
-            operation: "drain",
-            source: std::io::Error::new(
-                std::io::ErrorKind::InvalidData,
-                format!("{what}; keep the tier's folder and run recover()"),
-            ),
-        }
     }
 
     /// Adds to a part where it lies, or moves it down until it can be added to.
@@ -343,7 +431,7 @@ impl TieredStore {
                     return self.home.append(key, 0, parts);
                 }
                 Placed::Home => {
-                    let places: Vec<String> = self.tiers.iter().map(|tier| tier.store.describe()).collect();
+                    let places: Vec<String> = self.tiers().iter().map(|tier| tier.store.describe()).collect();
                     let store = format!("{} and every tier ({})", self.home.describe(), places.join(", "));
                     return Err(StoreError::NoSpace { key: key.to_owned(), store, operation: "append to" });
                 }
@@ -355,6 +443,11 @@ impl TieredStore {
 impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
+        if self.registry.is_some() {
+            // Of objects as a rule: that segments grow in tiers is between this store and those who laid them down.
+            let uploads = home.uploads && !self.has_tiers();
+            return Features { write_at: false, exec: false, uploads, ..home };
+        }
         Features {
             append: true,
             write_at: false,
@@ -374,9 +467,9 @@ impl Store for TieredStore {
         self.home.device()
     }
 
-    /// None: a part may lie in any tier, and move.
+    /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
-        None
+        self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
     }
 
     fn watch(&self, key: &str) -> Result<bool> {
@@ -391,13 +484,13 @@ impl Store for TieredStore {
         validate_key(key)?;
         match self.find(key) {
             Some(one) => Ok(one.len),
-            None => self.home.len(key),
+            None => self.len_other(key),
         }
     }
 
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         validate_key(key)?;
-        let Some(one) = self.find(key) else { return self.home.read(key, offset, out) };
+        let Some(one) = self.find(key) else { return self.read_other(key, offset, out) };
         let tier = self.tier(one.tier, key)?;
         let near = match tier.health.aside() {
             Some(_) if one.is_home() => return self.home.read(key, offset, out),
@@ -405,14 +498,7 @@ impl Store for TieredStore {
         };
         match near {
             Ok(()) => {
-                if let Some(reads) = self.reads.get(one.tier) {
-                    reads.fetch_add(1, Ordering::Relaxed);
-                }
-                let now = self.tick();
-                if let Some(one) = self.lock().get_mut(key) {
-                    one.uses = one.uses.saturating_add(1);
-                    one.used = now;
-                }
+                self.hit(key, one.tier);
                 Ok(())
             }
             Err(error) => {
@@ -424,9 +510,10 @@ impl Store for TieredStore {
 
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         validate_key(key)?;
+        self.notice(key);
         match self.find(key) {
-            Some(_) => self.read_whole_by_length(key, limit),
-            None => self.home.read_whole(key, limit),
+            None if self.registered(key)?.is_none() => self.home.read_whole(key, limit),
+            _ => self.read_whole_by_length(key, limit),
         }
     }
 
@@ -435,6 +522,10 @@ impl Store for TieredStore {
         if !(self.is_part)(key) {
             return self.home.append(key, at, parts);
         }
+        if self.registry.is_some() && !self.has_tiers() {
+            return self.home.append(key, at, parts);
+        }
+        let _busy = Busy::begin(&self.busy);
         let found = self.find(key);
         if let Some(one) = found {
             return match at {
@@ -451,9 +542,11 @@ impl Store for TieredStore {
         if at > 0 {
             return self.home.append(key, at, parts);
         }
-        if self.home.exists(key)? {
+        // The parts of a container's writer are new, as its number is.
+        if self.registry.is_none() && self.home.exists(key)? {
             return Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() });
         }
+        self.own(key)?;
         self.begin(key, parts, 0, None)
     }
 
@@ -464,6 +557,9 @@ impl Store for TieredStore {
 
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
         validate_key(key)?;
+        if self.features().uploads {
+            return self.home.upload(key);
+        }
         let operation = format!("upload in pieces (of '{key}')");
         Err(StoreError::Unsupported { operation, store: self.describe() })
     }
@@ -484,8 +580,20 @@ impl Store for TieredStore {
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
         validate_prefix(prefix)?;
-        let mut all: BTreeMap<String, u64> =
-            self.home.list(prefix)?.into_iter().map(|entry| (entry.key, entry.len)).collect();
+        let mut all: BTreeMap<String, u64> = BTreeMap::new();
+        if let Some(registry) =
+            self.registry.as_ref().filter(|_| prefix.starts_with("log/") || prefix.is_empty())
+        {
+            // Before home is listed: what is not registered any more is found there.
+            registry.is_outdated();
+            let found = registry.look(self.home.as_ref())?;
+            let said = found.parts.iter().filter(|(key, _)| key.starts_with(prefix));
+            all.extend(said.map(|(key, said)| (key.clone(), said.part.length)));
+        }
+        for entry in self.home.list(prefix)? {
+            let len = all.entry(entry.key).or_insert(0);
+            *len = entry.len.max(*len);
+        }
         let staged = self.lock();
         let here = staged.iter().filter(|(key, _)| key.starts_with(prefix));
         all.extend(here.map(|(key, one)| (key.clone(), one.len)));
@@ -510,10 +618,14 @@ impl Store for TieredStore {
     fn sync(&self, keys: &[&str]) -> Result<()> {
         for key in keys {
             validate_key(key)?;
-            match self.find(key) {
-                Some(_) => self.bring_home(key)?,
-                None if !self.home.exists(key)? => return Err(self.not_found(key)),
-                None => {}
+            if self.find(key).is_some() {
+                self.bring_home(key)?;
+            } else if self.registry.is_none() && !self.home.exists(key)? {
+                return Err(self.not_found(key));
+            } else if let Some(said) = self.registered(key)?
+                && self.home.len(key).is_ok_and(|len| len < said.part.length) | !self.home.exists(key)?
+            {
+                return Err(self.not_home(key, &said));
             }
         }
         self.home.sync(keys)
@@ -525,17 +637,56 @@ impl Store for TieredStore {
     }
 
     fn submit(&self, request: Request) -> Pending {
+        let other = |key: &str| match self.find(key) {
+            Some(_) => false,
+            // Whoever reads it finds out.
+            None => self.registered(key).is_ok_and(|said| said.is_none()),
+        };
         let at_home = match &request {
             Request::ReadMany { key, .. }
             | Request::Expect { key, .. }
             | Request::Len { key }
-            | Request::ReadWhole { key, .. } => self.find(key).is_none(),
-            Request::Put { key, .. } | Request::Delete { key } => !(self.is_part)(key),
+            | Request::ReadWhole { key, .. } => {
+                self.notice(key);
+                other(key)
+            }
+            Request::Put { key, .. } | Request::Delete { key } => {
+                !(self.is_part)(key) || self.registry.is_some() && self.find(key).is_none()
+            }
+            Request::Place { .. } => true,
+            Request::Append { key, .. } => {
+                !(self.is_part)(key) || self.registry.is_some() && !self.has_tiers()
+            }
             _ => false,
         };
         if at_home {
             return self.home.submit(request);
         }
         Pending::completed(request.execute_on(self))
+    }
+}
+
+impl TieredStore {
+    /// A manifest that is read may name parts of which nothing is known yet.
+    fn notice(&self, key: &str) {
+        if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
+            registry.is_outdated();
+        }
+    }
+}
+
+/// An append under way.
+struct Busy<'a>(&'a AtomicUsize);
+
+impl<'a> Busy<'a> {
+    fn begin(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Busy(count)
+    }
+}
+
+impl Drop for Busy<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -1,0 +1,242 @@
+"""What a derived variable costs beside reading its inputs, in which memory, and whether it has the same bits however the run was cut.
+
+The bars: at most 1.1 times reading the inputs cold; at least twice NumPy and as fast as numexpr where everything is in the cache of the
+system; halo bytes at most 1.1 of the surface; memory of tiles and 32 MiB; a query on a magnitude at one hit in 1e5 five times faster than
+computing everywhere; no cell that depends on the blocks.
+
+NumPy and numexpr read the inputs with Drystone and compute; the derived variable is read into the same memory. Every result is compared.
+Cold: the files of the container are dropped from the system's cache before each round. The least time of the rounds counts.
+
+`python bench/derived/run.py [--edge N] [--rounds N]`, some minutes; it prints the tables of docs/benchmarks/derived.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import drystone as dry
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+TEXTS = {
+    "magnitude": "sqrt(u*u + v*v + w*w)",
+    "three terms": "2*u + 3*v - 0.5*w",
+    "laplacian": "diff2(u, x, 1) + diff2(u, y, 1) + diff2(u, z, 1)",
+    "curl": "curl(u, v, w)",
+}
+
+
+def turbulence(edge: int, seed: int) -> Array:
+    """A field with a spectrum of -5/3, edge^3 cells."""
+    random = np.random.default_rng(seed)
+    k = np.fft.fftfreq(edge)[:, None, None] ** 2 + np.fft.fftfreq(edge)[None, :, None] ** 2
+    k = k + np.fft.rfftfreq(edge)[None, None, :] ** 2
+    k[0, 0, 0] = 1
+    noise = random.normal(size=k.shape) + 1j * random.normal(size=k.shape)
+    field = np.fft.irfftn(noise * k ** (-11 / 12), s=(edge,) * 3, axes=(0, 1, 2))
+    return (field / field.std()).astype("f4")
+
+
+def drop(folder: Path) -> None:
+    """Drops the files of a container from the system's cache."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            file = os.open(path, os.O_RDONLY)
+            try:
+                os.fsync(file)
+                os.posix_fadvise(file, 0, 0, os.POSIX_FADV_DONTNEED)
+            finally:
+                os.close(file)
+
+
+def least(act: Callable[[], object], rounds: int, before: Callable[[], object] = lambda: None) -> float:
+    """The least seconds of some rounds."""
+    times = []
+    for _ in range(rounds):
+        before()
+        begun = perf_counter()
+        act()
+        times.append(perf_counter() - begun)
+    return min(times)
+
+
+def by_numpy(name: str, u: Array, v: Array, w: Array) -> Array:
+    """What NumPy makes of the inputs."""
+    match name:
+        case "magnitude":
+            return np.sqrt(u * u + v * v + w * w)
+        case "three terms":
+            return np.float32(2) * u + np.float32(3) * v - np.float32(0.5) * w
+        case "laplacian":
+            out = np.zeros_like(u)
+            for axis in range(3):
+                inner = np.moveaxis(u, axis, 0)
+                to = np.moveaxis(out, axis, 0)
+                second = inner[2:] - 2 * inner[1:-1] + inner[:-2]
+                to[1:-1] += second
+                to[0] += second[0]
+                to[-1] += second[-1]
+            return out
+    turn = [(2, 1, 1, 0), (0, 0, 2, 2), (1, 2, 0, 1)]
+    parts = (u, v, w)
+    return np.stack(
+        [np.gradient(parts[a], axis=x) - np.gradient(parts[b], axis=y) for a, x, b, y in turn], axis=-1
+    )
+
+
+def speeds(c: dry.Container, folder: Path, fields: list[Array], rounds: int) -> None:
+    """Derived variables beside NumPy and numexpr, warm and cold."""
+    import numexpr
+
+    numexpr.set_num_threads(os.cpu_count() or 1)
+    held = [np.empty_like(f) for f in fields]
+
+    def read(count: int) -> None:
+        for name, out in list(zip("uvw", held, strict=True))[:count]:
+            c[name].read(out=out)
+
+    print("| definition | reading the inputs, ms | derived | NumPy | numexpr | cold: inputs | derived |")
+    print("|---|---|---|---|---|---|---|")
+    for name, text in TEXTS.items():
+        variable = c[name.replace(" ", "_")]
+        out = np.zeros(variable.shape, "f4")
+        count = 1 if name == "laplacian" else 3
+
+        def with_numpy(name: str = name, count: int = count) -> Array:
+            read(count)
+            return by_numpy(name, *held)
+
+        def with_numexpr(text: str = text) -> Array:
+            read(3)
+            u, v, w = held
+            return np.asarray(numexpr.evaluate(text, local_dict={"u": u, "v": v, "w": w}))
+
+        variable.read(out=out)
+        wanted = by_numpy(name, *fields)
+        assert np.allclose(out, wanted, rtol=1e-4, atol=1e-4), name
+        warm = least(lambda n=count: read(n), rounds)
+        own = least(lambda v=variable, o=out: v.read(out=o), rounds)
+        numpy = least(with_numpy, rounds)
+        other = least(with_numexpr, rounds) if name in ("magnitude", "three terms") else None
+        cold = least(lambda n=count: read(n), rounds, lambda: drop(folder))
+        own_cold = least(lambda v=variable, o=out: v.read(out=o), rounds, lambda: drop(folder))
+        cells = [f"{warm * 1e3:.0f}", f"{own / warm:.2f} x", f"{numpy / warm:.2f} x"]
+        cells += [
+            "" if other is None else f"{other / warm:.2f} x",
+            f"{cold * 1e3:.0f}",
+            f"{own_cold / cold:.2f} x",
+        ]
+        print(f"| `{text}` | {' | '.join(cells)} |")
+
+
+def memory(c: dry.Container) -> None:
+    """How much more memory a read of the largest result takes than its array."""
+    out = np.zeros(c["curl"].shape, "f4")
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    c["curl"].read(out=out)
+    more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10
+    print(
+        f"\nMemory beside the array of `curl` ({out.nbytes >> 20} MiB), above what earlier reads took: {more} MiB"
+    )
+
+
+def query(c: dry.Container, rounds: int) -> None:
+    """A query on a magnitude at one hit in 1e5, beside computing it everywhere."""
+    values = c["magnitude"][...]
+    limit = float(np.sort(values.ravel())[-max(values.size // 100_000, 1)])
+    expected = int((values > np.float32(limit)).sum())
+
+    def everywhere() -> None:
+        assert int((c["magnitude"][...] > np.float32(limit)).sum()) == expected
+
+    def asked() -> None:
+        assert c.query(f"magnitude > {limit!r}").count() == expected
+
+    q = c.query(f"magnitude > {limit!r}")
+    assert q.count() == expected
+    part = q.report.bytes / (3 * values.nbytes)
+    slow, fast = least(everywhere, rounds), least(asked, rounds)
+    print(f"\n`magnitude > {limit:.3f}`, {expected} hits: computing everywhere {slow * 1e3:.0f} ms, query {fast * 1e3:.0f} ms "
+          f"({slow / fast:.1f} x), {part:.3f} of the bytes of the inputs")  # fmt: skip
+
+
+def halo(c: dry.Container, edge: int) -> None:
+    """What the halo adds to the inputs of a box, beside its surface."""
+    side = edge // 4
+    plan = c["laplacian"].explain[side : 2 * side, side : 2 * side, side : 2 * side]
+    surface = (side + 2) ** 3 * 4
+    print(
+        f"\nInputs of `laplacian` in a box of {side}^3: {plan.wanted_bytes} bytes, {plan.wanted_bytes / surface:.3f} of cells and surface"
+    )
+
+
+def cuts(folder: Path, fields: list[Array], edge: int) -> None:
+    """Bits of the curl for 1 to 64 blocks."""
+    seen = None
+    other = 0
+    for blocks in (1, 2, 4):
+        path = folder / f"cut{blocks}.dry"
+        with dry.create(path) as c:
+            make(c, edge)
+            side = edge // blocks
+            with c.writer() as w:
+                for name, values in zip("uvw", fields, strict=True):
+                    for place in np.ndindex(blocks, blocks, blocks):
+                        part = tuple(
+                            slice(i * side, (i + 1) * side if i < blocks - 1 else edge) for i in place
+                        )
+                        w.put(name, np.ascontiguousarray(values[part]), offset=[i * side for i in place])
+            c.commit()
+            found = c["curl"][...]
+        seen = found if seen is None else seen
+        other += int((found.view("u4") != seen.view("u4")).sum())
+        shutil.rmtree(path)
+    print(f"\nCells of `curl` that differ between 1, 8 and 64 blocks: {other}")
+
+
+def make(c: dry.Container, edge: int) -> None:
+    """Three fields, and what is derived from them."""
+    for name in "uvw":
+        c.create_variable(name, "f4", (edge,) * 3, dims=("z", "y", "x"), chunks=(32, 32, edge))
+    for name, text in TEXTS.items():
+        c.derive(name.replace(" ", "_"), text)
+
+
+def main() -> None:
+    """Make the run, measure, print."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--edge", type=int, default=256)
+    parser.add_argument("--rounds", type=int, default=5)
+    given = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(prefix="drystone-derived-"))
+    try:
+        fields = [turbulence(given.edge, seed) for seed in range(3)]
+        path = folder / "run.dry"
+        with dry.create(path) as c:
+            make(c, given.edge)
+            with c.writer() as w:
+                for name, values in zip("uvw", fields, strict=True):
+                    w.put(name, values, offset=(0, 0, 0))
+            c.commit()
+            speeds(c, path, fields, given.rounds)
+            memory(c)
+            query(c, given.rounds)
+            halo(c, given.edge)
+        cuts(folder, fields, given.edge)
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

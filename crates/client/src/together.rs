@@ -1,0 +1,126 @@
+//! Small reads of one container that are asked for at the same time travel in one request.
+//!
+//! A few such requests are under way at once. What is asked for meanwhile waits, and goes with the next of them: so a link that is slow
+//! carries few requests with many asks, and one that is fast delays nothing.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use drystone_wire::{Answer, Ask, Builder, CONTENT_TYPE, Frames, Status};
+use hyper::Method;
+use tokio::sync::oneshot;
+
+use crate::endpoint::Endpoint;
+use crate::exchange::{Attempts, Message};
+use crate::failure::Failure;
+use crate::waiting::{Answered, Small};
+
+/// Requests with several asks that are under way at once.
+const AT_ONCE: usize = 4;
+/// Bytes of a reply beside what is asked for.
+const BESIDE: usize = 1 << 20;
+/// The longest answer of an ask that is small.
+pub(crate) const SMALL: u64 = 256 << 10;
+
+/// Asks something small of a container; `answer` is the most bytes that come back.
+pub(crate) async fn ask(
+    endpoint: &Arc<Endpoint>,
+    container: &str,
+    ask: Ask,
+    payload: Bytes,
+    answer: u64,
+) -> Answered {
+    let (done, outcome) = oneshot::channel();
+    let small = Small { container: container.to_owned(), ask, payload, answer, done };
+    if endpoint.together.push(small, AT_ONCE) {
+        let endpoint = Arc::clone(endpoint);
+        endpoint.handle.spawn(async move {
+            // What is submitted in the same moment goes along.
+            match endpoint.together.linger() {
+                Some(moment) => tokio::time::sleep(moment).await,
+                None => tokio::task::yield_now().await,
+            }
+            loop {
+                let asks = endpoint.together.next();
+                if asks.is_empty() {
+                    return;
+                }
+                send(&endpoint, asks).await;
+            }
+        });
+    }
+    outcome.await.unwrap_or_else(|_| Err(Failure::lost("the request was given up")))
+}
+
+async fn send(endpoint: &Arc<Endpoint>, asks: Vec<Small>) {
+    let failure = match exchanged(endpoint, &asks).await {
+        Ok(answers) => {
+            return asks.into_iter().zip(answers).for_each(|(small, answer)| drop(small.done.send(answer)));
+        }
+        Err(failure) => failure,
+    };
+    // A server refuses a body as a whole if it does not know one of its asks: then the others do without that one.
+    let apart = failure.status == Some(Status::Invalid) && asks.len() > 1;
+    for small in asks {
+        let answer = if apart { alone(endpoint, &small).await } else { Err(failure.clone()) };
+        drop(small.done.send(answer));
+    }
+}
+
+async fn alone(endpoint: &Arc<Endpoint>, small: &Small) -> Answered {
+    let answers = exchanged(endpoint, std::slice::from_ref(small)).await?;
+    answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("the reply lacks an answer")))
+}
+
+/// One request with all of these asks: their answers.
+async fn exchanged(endpoint: &Arc<Endpoint>, asks: &[Small]) -> Result<Vec<Answered>, Failure> {
+    let mut body = Builder::new();
+    asks.iter().for_each(|small| body.frame(&small.ask.header(), &[&small.payload]));
+    let container = asks.first().map_or("", |small| &small.container);
+    let message = Message {
+        method: Method::POST,
+        path: format!("/v1/c/{container}/read"),
+        headers: vec![("content-type", CONTENT_TYPE.into())],
+        body: body.end(Status::Ok, "").into(),
+    };
+    let bytes = asks.iter().fold(0, |sum: u64, small| sum.saturating_add(small.answer));
+    let limit = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(BESIDE);
+    let mut attempts = Attempts::new(endpoint);
+    loop {
+        let begun = Instant::now();
+        let (_, reply) = attempts.done(&message, limit).await?;
+        endpoint.together.took(begun.elapsed());
+        let failure = match answers(&reply, asks.len()) {
+            Ok(answers) => return Ok(answers),
+            Err(failure) => failure,
+        };
+        if !attempts.again(&failure).await {
+            return Err(failure);
+        }
+    }
+}
+
+/// The answers of a reply, one for each ask. One that says the server was busy is worth another attempt at all of them.
+pub(crate) fn answers(reply: &[u8], asks: usize) -> Result<Vec<Answered>, Failure> {
+    let malformed = |bad: drystone_wire::Malformed| Failure::lost(format!("the reply is {bad}"));
+    let frames = Frames::decode(reply).map_err(malformed)?;
+    if let (end, text) = frames.status()
+        && end != Status::Ok
+    {
+        return Err(Failure::of(end, text));
+    }
+    let mut answers = Vec::with_capacity(asks);
+    for (number, (header, payload)) in frames.into_frames().into_iter().enumerate() {
+        match Answer::of_header(header).map_err(malformed)? {
+            Answer::To { ask, status, text, numbers } if ask == number as u64 => match status {
+                Status::Ok => answers.push(Ok((numbers, payload.to_vec()))),
+                Status::Busy => return Err(Failure::of(status, text)),
+                _ => answers
+                    .push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) })),
+            },
+            _ => return Err(Failure::lost("the reply answers something else")),
+        }
+    }
+    if answers.len() == asks { Ok(answers) } else { Err(Failure::lost("the reply lacks an answer")) }
+}

@@ -1,0 +1,70 @@
+//! Counters of one open container: what was read, put and committed by it. They only grow.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+macro_rules! counters {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+        /// What a handle and its clones did since it was opened. The difference of two is what happened between them.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Metrics { $($(#[$doc])* pub $name: u64),* }
+
+        /// Counters that many threads add to.
+        #[derive(Debug, Default)]
+        pub(crate) struct Tally { $(pub(crate) $name: AtomicU64),* }
+
+        impl Tally {
+            pub(crate) fn metrics(&self) -> Metrics {
+                Metrics { $($name: self.$name.load(Ordering::Relaxed)),* }
+            }
+        }
+
+        impl Metrics {
+            /// Names and values.
+            pub fn named(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+counters! {
+    /// Plans of reads that were carried out: one for each call, more where a selection has very many blocks.
+    reads,
+    /// Bytes of values that they asked for and blocks held.
+    read_wanted_bytes,
+    /// Bytes that they fetched from the store.
+    read_bytes,
+    /// Requests to the store for these.
+    read_requests,
+    /// Blocks that they met.
+    read_blocks,
+    /// Blocks that writers were given.
+    puts,
+    /// Bytes of values in them.
+    put_bytes,
+    /// Commits that made something visible, changes of the schema included.
+    commits,
+    /// Index pages, tables of subchunks and trailers of codecs that were in memory.
+    cache_hits,
+    /// Those that were brought into memory.
+    cache_misses,
+}
+
+pub(crate) fn add(counter: &AtomicU64, amount: u64) {
+    counter.fetch_add(amount, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_added_is_read_by_its_name() {
+        let tally = Tally::default();
+        add(&tally.puts, 1);
+        add(&tally.put_bytes, 40);
+        let metrics = tally.metrics();
+        assert_eq!(metrics, Metrics { puts: 1, put_bytes: 40, ..Metrics::default() });
+        assert!(metrics.named().contains(&("put_bytes", 40)));
+    }
+}

@@ -1,0 +1,543 @@
+//! Tiers of a container: which it uses, how they are drained, and what lies in them (docs/decisions/128-staged-parts.md).
+//!
+//! Invariants
+//! - a container of which parts may be away from home says so in its identity: older readers refuse it;
+//! - a snapshot is marked only when all parts that it names are home and synced there;
+//! - the drain needs no journal: what a tier has and home lacks is what is left to do.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, Weak};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_plan::tier::drain::{PATIENCE, Pace, pause};
+use drystone_store::{Store, StoreError};
+use drystone_store_tiers::{Node, Tier, TieredStore};
+
+use super::{Container, Inner};
+use crate::base::sync::lock;
+use crate::base::writer_process::{self, Process};
+use crate::history::snapshot::Snapshot;
+use crate::{Error, ErrorKind, Result};
+
+/// The feature in the identity.
+pub(super) const FEATURE: &str = "tiers";
+/// Names of the node and of its failure group.
+const NODE: &str = "DRYSTONE_NODE";
+const GROUP: &str = "DRYSTONE_FAILURE_GROUP";
+/// `hold`: nothing is drained in the background, nor at the end. For tests.
+const DRAIN: &str = "DRYSTONE_DRAIN";
+
+/// A part ends at about so many bytes, so that it can go home while the next grows.
+pub(crate) const PART_LIMIT: u64 = 32 << 20;
+/// Parts of a round of the drain, after which it is synced and registered what went home.
+const ROUND: usize = 16;
+/// Parts under way at once: to a store of this machine, and to a far one.
+const UNDER_WAY: (usize, usize) = (2, 4);
+/// The drain looks for work so often where nobody wakes it.
+const LOOK: Duration = Duration::from_millis(250);
+/// A snapshot that could not be marked is looked at again after so long.
+const MARK_AGAIN: Duration = Duration::from_secs(5);
+/// Pauses after a round that failed: the first, and the longest.
+const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+
+/// A folder that is a tier, and how many bytes it may hold of the container; `None`: as its device has room.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TierFolder {
+    /// The folder. The container gets one of its own in it.
+    pub folder: PathBuf,
+    /// Bytes.
+    pub budget: Option<u64>,
+}
+
+/// A row of the table of tiers.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TierRow {
+    /// Where it is.
+    pub place: String,
+    /// Bytes that it holds of this container's parts, as far as this handle's process wrote or took over them.
+    pub bytes: u64,
+    /// Bytes of those that are not home.
+    pub undrained: u64,
+    /// The oldest step of those.
+    pub oldest: Option<u64>,
+    /// Bytes a second that its drain took home last; 0 before any.
+    pub rate: f64,
+    /// Reads that it answered.
+    pub hits: u64,
+    /// Why it is left alone now, if it is.
+    pub aside: Option<String>,
+}
+
+/// A part that is not home yet.
+pub use drystone_store_tiers::Away as StagedPart;
+
+/// The tiers of a handle, and its drain.
+#[derive(Debug)]
+pub(crate) struct Tiers {
+    pub(crate) store: Arc<TieredStore>,
+    drain: Drain,
+}
+
+/// The thread that drains, and what it is told.
+#[derive(Debug, Default)]
+struct Drain {
+    /// Callers that wait for it, and callers that compute.
+    wanted: AtomicUsize,
+    computing: AtomicUsize,
+    /// Nothing is drained unasked.
+    held: AtomicBool,
+    stop: AtomicBool,
+    work: Mutex<bool>,
+    wake: Condvar,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// The process that the thread runs in.
+    pid: AtomicUsize,
+    /// Bytes a second of the last round.
+    rate: Mutex<f64>,
+    /// Why the last round failed.
+    failure: Mutex<Option<Error>>,
+    /// What went home has not been taken out of the registrations.
+    unsaid: AtomicBool,
+}
+
+/// Where this process runs.
+fn node() -> Node {
+    let said = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let host = || Some(Process::current().host).filter(|host| !host.is_empty());
+    let name = said(NODE).or_else(host).unwrap_or_else(|| "localhost".into());
+    let group = said(GROUP).unwrap_or_else(|| name.clone());
+    Node { name, group, boot: writer_process::boot().unwrap_or_default().to_owned() }
+}
+
+impl Tiers {
+    /// Of a container that has the feature, without tiers of this handle.
+    pub(super) fn over(home: Arc<dyn Store>, uuid: [u8; 16]) -> Arc<Tiers> {
+        let store = Arc::new(TieredStore::of_container(home, uuid, node()));
+        Arc::new(Tiers { store, drain: Drain::default() })
+    }
+
+    /// Parts that this handle's writers lay down go to its tiers.
+    pub(crate) fn is_used(&self) -> bool {
+        self.store.has_tiers()
+    }
+
+    /// Something was closed.
+    pub(crate) fn wake(&self) {
+        *lock(&self.drain.work) = true;
+        self.drain.wake.notify_all();
+    }
+
+    fn is_held(&self) -> bool {
+        self.drain.held.load(Ordering::Relaxed)
+    }
+
+    fn pace(&self) -> Pace {
+        let asked = self.drain.wanted.load(Ordering::Relaxed) + self.drain.computing.load(Ordering::Relaxed);
+        match asked {
+            0 if self.store.is_busy() => Pace::Yield,
+            0 => Pace::Share,
+            _ => Pace::Full,
+        }
+    }
+
+    /// Whether something is to be brought home, synced there, or taken out of a registration.
+    fn has_work(&self) -> bool {
+        !self.store.is_drained() || self.drain.unsaid.load(Ordering::SeqCst)
+    }
+
+    /// Brings some parts home, oldest step first, syncs them there, and takes them out of the registrations. `false`: there was nothing.
+    fn round(&self) -> Result<bool> {
+        if !self.has_work() {
+            return Ok(false);
+        }
+        let mut waiting = self.store.waiting();
+        self.drain.unsaid.store(true, Ordering::SeqCst);
+        waiting.truncate(ROUND);
+        let (begun, bytes) = (Instant::now(), waiting.iter().map(|part| part.bytes).sum::<u64>());
+        let next = AtomicUsize::new(0);
+        let failure: Mutex<Option<Error>> = Mutex::default();
+        let bring = || {
+            while let Some(part) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+                let patience = Instant::now();
+                while self.pace() == Pace::Yield && patience.elapsed() < PATIENCE {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                let begun = Instant::now();
+                if let Err(error) = self.store.bring_home(&part.key) {
+                    // A part whose bytes are wrong holds up no other; a home that fails would fail for all.
+                    let is_of_part = matches!(&error, StoreError::Io { source, .. }
+                        if source.kind() == std::io::ErrorKind::InvalidData);
+                    lock(&failure).get_or_insert(error.into());
+                    if !is_of_part {
+                        return;
+                    }
+                }
+                let asked = self.drain.wanted.load(Ordering::Relaxed) > 0;
+                if self.drain.stop.load(Ordering::SeqCst) && !asked {
+                    return;
+                }
+                std::thread::sleep(pause(self.pace(), begun.elapsed()));
+            }
+        };
+        let most = if self.store.features().far.is_some() { UNDER_WAY.1 } else { UNDER_WAY.0 };
+        match waiting.len().min(most) {
+            0 => {}
+            1 => bring(),
+            several => std::thread::scope(|scope| (0..several).for_each(|_| _ = scope.spawn(bring))),
+        }
+        if bytes > 0 {
+            *lock(&self.drain.rate) = bytes as f64 / begun.elapsed().as_secs_f64().max(1e-9);
+        }
+        self.store.settle()?;
+        self.store.register_all()?;
+        self.drain.unsaid.store(false, Ordering::SeqCst);
+        match lock(&failure).take() {
+            Some(error) => Err(error),
+            None => Ok(true),
+        }
+    }
+
+    /// Ends the thread, after the part that is under way.
+    fn stop(&self) {
+        self.drain.stop.store(true, Ordering::SeqCst);
+        self.wake();
+        let thread = lock(&self.drain.thread).take();
+        let here = self.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
+        // The thread itself may hold the last handle.
+        if let Some(thread) =
+            thread.filter(|thread| here && thread.thread().id() != std::thread::current().id())
+        {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// What the thread does until it is stopped, or its container is gone.
+fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
+    let drain = &tiers.drain;
+    let mut after_failure = AFTER_FAILURE.0;
+    let mut tried: Option<(u64, Instant)> = None;
+    while !drain.stop.load(Ordering::SeqCst) {
+        let begun = match inner.upgrade() {
+            Some(inner) => {
+                let same = if tiers.has_work() { inner.require_same() } else { Ok(()) };
+                same.map(|()| inner.newest_known().0)
+            }
+            None => return,
+        };
+        let done = begun.and_then(|snapshot| Ok((tiers.round()?, snapshot)));
+        if let Ok((more, snapshot)) = &done {
+            after_failure = AFTER_FAILURE.0;
+            *lock(&drain.failure) = None;
+            // Where nothing is left of it other nodes may have to bring theirs home first: that is looked at now and then.
+            let again =
+                |(version, at): (u64, Instant)| version < snapshot.version() || at.elapsed() > MARK_AGAIN;
+            if *more || tried.is_none_or(again) {
+                tried = Some((snapshot.version(), Instant::now()));
+                if let Some(inner) = inner.upgrade() {
+                    // What fails here is tried again, and by `flush`, which says so.
+                    let _ = inner.mark_drained(snapshot);
+                }
+            }
+        }
+        match done {
+            Ok((true, _)) => {}
+            Ok((false, _)) => {
+                let mut work = lock(&drain.work);
+                if !*work && !drain.stop.load(Ordering::SeqCst) {
+                    work = drain
+                        .wake
+                        .wait_timeout(work, LOOK)
+                        .map_or_else(|e| e.into_inner().0, |(work, _)| work);
+                }
+                *work = false;
+            }
+            Err(error) => {
+                *lock(&drain.failure) = Some(error);
+                let begun = Instant::now();
+                while begun.elapsed() < after_failure && !drain.stop.load(Ordering::SeqCst) {
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                after_failure = (after_failure * 2).min(AFTER_FAILURE.1);
+            }
+        }
+    }
+}
+
+/// Counts a caller that waits or computes.
+pub(crate) struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Counted(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Container {
+    /// Lays down what is written from now on in tiers, nearest first, from which it is drained to the container's home by a thread of this
+    /// handle. What dead processes of this node left in them is drained, too. A handle that only reads looks into them.
+    ///
+    /// `Unsupported` if the container was created without tiers, `InvalidArgument` if the handle has some, errors of making the folders.
+    pub fn use_tiers(&self, folders: &[TierFolder]) -> Result<()> {
+        let inner = &self.inner;
+        inner.require_open()?;
+        let Some(tiers) = &inner.tiers else {
+            return Err(Error::unsupported(format!(
+                "{} was created without tiers, so other programs would take parts that are not home for damage; create a container \
+                 with tiers=[...]",
+                self.location()
+            )));
+        };
+        if folders.is_empty() {
+            return Ok(());
+        }
+        let mut made = Vec::new();
+        for one in folders {
+            let tier = Tier::in_folder(&one.folder, &inner.identity.uuid, one.budget);
+            made.push(
+                tier.map_err(|e| Error::from(e).while_doing(format!("the tier {}", one.folder.display())))?,
+            );
+        }
+        if !inner.home_appends() {
+            made.push(Tier::volatile());
+        }
+        if !tiers.store.attach(made) {
+            return Err(Error::invalid("this handle has tiers already; open another one"));
+        }
+        if !inner.is_unpinned() {
+            return Ok(());
+        }
+        let held = std::env::var_os(DRAIN).is_some_and(|value| value == "hold");
+        tiers.drain.held.store(held, Ordering::SeqCst);
+        tiers
+            .store
+            .adopt_dead()
+            .map_err(|e| Error::from(e).while_doing("looking for what was left in the tiers"))?;
+        tiers.drain.pid.store(drystone_store::process_id() as usize, Ordering::SeqCst);
+        if !held {
+            let (weak, of) = (Arc::downgrade(inner), tiers.clone());
+            let thread = std::thread::Builder::new().name("drystone-drain".into());
+            let thread = thread.spawn(move || drain_in_background(&weak, &of)).map_err(|e| {
+                Error::new(ErrorKind::Io, format!("the thread that drains tiers cannot be started: {e}"))
+            })?;
+            *lock(&tiers.drain.thread) = Some(thread);
+        }
+        Ok(())
+    }
+
+    /// Brings home what this handle's writers closed and what dead processes of this node left, and marks the newest snapshot if nothing else
+    /// that it names is away. `Deadline` when `timeout` has passed, `Cancelled` when `go_on` says no, which gets bytes done and bytes in all.
+    pub fn drain(&self, timeout: Option<Duration>, go_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
+        let inner = &self.inner;
+        inner.require_open()?;
+        inner.require_unpinned()?;
+        let Some(tiers) = &inner.tiers else { return Ok(()) };
+        if tiers.is_used() {
+            tiers.store.adopt_dead()?;
+        }
+        let _wanted = Counted::new(&tiers.drain.wanted);
+        let begun = Instant::now();
+        let left = || tiers.store.waiting().iter().map(|part| part.bytes).sum::<u64>();
+        let total = left();
+        loop {
+            inner.require_same()?;
+            let more = tiers.round()?;
+            let left = left();
+            if !more && left == 0 {
+                // Of several processes whose parts a snapshot names the last one marks it, whoever committed it.
+                return inner.mark_drained(&inner.newest()?.0);
+            }
+            if !go_on(total.saturating_sub(left), total) {
+                return Err(Error::new(
+                    ErrorKind::Cancelled,
+                    "the drain was stopped; what is home stays there",
+                ));
+            }
+            if left > 0 && timeout.is_some_and(|timeout| begun.elapsed() >= timeout) {
+                return Err(Error::new(
+                    ErrorKind::Deadline,
+                    format!(
+                        "{left} bytes of {} are not home yet: wait longer, or see its tiers",
+                        self.location()
+                    ),
+                ));
+            }
+        }
+    }
+
+    /// The application computes from now on, or (`false`) not any more: while it does the drain need not give way.
+    pub fn computing(&self, on: bool) {
+        let Some(tiers) = &self.inner.tiers else { return };
+        let count = &tiers.drain.computing;
+        match on {
+            true => _ = count.fetch_add(1, Ordering::Relaxed),
+            false => _ = count.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1)),
+        }
+        tiers.wake();
+    }
+
+    /// The tiers of this handle, nearest first.
+    pub fn tiers(&self) -> Vec<TierRow> {
+        let Some(tiers) = &self.inner.tiers else { return Vec::new() };
+        let rate = *lock(&tiers.drain.rate);
+        let rows = tiers.store.rows().into_iter();
+        let row = |row: drystone_store_tiers::TierState| TierRow {
+            place: row.place,
+            bytes: row.bytes,
+            undrained: row.undrained,
+            oldest: row.oldest,
+            rate,
+            hits: row.reads,
+            aside: row.aside,
+        };
+        rows.map(row).collect()
+    }
+
+    /// Why the drain does not get on, if so.
+    pub fn drain_failure(&self) -> Option<Error> {
+        self.inner.tiers.as_ref().and_then(|tiers| lock(&tiers.drain.failure).clone())
+    }
+
+    /// Parts that are not home, of all nodes.
+    pub fn staged(&self) -> Result<Vec<StagedPart>> {
+        self.inner.require_open()?;
+        self.inner.away()
+    }
+
+    /// Drains what is left, unless it is held.
+    pub(super) fn end_tiers(&self) -> Result<()> {
+        let Some(tiers) = self.inner.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
+        let here = tiers.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
+        if !here || !self.inner.is_unpinned() || self.is_closed() {
+            return Ok(());
+        }
+        if tiers.is_held() {
+            return Ok(());
+        }
+        self.drain(None, &mut |_, _| true).map_err(|e| {
+            e.while_doing(
+                "what was written could not be drained at the end (it stays in the tiers, see c.drain())",
+            )
+        })
+    }
+}
+
+impl Inner {
+    /// Whether home appends: then parts grow there when every tier is full.
+    fn home_appends(&self) -> bool {
+        self.store.features().append
+    }
+
+    /// Parts that are not home, of all nodes.
+    pub(crate) fn away(&self) -> Result<Vec<StagedPart>> {
+        match &self.tiers {
+            Some(tiers) => Ok(tiers.store.away()?),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Those of them that a snapshot names.
+    pub(crate) fn away_of(&self, snapshot: &Snapshot) -> Result<Vec<StagedPart>> {
+        let mut away = self.away()?;
+        if away.is_empty() {
+            return Ok(away);
+        }
+        let sources = snapshot.sources(&self.pages)?;
+        let named: BTreeSet<(u64, u32)> = sources
+            .iter()
+            .filter(|source| source.kind == 0 && source.seg_length > 0)
+            .map(|source| (source.writer, source.part))
+            .collect();
+        away.retain(|part| named.contains(&part.part));
+        Ok(away)
+    }
+
+    /// Brings home what this handle's tiers hold. `NotYetHome` if the snapshot names parts of other processes or nodes that are not.
+    pub(super) fn bring_all_home(&self, snapshot: &Snapshot) -> Result<()> {
+        let Some(tiers) = &self.tiers else { return Ok(()) };
+        let _wanted = Counted::new(&tiers.drain.wanted);
+        while tiers.round()? {}
+        self.require_home(snapshot)
+    }
+
+    /// `NotYetHome` if the snapshot names parts that are not home.
+    fn require_home(&self, snapshot: &Snapshot) -> Result<()> {
+        let away = self.away_of(snapshot)?;
+        let Some(first) = away.first() else { return Ok(()) };
+        let bytes: u64 = away.iter().filter(|part| part.node == first.node).map(|part| part.bytes).sum();
+        Err(Error::not_yet_home(
+            first.node.clone(),
+            bytes,
+            format!(
+                "snapshot {} of {} is not home: {bytes} bytes are on node \"{}\" yet; wait for its drain (c.wait(step, \"home\"))",
+                snapshot.version(),
+                self.store.describe(),
+                first.node
+            ),
+        ))
+    }
+
+    /// Marks a snapshot all of whose parts were drained; nothing happens where some are not, or nothing is to be marked.
+    fn mark_drained(&self, snapshot: &Arc<Snapshot>) -> Result<()> {
+        if self.identity.durability != Durability::Async
+            || self.require_whole().is_err()
+            || self.last_marked(snapshot) >= snapshot.version()
+        {
+            return Ok(());
+        }
+        match self.require_home(snapshot) {
+            Ok(()) => self.flush_snapshot(snapshot, &[], false).map(drop),
+            Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// The drain does not give way as long as this is there.
+    pub(crate) fn hurry_drain(&self) -> Option<Counted<'_>> {
+        self.tiers.as_ref().map(|tiers| Counted::new(&tiers.drain.wanted))
+    }
+
+    /// Nothing is drained unasked.
+    pub(crate) fn is_drain_held(&self) -> bool {
+        self.tiers.as_ref().is_some_and(|tiers| tiers.is_held())
+    }
+
+    /// Brings the closed parts of one writer home and syncs them there.
+    pub(crate) fn bring_writer_home(&self, writer: u64) -> Result<()> {
+        let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
+        let _wanted = Counted::new(&tiers.drain.wanted);
+        for part in tiers.store.waiting() {
+            if keys::parse_log(&part.key).is_some_and(|(of, ..)| of == writer) {
+                tiers.store.bring_home(&part.key)?;
+            }
+        }
+        tiers.store.settle()?;
+        Ok(tiers.store.register(writer)?)
+    }
+
+    /// Ends the thread that drains, if there is one.
+    pub(super) fn stop_drain(&self) {
+        if let Some(tiers) = self.tiers.as_ref().filter(|_| !self.pinned) {
+            tiers.stop();
+        }
+    }
+
+    /// Gives up copies of what is home: the handle was closed.
+    pub(super) fn leave_tiers(&self) {
+        if let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used() && self.is_unpinned()) {
+            tiers.store.give_up_copies();
+        }
+    }
+}

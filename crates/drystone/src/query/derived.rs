@@ -1,0 +1,155 @@
+//! What statistics say of derived variables: bounds of their inputs, taken through the definition.
+//!
+//! Nothing is stored for it. Where a value needs more than its own cell, nothing is known of it before it is computed.
+
+use std::sync::Arc;
+
+use drystone_format::MAX_NDIM;
+use drystone_format::entry::Stats;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::bits;
+use super::column::Values;
+use super::names::{Grid, Input, Origin};
+use super::place::{Place, extents};
+use super::plan::{Deep, Known, ZoneSet};
+use crate::Result;
+use crate::base::array::Target;
+use crate::read::{Reading, StoredZone, Zone, Zones};
+
+/// The zones of a reading at a step, in a selection without the step axis.
+pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
+    if !reading.is_derived() {
+        return Ok(ZoneSet::new(reading.zones(step, cells)?));
+    }
+    let unsure = reading.may_be_unknown(step, cells)?;
+    let Some((program, parts)) = reading.parts()? else {
+        let hi = ends(&cells.shape());
+        return Ok(ZoneSet::new(zones(vec![(zone_of([0; MAX_NDIM], hi), 0, true)])).computed(unsure, None));
+    };
+    let shape = reading.variable().shape.clone();
+    let (mut inputs, mut sets) = (Vec::new(), Vec::new());
+    for part in parts {
+        let origin = match (part.reading, part.axes.first()) {
+            (Some(reading), _) => Origin::Stored(Box::new(reading)),
+            (None, Some(_)) => Origin::Place,
+            (None, None) => Origin::Step,
+        };
+        sets.push(match &origin {
+            Origin::Stored(reading) => {
+                let axes = part.axes.iter().map(|axis| cells.axes[*axis]).collect();
+                Arc::new(zone_set(reading, step, &Selection { axes })?)
+            }
+            Origin::Place | Origin::Step => Arc::default(),
+        });
+        inputs.push(Input { name: part.name, dtype: part.dtype, origin, axes: part.axes });
+    }
+    let grid = Grid { shape, dims: Vec::new(), steps: reading.variable().steps, step_axis: 0 };
+    let deep = Deep { program, inputs, zones: sets, grid, cells: cells.clone(), step };
+    let found = deep.boxes();
+    Ok(ZoneSet::new(zones(found)).computed(unsure, Some(Arc::new(deep))))
+}
+
+impl Deep {
+    /// The zones of the input that has most of them, with the bytes of all inputs, and whether parts can be read alone.
+    fn boxes(&self) -> Vec<(Zone, u64, bool)> {
+        let straight = (0..self.inputs.len()).filter(|n| self.inputs[*n].is_straight(&self.grid));
+        let lines = straight.max_by_key(|n| self.zones[*n].all().len()).map(|n| self.zones[n].all());
+        let whole = [zone_of([0; MAX_NDIM], ends(&self.cells.shape()))];
+        let known = self.known();
+        let of = |zone: &Zone| {
+            let (mut bytes, mut raw) = (0u64, true);
+            for number in 0..self.inputs.len() {
+                let (lo, hi) = known.own(number, &zone.lo, &zone.hi);
+                for stored in self.zones[number].meeting(&lo, &hi).filter_map(|zone| zone.stored) {
+                    bytes = bytes.saturating_add(stored.bytes);
+                    raw &= stored.raw;
+                }
+            }
+            (zone_of(zone.lo, zone.hi), bytes, raw)
+        };
+        lines.unwrap_or(&whole).iter().map(of).collect()
+    }
+}
+
+fn zone_of(lo: Place, hi: Place) -> Zone {
+    Zone { lo, hi, stored: None }
+}
+
+fn zones(found: Vec<(Zone, u64, bool)>) -> Zones {
+    let of = |(zone, bytes, raw): (Zone, u64, bool)| {
+        let stored = StoredZone { stats: Stats::default(), cells: zone.cells(), bytes, raw, index: None };
+        Zone { stored: Some(stored), ..zone }
+    };
+    Zones { all: found.into_iter().map(of).collect(), indexed: Vec::new() }
+}
+
+fn ends(shape: &[u64]) -> Place {
+    let mut hi = [1; MAX_NDIM];
+    shape.iter().zip(&mut hi).for_each(|(n, hi)| *hi = *n);
+    hi
+}
+
+impl Known<'_> {
+    /// Which cells of a box of the grid are known of an input that is derived.
+    pub(super) fn known_in(&self, number: usize, lo: &Place, hi: &Place) -> Result<Option<Vec<u64>>> {
+        let input = &self.inputs[number];
+        let Origin::Stored(reading) = &input.origin else { return Ok(None) };
+        let shape = extents(lo, hi, self.grid.shape.len());
+        let (own_lo, own_hi) = self.own(number, lo, hi);
+        let own_shape = extents(&own_lo, &own_hi, input.axes.len());
+        let selection = self.selected(number, &own_lo, &own_shape);
+        let (item, count) = (reading.item() as usize, own_shape.iter().product::<u64>() as usize);
+        let mut values = vec![0; count * item];
+        let out = Target::dense(&mut values, &selection.shape(), item)?;
+        let known = reading.read_known(&selection, &out)?.1;
+        Ok(self.mask(number, &own_shape, &shape, known))
+    }
+
+    /// The cells of a box of an input, its step first if it has steps.
+    pub(super) fn selected(&self, number: usize, own_lo: &Place, own_shape: &[u64]) -> Selection {
+        let input = &self.inputs[number];
+        let mut axes: Vec<Axis> = Vec::with_capacity(own_shape.len() + 1);
+        if input.reading().is_some_and(|reading| reading.variable().steps) {
+            axes.push(Axis { start: self.step, step: 1, count: 1 });
+        }
+        for (d, axis) in input.axes.iter().enumerate() {
+            let along = &self.cells.axes[*axis];
+            axes.push(Axis { start: along.cell(own_lo[d]), step: along.step, count: own_shape[d] });
+        }
+        Selection { axes }
+    }
+
+    /// A byte per cell of a box of an input, spread over the box of the grid.
+    fn spread(&self, number: usize, own_shape: &[u64], shape: &[u64], known: Vec<u8>) -> Vec<u8> {
+        if self.inputs[number].is_straight(self.grid) {
+            return known;
+        }
+        let mut out = Values::U1(Vec::new());
+        Values::U1(known).spread(shape, &self.strides(number, own_shape), &mut out);
+        match out {
+            Values::U1(out) => out,
+            _ => Vec::new(),
+        }
+    }
+
+    /// Bytes of a box of an input as bits of the box of the grid.
+    pub(super) fn mask(
+        &self,
+        number: usize,
+        own: &[u64],
+        shape: &[u64],
+        known: Option<Vec<u8>>,
+    ) -> Option<Vec<u64>> {
+        known.map(|known| packed(&self.spread(number, own, shape, known)))
+    }
+}
+
+/// A bit for each byte that is not 0.
+pub(super) fn packed(known: &[u8]) -> Vec<u64> {
+    let mut out = vec![0; bits::words(known.len())];
+    for (n, _) in known.iter().enumerate().filter(|(_, known)| **known != 0) {
+        out[n / 64] |= 1 << (n % 64);
+    }
+    out
+}

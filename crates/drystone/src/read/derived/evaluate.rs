@@ -1,0 +1,285 @@
+//! Evaluates a definition over boxes, and gives it the values of its inputs.
+
+use drystone_expression::{Array, Cells, Runner, Values};
+use drystone_plan::selection::{Axis, Selection};
+
+use super::Computed;
+use super::memory::{bytes_mut, dense, target};
+use crate::read::{ReadReport, Reading};
+use crate::schema::derived::Origin;
+use crate::{Error, Result};
+
+/// Evaluates one definition at one step. One thread uses it at a time.
+pub(super) struct Evaluator<'c> {
+    computed: &'c Computed,
+    runner: Runner<'c>,
+    inputs: Inputs<'c>,
+    /// For places of a selection, the component at each place along the last axis.
+    components: Option<Axis>,
+}
+
+/// Reads the inputs of a definition.
+struct Inputs<'c> {
+    computed: &'c Computed,
+    step: u64,
+    /// The cells at the places along each axis of the grid.
+    cells: Vec<Axis>,
+    /// Evaluators of inputs that are derived, by name; made when they are needed.
+    nested: Vec<Option<Box<Evaluator<'c>>>>,
+    /// Whether places are those of a selection.
+    selected: bool,
+    report: ReadReport,
+}
+
+impl<'c> Evaluator<'c> {
+    /// At a step, over the cells of the result, or (`selected`) over the places of a selection of them: then values depend on cells one
+    /// by one.
+    pub(super) fn new(computed: &'c Computed, step: u64, selected: Option<&[Axis]>) -> Result<Evaluator<'c>> {
+        let derivation = &computed.derivation;
+        let mut cells: Vec<Axis> = derivation.shape.iter().map(|n| Axis::full(*n)).collect();
+        let mut components = None;
+        if let Some(selected) = selected {
+            let axes = derivation.field.axes();
+            axes.iter().zip(selected).for_each(|(axis, own)| cells[*axis] = *own);
+            components = selected.get(axes.len()).copied();
+        }
+        let extents: Vec<u64> = cells.iter().map(|axis| axis.count).collect();
+        let nested = computed.inputs.iter().map(|_| None).collect();
+        let report = ReadReport::default();
+        let inputs = Inputs { computed, step, cells, nested, selected: selected.is_some(), report };
+        Ok(Evaluator { computed, runner: Runner::new(&derivation.field, &extents)?, inputs, components })
+    }
+
+    /// What was read since this was asked last.
+    pub(super) fn take_report(&mut self) -> ReadReport {
+        let mut report = std::mem::take(&mut self.inputs.report);
+        for nested in self.inputs.nested.iter_mut().flatten() {
+            report.join(&nested.take_report());
+        }
+        report
+    }
+
+    /// Values over a box of the result, components last.
+    pub(super) fn values(&mut self, lo: &[u64], hi: &[u64]) -> Result<Array> {
+        let ndim = self.computed.derivation.field.axes().len();
+        let mut found = self.runner.run(&lo[..ndim], &hi[..ndim], &mut self.inputs)?;
+        let components = found.len();
+        if components == 1 {
+            return found.pop().ok_or_else(|| Error::invalid("nothing was computed"));
+        }
+        let places = lo[ndim]..hi[ndim];
+        let chosen: Vec<usize> =
+            places.map(|place| self.components.map_or(place, |axis| axis.cell(place)) as usize).collect();
+        Ok(interleaved(&found, &chosen))
+    }
+}
+
+/// The chosen components of each cell, one after the other.
+fn interleaved(found: &[Array], chosen: &[usize]) -> Array {
+    let (cells, dtype) = (found[0].values.count(), found[0].values.dtype());
+    let mut values = Values::new(dtype, cells * chosen.len());
+    let mut known = found.iter().any(|one| one.known.is_some()).then(|| vec![1; cells * chosen.len()]);
+    for (at, array) in chosen.iter().filter_map(|component| found.get(*component)).enumerate() {
+        let (from, item) = super::memory::bytes(&array.values);
+        let (to, _) = bytes_mut(&mut values);
+        let places = to.chunks_exact_mut(item).skip(at).step_by(chosen.len());
+        from.chunks_exact(item).zip(places).for_each(|(from, to)| to.copy_from_slice(from));
+        if let (Some(known), Some(own)) = (&mut known, &array.known) {
+            known.iter_mut().skip(at).step_by(chosen.len()).zip(own).for_each(|(to, from)| *to = *from);
+        }
+    }
+    Array { values, known }
+}
+
+impl<'c> Inputs<'c> {
+    /// A variable's values over places of its axes, which ascend along the grid; `axes` has the axis of each of its dimensions.
+    fn variable(&mut self, name: usize, axes: &[usize], lo: &[u64], hi: &[u64]) -> Result<Array> {
+        let computed = self.computed;
+        let Some(reading) = &computed.inputs[name] else {
+            return Err(Error::invalid("an input is not open"));
+        };
+        let mut sorted = axes.to_vec();
+        sorted.sort_unstable();
+        let shape: Vec<u64> = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).collect();
+        let strides = dense(&shape);
+        let rank = |axis: &usize| sorted.iter().position(|other| other == axis).unwrap_or_default();
+        let count = shape.iter().product::<u64>() as usize;
+        let dtype = computed.derivation.types[name];
+        let own_shape: Vec<u64> = axes.iter().map(|axis| shape[rank(axis)]).collect();
+        let own_strides: Vec<u64> = axes.iter().map(|axis| strides[rank(axis)]).collect();
+        if count == 0 {
+            return Ok(Array { values: Values::new(dtype, 0), known: None });
+        }
+        if computed.nested[name].is_some() {
+            let (own_lo, own_hi): (Vec<u64>, Vec<u64>) =
+                axes.iter().map(|axis| (lo[rank(axis)], hi[rank(axis)])).unzip();
+            let found = self.nested(name, axes)?.values(&own_lo, &own_hi)?;
+            return Ok(if axes.is_sorted() { found } else { turned(&found, &own_shape, &own_strides) });
+        }
+        let mut values = Values::new(dtype, count);
+        let cells = Selection {
+            axes: axes
+                .iter()
+                .map(|axis| {
+                    let (along, rank) = (self.cells[*axis], rank(axis));
+                    Axis { start: along.cell(lo[rank]), step: along.step, count: shape[rank] }
+                })
+                .collect(),
+        };
+        let has_voids = {
+            let (mut shape, mut strides, mut selection) =
+                (own_shape.clone(), own_strides.clone(), cells.clone());
+            if reading.variable().steps {
+                shape.insert(0, 1);
+                strides.insert(0, count as u64);
+                selection.axes.insert(0, Axis { start: self.step, step: 1, count: 1 });
+            }
+            // A single cell of a leading axis takes no stride.
+            strides.iter_mut().zip(&shape).filter(|(_, n)| **n == 1).for_each(|(stride, _)| *stride = 1);
+            let out = target(&mut values, &shape, &strides)?;
+            reading.check_read(&selection, &out)?;
+            let (report, has_voids) = reading.read_and_look(&selection, &out)?;
+            self.report.join(&report);
+            has_voids
+        };
+        let mut known = None;
+        if has_voids {
+            for (first, end) in reading.voids(self.step, &cells)? {
+                let known = known.get_or_insert_with(|| vec![1u8; count]);
+                clear(known, &first, &end, &own_strides);
+            }
+        }
+        Ok(Array { values, known })
+    }
+
+    fn nested(&mut self, name: usize, axes: &[usize]) -> Result<&mut Evaluator<'c>> {
+        let Some(computed) = self.computed.nested[name].as_deref() else {
+            return Err(Error::invalid("an input is not open"));
+        };
+        if self.nested[name].is_none() {
+            let selected: Vec<Axis> = axes.iter().map(|axis| self.cells[*axis]).collect();
+            let selected = self.selected.then_some(selected.as_slice());
+            self.nested[name] = Some(Box::new(Evaluator::new(computed, self.step, selected)?));
+        }
+        self.nested[name].as_deref_mut().ok_or_else(|| Error::invalid("an input is not open"))
+    }
+}
+
+impl Cells for Inputs<'_> {
+    type Error = Error;
+
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array> {
+        let computed = self.computed;
+        let values = match &computed.derivation.origins[name] {
+            Origin::Variable { axes, .. } => return self.variable(name, axes, lo, hi),
+            Origin::Place(axis) => {
+                let along = self.cells[*axis];
+                (lo[0]..hi[0]).map(|place| along.cell(place) as i64).collect()
+            }
+            Origin::Step => vec![self.step as i64],
+            Origin::Dimension => return Err(Error::invalid("a name of a dimension has no values")),
+        };
+        Ok(Array { values: Values::I8(values), known: None })
+    }
+
+    fn fill(&mut self, name: usize) -> Values {
+        let computed = self.computed;
+        let mut values = Values::new(computed.derivation.types[name], 1);
+        if let Some(reading) = &computed.inputs[name] {
+            let fill = reading.fill_bytes();
+            let (bytes, _) = bytes_mut(&mut values);
+            if bytes.len() == fill.len() {
+                bytes.copy_from_slice(&fill);
+            }
+        }
+        values
+    }
+
+    fn coordinate(&mut self, name: usize) -> Result<Vec<f64>> {
+        let computed = self.computed;
+        let Some(reading) = &computed.inputs[name] else {
+            return Err(Error::invalid("a coordinate is not open"));
+        };
+        let count = reading.variable().shape.first().copied().unwrap_or(0);
+        let array = self.whole(name, reading, count)?;
+        if array.known.is_some_and(|known| known.contains(&0)) {
+            return Err(Error::invalid(format!(
+                "not all cells of the coordinate \"{}\" were written: write it, or give the distance as a number",
+                reading.path()
+            )));
+        }
+        Ok(floats(&array.values))
+    }
+}
+
+impl Inputs<'_> {
+    /// All of a coordinate, whatever is selected of it.
+    fn whole(&self, name: usize, reading: &Reading, count: u64) -> Result<Array> {
+        if let Some(nested) = self.computed.nested[name].as_deref() {
+            return Evaluator::new(nested, self.step, None)?.values(&[0], &[count]);
+        }
+        let mut values = Values::new(self.computed.derivation.types[name], count as usize);
+        let selection = Selection::boxed(&[0], &[count]);
+        let out = target(&mut values, &[count], &[1])?;
+        let (_, has_voids) = reading.read_and_look(&selection, &out)?;
+        let voids = if has_voids { reading.voids(0, &selection)? } else { Vec::new() };
+        Ok(Array { values, known: (!voids.is_empty()).then(|| vec![0; count as usize]) })
+    }
+}
+
+fn floats(values: &Values) -> Vec<f64> {
+    match values {
+        Values::Bool(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::I1(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::I2(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::I4(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::I8(v) => v.iter().map(|x| *x as f64).collect(),
+        Values::U1(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::U2(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::U4(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::U8(v) => v.iter().map(|x| *x as f64).collect(),
+        Values::F4(v) => v.iter().map(|x| f64::from(*x)).collect(),
+        Values::F8(v) => v.clone(),
+    }
+}
+
+/// Marks the cells of a box as not known; the box is in the order of the strides.
+fn clear(known: &mut [u8], first: &[u64], end: &[u64], strides: &[u64]) {
+    each_cell(first, end, strides, &mut |at| {
+        if let Some(known) = known.get_mut(at as usize) {
+            *known = 0;
+        }
+    });
+}
+
+/// Calls for each cell of a box in row-major order with its place by strides.
+fn each_cell(first: &[u64], end: &[u64], strides: &[u64], act: &mut dyn FnMut(u64)) {
+    if first.iter().zip(end).any(|(first, end)| first >= end) {
+        return;
+    }
+    let mut at = first.to_vec();
+    loop {
+        act(at.iter().zip(strides).map(|(at, stride)| at * stride).sum());
+        let Some(d) = (0..at.len()).rev().find(|d| at[*d] + 1 < end[*d]) else { return };
+        at[d] += 1;
+        at[d + 1..].copy_from_slice(&first[d + 1..]);
+    }
+}
+
+/// Values of a dense box put in the order of strides.
+fn turned(from: &Array, shape: &[u64], strides: &[u64]) -> Array {
+    let mut values = Values::new(from.values.dtype(), from.values.count());
+    let mut known = from.known.as_ref().map(|known| vec![0; known.len()]);
+    let (source, item) = super::memory::bytes(&from.values);
+    let (to, _) = bytes_mut(&mut values);
+    let mut number = 0usize;
+    each_cell(&vec![0; shape.len()], shape, strides, &mut |at| {
+        let at = at as usize;
+        to[at * item..][..item].copy_from_slice(&source[number * item..][..item]);
+        if let (Some(known), Some(own)) = (&mut known, &from.known) {
+            known[at] = own[number];
+        }
+        number += 1;
+    });
+    Array { values, known }
+}

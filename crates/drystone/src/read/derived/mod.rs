@@ -1,0 +1,506 @@
+//! Reading derived variables: tile by tile, each computed from the cells of the inputs that it needs.
+//!
+//! ```text
+//! mod       opens the inputs, cuts what is read into tiles, shares them out to threads
+//! listed    listed cells: boxes around those that lie together
+//! evaluate  one box: the definition, and the values of its inputs by ordinary reads
+//! memory    values as memory
+//! ```
+//!
+//! Invariants
+//! - a value depends on its cell alone, whatever selection, tile or thread it is computed in;
+//! - a cell is written where all cells that its value needs are; others read as the fill value;
+//! - memory is that of the tiles under way.
+
+mod evaluate;
+mod listed;
+mod memory;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use drystone_copy::{Dim, StridedCopy};
+use drystone_expression::{Array, Program, Type};
+use drystone_plan::listing::Listing;
+use drystone_plan::read_plan::ReadPlan;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_plan::tiles::Tiles;
+use drystone_transform::{Bound, Precision};
+
+use super::{ReadReport, Reading};
+use crate::base::array::Target;
+use crate::base::cpus::threads;
+use crate::base::sync::lock;
+use crate::schema::derived::{self, Origin, expression_edge};
+use crate::{Error, Result};
+use evaluate::Evaluator;
+
+/// Bytes of values under way in all threads.
+const ROOM: u64 = 24 << 20;
+/// Cells of a tile.
+const LEAST: u64 = 1 << 12;
+const MOST: u64 = 1 << 19;
+
+/// A definition with the readings of its inputs.
+pub(super) struct Computed {
+    derivation: derived::Derivation,
+    /// Of each name of the tree; `None` for those that are no variables.
+    inputs: Vec<Option<Reading>>,
+    /// The definitions of inputs that are derived themselves.
+    nested: Vec<Option<Arc<Computed>>>,
+    /// Whether values depend on cells one by one.
+    pointwise: bool,
+    bytes_per_cell: u64,
+}
+
+/// A name of a program: a variable, or without a reading the number of a cell along an axis, or of the step.
+pub(crate) struct Part {
+    pub(crate) name: String,
+    pub(crate) dtype: Type,
+    /// The axis of the result for each of its dimensions.
+    pub(crate) axes: Vec<usize>,
+    pub(crate) reading: Option<Reading>,
+}
+
+/// How a variable is computed, as people see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Derivation {
+    /// The expression, as it was given.
+    pub text: String,
+    /// What of it is stored: "virtual".
+    pub kind: &'static str,
+    /// What lies beyond the edge of the domain.
+    pub edge: &'static str,
+    /// The names of the inputs in the expression, and their paths now; `None` for one that was deleted.
+    pub inputs: Vec<(String, Option<String>)>,
+}
+
+impl Reading {
+    /// How its values are computed; `None` for a variable that holds values.
+    pub fn derived(&self) -> Option<Derivation> {
+        let derived = self.variable.derived.as_deref()?;
+        let schema = &self.snapshot.schema;
+        let path = |id: u32| schema.named().find(|(_, v)| v.id == id).map(|(path, _)| path.to_owned());
+        let inputs = derived.inputs.iter().map(|input| (input.name.clone(), path(input.variable))).collect();
+        let (kind, edge) = (derived.kind.name(), expression_edge(derived.edge).name());
+        Some(Derivation { text: derived.text.clone(), kind, edge, inputs })
+    }
+
+    /// Whether its values are computed.
+    pub(crate) fn is_derived(&self) -> bool {
+        self.variable.derived.is_some()
+    }
+
+    /// The definition, ready to be evaluated; `None` of a variable that is not derived.
+    pub(super) fn computed(&self) -> Result<Option<Arc<Computed>>> {
+        let Some(definition) = self.variable.derived.as_deref() else { return Ok(None) };
+        if let Some(known) = self.computed.get() {
+            return Ok(Some(known.clone()));
+        }
+        let schema = &self.snapshot.schema;
+        if schema.variables.get(&self.variable.id).is_none_or(|v| v.uid != self.variable.uid) {
+            return Err(Error::invalid(format!(
+                "\"{}\" is derived in a batch that has not ended: end it, then read",
+                self.path
+            )));
+        }
+        let derivation = derived::Derivation::of(schema, &self.path, definition)?;
+        derivation
+            .field
+            .check_extents(&derivation.shape)
+            .map_err(|wrong| Error::invalid(format!("\"{}\", which is derived: {wrong}", self.path)))?;
+        let (mut inputs, mut nested) = (Vec::new(), Vec::new());
+        for origin in &derivation.origins {
+            let Origin::Variable { id, member, .. } = origin else {
+                inputs.push(None);
+                nested.push(None);
+                continue;
+            };
+            let name = definition.inputs.iter().find(|input| input.variable == *id).map(|input| &input.name);
+            let reading = self.by_id(*id, name.map_or("", String::as_str), member.as_deref())?;
+            nested.push(reading.computed()?);
+            inputs.push(Some(reading));
+        }
+        let all = nested.iter().flatten();
+        let pointwise = !derivation.field.reaches()
+            && !derivation.field.reduces()
+            && all.clone().all(|computed| computed.pointwise);
+        let bytes_per_cell = all.fold(derivation.field.bytes_per_cell(), |bytes, n| bytes + n.bytes_per_cell);
+        let made = Arc::new(Computed { derivation, inputs, nested, pointwise, bytes_per_cell });
+        Ok(Some(self.computed.get_or_init(|| made).clone()))
+    }
+
+    /// A variable of the same snapshot, whatever its path is now.
+    fn by_id(&self, id: u32, name: &str, field: Option<&str>) -> Result<Reading> {
+        let schema = &self.snapshot.schema;
+        let path = match schema.resolve(name) {
+            Some(variable) if variable.id == id => name,
+            _ => schema.named().find(|(_, variable)| variable.id == id).map_or(name, |(path, _)| path),
+        };
+        let Some(variable) = schema.variables.get(&id) else {
+            return Err(Error::not_found(format!("variable {id} is not there")));
+        };
+        let mut reading =
+            Reading::open(self.inner.clone(), self.snapshot.clone(), path, variable.clone(), field)?;
+        reading.noted = false;
+        reading.programs = self.programs;
+        Ok(reading)
+    }
+
+    /// Refuses what only stored values have.
+    pub(super) fn require_stored(&self, what: &str) -> Result<()> {
+        match &self.variable.derived {
+            None => Ok(()),
+            Some(derived) => Err(Error::invalid(format!(
+                "\"{}\" is derived ({}): it has no {what}; ask its inputs",
+                self.path, derived.text
+            ))),
+        }
+    }
+
+    /// Reads a box of computed values.
+    pub(super) fn read_computed(
+        &self,
+        computed: &Computed,
+        selection: &Selection,
+        out: &Target<'_>,
+        mask: Option<&Target<'_>>,
+    ) -> Result<ReadReport> {
+        let (steps, cells) = self.split(selection);
+        let tiles = self.cut(computed, steps.cell(0), &cells)?;
+        let all = tiles.len().saturating_mul(steps.count);
+        let shared = std::sync::Mutex::new((ReadReport::default(), None::<Error>));
+        let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let work = || {
+            let mut at_step: Option<(u64, Evaluator<'_>)> = None;
+            let mut report = ReadReport::default();
+            let mut act = || -> Result<()> {
+                loop {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= all || stop.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    let (row, tile) = (number / tiles.len(), number % tiles.len());
+                    let step = steps.cell(row);
+                    if at_step.as_ref().is_none_or(|(at, _)| *at != step) {
+                        let selected = computed.pointwise.then_some(cells.axes.as_slice());
+                        at_step = Some((step, Evaluator::new(computed, step, selected)?));
+                    }
+                    let Some((_, evaluator)) = &mut at_step else { return Ok(()) };
+                    let Some((place, part)) = tiles.get(tile) else { return Ok(()) };
+                    self.tile(computed, evaluator, (row, &place, &part), out, mask)?;
+                    report.join(&evaluator.take_report());
+                }
+            };
+            let done = act();
+            let mut shared = lock(&shared);
+            shared.0.join(&report);
+            if let Err(error) = done {
+                stop.store(true, Ordering::Relaxed);
+                shared.1.get_or_insert(error);
+            }
+        };
+        // Reductions of all cells are made once, by one thread.
+        let many = if computed.reduces() { 1 } else { (threads() as u64).min(all) };
+        std::thread::scope(|scope| {
+            for _ in 1..many {
+                scope.spawn(work);
+            }
+            work();
+        });
+        let (mut report, error) = shared.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(error) = error {
+            return Err(error);
+        }
+        if report.bound != Bound::EXACT {
+            report.bound = Bound::UNKNOWN;
+        }
+        Ok(report)
+    }
+
+    /// The tiles of the cells of a step: along the lines in which the inputs are cut.
+    fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Tiles> {
+        let many = if computed.reduces() { 1 } else { threads() as u64 };
+        let mut most = (ROOM / many / computed.bytes_per_cell.max(1)).clamp(LEAST, MOST);
+        let mut grain = Vec::new();
+        if let Some((input, wanted)) = self.alike(computed, step, cells)? {
+            let (found, largest) = input.grain(&wanted)?;
+            grain = found.into_iter().skip(usize::from(input.variable.steps)).collect();
+            // A piece that is decoded whole is decoded once.
+            if let Some(cells) = largest {
+                most = most.max(cells);
+            }
+        }
+        if !computed.pointwise {
+            // Of a strided box the cells between are computed, too.
+            let between = cells.axes.iter().map(|axis| axis.step.unsigned_abs().max(1));
+            most = (most / between.fold(1, u64::saturating_mul)).max(1);
+        }
+        Ok(Tiles::new(cells, &grain, most))
+    }
+
+    /// An input whose dimensions are those of the result, one for one, and what of it is read; `None` if there is none.
+    fn alike(
+        &self,
+        computed: &Computed,
+        step: u64,
+        cells: &Selection,
+    ) -> Result<Option<(Reading, Selection)>> {
+        let derivation = &computed.derivation;
+        if derivation.field.components() != 1 {
+            return Ok(None);
+        }
+        for (origin, input) in derivation.origins.iter().zip(&computed.inputs) {
+            let (Origin::Variable { axes, .. }, Some(input)) = (origin, input) else { continue };
+            if axes != derivation.field.axes() || input.shape().contains(&0) {
+                continue;
+            }
+            let mut wanted = cells.clone();
+            if input.variable.steps {
+                wanted.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+            }
+            return Ok(Some((input.clone(), wanted)));
+        }
+        Ok(None)
+    }
+
+    /// The input that is cut as the result is, for a selection with the step axis.
+    pub(super) fn alike_whole(&self, selection: &Selection) -> Result<Option<(Reading, Selection)>> {
+        let Some(computed) = self.computed()? else { return Ok(None) };
+        let (steps, cells) = self.split(selection);
+        let Some((input, mut wanted)) = self.alike(&computed, steps.start, &cells)? else { return Ok(None) };
+        if let Some(first) = wanted.axes.first_mut().filter(|_| input.variable.steps) {
+            *first = steps;
+        }
+        Ok(Some((input, wanted)))
+    }
+
+    /// Computes one tile and puts it in its place.
+    fn tile(
+        &self,
+        computed: &Computed,
+        evaluator: &mut Evaluator<'_>,
+        (row, place, part): (u64, &[u64], &Selection),
+        out: &Target<'_>,
+        mask: Option<&Target<'_>>,
+    ) -> Result<()> {
+        let (mut lo, mut hi) = (place.to_vec(), place.to_vec());
+        for (d, axis) in part.axes.iter().enumerate() {
+            if computed.pointwise {
+                hi[d] = place[d] + axis.count;
+                continue;
+            }
+            let ends = [axis.start, axis.cell(axis.count.saturating_sub(1))];
+            (lo[d], hi[d]) = (ends[0].min(ends[1]), ends[0].max(ends[1]) + 1);
+        }
+        let mut array = evaluator.values(&lo, &hi)?;
+        let shape: Vec<u64> = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo).collect();
+        let strides = memory::dense(&shape);
+        self.filled(&mut array);
+        let (bytes, _) = memory::bytes(&array.values);
+        self.place(computed, bytes, (&lo, &strides), (row, place, part), out)?;
+        if let (Some(mask), Some(known)) = (mask, &array.known) {
+            self.place(computed, known, (&lo, &strides), (row, place, part), mask)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the cells of a tile, which lie dense from `lo` on, to their places.
+    fn place(
+        &self,
+        computed: &Computed,
+        bytes: &[u8],
+        (lo, strides): (&[u64], &[u64]),
+        (row, place, part): (u64, &[u64], &Selection),
+        out: &Target<'_>,
+    ) -> Result<()> {
+        let (mut from, mut dims) = (0, Vec::with_capacity(strides.len()));
+        let skip = usize::from(self.variable.steps);
+        let mut to = out.start() as i64;
+        if skip == 1 {
+            to += out.strides()[0] * row as i64;
+        }
+        let item = out.item() as u64;
+        for (d, axis) in part.axes.iter().enumerate() {
+            let (along, first) = if computed.pointwise { (1, 0) } else { (axis.step, axis.start - lo[d]) };
+            from += first * strides[d] * item;
+            let own = out.strides()[d + skip];
+            to += own * place[d] as i64;
+            dims.push(Dim::new(axis.count, along * (strides[d] * item) as i64, own));
+        }
+        let copy =
+            StridedCopy::new(from, to as u64, out.item(), dims).map_err(|e| Error::invalid(e.to_string()))?;
+        let (base, len) = out.raw();
+        // SAFETY: the target is exclusively ours, and tiles are disjoint cells of it; the copy checks its bounds.
+        let done = unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), base, len) };
+        done.map_err(|e| Error::invalid(e.to_string()))
+    }
+
+    /// Puts the fill value where values are not known, and makes truth values 0 or 1.
+    pub(super) fn filled(&self, array: &mut Array) {
+        if let drystone_expression::Values::Bool(values) = &mut array.values {
+            values.iter_mut().for_each(|value| *value = u8::from(*value != 0));
+        }
+        let Some(known) = &array.known else { return };
+        let fill = self.fill_bytes();
+        let (bytes, item) = memory::bytes_mut(&mut array.values);
+        if fill.len() != item {
+            return;
+        }
+        for (value, _) in bytes.chunks_exact_mut(item).zip(known).filter(|(_, known)| **known == 0) {
+            value.copy_from_slice(&fill);
+        }
+    }
+
+    /// Reads a box of computed values, and which of them are known, a byte each in row-major order; `None`: all are.
+    pub(crate) fn read_known(
+        &self,
+        selection: &Selection,
+        out: &Target<'_>,
+    ) -> Result<(ReadReport, Option<Vec<u8>>)> {
+        self.check_read(selection, out)?;
+        let Some(computed) = self.computed()?.filter(|_| !selection.is_empty()) else {
+            return Ok((ReadReport::default(), None));
+        };
+        let shape = selection.shape();
+        let mut known = vec![1; shape.iter().product::<u64>() as usize];
+        let mask = Target::dense(&mut known, &shape, 1)?;
+        let report =
+            self.read_computed(&computed, selection, out, Some(&mask)).map_err(|e| self.reason(e))?;
+        Ok((report, known.contains(&0).then_some(known)))
+    }
+
+    /// Which of listed cells are known; `None`: all are.
+    pub(crate) fn known_at(&self, listing: &Listing) -> Result<Option<Vec<u8>>> {
+        let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) else { return Ok(None) };
+        let (shape, item) = (listing.shape(), self.item as usize);
+        let cells = shape.iter().product::<u64>() as usize;
+        let (mut values, mut known) = (vec![0; cells * item], vec![1; cells]);
+        let out = Target::dense(&mut values, &shape, item)?;
+        let mask = Target::dense(&mut known, &shape, 1)?;
+        self.read_computed_cells(&computed, listing, &out, Some(&mask)).map_err(|e| self.reason(e))?;
+        Ok(known.contains(&0).then_some(known))
+    }
+
+    /// Whether some cells of a step of a selection, without the step axis, may not be known.
+    pub(crate) fn may_be_unknown(&self, step: u64, cells: &Selection) -> Result<bool> {
+        let Some(computed) = self.computed()? else {
+            return Ok(!cells.is_empty() && !self.voids(step, cells)?.is_empty());
+        };
+        if cells.is_empty() {
+            return Ok(false);
+        }
+        if computed.derivation.field.edge() == drystone_expression::Edge::Nan
+            && computed.derivation.field.reaches()
+        {
+            return Ok(true);
+        }
+        for (input, wanted) in self.needed(&computed, cells) {
+            if input.may_be_unknown(step, &wanted)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// The program and its inputs in its order, where values depend on cells one by one.
+    pub(crate) fn parts(&self) -> Result<Option<(Program, Vec<Part>)>> {
+        let Some(computed) = self.computed()? else { return Ok(None) };
+        let derivation = &computed.derivation;
+        let Some((program, names)) = derivation.field.pointwise() else { return Ok(None) };
+        let part = |name: usize| {
+            let (reading, axes) = match &derivation.origins[name] {
+                Origin::Variable { axes, .. } => (computed.inputs[name].clone(), axes.clone()),
+                Origin::Place(axis) => (None, vec![*axis]),
+                Origin::Step | Origin::Dimension => (None, Vec::new()),
+            };
+            let spelt = reading.as_ref().map_or_else(String::new, |reading| reading.path.clone());
+            Part { name: spelt, dtype: derivation.types[name], axes, reading }
+        };
+        Ok(Some((program.clone(), names.into_iter().map(part).collect())))
+    }
+
+    /// What of each input a selection needs, without step axes.
+    fn needed<'c>(&self, computed: &'c Computed, cells: &Selection) -> Vec<(&'c Reading, Selection)> {
+        let derivation = &computed.derivation;
+        let (mut lo, mut hi, mut out) = (Vec::new(), Vec::new(), Vec::new());
+        for axis in cells.axes.iter().take(derivation.field.axes().len()) {
+            let ends = [axis.start, axis.cell(axis.count.saturating_sub(1))];
+            lo.push(ends[0].min(ends[1]));
+            hi.push(ends[0].max(ends[1]) + 1);
+        }
+        for reach in derivation.field.reach(&lo, &hi, &derivation.shape) {
+            let (Origin::Variable { axes, .. }, Some(input)) =
+                (&derivation.origins[reach.name], &computed.inputs[reach.name])
+            else {
+                continue;
+            };
+            let along = |axis: &usize| {
+                let at = reach.axes.iter().position(|other| other == axis).unwrap_or_default();
+                let own = derivation.field.axes().iter().position(|other| other == axis);
+                match own.filter(|_| computed.pointwise) {
+                    Some(own) => cells.axes[own],
+                    None => Axis { start: reach.lo[at], step: 1, count: reach.hi[at] - reach.lo[at] },
+                }
+            };
+            out.push((input, Selection { axes: axes.iter().map(along).collect() }));
+        }
+        out
+    }
+
+    /// What a read of a selection asks of the inputs: a plan each.
+    pub(super) fn explain_computed(&self, computed: &Computed, selection: &Selection) -> Result<ReadPlan> {
+        let (steps, cells) = self.split(selection);
+        let mut plan = ReadPlan::default();
+        let mut predicted = Some(0.0);
+        for (input, mut wanted) in self.needed(computed, &cells) {
+            if input.variable.steps {
+                wanted.axes.insert(0, steps);
+            }
+            let part = input.explain(&wanted)?;
+            plan.wanted_bytes = plan.wanted_bytes.saturating_add(part.wanted_bytes);
+            plan.read_bytes = plan.read_bytes.saturating_add(part.read_bytes);
+            plan.requests += part.requests;
+            plan.blocks += part.blocks;
+            plan.subchunks += part.subchunks;
+            plan.bound = plan.bound.max(part.bound);
+            predicted = predicted.zip(part.predicted).map(|(all, own)| all + own);
+            plan.inputs.push(part);
+        }
+        if plan.bound != Bound::EXACT {
+            plan.bound = Bound::UNKNOWN;
+        }
+        plan.predicted = predicted;
+        Ok(plan)
+    }
+
+    /// The committed steps in which every input with steps has a block.
+    pub(super) fn computed_steps(&self, computed: &Computed) -> Result<Vec<u64>> {
+        let mut out: Option<Vec<u64>> = None;
+        for input in computed.inputs.iter().flatten().filter(|input| input.variable.steps) {
+            let steps = input.steps()?;
+            out = Some(match out {
+                None => steps,
+                Some(known) => known.into_iter().filter(|step| steps.binary_search(step).is_ok()).collect(),
+            });
+        }
+        Ok(out.unwrap_or_default())
+    }
+}
+
+impl Computed {
+    /// Whether a value may need all cells along an axis.
+    fn reduces(&self) -> bool {
+        self.derivation.field.reduces() || self.nested.iter().flatten().any(|nested| nested.reduces())
+    }
+}
+
+/// The error of asking for less than every bit of computed values.
+pub(super) fn only_exact(path: &str, precision: Precision) -> Result<()> {
+    match precision {
+        Precision::Exact => Ok(()),
+        _ => Err(Error::invalid(format!(
+            "\"{path}\" is derived: the error of its inputs does not bound that of its values; read it without a largest error"
+        ))),
+    }
+}

@@ -1,0 +1,452 @@
+//! Derived variables in a schema: how a definition is made of a text, and what one means.
+//!
+//! A definition keeps its inputs by their ids, so renaming one changes nothing. An input is older than what is derived from it, so there
+//! are no circles. The shape of a derived variable follows its inputs: `settle` brings it up to date before a schema is stored.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use drystone_expression::{Answer, Error as Wrong, Field, Meaning, Name, Node, Tree, Type, parse_along};
+use drystone_format::MAX_NDIM;
+use drystone_format::derived::{Derived, Edge, Input, Kind};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_format::schema::{Attrs, Schema, Variable};
+
+use super::element_type::expression_type;
+use super::grid::{self, Shaped};
+use super::member::member;
+use crate::{Error, Result};
+
+/// Derived variables in a row, each an input of the next, at most.
+const MAX_DEPTH: usize = 16;
+/// Evaluations of definitions that one value needs, at most.
+const MAX_EVALUATIONS: usize = 256;
+/// The name of the step, unless a dimension has it.
+const STEP: &str = "step";
+
+/// What `derive` is told.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Definition {
+    /// The expression.
+    pub text: String,
+    /// What of it is stored: "virtual".
+    pub kind: String,
+    /// What lies beyond the edge of the domain: "one_sided", "fill", "periodic" or "nan".
+    pub edge: String,
+    /// Attributes.
+    pub attrs: Attrs,
+}
+
+/// Where the values of a name of a definition come from.
+#[derive(Debug, Clone)]
+pub(crate) enum Origin {
+    /// A variable, or a member of it; the axis of the grid for each of its dimensions.
+    Variable { id: u32, member: Option<String>, axes: Vec<usize> },
+    /// The number of the cell along an axis.
+    Place(usize),
+    /// The number of the step.
+    Step,
+    /// None: it names a dimension alone.
+    Dimension,
+}
+
+/// A definition that is ready to be evaluated.
+#[derive(Debug, Clone)]
+pub(crate) struct Derivation {
+    pub(crate) field: Field,
+    /// Of each name of the tree.
+    pub(crate) origins: Vec<Origin>,
+    /// The type of each name.
+    pub(crate) types: Vec<Type>,
+    /// The grid without the step axis.
+    pub(crate) shape: Vec<u64>,
+    dims: Vec<String>,
+    pub(crate) steps: bool,
+}
+
+impl Derivation {
+    /// What the definition of the variable at a path means in a schema. Errors name the variable and the input that does not fit.
+    pub(crate) fn of(schema: &Schema, path: &str, derived: &Derived) -> Result<Derivation> {
+        let tree = Tree::decode(&derived.tree).map_err(|found| match found.unsupported {
+            true => Error::unsupported(format!(
+                "\"{path}\" is derived by an expression of a newer version: {found}"
+            )),
+            false => Error::corrupt(format!("the definition of \"{path}\" is damaged: {found}")),
+        })?;
+        check_nesting(schema, path, derived)?;
+        Derivation::of_tree(schema, path, &tree, &derived.inputs, derived.edge)
+            .map_err(|e| e.while_doing(format!("\"{path}\", which is derived")))
+    }
+
+    fn of_tree(schema: &Schema, path: &str, tree: &Tree, inputs: &[Input], edge: Edge) -> Result<Derivation> {
+        let values = values_of(tree);
+        let mut found: Vec<Option<&Variable>> = Vec::with_capacity(tree.names().len());
+        for name in tree.names() {
+            let input = inputs.binary_search_by(|input| input.name.as_str().cmp(name.path())).ok();
+            found.push(match input.map(|at| &inputs[at]) {
+                None => None,
+                Some(input) => Some(schema.variables.get(&input.variable).ok_or_else(|| {
+                    Error::not_found(format!(
+                        "its input \"{}\" was deleted; derive \"{path}\" anew, or delete it too",
+                        input.name
+                    ))
+                })?),
+            });
+        }
+        let shaped =
+            tree.names().iter().zip(&found).zip(&values).filter_map(|((name, variable), is_value)| {
+                let variable = variable.filter(|_| *is_value)?;
+                Some(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims })
+            });
+        let Some((shape, dims)) = grid::widest(shaped) else {
+            let unknown = tree.names().first().map(|name| of_dimension(schema, name, &[], true).1);
+            if let (Some(name), Some(Answer::Unknown(known))) =
+                (tree.names().first(), unknown.map(|m| m.answer))
+            {
+                let near = drystone_suggest::did_you_mean(name.path(), known.iter().map(String::as_str));
+                let near = near.map(|near| format!("; {near}")).unwrap_or_default();
+                return Err(Error::invalid(format!("`{}`: there is no such variable{near}", spelt(name))));
+            }
+            return Err(Error::invalid(
+                "it names no variable: a derived variable has the cells of those that it names",
+            ));
+        };
+        let (mut origins, mut types, mut meanings) = (Vec::new(), Vec::new(), Vec::new());
+        let mut steps = false;
+        for ((name, variable), is_value) in tree.names().iter().zip(&found).zip(&values) {
+            let (origin, meaning) = match variable {
+                Some(variable) => {
+                    steps |= variable.steps;
+                    of_variable(name, variable, (&shape, &dims), *is_value)?
+                }
+                None => of_dimension(schema, name, &dims, *is_value),
+            };
+            types.push(match &meaning.answer {
+                Answer::Type(dtype) => *dtype,
+                _ => Type::I8,
+            });
+            origins.push(origin);
+            meanings.push(meaning);
+        }
+        let dims_or_none = if dims.is_empty() { vec![String::new(); shape.len()] } else { dims.clone() };
+        let field = Field::new(tree, &dims_or_none, &meanings, expression_edge(edge))?;
+        if origins.iter().any(|origin| matches!(origin, Origin::Step)) && !steps {
+            return Err(Error::invalid(format!(
+                "no variable that it names has steps, so there is no `{STEP}`"
+            )));
+        }
+        Ok(Derivation { field, origins, types, shape, dims, steps })
+    }
+
+    /// The shape of what it makes, without the step axis: components are the last axis.
+    pub(crate) fn result_shape(&self) -> Vec<u64> {
+        let mut shape: Vec<u64> = self.field.axes().iter().map(|axis| self.shape[*axis]).collect();
+        if self.field.components() > 1 {
+            shape.push(self.field.components() as u64);
+        }
+        shape
+    }
+
+    fn result_dims(&self) -> Vec<String> {
+        if self.dims.is_empty() {
+            return Vec::new();
+        }
+        let mut dims: Vec<String> = self.field.axes().iter().map(|axis| self.dims[*axis].clone()).collect();
+        if self.field.components() > 1 {
+            let mut name = "component".to_owned();
+            while self.dims.contains(&name) {
+                name.push('_');
+            }
+            dims.push(name);
+        }
+        dims
+    }
+}
+
+/// The rule in the words of expressions.
+pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
+    match edge {
+        Edge::OneSided => drystone_expression::Edge::OneSided,
+        Edge::Fill => drystone_expression::Edge::Fill,
+        Edge::Periodic => drystone_expression::Edge::Periodic,
+        Edge::Nan => drystone_expression::Edge::Nan,
+    }
+}
+
+/// For each name, whether its values are taken: others name dimensions alone.
+fn values_of(tree: &Tree) -> Vec<bool> {
+    let nodes = tree.nodes();
+    let (mut seen, mut out) = (vec![false; nodes.len()], vec![false; tree.names().len()]);
+    if let Some(last) = seen.last_mut() {
+        *last = true;
+    }
+    for (n, node) in nodes.iter().enumerate().rev() {
+        if !seen[n] {
+            continue;
+        }
+        match *node {
+            Node::Name(name) => out[usize::from(name)] = true,
+            Node::Stencil(_, of, ..) | Node::Over(_, of, _) => seen[of.index()] = true,
+            node => node.operands().for_each(|of| seen[of.index()] = true),
+        }
+    }
+    out
+}
+
+/// What a name is that stands for a variable.
+fn of_variable(
+    name: &Name,
+    variable: &Variable,
+    (shape, dims): (&[u64], &[String]),
+    is_value: bool,
+) -> Result<(Origin, Meaning)> {
+    let unfit = |reason: String| Error::invalid(format!("`{}` {reason}", spelt(name)));
+    if variable.local {
+        return Err(unfit("is a local variable: it has blocks, not one array".into()));
+    }
+    let inner;
+    let (mut dtype, mut field) = (&variable.dtype, None);
+    if !name.members().is_empty() {
+        let path = name.members().join(".");
+        let Some(found) = member(&variable.dtype, &path) else {
+            let leaves = variable.dtype.leaves();
+            let near = drystone_suggest::did_you_mean(&path, leaves.iter().map(|leaf| leaf.path.as_str()));
+            let near = near.map(|near| format!("; {near}")).unwrap_or_default();
+            return Err(unfit(format!("is no member of it{near}")));
+        };
+        if !found.shape.is_empty() {
+            return Err(unfit("has elements that are arrays, on which there are no expressions".into()));
+        }
+        inner = found.dtype;
+        dtype = &inner;
+        field = Some(path);
+    }
+    let dtype = expression_type(dtype).map_err(|reason| unfit(format!("cannot be an input: {reason}")))?;
+    let axes =
+        grid::axes(Shaped { name: name.path(), shape: &variable.shape, dims: &variable.dims }, shape, dims)?;
+    let is_coordinate = is_coordinate(name, variable, dtype);
+    if !is_value && !is_coordinate {
+        return Err(unfit(
+            "is a variable that is no coordinate: it has one dimension and no steps, or give a number".into(),
+        ));
+    }
+    let mut own = axes.clone();
+    own.sort_unstable();
+    let meaning = Meaning { answer: Answer::Type(dtype), axes: own, coordinate: is_coordinate };
+    Ok((Origin::Variable { id: variable.id, member: field, axes }, meaning))
+}
+
+fn is_coordinate(name: &Name, variable: &Variable, dtype: Type) -> bool {
+    variable.shape.len() == 1 && !variable.steps && dtype != Type::Bool && name.members().is_empty()
+}
+
+/// What a name is that stands for no variable.
+fn of_dimension(schema: &Schema, name: &Name, dims: &[String], is_value: bool) -> (Origin, Meaning) {
+    let path = name.path();
+    let plain = name.members().is_empty() && name.offsets().is_empty();
+    let answer = Answer::Type(Type::I8);
+    if let Some(axis) = dims.iter().position(|dim| dim == path).filter(|_| plain) {
+        let origin = if is_value { Origin::Place(axis) } else { Origin::Dimension };
+        return (origin, Meaning { answer, axes: vec![axis], coordinate: false });
+    }
+    if plain && path == STEP && is_value {
+        return (Origin::Step, Meaning { answer, axes: Vec::new(), coordinate: false });
+    }
+    let mut known: Vec<String> = schema.named().map(|(path, _)| path.to_owned()).collect();
+    known.extend(dims.iter().cloned());
+    (Origin::Dimension, Meaning { answer: Answer::Unknown(known), axes: Vec::new(), coordinate: false })
+}
+
+fn spelt(name: &Name) -> String {
+    [name.path()].into_iter().chain(name.members().iter().map(String::as_str)).collect::<Vec<_>>().join(".")
+}
+
+/// The variable that a definition makes, with the id and the uid that it gets.
+pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid: u64) -> Result<Variable> {
+    let bad = |why: String| Error::invalid(format!("\"{path}\" cannot be derived: {why}"));
+    let kind = Kind::from_name(&new.kind).ok_or_else(|| {
+        bad(format!("there is no kind \"{}\"; write \"virtual\", \"bounds\" or \"stored\"", new.kind))
+    })?;
+    if kind != Kind::Virtual {
+        return Err(Error::unsupported(format!(
+            "\"{path}\" cannot be derived: this version derives variables of the kind \"virtual\", not \"{}\"",
+            new.kind
+        )));
+    }
+    let edge = drystone_expression::Edge::from_name(&new.edge).ok_or_else(|| {
+        bad(format!(
+            "there is no edge rule \"{}\"; write \"one_sided\", \"fill\", \"periodic\" or \"nan\"",
+            new.edge
+        ))
+    })?;
+    let edge =
+        Edge::ALL[drystone_expression::Edge::ALL.iter().position(|one| *one == edge).unwrap_or_default()];
+    let (tree, inputs) = read(schema, &new.text).map_err(|wrong| bad(wrong.render(&new.text)))?;
+    if tree.names().iter().any(|name| name.path() == path) {
+        return Err(bad("it would be derived from itself; choose another name".into()));
+    }
+    let mut derived =
+        Derived { kind, edge, text: new.text.clone(), tree: tree.encode(), inputs: inputs.clone() };
+    let whole = Derivation::of_tree(schema, path, &tree, &inputs, edge);
+    let meaning = whole.map_err(|e| Error::new(e.kind(), bad(e.to_string()).to_string()))?;
+    derived.inputs = inputs;
+    derived.validate(id).map_err(bad)?;
+    check_nesting(schema, path, &derived)?;
+    meaning.field.check_extents(&meaning.shape).map_err(|wrong| bad(wrong.to_string()))?;
+    let shape = meaning.result_shape();
+    if shape.len() > MAX_NDIM {
+        return Err(bad(format!("it has {} dimensions; at most {MAX_NDIM} are supported", shape.len())));
+    }
+    let dtype = DType::Scalar(scalar_of(meaning.field.dtype()));
+    let fill = match meaning.field.dtype() {
+        Type::F4 => Some(f32::NAN.to_le_bytes().to_vec()),
+        Type::F8 => Some(f64::NAN.to_le_bytes().to_vec()),
+        _ => None,
+    };
+    Ok(Variable {
+        id,
+        dtype,
+        growable: vec![false; shape.len()],
+        shape,
+        dims: meaning.result_dims(),
+        steps: meaning.steps,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill,
+        attrs: new.attrs.clone(),
+        created: 0,
+        clips: Vec::new(),
+        uid,
+        access: String::new(),
+        meaning: None,
+        derived: Some(Box::new(derived)),
+    })
+}
+
+/// The tree of a text, and the variables that its names stand for, by name.
+fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), Wrong> {
+    let is_group = |path: &str| !path.is_empty() && schema.groups.contains_key(path);
+    // The dimensions that `laplacian(u)` takes are those of the variables, which the tree names: usual ones are replaced by theirs.
+    let mut dims: Vec<String> = ["x", "y", "z"].map(String::from).to_vec();
+    for _ in 0..3 {
+        let tree = parse_along(text, is_group, dims.clone())?;
+        let own = dims_of(schema, &tree);
+        if own == dims {
+            break;
+        }
+        dims = own;
+    }
+    let tree = parse_along(text, is_group, dims)?;
+    let inputs = inputs_of(schema, &tree);
+    Ok((tree, inputs))
+}
+
+/// The dimensions of the grid of the variables whose values a tree takes; empty names where they have none.
+fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
+    let values = values_of(tree);
+    let named = tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value);
+    let found: Vec<(&str, &Variable)> =
+        named.filter_map(|(name, _)| Some((name.path(), schema.resolve(name.path())?))).collect();
+    let shaped = found.iter().map(|(name, v)| Shaped { name, shape: &v.shape, dims: &v.dims });
+    match grid::widest(shaped) {
+        None => Vec::new(),
+        Some((shape, dims)) if dims.is_empty() => vec![String::new(); shape.len()],
+        Some((_, dims)) => dims,
+    }
+}
+
+/// The variables that the names of a tree stand for: by their paths, and coordinates of dimensions in the groups of the others.
+fn inputs_of(schema: &Schema, tree: &Tree) -> Vec<Input> {
+    let values = values_of(tree);
+    let mut found: BTreeMap<&str, u32> = BTreeMap::new();
+    let mut groups: BTreeSet<String> = BTreeSet::new();
+    for (name, _) in tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value) {
+        if let Some(variable) = schema.resolve(name.path()) {
+            found.insert(name.path(), variable.id);
+            groups.insert(schema.follow(name.path()).unwrap_or_default());
+        }
+    }
+    for name in tree.names() {
+        if !found.contains_key(name.path())
+            && let Some(variable) = groups.iter().find_map(|path| coordinate(schema, path, name.path()))
+        {
+            found.insert(name.path(), variable.id);
+        }
+    }
+    found.into_iter().map(|(name, variable)| Input { name: name.to_owned(), variable }).collect()
+}
+
+/// The coordinate variable of a dimension of the variable at a path: in its group, or in one above it.
+fn coordinate<'s>(schema: &'s Schema, path: &str, dim: &str) -> Option<&'s Variable> {
+    let mut group = path;
+    loop {
+        group = group.rfind('/').map_or("", |at| &group[..at]);
+        let name = if group.is_empty() { dim.to_owned() } else { format!("{group}/{dim}") };
+        if let Some(variable) = schema.resolve(&name) {
+            let is_numeric = expression_type(&variable.dtype).is_ok_and(|dtype| dtype != Type::Bool);
+            let own = variable.dims.is_empty() || variable.dims == [dim];
+            return Some(variable)
+                .filter(|v| v.shape.len() == 1 && !v.steps && !v.local && is_numeric && own);
+        }
+        if group.is_empty() {
+            return None;
+        }
+    }
+}
+
+/// Refuses definitions that stand on too many others, so that a value takes bounded time and memory.
+fn check_nesting(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
+    // Inputs are older: ascending ids visit them first.
+    let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
+    let measure = |derived: &Derived, known: &BTreeMap<u32, (usize, usize)>| {
+        let below = derived.inputs.iter().filter_map(|input| known.get(&input.variable));
+        below.fold((1, 1usize), |(deep, all), (depth, more)| (deep.max(depth + 1), all.saturating_add(*more)))
+    };
+    for (id, variable) in &schema.variables {
+        if let Some(derived) = &variable.derived {
+            known.insert(*id, measure(derived, &known));
+        }
+    }
+    let (depth, evaluations) = measure(derived, &known);
+    if depth <= MAX_DEPTH && evaluations <= MAX_EVALUATIONS {
+        return Ok(());
+    }
+    Err(Error::unsupported(format!(
+        "\"{path}\" stands on {depth} derived variables in a row, and its values need {evaluations} evaluations; {MAX_DEPTH} and \
+         {MAX_EVALUATIONS} are possible: derive it from fewer"
+    )))
+}
+
+fn scalar_of(dtype: Type) -> Scalar {
+    match dtype {
+        Type::Bool => Scalar::Bool,
+        Type::I1 => Scalar::I8,
+        Type::I2 => Scalar::I16,
+        Type::I4 => Scalar::I32,
+        Type::I8 => Scalar::I64,
+        Type::U1 => Scalar::U8,
+        Type::U2 => Scalar::U16,
+        Type::U4 => Scalar::U32,
+        Type::U8 => Scalar::U64,
+        Type::F4 => Scalar::F32,
+        Type::F8 => Scalar::F64,
+    }
+}
+
+/// Brings the shapes of derived variables up to date with those of their inputs. Those whose inputs no longer fit keep theirs: reading
+/// them is the error.
+pub(crate) fn settle(schema: &mut Schema) {
+    let derived: Vec<u32> = schema.variables.values().filter(|v| v.derived.is_some()).map(|v| v.id).collect();
+    for id in derived {
+        let meaning = match schema.variables.get(&id).and_then(|variable| variable.derived.as_deref()) {
+            Some(definition) => Derivation::of(schema, "", definition),
+            None => continue,
+        };
+        if let (Ok(meaning), Some(variable)) = (meaning, schema.variables.get_mut(&id)) {
+            let shape = meaning.result_shape();
+            if shape.len() == variable.shape.len() {
+                variable.shape = shape;
+            }
+        }
+    }
+}

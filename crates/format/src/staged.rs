@@ -1,0 +1,204 @@
+//! Registrations: which parts of a writer's log lie in the tiers of its node, and not at home yet.
+//!
+//! docs/format/staged.md specifies them. A registration is put before the first step record that needs one of its
+//! parts, and removed after the last of them is home: so a part that a manifest names is at home, or registered.
+
+use serde_json::{Map, Value};
+
+use crate::Corrupt;
+
+/// No registration is longer, in bytes.
+pub const MAX_REGISTRATION: u64 = 8 << 20;
+/// The most parts that it names.
+pub const MAX_PARTS: usize = 1 << 16;
+/// The most folders that it names.
+pub const MAX_FOLDERS: usize = 64;
+/// No text in it is longer, in bytes.
+pub const MAX_TEXT: usize = 4096;
+
+/// The value of the member `format`.
+const FORMAT: &str = "drystone-staged";
+/// The format version this crate writes and reads.
+const VERSION: u64 = 1;
+/// The end of the file begins with this; eight digits and [`END`] follow.
+const CRC: &str = "\"crc32c\": \"";
+const END: &str = "\"\n}\n";
+
+/// Parts of one writer's log that lie in the tiers of its node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Registration {
+    /// The container.
+    pub uuid: [u8; 16],
+    /// The writer, as in the names of its log.
+    pub writer: u64,
+    /// The node in whose tiers the parts lie.
+    pub node: String,
+    /// Nodes of one failure group fail together.
+    pub group: String,
+    /// The boot of the node in which it was made; empty where that is not known.
+    pub boot: String,
+    /// The container's folders in the tiers, nearest first.
+    pub folders: Vec<String>,
+    /// Ascending by number.
+    pub parts: Vec<StagedPart>,
+}
+
+/// A closed part that may not be at home.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StagedPart {
+    /// Its number.
+    pub part: u32,
+    /// Its length in bytes, at least 1.
+    pub length: u64,
+    /// CRC-32C of its bytes.
+    pub crc: u32,
+    /// The step in which it was closed; `None`: values without step.
+    pub step: Option<u64>,
+}
+
+impl Registration {
+    /// The bytes of the file.
+    pub fn encode(&self) -> Vec<u8> {
+        let uuid: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
+        let text = |text: &str| Value::from(text).to_string();
+        let folders: Vec<String> = self.folders.iter().map(|folder| text(folder)).collect();
+        let part = |p: &StagedPart| {
+            let step = p.step.map_or("null".to_owned(), |step| step.to_string());
+            let StagedPart { part, length, crc, .. } = p;
+            format!(
+                "    {{\"part\": {part}, \"length\": {length}, \"crc32c\": \"{crc:08x}\", \"step\": {step}}}"
+            )
+        };
+        let parts: Vec<String> = self.parts.iter().map(part).collect();
+        let head = format!(
+            "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"uuid\": \"{uuid}\",\n  \"writer\": \"{:016x}\",\n  \
+             \"node\": {},\n  \"group\": {},\n  \"boot\": {},\n  \"folders\": [{}],\n  \"parts\": [\n{}\n  ],\n  ",
+            self.writer,
+            text(&self.node),
+            text(&self.group),
+            text(&self.boot),
+            folders.join(", "),
+            parts.join(",\n"),
+        );
+        let crc = crate::crc32c(head.as_bytes());
+        format!("{head}{CRC}{crc:08x}{END}").into_bytes()
+    }
+
+    /// Reads and verifies the file.
+    pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
+        let corrupt = |what: &str| Corrupt::new(format!("registration: {what}"), 0);
+        if bytes.len() as u64 > MAX_REGISTRATION {
+            return Err(corrupt("it is too long"));
+        }
+        let at = bytes.len().checked_sub(CRC.len() + 8 + END.len());
+        let (head, tail) =
+            at.and_then(|at| bytes.split_at_checked(at)).ok_or_else(|| corrupt("it is too short"))?;
+        if tail != format!("{CRC}{:08x}{END}", crate::crc32c(head)).as_bytes() {
+            return Err(corrupt("it fails its CRC"));
+        }
+        let json: Value = serde_json::from_slice(bytes).map_err(|e| corrupt(&e.to_string()))?;
+        let json = json.as_object().ok_or_else(|| corrupt("an object expected"))?;
+        if json.get("format").and_then(Value::as_str) != Some(FORMAT) {
+            return Err(corrupt("the format is not \"drystone-staged\""));
+        }
+        if json.get("version").and_then(Value::as_u64) != Some(VERSION) {
+            return Err(corrupt("a version that this reader does not know"));
+        }
+        let text = |name: &str| {
+            let text = json.get(name).and_then(Value::as_str).filter(|text| text.len() <= MAX_TEXT);
+            text.ok_or_else(|| corrupt(&format!("no text {name:?}")))
+        };
+        let list = |name: &str, most: usize| {
+            let list = json.get(name).and_then(Value::as_array).filter(|list| list.len() <= most);
+            list.ok_or_else(|| corrupt(&format!("no list {name:?}, or a longer one than {most}")))
+        };
+        let uuid = hex(text("uuid")?, 32).and_then(|_| u128::from_str_radix(text("uuid").ok()?, 16).ok());
+        let node = text("node")?;
+        if node.is_empty() {
+            return Err(corrupt("the node has no name"));
+        }
+        let folder = |value: &Value| value.as_str().filter(|text| text.len() <= MAX_TEXT).map(str::to_owned);
+        let folders: Option<Vec<String>> = list("folders", MAX_FOLDERS)?.iter().map(folder).collect();
+        let parts: Option<Vec<StagedPart>> = list("parts", MAX_PARTS)?.iter().map(staged_part).collect();
+        let parts = parts.ok_or_else(|| corrupt("a part that is none"))?;
+        if !parts.is_sorted_by(|a, b| a.part < b.part) {
+            return Err(corrupt("the parts do not ascend"));
+        }
+        Ok(Registration {
+            uuid: uuid.ok_or_else(|| corrupt("no uuid"))?.to_be_bytes(),
+            writer: hex(text("writer")?, 16).ok_or_else(|| corrupt("no writer"))?,
+            node: node.to_owned(),
+            group: text("group")?.to_owned(),
+            boot: text("boot")?.to_owned(),
+            folders: folders.ok_or_else(|| corrupt("a folder that is no text"))?,
+            parts,
+        })
+    }
+}
+
+/// A number of `digits` hexadecimal digits in lower case; the last sixteen of them, if there are more.
+fn hex(text: &str, digits: usize) -> Option<u64> {
+    let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
+    (text.len() == digits && text.bytes().all(lower)).then_some(())?;
+    u64::from_str_radix(text.get(digits.saturating_sub(16)..)?, 16).ok()
+}
+
+fn staged_part(value: &Value) -> Option<StagedPart> {
+    let json: &Map<String, Value> = value.as_object()?;
+    let step = match json.get("step")? {
+        Value::Null => None,
+        step => Some(step.as_u64()?),
+    };
+    Some(StagedPart {
+        part: u32::try_from(json.get("part")?.as_u64()?).ok()?,
+        length: json.get("length")?.as_u64().filter(|length| *length > 0)?,
+        crc: u32::try_from(hex(json.get("crc32c")?.as_str()?, 8)?).ok()?,
+        step,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample() -> Registration {
+        let part = |part, step| StagedPart { part, length: 100 + u64::from(part), crc: 0x0102_0304, step };
+        Registration {
+            uuid: [7; 16],
+            writer: 0xfeed,
+            node: "knoten \"7\"\n".into(),
+            group: "rack".into(),
+            boot: String::new(),
+            folders: vec!["/dev/shm/x/07".into(), "/ssd/ü".into()],
+            parts: vec![part(0, Some(3)), part(2, None)],
+        }
+    }
+
+    #[test]
+    fn a_registration_is_read_back_and_any_other_byte_is_refused() {
+        for registration in [sample(), Registration { parts: Vec::new(), folders: Vec::new(), ..sample() }] {
+            let bytes = registration.encode();
+            assert_eq!(Registration::decode(&bytes), Ok(registration));
+            for at in 0..bytes.len() {
+                let mut other = bytes.clone();
+                other[at] ^= 1;
+                assert!(Registration::decode(&other).is_err(), "byte {at}");
+                assert!(Registration::decode(&bytes[..at]).is_err(), "cut at {at}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_sound_file_must_not_say_is_refused() {
+        let refused = |change: fn(&mut Registration)| {
+            let mut registration = sample();
+            change(&mut registration);
+            assert!(Registration::decode(&registration.encode()).is_err());
+        };
+        refused(|r| r.parts.swap(0, 1));
+        refused(|r| r.parts[0].length = 0);
+        refused(|r| r.node.clear());
+        refused(|r| r.node = "n".repeat(MAX_TEXT + 1));
+        refused(|r| r.folders = vec![String::new(); MAX_FOLDERS + 1]);
+    }
+}

@@ -1,0 +1,142 @@
+//! Which parts lie in tiers of which nodes, as registrations at home say (docs/format/staged.md).
+//!
+//! A part that a manifest names was registered before that manifest was put, and stays registered until it is home. So whoever has read a
+//! manifest, and the registrations afterwards, knows of every part that is missing at home whether it is on its way or lost.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use drystone_format::keys;
+use drystone_format::staged::{MAX_REGISTRATION, Registration, StagedPart};
+use drystone_store::{Result, Store, StoreError, StoreExt};
+
+/// A node: where this process runs.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Node {
+    /// Its name.
+    pub name: String,
+    /// Nodes of one group fail together.
+    pub group: String,
+    /// This boot of it; empty where that is not known.
+    pub boot: String,
+}
+
+/// A registered part.
+#[derive(Debug, Clone)]
+pub(crate) struct Registered {
+    pub(crate) node: String,
+    pub(crate) folders: Vec<String>,
+    pub(crate) part: StagedPart,
+}
+
+/// What the registrations said when they were read last.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    /// By key of the part.
+    pub(crate) parts: BTreeMap<String, Registered>,
+    /// Registrations that are damaged, and how.
+    pub(crate) broken: BTreeMap<String, String>,
+}
+
+/// The registrations of a container.
+#[derive(Debug)]
+pub(crate) struct Registry {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) node: Node,
+    found: Mutex<Found>,
+    /// A manifest was read since.
+    stale: AtomicBool,
+    /// One thread reads them, and the others wait for what it finds.
+    reading: Mutex<()>,
+    /// Parts that a recovery has found to be lost.
+    lost: Mutex<BTreeMap<String, Registered>>,
+}
+
+pub(crate) fn guard<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Registry {
+    pub(crate) fn new(uuid: [u8; 16], node: Node) -> Self {
+        let (found, lost) = (Mutex::default(), Mutex::default());
+        Registry { uuid, node, found, stale: AtomicBool::new(true), reading: Mutex::new(()), lost }
+    }
+
+    /// A manifest may be read now that names parts of which nothing is known yet.
+    pub(crate) fn is_outdated(&self) {
+        self.stale.store(true, Ordering::SeqCst);
+    }
+
+    /// Reads the registrations again where a manifest was read since.
+    pub(crate) fn look(&self, home: &dyn Store) -> Result<MutexGuard<'_, Found>> {
+        let _reading = guard(&self.reading);
+        if self.stale.swap(false, Ordering::SeqCst) {
+            self.look_again(home).inspect_err(|_| self.is_outdated())?;
+        }
+        Ok(guard(&self.found))
+    }
+
+    /// Reads the registrations.
+    fn look_again(&self, home: &dyn Store) -> Result<()> {
+        let mut now = Found::default();
+        let listed = match home.list(keys::STAGED) {
+            // Behind a web server nothing can be listed: there whatever is not home is missing.
+            Err(StoreError::Unsupported { .. }) => Vec::new(),
+            listed => listed?,
+        };
+        for item in listed {
+            let Some(writer) = keys::parse_staged(&item.key) else { continue };
+            match self.read(home, &item.key, writer) {
+                Ok(None) => {}
+                Ok(Some(said)) => {
+                    let lost = guard(&self.lost);
+                    for part in &said.parts {
+                        let key = keys::segment(writer, part.part);
+                        if lost.contains_key(&key) {
+                            continue;
+                        }
+                        let (node, folders) = (said.node.clone(), said.folders.clone());
+                        now.parts.insert(key, Registered { node, folders, part: *part });
+                    }
+                }
+                Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::InvalidData => {
+                    now.broken.insert(item.key, source.to_string());
+                }
+                Err(other) => return Err(other),
+            }
+        }
+        *guard(&self.found) = now;
+        Ok(())
+    }
+
+    /// One registration; `None` if it is gone, or of another container. `InvalidData` if it is damaged.
+    pub(crate) fn read(&self, home: &dyn Store, key: &str, writer: u64) -> Result<Option<Registration>> {
+        let bytes = match home.read_all(key, MAX_REGISTRATION) {
+            Err(StoreError::NotFound { .. }) => return Ok(None),
+            other => other?,
+        };
+        let damaged = |what: String| StoreError::Io {
+            key: key.to_owned(),
+            store: home.describe(),
+            operation: "read",
+            source: std::io::Error::new(std::io::ErrorKind::InvalidData, what),
+        };
+        let said = Registration::decode(&bytes).map_err(|found| damaged(found.to_string()))?;
+        if said.writer != writer {
+            return Err(damaged("it is of another writer".into()));
+        }
+        Ok((said.uuid == self.uuid).then_some(said))
+    }
+
+    /// From now on these parts are missing: nobody has them.
+    pub(crate) fn give_up(&self, parts: BTreeMap<String, Registered>) {
+        self.is_outdated();
+        guard(&self.lost).extend(parts);
+    }
+
+    /// The parts that were given up.
+    pub(crate) fn given_up(&self) -> BTreeMap<String, Registered> {
+        guard(&self.lost).clone()
+    }
+}

@@ -1,0 +1,210 @@
+//! Bringing a part home: whole, each byte read once and sent once, checked against its CRC.
+//!
+//! Invariants
+//! - home has nothing of a part, a beginning of it, or all of it: so whoever comes after a kill goes on;
+//! - a part is brought by one thread of this process at a time.
+
+use std::collections::BTreeSet;
+use std::sync::{Condvar, Mutex};
+
+use crc_fast::{CrcAlgorithm, Digest};
+use drystone_store::{PutMode, Reply, Result, Store, StoreError, StoreExt};
+
+use super::TieredStore;
+use crate::registry::guard;
+use crate::staged::Staged;
+
+/// A longer part goes home in pieces of this length, so that a drain needs little memory.
+const PIECE: u64 = 8 << 20;
+
+/// Parts that are on their way.
+#[derive(Debug, Default)]
+pub(crate) struct Moving {
+    keys: Mutex<BTreeSet<String>>,
+    moved: Condvar,
+}
+
+/// The end of one part's way.
+struct Move<'a>(&'a Moving, &'a str);
+
+impl Moving {
+    /// Waits until nobody else moves the part.
+    fn begin<'a>(&'a self, key: &'a str) -> Move<'a> {
+        let mut keys = guard(&self.keys);
+        while keys.contains(key) {
+            keys = self.moved.wait(keys).unwrap_or_else(std::sync::PoisonError::into_inner);
+        }
+        keys.insert(key.to_owned());
+        Move(self, key)
+    }
+}
+
+impl Drop for Move<'_> {
+    fn drop(&mut self) {
+        guard(&self.0.keys).remove(self.1);
+        self.0.moved.notify_all();
+    }
+}
+
+/// Bytes of a part, checked as they go by.
+struct Checked {
+    sum: Digest,
+    wanted: Option<u32>,
+}
+
+impl Checked {
+    fn of(one: &Staged) -> Self {
+        Checked { sum: Digest::new(CrcAlgorithm::Crc32Iscsi), wanted: one.crc() }
+    }
+
+    fn add(&mut self, bytes: &[u8]) {
+        self.sum.update(bytes);
+    }
+
+    fn is_right(&self) -> bool {
+        self.wanted.is_none_or(|wanted| wanted == self.sum.finalize() as u32)
+    }
+}
+
+const OTHERS: &str = "its bytes are not those that were written";
+
+impl TieredStore {
+    /// Copies the whole part home, unless it is there.
+    pub fn bring_home(&self, key: &str) -> Result<()> {
+        let _move = self.moving.begin(key);
+        let Some(one) = self.find(key) else { return Ok(()) };
+        if one.is_home() {
+            return Ok(());
+        }
+        let features = self.home.features();
+        let long = one.len > PIECE;
+        if long && features.uploads {
+            self.upload_home(key, &one)?;
+        } else if features.append && (long || one.home.is_some()) {
+            self.append_home(key, &one)?;
+        } else {
+            self.put_home(key, &one)?;
+        }
+        if let Some(now) = self.lock().get_mut(key) {
+            now.home = Some(one.len);
+        }
+        Ok(())
+    }
+
+    /// As one object.
+    fn put_home(&self, key: &str, one: &Staged) -> Result<()> {
+        let mut bytes = self.tier(one.tier, key)?.doing(|store| store.read_all(key, u64::MAX))?;
+        // A part that grows meanwhile is copied as it was.
+        bytes.truncate(usize::try_from(one.len).unwrap_or(usize::MAX));
+        let mut checked = Checked::of(one);
+        checked.add(&bytes);
+        if !checked.is_right() {
+            return Err(self.damaged(key, one.tier, OTHERS));
+        }
+        let mode = if one.home.is_some() { PutMode::Replace } else { PutMode::IfAbsent };
+        match self.home.put(key, &[&bytes], mode, false) {
+            Ok(()) => Ok(()),
+            Err(StoreError::AlreadyExists { .. }) => {
+                let there = self.home.read_all(key, u64::MAX)?;
+                if there == bytes {
+                    return Ok(());
+                }
+                if bytes.starts_with(&there) && self.home.features().append {
+                    return self.home.append(key, there.len() as u64, &[&bytes[there.len()..]]);
+                }
+                Err(self.damaged(key, one.tier, "home has another object of that name"))
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// In pieces that become an object when the last has come.
+    fn upload_home(&self, key: &str, one: &Staged) -> Result<()> {
+        let mut checked = Checked::of(one);
+        let mut upload = self.home.upload(key)?;
+        let mut before = None;
+        for (at, len) in pieces(0, one.len) {
+            let bytes = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
+            checked.add(&bytes);
+            let sent = upload.add(bytes);
+            if let Some(before) = before.replace(sent) {
+                before.wait()?;
+            }
+        }
+        if !checked.is_right() {
+            return Err(self.damaged(key, one.tier, OTHERS));
+        }
+        match upload.finish().wait() {
+            Ok(Reply::Put { .. }) | Ok(_) => Ok(()),
+            Err(StoreError::AlreadyExists { .. }) if self.home.len(key)? == one.len => {
+                self.compare(key, one, one.len)
+            }
+            Err(other) => Err(other),
+        }
+    }
+
+    /// In pieces behind what is there.
+    fn append_home(&self, key: &str, one: &Staged) -> Result<()> {
+        let there = match self.home.len(key) {
+            Ok(len) => len,
+            Err(StoreError::NotFound { .. }) => 0,
+            Err(other) => return Err(other),
+        };
+        if there > one.len {
+            return Err(self.damaged(key, one.tier, "home has a longer object of that name"));
+        }
+        let mut checked = Checked::of(one);
+        for (at, len) in pieces(0, there) {
+            let bytes = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
+            checked.add(&bytes);
+            if self.home.read_vec(key, at, len)? != bytes {
+                return self.replace_home(key, one);
+            }
+        }
+        for (at, len) in pieces(there, one.len) {
+            let bytes = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
+            checked.add(&bytes);
+            if at + len as u64 == one.len && !checked.is_right() {
+                return Err(self.damaged(key, one.tier, OTHERS));
+            }
+            self.home.append(key, at, &[&bytes])?;
+        }
+        Ok(())
+    }
+
+    /// What a power cut made of the beginning that home had is replaced.
+    fn replace_home(&self, key: &str, one: &Staged) -> Result<()> {
+        self.put_home(key, &Staged { home: Some(0), ..one.clone() })
+    }
+
+    /// Whether home has the same bytes.
+    fn compare(&self, key: &str, one: &Staged, len: u64) -> Result<()> {
+        for (at, len) in pieces(0, len) {
+            let near = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
+            if self.home.read_vec(key, at, len)? != near {
+                return Err(self.damaged(key, one.tier, "home has another object of that name"));
+            }
+        }
+        Ok(())
+    }
+
+    fn damaged(&self, key: &str, tier: usize, what: &str) -> StoreError {
+        StoreError::Io {
+            key: key.to_owned(),
+            store: self.tiers().get(tier).map_or_else(|| self.describe(), |tier| tier.store.describe()),
+            operation: "drain",
+            source: std::io::Error::new(
+                std::io::ErrorKind::InvalidData,
+                format!("{what}; keep the tier's folder and run recover()"),
+            ),
+        }
+    }
+}
+
+/// Pieces of a range: where each begins, and its length.
+fn pieces(from: u64, to: u64) -> impl Iterator<Item = (u64, usize)> {
+    let piece = PIECE as usize;
+    (from..to)
+        .step_by(piece)
+        .map(move |at| (at, usize::try_from(to - at).map_or(piece, |rest| rest.min(piece))))
+}

@@ -1,0 +1,116 @@
+//! Parts that this handle did not write: in the tiers of this node, at home, or in those of another node.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use drystone_store::{LocalStore, Result, Store, StoreError};
+
+use super::TieredStore;
+use crate::registry::{Registered, guard};
+use crate::tier::parts_of;
+
+/// Folders of tiers on this node that registrations name, opened for reading.
+#[derive(Debug, Default)]
+pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Arc<LocalStore>>>);
+
+impl Folders {
+    /// The store in a container's folder of a tier, if there is one.
+    fn open(&self, folder: &Path) -> Option<Arc<LocalStore>> {
+        let mut known = guard(&self.0);
+        if let Some(store) = known.get(folder) {
+            return Some(store.clone());
+        }
+        let store = Arc::new(LocalStore::open(parts_of(folder), true).ok()?);
+        known.insert(folder.to_path_buf(), store.clone());
+        Some(store)
+    }
+}
+
+impl TieredStore {
+    /// What the registrations say of a part that is not this handle's own.
+    pub(crate) fn registered(&self, key: &str) -> Result<Option<Registered>> {
+        let Some(registry) = self.registry.as_ref().filter(|_| (self.is_part)(key)) else { return Ok(None) };
+        Ok(registry.look(self.home.as_ref())?.parts.get(key).cloned())
+    }
+
+    /// The same, from the registrations as they are now.
+    pub(crate) fn registered_now(&self, key: &str) -> Result<Option<Registered>> {
+        if let Some(registry) = &self.registry {
+            registry.is_outdated();
+        }
+        self.registered(key)
+    }
+
+    /// Stores on this node that may have a registered part: the tiers of this handle, then the folders that its registration names.
+    pub(crate) fn near(&self, said: &Registered) -> Vec<Arc<dyn Store>> {
+        let here = self.registry.as_ref().is_some_and(|registry| registry.node.name == said.node);
+        let mut stores: Vec<Arc<dyn Store>> = self.tiers().iter().map(|tier| tier.store.clone()).collect();
+        let own: Vec<&Path> = self.tiers().iter().filter_map(crate::Tier::folder).collect();
+        for folder in
+            said.folders.iter().filter(|_| here).map(Path::new).filter(|folder| !own.contains(folder))
+        {
+            stores.extend(self.folders.open(folder).map(|store| store as Arc<dyn Store>));
+        }
+        stores
+    }
+
+    /// Reads a part that this handle did not write.
+    pub(crate) fn read_other(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
+        let Some(said) = self.registered(key)? else { return self.home.read(key, offset, out) };
+        for store in self.near(&said) {
+            if store.read(key, offset, out).is_ok() {
+                return Ok(());
+            }
+        }
+        match self.home.read(key, offset, out) {
+            Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => {}
+            other => return other,
+        }
+        match self.registered_now(key)? {
+            Some(said) => Err(self.not_home(key, &said)),
+            // It went home meanwhile.
+            None => self.home.read(key, offset, out),
+        }
+    }
+
+    /// How long a part is that this handle did not write.
+    pub(crate) fn len_other(&self, key: &str) -> Result<u64> {
+        let Some(said) = self.registered(key)? else { return self.home.len(key) };
+        match self.home.len(key) {
+            Err(StoreError::NotFound { .. }) => Ok(said.part.length),
+            other => Ok(other?.max(said.part.length)),
+        }
+    }
+
+    /// Says where the bytes of a registered part are, and what to do.
+    pub(crate) fn not_home(&self, key: &str, said: &Registered) -> StoreError {
+        let here = self.registry.as_ref().is_some_and(|registry| registry.node.name == said.node);
+        let folders = said.folders.join(", ");
+        let remedy = match (here, said.part.step) {
+            (true, _) => format!(
+                "this is that node, but its tier ({folders}) does not have them: open the container with tiers= where they are now, \
+                 or call recover(), which says what is lost and gives it up"
+            ),
+            (false, Some(step)) => format!(
+                "wait for them with c.wait({step}, \"home\"), or read on that node; if it is lost for good, recover(lost_nodes=[...]) \
+                 gives up what it had"
+            ),
+            (false, None) => "drain them on that node with c.drain(), or read there".to_owned(),
+        };
+        StoreError::NotHome {
+            key: key.to_owned(),
+            store: self.describe(),
+            node: said.node.clone(),
+            left: self.left_on(&said.node),
+            step: said.part.step,
+            remedy,
+        }
+    }
+
+    /// Bytes of registered parts of a node that home does not have.
+    fn left_on(&self, node: &str) -> u64 {
+        let away = self.away().unwrap_or_default();
+        away.iter().filter(|away| away.node == node).map(|away| away.bytes).sum()
+    }
+}

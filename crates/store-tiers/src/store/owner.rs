@@ -1,0 +1,377 @@
+//! Whose parts are whose: locks of writers, registrations, and what dead processes left.
+//!
+//! Invariants
+//! - a part is registered before anything at home names it, and until home has it on stable storage;
+//! - only the holder of a writer's lock drains its parts, gives them up, or changes its registration.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+
+use drystone_format::keys;
+use drystone_format::staged::{MAX_PARTS, Registration, StagedPart};
+use drystone_store::{PutMode, Reply, Request, Result, Store, StoreError, StoreExt};
+
+use super::TieredStore;
+use crate::registry::{Registered, guard};
+use crate::staged::{Staged, Sum};
+
+/// A writer whose parts this handle has, and what of them was registered last.
+#[derive(Debug, Default)]
+pub(crate) struct Owned {
+    /// In each tier in which it could be had.
+    locks: Vec<File>,
+    registered: Option<Vec<u8>>,
+    /// It was left by a process that died.
+    adopted: bool,
+    /// Parts that are registered, and neither in a tier nor at home. Only a recovery gives them up.
+    missing: Vec<StagedPart>,
+}
+
+/// A part that is not at home.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Away {
+    /// The node in whose tiers it lies.
+    pub node: String,
+    /// Writer and number of the part.
+    pub part: (u64, u32),
+    /// The step in which it was closed.
+    pub step: Option<u64>,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+fn writer_of(key: &str) -> Option<(u64, u32)> {
+    keys::parse_log(key).map(|(writer, part, _)| (writer, part))
+}
+
+impl TieredStore {
+    /// Makes a writer's parts this handle's own, before the first is begun.
+    pub(crate) fn own(&self, key: &str) -> Result<()> {
+        let (Some((writer, _)), true) = (writer_of(key), self.registry.is_some()) else { return Ok(()) };
+        let mut owners = guard(&self.owners);
+        if owners.contains_key(&writer) {
+            return Ok(());
+        }
+        let mut owned = Owned::default();
+        for tier in self.tiers() {
+            match tier.lock(writer) {
+                Ok(Some(file)) => owned.locks.push(file),
+                Ok(None) if tier.folder().is_none() => {}
+                Ok(None) => {
+                    return Err(StoreError::Io {
+                        key: key.to_owned(),
+                        store: tier.store.describe(),
+                        operation: "lock",
+                        source: std::io::ErrorKind::WouldBlock.into(),
+                    });
+                }
+                // Nothing is laid down where others could not see that its owner lives.
+                Err(error) => tier.health.failed(error.to_string()),
+            }
+        }
+        owners.insert(writer, owned);
+        Ok(())
+    }
+
+    /// Registers the closed parts of a writer that home does not have on stable storage; takes the registration away where there are none.
+    pub fn register(&self, writer: u64) -> Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
+        self.leave_memory(writer)?;
+        let mut owners = guard(&self.owners);
+        let Some(owned) = owners.get_mut(&writer) else { return Ok(()) };
+        let mut parts = owned.missing.clone();
+        for (key, one) in
+            self.lock().iter().filter(|(_, one)| one.closed.is_some() && !(one.is_home() && one.stable))
+        {
+            let Some((_, part)) = writer_of(key).filter(|(of, _)| *of == writer) else { continue };
+            let Some(crc) = one.crc() else { continue };
+            parts.push(StagedPart { part, length: one.len, crc, step: one.step });
+        }
+        parts.retain(|part| part.length > 0);
+        parts.sort_by_key(|part| part.part);
+        if parts.len() > MAX_PARTS {
+            return Err(StoreError::NoSpace {
+                key: keys::staged(&registry.node.name, writer),
+                store: format!("{}: {} parts wait in its tiers", self.describe(), parts.len()),
+                operation: "register one more part in",
+            });
+        }
+        let key = keys::staged(&registry.node.name, writer);
+        if parts.is_empty() {
+            if owned.registered.is_some() {
+                self.home.delete(&key)?;
+                owned.registered = None;
+            }
+            return Ok(());
+        }
+        let text = |folder: &std::path::Path| folder.to_string_lossy().into_owned();
+        let registration = Registration {
+            uuid: registry.uuid,
+            writer,
+            node: registry.node.name.clone(),
+            group: registry.node.group.clone(),
+            boot: registry.node.boot.clone(),
+            folders: self.tiers().iter().filter_map(|tier| tier.folder().map(text)).collect(),
+            parts,
+        };
+        let bytes = registration.encode();
+        if owned.registered.as_ref() != Some(&bytes) {
+            self.home.put(&key, &[&bytes], PutMode::Replace, false)?;
+            owned.registered = Some(bytes);
+        }
+        Ok(())
+    }
+
+    /// Brings closed parts of a writer home that lie in the memory of this process.
+    fn leave_memory(&self, writer: u64) -> Result<()> {
+        let volatile = |number: usize| self.tiers().get(number).is_some_and(|tier| tier.volatile);
+        let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
+        let held: Vec<String> = {
+            let staged = self.lock();
+            let held =
+                staged.iter().filter(|(key, one)| volatile(one.tier) && one.closed.is_some() && of(key));
+            held.map(|(key, _)| key.clone()).collect()
+        };
+        for key in held {
+            self.bring_home(&key)?;
+            self.home.sync(&[&key])?;
+            if let Some(one) = self.lock().remove(&key)
+                && let Some(tier) = self.tiers().get(one.tier)
+            {
+                let _ = tier.doing(|store| store.delete(&key));
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers anew what was drained of all writers; whose parts are all home and who is dead is forgotten.
+    pub fn register_all(&self) -> Result<()> {
+        let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
+        for writer in writers {
+            self.register(writer)?;
+            let done = {
+                let owners = guard(&self.owners);
+                owners.get(&writer).is_some_and(|owned| owned.adopted && owned.registered.is_none())
+            };
+            if done {
+                self.forget(writer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives up all copies of a writer's parts, and its locks. All of them are home.
+    fn forget(&self, writer: u64) {
+        let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
+        let mine: Vec<(String, usize)> = {
+            let mut staged = self.lock();
+            let mine =
+                staged.iter().filter(|(key, _)| of(key)).map(|(key, one)| (key.clone(), one.tier)).collect();
+            staged.retain(|key, _| !of(key));
+            mine
+        };
+        for (key, tier) in mine {
+            if let Some(tier) = self.tiers().get(tier) {
+                let _ = tier.doing(|store| store.delete(&key));
+            }
+        }
+        self.tiers().iter().for_each(|tier| tier.forget_lock(writer));
+        guard(&self.owners).remove(&writer);
+    }
+
+    /// Takes over what dead processes of this node left in the tiers: what is registered waits to be drained from now on, anything else was
+    /// never promised and is removed. How many parts wait.
+    pub fn adopt_dead(&self) -> Result<usize> {
+        let Some(registry) = &self.registry else { return self.adopt() };
+        let mut left: BTreeMap<u64, Vec<(String, usize, u64)>> = BTreeMap::new();
+        for (number, tier) in self.tiers().iter().enumerate() {
+            let Ok(found) = tier.doing(|store| store.list("log/")) else { continue };
+            for entry in found {
+                if let Some((writer, _)) = writer_of(&entry.key) {
+                    left.entry(writer).or_default().push((entry.key, number, entry.len));
+                }
+            }
+        }
+        registry.is_outdated();
+        let registered: BTreeSet<u64> = {
+            let found = registry.look(self.home.as_ref())?;
+            let mine = found.parts.iter().filter(|(_, said)| said.node == registry.node.name);
+            mine.filter_map(|(key, _)| writer_of(key)).map(|(writer, _)| writer).collect()
+        };
+        for writer in registered {
+            left.entry(writer).or_default();
+        }
+        let mut waiting = 0;
+        for (writer, found) in left {
+            if !guard(&self.owners).contains_key(&writer) {
+                waiting += self.adopt_writer(writer, found)?;
+            }
+        }
+        Ok(waiting)
+    }
+
+    /// Takes over what one writer left, unless it lives. `found`: key, tier and length of its parts.
+    fn adopt_writer(&self, writer: u64, found: Vec<(String, usize, u64)>) -> Result<usize> {
+        let Some(registry) = &self.registry else { return Ok(0) };
+        let mut owned = Owned { adopted: true, ..Owned::default() };
+        for tier in self.tiers() {
+            match tier.lock(writer) {
+                Ok(Some(file)) => owned.locks.push(file),
+                Ok(None) if tier.folder().is_none() => {}
+                Ok(None) | Err(_) => return Ok(0),
+            }
+        }
+        // After the lock: nobody changes it any more.
+        let key = keys::staged(&registry.node.name, writer);
+        let Ok(said) = registry.read(self.home.as_ref(), &key, writer) else { return Ok(0) };
+        let mut known: BTreeMap<u32, StagedPart> =
+            said.iter().flat_map(|said| said.parts.iter().map(|part| (part.part, *part))).collect();
+        owned.registered = said.map(|said| said.encode());
+        let lost = registry.given_up();
+        let mut waiting = 0;
+        for (key, number, len) in found {
+            let Some(tier) = self.tiers().get(number) else { continue };
+            let part = writer_of(&key).map(|(_, part)| part).filter(|_| !lost.contains_key(&key));
+            let Some(said) =
+                part.and_then(|part| known.get(&part).copied()).filter(|said| said.length == len)
+            else {
+                // Of a part that moved on to the next tier, a beginning; else of a step that was never closed.
+                let _ = tier.doing(|store| store.delete(&key));
+                continue;
+            };
+            known.remove(&said.part);
+            let one = Staged {
+                len,
+                sum: Sum::Said(said.crc),
+                closed: Some(said.step.map_or(0, |step| step.saturating_add(1))),
+                step: said.step,
+                home: self.at_home(&key)?,
+                ..Staged::new(number)
+            };
+            self.lock().insert(key, one);
+            waiting += 1;
+        }
+        for (part, said) in known {
+            let key = keys::segment(writer, part);
+            if !lost.contains_key(&key) && self.at_home(&key)?.is_none_or(|len| len < said.length) {
+                owned.missing.push(said);
+            }
+        }
+        guard(&self.owners).insert(writer, owned);
+        Ok(waiting)
+    }
+
+    fn at_home(&self, key: &str) -> Result<Option<u64>> {
+        match self.home.len(key) {
+            Ok(len) => Ok(Some(len)),
+            Err(StoreError::NotFound { .. }) => Ok(None),
+            Err(other) => Err(other),
+        }
+    }
+
+    /// Registered parts that nobody has: those of this node that are in no tier, and those of nodes of which the caller says that they are
+    /// lost.
+    pub fn lost(&self, lost_nodes: &[String]) -> Result<Vec<Away>> {
+        let Some(registry) = &self.registry else { return Ok(Vec::new()) };
+        let mut lost = Vec::new();
+        for away in self.away()? {
+            let key = keys::segment(away.part.0, away.part.1);
+            let said_lost = lost_nodes.contains(&away.node);
+            if self.find(&key).is_some() || (away.node != registry.node.name && !said_lost) {
+                continue;
+            }
+            let Some(said) = self.registered(&key)? else { continue };
+            let has = |store: &std::sync::Arc<dyn Store>| store.len(&key).is_ok_and(|len| len >= away.bytes);
+            if !self.near(&said).iter().any(has) {
+                lost.push(away);
+            }
+        }
+        Ok(lost)
+    }
+
+    /// From now on these parts are missing, for this handle.
+    pub fn give_up(&self, lost: &[Away]) -> Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
+        let mut parts = BTreeMap::new();
+        for away in lost {
+            let key = keys::segment(away.part.0, away.part.1);
+            if let Some(said) = self.registered(&key)? {
+                parts.insert(key, said);
+            }
+        }
+        registry.give_up(parts);
+        Ok(())
+    }
+
+    /// Takes the registrations of what was given up away, once nothing names it any more.
+    pub fn forget_given_up(&self) -> Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
+        let mut of: BTreeMap<(String, u64), BTreeSet<u32>> = BTreeMap::new();
+        for (key, said) in registry.given_up() {
+            if let Some((writer, part)) = writer_of(&key) {
+                of.entry((said.node, writer)).or_default().insert(part);
+            }
+        }
+        for ((node, writer), parts) in of {
+            if let Some(owned) = guard(&self.owners).get_mut(&writer) {
+                owned.missing.retain(|part| !parts.contains(&part.part));
+            }
+            if guard(&self.owners).contains_key(&writer) {
+                self.register(writer)?;
+                continue;
+            }
+            let key = keys::staged(&node, writer);
+            let Some(mut said) = registry.read(self.home.as_ref(), &key, writer)? else { continue };
+            said.parts.retain(|part| !parts.contains(&part.part));
+            match said.parts.is_empty() {
+                true => self.home.delete(&key)?,
+                false => self.home.put(&key, &[&said.encode()], PutMode::Replace, false)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Parts that are not at home, of all nodes, as it is now.
+    pub fn away(&self) -> Result<Vec<Away>> {
+        let mut all = Vec::new();
+        let Some(registry) = &self.registry else { return Ok(all) };
+        let node = registry.node.name.clone();
+        let own: BTreeSet<String> = self.lock().keys().cloned().collect();
+        registry.is_outdated();
+        let said: Vec<(String, Registered)> = {
+            let found = registry.look(self.home.as_ref())?;
+            found
+                .parts
+                .iter()
+                .filter(|(key, _)| !own.contains(*key))
+                .map(|(k, p)| (k.clone(), p.clone()))
+                .collect()
+        };
+        let lens = said.iter().map(|(key, _)| Request::Len { key: key.clone() }).collect();
+        for ((key, said), at_home) in said.into_iter().zip(self.home.together(lens)) {
+            let is_home = match at_home {
+                Ok(Reply::Len { len }) => len >= said.part.length,
+                Err(StoreError::NotFound { .. }) | Ok(_) => false,
+                Err(other) => return Err(other),
+            };
+            if let (false, Some(part)) = (is_home, writer_of(&key)) {
+                all.push(Away { node: said.node, part, step: said.part.step, bytes: said.part.length });
+            }
+        }
+        for (key, one) in
+            self.lock().iter().filter(|(_, one)| one.closed.is_some() && !one.is_home() && one.len > 0)
+        {
+            if let Some(part) = writer_of(key) {
+                all.push(Away { node: node.clone(), part, step: one.step, bytes: one.len });
+            }
+        }
+        all.sort();
+        Ok(all)
+    }
+
+    /// Registrations that are damaged, and how.
+    pub fn broken(&self) -> Result<BTreeMap<String, String>> {
+        let Some(registry) = &self.registry else { return Ok(BTreeMap::new()) };
+        Ok(registry.look(self.home.as_ref())?.broken.clone())
+    }
+}

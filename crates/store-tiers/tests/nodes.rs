@@ -1,0 +1,147 @@
+//! Parts of a container in the tiers of several nodes: registered before they are needed, adopted from the dead, never taken for lost.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use drystone_store::{LocalStore, MemoryStore, Store, StoreError, StoreExt};
+use drystone_store_tiers::{Node, Tier, TieredStore};
+
+const UUID: [u8; 16] = [7; 16];
+const WRITER: u64 = 5;
+
+fn key(part: u32) -> String {
+    format!("log/{WRITER:016x}-{part:04}.seg")
+}
+
+fn bytes(part: u32) -> Vec<u8> {
+    (0..1000).map(|at: u32| (at * 7 + part * 13) as u8).collect()
+}
+
+fn node(name: &str) -> Node {
+    Node { name: name.into(), group: name.into(), boot: String::new() }
+}
+
+/// A handle of a process on a node; `tier` is its tier, if it has one.
+fn handle(home: &Arc<MemoryStore>, name: &str, tier: Option<&Path>) -> TieredStore {
+    let store = TieredStore::of_container(home.clone(), UUID, node(name));
+    if let Some(tier) = tier {
+        let tier = Tier::in_folder(tier, &UUID, None).expect("a folder can be made");
+        assert!(store.attach(vec![tier.with_free(|| None, 0)]));
+    }
+    store
+}
+
+fn write(store: &TieredStore, part: u32) {
+    store.append(&key(part), 0, &[&bytes(part)]).expect("there is room");
+    store.close_part_of(&key(part), Some(part.into()));
+    store.register(WRITER).expect("home takes it");
+}
+
+fn drain(store: &TieredStore) {
+    store.drain(|| true).expect("home takes all");
+    store.settle().expect("home syncs");
+    store.register_all().expect("home takes it");
+}
+
+#[test]
+fn a_registered_part_is_there_for_every_node_and_read_where_its_tier_is() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let a = handle(&home, "a", Some(dir.path()));
+    write(&a, 0);
+    assert!(!home.exists(&key(0)).expect("known"));
+    // Another process of the node needs no tiers, one on another node is told where the bytes are.
+    assert!(handle(&home, "a", None).read_all(&key(0), 1 << 20).expect("readable") == bytes(0));
+    let b = handle(&home, "b", None);
+    assert_eq!(b.len(&key(0)).expect("registered"), 1000);
+    assert_eq!(b.list("log/").expect("listed").len(), 1);
+    match b.read(&key(0), 0, &mut [0; 10]) {
+        Err(StoreError::NotHome { node, left: 1000, step: Some(0), .. }) => assert_eq!(node, "a"),
+        other => panic!("{other:?}"),
+    }
+    assert_eq!(b.away().expect("known").len(), 1);
+    drain(&a);
+    assert!(b.read_all(&key(0), 1 << 20).expect("home has it") == bytes(0));
+    assert!(b.away().expect("known").is_empty() && home.list("tiers/").expect("listed").is_empty());
+}
+
+#[test]
+fn the_parts_of_a_dead_process_are_adopted_once_and_those_of_a_living_one_never() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let a = handle(&home, "a", Some(dir.path()));
+    write(&a, 0);
+    write(&a, 1);
+    a.append(&key(2), 0, &[b"never promised"]).expect("there is room");
+    let living = handle(&home, "a", Some(dir.path()));
+    assert_eq!(living.adopt_dead().expect("looked"), 0);
+    drop(a);
+    let next = handle(&home, "a", Some(dir.path()));
+    assert_eq!(next.adopt_dead().expect("looked"), 2);
+    assert_eq!(handle(&home, "a", Some(dir.path())).adopt_dead().expect("looked"), 0);
+    drain(&next);
+    for part in 0..2 {
+        assert!(home.read_all(&key(part), 1 << 20).expect("home") == bytes(part));
+    }
+    assert!(!home.exists(&key(2)).expect("known") && home.list("tiers/").expect("listed").is_empty());
+    next.give_up_copies();
+    drop((next, living));
+    assert!(std::fs::read_dir(dir.path()).expect("a folder").next().is_none(), "nothing is left in the tier");
+}
+
+#[test]
+fn a_part_whose_tier_is_gone_stays_registered_until_it_is_given_up() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let a = handle(&home, "a", Some(dir.path()));
+    write(&a, 0);
+    write(&a, 1);
+    drop(a);
+    let own = std::fs::read_dir(dir.path()).expect("a folder").next().expect("one").expect("one").path();
+    std::fs::remove_file(own.join("parts").join(key(0))).expect("it was there");
+    let next = handle(&home, "a", Some(dir.path()));
+    assert_eq!(next.adopt_dead().expect("looked"), 1);
+    drain(&next);
+    assert!(next.read_all(&key(1), 1 << 20).expect("home") == bytes(1));
+    match next.read(&key(0), 0, &mut [0; 10]) {
+        Err(StoreError::NotHome { remedy, .. }) => assert!(remedy.contains("recover()"), "{remedy}"),
+        other => panic!("{other:?}"),
+    }
+    assert!(handle(&home, "b", None).lost(&[]).expect("looked").is_empty(), "another node judges nothing");
+    assert_eq!(handle(&home, "b", None).lost(&["a".into()]).expect("looked").len(), 1);
+    let lost = next.lost(&[]).expect("looked");
+    assert_eq!(lost.len(), 1);
+    next.give_up(&lost).expect("known");
+    assert!(matches!(next.read(&key(0), 0, &mut [0; 10]), Err(StoreError::NotFound { .. })));
+    next.forget_given_up().expect("home takes it");
+    assert!(home.list("tiers/").expect("listed").is_empty());
+}
+
+#[test]
+fn a_damaged_registration_is_said_and_changes_nothing_else() {
+    let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
+    let a = handle(&home, "a", Some(dir.path()));
+    write(&a, 0);
+    let registration = home.list("tiers/").expect("listed").remove(0).key;
+    home.write_at(&registration, &[(30, b"!")], home.len(&registration).expect("there"))
+        .expect("memory takes it");
+    let b = handle(&home, "b", None);
+    assert_eq!(b.broken().expect("looked").len(), 1);
+    assert!(a.read_all(&key(0), 1 << 20).expect("its own") == bytes(0));
+}
+
+/// A part longer than a piece goes home in pieces; a drain that was killed in the middle goes on where it was, unless a power cut made
+/// other bytes of what home had.
+#[test]
+fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
+    let long: Vec<u8> = (0..20_000_001u32).map(|at| (at ^ (at >> 9)) as u8).collect();
+    for begun in [&long[..9_000_000], &[9; 17][..]] {
+        let (home, near) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+        let home = Arc::new(LocalStore::create(home.path()).expect("a store"));
+        let store = TieredStore::of_container(home.clone(), UUID, node("a"));
+        let tier = Tier::in_folder(near.path(), &UUID, None).expect("a folder");
+        assert!(store.attach(vec![tier.with_free(|| None, 0)]));
+        store.append(&key(0), 0, &[&long]).expect("there is room");
+        store.close_part_of(&key(0), Some(3));
+        home.append(&key(0), 0, &[begun]).expect("what a killed drain left");
+        store.bring_home(&key(0)).expect("it goes on");
+        assert!(home.read_all(&key(0), 1 << 30).expect("home") == long);
+    }
+}

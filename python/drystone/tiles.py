@@ -1,0 +1,191 @@
+"""Tiles of a variable with a halo: neighbours that a function needs, read whoever wrote them, in bounded memory."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.errors import InvalidArgumentError
+
+if TYPE_CHECKING:
+    from drystone.variable import Variable
+
+Edge = Literal["one_sided", "fill", "periodic", "nan"]
+Place = tuple[int | slice, ...]
+_Box = tuple[tuple[int, int], ...]
+
+_BYTES = 8 << 20
+"""Of a tile whose shape nobody said."""
+
+
+def extents(given: Any, ndim: int, what: str, least: int) -> tuple[int, ...]:
+    """An extent per dimension; one number stands for all."""
+    sequence = [given] * ndim if isinstance(given, SupportsIndex) else list(given)
+    try:
+        found = tuple(n.__index__() for n in sequence)
+    except AttributeError:
+        raise InvalidArgumentError(f"{what} is an integer or one per dimension, not {given!r}") from None
+    if len(found) != ndim or any(n < least for n in found):
+        raise InvalidArgumentError(
+            f"{what}={given!r}: {ndim} integers from {least} are needed, one per dimension"
+        )
+    return found
+
+
+def shape_of_tiles(shape: Sequence[int], item: int, cut: Sequence[int] | None) -> tuple[int, ...]:
+    """Whole rows as far as they fit, along the lines in which blocks are cut."""
+    tile = [max(n, 1) for n in shape]
+    for d, n in enumerate(tile):
+        own = min(cut[d], n) if cut else 1
+        others = item * math.prod(tile) // n
+        if others * n <= _BYTES:
+            break
+        tile[d] = min(n, max(_BYTES // max(others, 1) // own, 1) * own)
+    return tuple(tile)
+
+
+def tiles(
+    variable: Variable,
+    shape: SupportsIndex | Sequence[SupportsIndex] | None,
+    halo: SupportsIndex | Sequence[SupportsIndex],
+    steps: SupportsIndex | Sequence[SupportsIndex] | None,
+    edge: Edge,
+) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+    """The tiles in order, each with its halo, while the next is read."""
+    if variable.local:
+        raise InvalidArgumentError(f'"{variable.name}" is a local variable: it has blocks, not one array')
+    if edge not in ("one_sided", "fill", "periodic", "nan"):
+        raise InvalidArgumentError(
+            f'there is no edge rule {edge!r}; give "one_sided", "fill", "periodic" or "nan"'
+        )
+    whole = variable.shape[int(variable.has_steps) :]
+    around = extents(halo, len(whole), "halo", 0)
+    if edge == "nan" and variable.dtype.kind not in "fc" and any(around):
+        raise InvalidArgumentError(f'edge="nan" needs floats; "{variable.name}" holds {variable.dtype}')
+    if shape is None:
+        cut = variable.chunks
+        cut = None if cut is None else cut[int(variable.has_steps) :]
+        size = shape_of_tiles(whole, variable.dtype.itemsize, cut)
+    else:
+        size = extents(shape, len(whole), "shape", 1)
+    return _each(variable, whole, size, around, _steps(variable, steps), edge)
+
+
+def _steps(variable: Variable, steps: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int | None]:
+    if not variable.has_steps:
+        if steps is not None:
+            raise InvalidArgumentError(f'"{variable.name}" has no steps: leave steps= out')
+        return [None]
+    count = variable.shape[0]
+    if steps is None:
+        return list(range(count))
+    chosen = [steps] if isinstance(steps, SupportsIndex) else list(steps)
+    return [range(count)[step.__index__()] for step in chosen]
+
+
+def _each(
+    variable: Variable,
+    whole: Sequence[int],
+    size: Sequence[int],
+    halo: Sequence[int],
+    steps: Sequence[int | None],
+    edge: Edge,
+) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
+    lines = [range(0, n, own) for n, own in zip(whole, size, strict=True)]
+    boxes = (
+        (step, tuple((lo, min(lo + own, n)) for lo, own, n in zip(los, size, whole, strict=True)))
+        for step in steps
+        for los in itertools.product(*lines)
+    )
+    with ThreadPoolExecutor(1, "drystone-tiles") as pool:
+        ahead = None
+        for step, box in boxes:
+            begun = (step, box, pool.submit(_read, variable, step, box, whole, halo, edge))
+            if ahead is not None:
+                yield _place(ahead[0], ahead[1]), ahead[2].result()
+            ahead = begun
+        if ahead is not None:
+            yield _place(ahead[0], ahead[1]), ahead[2].result()
+
+
+def _place(step: int | None, box: _Box) -> Place:
+    cells = tuple(slice(lo, hi) for lo, hi in box)
+    return cells if step is None else (step, *cells)
+
+
+def _read(
+    variable: Variable, step: int | None, box: _Box, whole: Sequence[int], halo: Sequence[int], edge: Edge
+) -> npt.NDArray[Any]:
+    """A box with its halo; what lies beyond the domain is as the edge rule says."""
+    lo = [a - h for (a, _), h in zip(box, halo, strict=True)]
+    hi = [b + h for (_, b), h in zip(box, halo, strict=True)]
+    if edge == "periodic":
+        return _around(variable, step, lo, hi, whole)
+    first = [max(a, 0) for a in lo]
+    count = [min(b, n) - f for b, n, f in zip(hi, whole, first, strict=True)]
+    inside = np.asarray(variable.read(step, first, count))
+    pads = [(f - a, b - f - c) for f, a, b, c in zip(first, lo, hi, count, strict=True)]
+    if not any(itertools.chain(*pads)):
+        return inside
+    if edge == "one_sided":
+        return np.pad(inside, pads, mode="edge")
+    value = np.nan if edge == "nan" else variable.fill_value
+    return np.pad(inside, pads, mode="constant", constant_values=value)
+
+
+def _around(
+    variable: Variable, step: int | None, lo: Sequence[int], hi: Sequence[int], whole: Sequence[int]
+) -> npt.NDArray[Any]:
+    """A box of a domain that repeats: its parts, each read once."""
+    runs = []
+    for a, b, n in zip(lo, hi, whole, strict=True):
+        own, at = [], a
+        while at < b:
+            count = min(n - at % n, b - at)
+            own.append((at - a, at % n, count))
+            at += count
+        runs.append(own)
+    out = np.empty([b - a for a, b in zip(lo, hi, strict=True)], variable.dtype)
+    for part in itertools.product(*runs):
+        to = tuple(slice(at, at + count) for at, _, count in part)
+        out[to] = variable.read(step, [first for _, first, _ in part], [count for *_, count in part])
+    return out
+
+
+def apply(
+    variable: Variable,
+    function: Callable[[npt.NDArray[Any]], Any],
+    halo: SupportsIndex | Sequence[SupportsIndex],
+    dtype: npt.DTypeLike | None,
+    out: Any,
+    shape: SupportsIndex | Sequence[SupportsIndex] | None,
+    edge: Edge,
+) -> Any:
+    """What a function makes of all tiles, each put in its place."""
+    around = extents(halo, variable.ndim - variable.has_steps, "halo", 0)
+    for place, tile in tiles(variable, shape, around, None, edge):
+        cells = tuple(slice(h, n - h) for h, n in zip(around, tile.shape, strict=True))
+        wanted = tile[cells].shape
+        box = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in place)
+        try:
+            made = np.asarray(function(tile))
+        except Exception as error:
+            error.add_note(f'in the tile [{box}] of "{variable.name}"')
+            raise
+        if made.shape == tile.shape:
+            made = made[cells]
+        if made.shape != wanted:
+            raise InvalidArgumentError(
+                f'the function gave an array of shape {made.shape} for the tile [{box}] of "{variable.name}"; '
+                f"{wanted} is needed, or {tile.shape} with the halo"
+            )
+        if out is None:
+            out = np.empty(variable.shape, made.dtype if dtype is None else dtype)
+        out[place] = made
+    return np.empty(variable.shape, variable.dtype if dtype is None else dtype) if out is None else out

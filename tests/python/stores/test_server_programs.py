@@ -1,0 +1,269 @@
+"""Reads through a server: it resolves selections, codecs, members and precision, and little else than wanted bytes travels."""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import subprocess
+import sys
+import textwrap
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import drystone as dry
+import numpy as np
+import pytest
+from server_rig import Proxy, Server
+
+SHAPE = (128, 128, 128)
+RECORD = np.dtype([("u", "f4"), ("v", "f4"), ("w", "f4")])
+
+
+READER = """
+    import json, sys
+    import drystone as dry, numpy as np
+    c = dry.open(sys.argv[1])
+    for line in sys.stdin:
+        try:
+            expression, path = json.loads(line)
+            value = eval(expression)
+            if isinstance(value, np.ndarray):
+                np.save(path, value)
+                value = None
+            print(json.dumps(["done", value]), flush=True)
+        except Exception as error:
+            print(json.dumps(["failed", repr(error)]), flush=True)
+"""
+
+
+class Reader:
+    """A process that reads through an address, expression by expression."""
+
+    def __init__(self, url: str, token: str, folder: Path, programs: str) -> None:
+        self.path = folder / f"reader-{time.monotonic_ns()}.npy"
+        environment = {**os.environ, "BEARER_TOKEN": token, "DRYSTONE_PROGRAMS": programs}
+        command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(READER), url]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, env=environment)
+
+    def __call__(self, expression: str) -> object:
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.write(json.dumps([expression, str(self.path)]) + "\n")
+        self.process.stdin.flush()
+        state, value = json.loads(self.process.stdout.readline())
+        assert state == "done", value
+        return np.load(self.path) if value is None else value
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        assert self.process.wait(60) == 0
+        self.process.stdout.close()
+
+
+def wave(step: int) -> np.ndarray:
+    x, y, z = (np.linspace(0, 6, n, dtype="f4") for n in SHAPE)
+    return (np.sin(x)[:, None, None] * np.cos(y)[None, :, None] + z[None, None, :] + step).astype("f4")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    folder = tmp_path_factory.mktemp("programs")
+    noise = np.random.default_rng(7)
+    with dry.create(str(folder / "run42.dry")) as c:
+        c.create_variable("T", "f4", shape=SHAPE, steps=True)
+        c.create_variable("Z", "f4", shape=SHAPE, steps=True, transform="shuffle,zstd")
+        c.create_variable("P", "f4", shape=SHAPE, steps=True, transform="aplod")
+        c.create_variable("R", RECORD, shape=SHAPE)
+        record = np.zeros(SHAPE, RECORD)
+        for name in RECORD.names:
+            record[name] = noise.random(SHAPE, "f4")
+        with c.writer() as w:
+            for step in range(2):
+                with w.step():
+                    w.put("T", wave(step) + noise.random(SHAPE, "f4"))
+                    w.put("Z", wave(step))
+                    w.put("P", wave(step))
+            w.put("R", record)
+        c.commit()
+    server = Server(folder)
+    yield server
+    assert server.stop() == 0
+
+
+@pytest.fixture
+def token(server: Server) -> str:
+    return server.token("storage.read:/run42")
+
+
+# What is read first, so that tables of blocks are at hand; what is counted; the same of a folder.
+SELECTIONS = {
+    "a plane across the stored order": ("c['T'][0, :, :, 3]", "c['T'][0, :, :, 77]"),
+    "a plane of coded blocks": ("c['Z'][0, :, :, 3]", "c['Z'][0, :, :, 77]"),
+    "one field of three": ("c['R']['u'][:1]", "c['R']['v'][...]"),
+    "every eighth plane": ("c['T'][0, ::8]", "c['T'][0, 3::8]"),
+}
+
+
+@pytest.mark.parametrize(("first", "counted"), SELECTIONS.values(), ids=SELECTIONS)
+def test_little_else_than_the_wanted_bytes_travels(
+    server: Server, token: str, first: str, counted: str, tmp_path: Path
+) -> None:
+    proxy = Proxy(server.port)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    reader(first)
+    before = proxy.bytes
+    values = reader(counted)
+    moved = proxy.bytes - before
+    assert isinstance(values, np.ndarray)
+    with dry.open(server.folder / "run42.dry") as c:
+        expected = eval(counted, {"c": c})
+    assert np.array_equal(values, expected)
+    print(f"{counted}: {values.nbytes} bytes wanted, {moved} moved: {moved / values.nbytes:.4f}")
+    assert moved <= 1.02 * values.nbytes + 1024
+    reader.close()
+    proxy.close()
+
+
+def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_path: Path) -> None:
+    """What travels are the decoded values: as many bytes as without `max_error`. Tables and trailers are at hand."""
+    proxy = Proxy(server.port)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    reader("c['P'].read(step=0, offset=(0, 0, 70), count=(128, 128, 1), max_error=0.05)")
+    before = proxy.bytes
+    box = "step=0, offset=(0, 0, 77), count=(128, 128, 1), max_error=0.05"
+    values = reader(f"c['P'].read({box})")
+    moved = proxy.bytes - before
+    assert isinstance(values, np.ndarray)
+    with dry.open(server.folder / "run42.dry") as c:
+        assert np.array_equal(values, eval(f"c['P'].read({box})", {"c": c}))
+    assert 0 < np.abs(values - wave(0)[:, :, 77:78]).max() <= 0.05
+    print(f"max_error: {values.nbytes} bytes wanted, {moved} moved: {moved / values.nbytes:.4f}")
+    assert moved <= 1.02 * values.nbytes + 1024
+    reader.close()
+    proxy.close()
+
+
+def test_programs_are_sent_where_the_link_is_slow_and_explain_says_so(
+    server: Server, token: str, tmp_path: Path
+) -> None:
+    proxy = Proxy(server.port, rate=12.5e6)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "auto")
+    plan = reader("str(c['T'].explain[0, :, :, 5])")
+    assert isinstance(plan, str)
+    assert "read there" in plan, plan
+    before = proxy.bytes
+    values = reader("c['T'][0, :, :, 5]")
+    moved = proxy.bytes - before
+    assert isinstance(values, np.ndarray)
+    assert moved <= 2 * values.nbytes, "an eighth of the stored bytes at most"
+    plan = reader("str(c['T'].explain[0])")
+    assert isinstance(plan, str)
+    assert "read there" not in plan, "all of the bytes are wanted"
+    reader.close()
+    proxy.close()
+
+
+def test_an_older_server_costs_a_request_and_nothing_else(server: Server, token: str, tmp_path: Path) -> None:
+    proxy = Proxy(server.port, older=True)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    with dry.open(server.folder / "run42.dry") as c:
+        for plane in range(0, 128, 16):
+            assert np.array_equal(reader(f"c['T'][0, :, :, {plane}]"), c["T"][0, :, :, plane])
+    assert proxy.refused == 1
+    assert "read programs are not run" in str(reader("str(c['T'].explain[0, :, :, 5])"))
+    reader.close()
+    proxy.close()
+
+
+def test_small_reads_travel_together(server: Server, token: str, tmp_path: Path) -> None:
+    """One cell of each of 400 parts of a log: a request for each would be 400."""
+    token = server.token("storage.read:/", "storage.create:/", "storage.modify:/")
+    path = server.folder / "scratch" / "many.dry"
+    with dry.create(str(path)) as c:
+        c.create_variable("s", "f8", shape=(4,), steps=True)
+        for step in range(400):
+            with c.writer() as w, w.step(step):
+                w.put("s", np.arange(4.0) + step)
+        c.commit()
+    proxy = Proxy(server.port)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/scratch/many.dry", token, tmp_path, "never")
+    reader("len(c.steps)")
+    before = proxy.requests
+    assert np.array_equal(reader("c['s'][:, 2]"), np.arange(400.0) + 2)
+    print(f"400 parts in {proxy.requests - before} requests")
+    assert proxy.requests - before <= 200
+    reader.close()
+    proxy.close()
+
+
+def body(*frames: tuple[int, list[str], list[int], bytes]) -> bytes:
+    """A body as docs/format/wire.md has it."""
+
+    def crc(data: bytes) -> int:
+        table = []
+        for n in range(256):
+            value = n
+            for _ in range(8):
+                value = value >> 1 ^ (0x82F63B78 if value & 1 else 0)
+            table.append(value)
+        value = 0xFFFFFFFF
+        for byte in data:
+            value = value >> 8 ^ table[(value ^ byte) & 0xFF]
+        return value ^ 0xFFFFFFFF
+
+    def frame(code: int, texts: list[str], numbers: list[int], payload: bytes) -> bytes:
+        header = struct.pack("<HHII", code, 0, len(texts), len(numbers))
+        for text in texts:
+            header += struct.pack("<I", len(text.encode())) + text.encode()
+        header += b"".join(struct.pack("<Q", n) for n in numbers)
+        first, length = struct.pack("<I", len(header)), struct.pack("<Q", len(payload))
+        check = struct.pack("<I", crc(first + length + header))
+        return first + check + length + header + payload + struct.pack("<I", crc(payload))
+
+    whole = b"DRYW\x01\0\0\0" + b"".join(frame(*one) for one in frames)
+    return whole + frame(0, [""], [len(frames), 0], b"")
+
+
+def counter(server: Server, token: str, name: str) -> int:
+    page = server.ask("/metrics", token)[2].decode()
+    return int(next(line for line in page.splitlines() if line.startswith(f"drystone_{name} ")).split()[1])
+
+
+def test_hostile_programs_are_refused_and_counted(server: Server, token: str) -> None:
+    vectors = Path(__file__).parents[2] / "vectors" / "programs"
+    sound = (vectors / "v1_field.bin").read_bytes()
+    key = "drystone.json"
+    programs = [b"", b"DRYP", os.urandom(4000), sound[:-1], sound + b"x", bytes(300_000)]
+    programs += [sound[:at] + bytes([sound[at] ^ 0x80]) + sound[at + 1 :] for at in range(len(sound))]
+    before = counter(server, token, "refused_programs_total")
+    for program in programs:
+        asked = body((24, [key, "dry.read.1"], [1 << 20], program))
+        status, _, reply = server.ask("/v1/c/run42/read", token, method="POST", body=asked)
+        assert status == 200
+        assert b"DRYR" in reply
+        assert reply.count(b"DRYR") == 1
+    assert counter(server, token, "refused_programs_total") - before >= len(programs) - 2
+    unknown = body((24, [key, "dry.write.1"], [1 << 20], b""))
+    status, _, reply = server.ask("/v1/c/run42/read", token, method="POST", body=unknown)
+    assert status == 200
+    assert b"there is no method" in reply
+    many = body(*[(24, [key, "dry.version"], [1 << 20], b"")] * 2000)
+    status, _, reply = server.ask("/v1/c/run42/read", token, method="POST", body=many)
+    assert (status, reply.count(b"dry.version dry.read.1")) == (200, 2000)
+    outside = body((24, ["../../etc/passwd", "dry.read.1"], [1 << 20], sound))
+    reply = server.ask("/v1/c/run42/read", token, method="POST", body=outside)[2]
+    assert b"root:" not in reply
+    assert server.ask("/healthz")[0] == 200
+
+
+def test_a_program_needs_the_right_to_read(server: Server) -> None:
+    asked = body((24, ["drystone.json", "dry.version"], [100], b""))
+    assert server.ask("/v1/c/run42/read", None, method="POST", body=asked)[0] == 401
+    for scope in ("storage.modify:/run42", "storage.create:/run42", "storage.read:/scratch"):
+        assert server.ask("/v1/c/run42/read", server.token(scope), method="POST", body=asked)[0] == 403
+    reader = server.token("storage.read:/run42")
+    assert b"dry.read.1" in server.ask("/v1/c/run42/read", reader, method="POST", body=asked)[2]
