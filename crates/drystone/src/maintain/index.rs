@@ -117,8 +117,8 @@ impl Container {
         let name = name.trim_matches('/');
         let snapshot = self.snapshot();
         let is_variable = |path: &str| snapshot.schema.resolve(path).is_some();
-        let dots = name.match_indices('.').map(|(at, _)| (&name[..at], &name[at + 1..]));
-        match dots.filter(|(path, _)| !is_variable(name) && is_variable(path)).next_back() {
+        let mut dots = name.match_indices('.').map(|(at, _)| (&name[..at], &name[at + 1..]));
+        match dots.rfind(|(path, _)| !is_variable(name) && is_variable(path)) {
             Some((path, field)) => (path, Some(field)),
             None => (name, None),
         }

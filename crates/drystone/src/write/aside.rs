@@ -19,7 +19,6 @@ use super::encode::store_coded;
 use super::part::{Part, header};
 use super::uploads::Uploads;
 use super::{SEGMENT_LIMIT, limit_on};
-use crate::Result;
 use crate::base::array::Source;
 use crate::base::buffer_pool::Lent;
 use crate::base::cpus::threads;
@@ -28,6 +27,7 @@ use crate::commit::beside::{Beside, BesidePart};
 use crate::container::Inner;
 use crate::layout::Laid;
 use crate::schema::member::Column;
+use crate::{Error, Result};
 
 /// Subchunks that each thread encodes before they are stored.
 const EACH: usize = 2;
@@ -48,6 +48,12 @@ pub(crate) struct Aside {
 impl Aside {
     pub(crate) fn open(inner: Arc<Inner>) -> Result<Aside> {
         inner.require_writable()?;
+        if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) {
+            // Parts of this log are not registered at home.
+            return Err(Error::unsupported(
+                "a container that is open with tiers cannot be indexed: drain it and open it without tiers",
+            ));
+        }
         let fence = inner.snapshot().manifest.fence;
         let header = header(&inner, random::id64(), 0, fence, None, fence);
         let limit = limit_on(&inner, SEGMENT_LIMIT);
@@ -98,7 +104,7 @@ impl Aside {
     /// Hands everything over; what a commit may then adopt.
     pub(crate) fn finish(mut self) -> Result<Beside> {
         self.end_part()?;
-        self.uploads.settle(self.inner.store.as_ref(), self.is_durable())?;
+        self.uploads.settle(&self.inner, self.is_durable())?;
         Ok(self.beside)
     }
 
@@ -121,7 +127,7 @@ impl Aside {
         } else {
             let segment = self.part.segment.take_whole()?;
             let idx = self.part.take_idx(id);
-            self.uploads.push(store, segment, idx, self.is_durable())?;
+            self.uploads.push(&self.inner, segment, idx, self.is_durable())?;
         }
         self.beside.parts.push(BesidePart { part: number, records: self.part.idx_len, bytes });
         Ok(())
