@@ -9,8 +9,8 @@ use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
-    TierRow, VariableUsage, WriterOptions,
+    Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets,
+    TierFolder, TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
