@@ -16,7 +16,8 @@ from drystone.errors import InvalidArgumentError
 if TYPE_CHECKING:
     from drystone.variable import Variable
 
-Edge = Literal["one_sided", "fill", "periodic", "nan"]
+    _Edge = Literal["one_sided", "fill", "periodic", "nan"]
+
 Place = tuple[int | slice, ...]
 _Box = tuple[tuple[int, int], ...]
 
@@ -55,7 +56,7 @@ def tiles(
     shape: SupportsIndex | Sequence[SupportsIndex] | None,
     halo: SupportsIndex | Sequence[SupportsIndex],
     steps: SupportsIndex | Sequence[SupportsIndex] | None,
-    edge: Edge,
+    edge: _Edge,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The tiles in order, each with its halo, while the next is read."""
     if variable.local:
@@ -95,7 +96,7 @@ def _each(
     size: Sequence[int],
     halo: Sequence[int],
     steps: Sequence[int | None],
-    edge: Edge,
+    edge: _Edge,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     lines = [range(0, n, own) for n, own in zip(whole, size, strict=True)]
     boxes = (
@@ -120,7 +121,7 @@ def _place(step: int | None, box: _Box) -> Place:
 
 
 def _read(
-    variable: Variable, step: int | None, box: _Box, whole: Sequence[int], halo: Sequence[int], edge: Edge
+    variable: Variable, step: int | None, box: _Box, whole: Sequence[int], halo: Sequence[int], edge: _Edge
 ) -> npt.NDArray[Any]:
     """A box with its halo; what lies beyond the domain is as the edge rule says."""
     lo = [a - h for (a, _), h in zip(box, halo, strict=True)]
@@ -165,7 +166,7 @@ def apply(
     dtype: npt.DTypeLike | None,
     out: Any,
     shape: SupportsIndex | Sequence[SupportsIndex] | None,
-    edge: Edge,
+    edge: _Edge,
 ) -> Any:
     """What a function makes of all tiles, each put in its place."""
     around = extents(halo, variable.ndim - variable.has_steps, "halo", 0)

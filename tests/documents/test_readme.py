@@ -109,19 +109,15 @@ def test_the_configuration_that_is_shown_is_taken(tmp_path, monkeypatch):
     assert shown[1] in done.stdout
 
 
-@pytest.mark.slow
-def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
-    """Python and shell as they stand there, one after the other."""
-    monkeypatch.chdir(tmp_path)
+def run(page, text, folder, monkeypatch, capsys):
+    """Runs a page's Python and shell as they stand there, one after the other; what is printed is what comments say."""
+    monkeypatch.chdir(folder)
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    text = (ROOT / "docs/tutorial/README.md").read_text()
-    if not Path("/usr/share/ferret-vis/data/coads_climatology.cdf").exists():
-        text = text.partition("## A climatology of the ocean")[0]  # apt-get install ferret-datasets
     names = {"__name__": "tutorial"}
     code = ""
     for language, block in re.findall(r"^```(python|sh)\n(.*?)^```", text, flags=re.MULTILINE | re.DOTALL):
         if language == "python":
-            exec(compile(block, "docs/tutorial/README.md", "exec"), names)
+            exec(compile(block, page, "exec"), names)
             code += block
         elif "pip install" not in block:
             done = subprocess.run(["bash", "-euc", block], capture_output=True, text=True, check=False)
@@ -130,8 +126,25 @@ def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
     said = capsys.readouterr().out
     for line in re.findall(r"print\(.*\)\s+# (.*)", code):
         assert line in said
+
+
+@pytest.mark.slow
+def test_the_tutorial_runs(tmp_path, monkeypatch, capsys):
+    text = (ROOT / "docs/tutorial/README.md").read_text()
+    if not Path("/usr/share/ferret-vis/data/coads_climatology.cdf").exists():
+        text = text.partition("## A climatology of the ocean")[0]  # apt-get install ferret-datasets
+    run("docs/tutorial/README.md", text, tmp_path, monkeypatch, capsys)
     for picture in ("topo.png", "profile.png", "layout.png"):
         assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.slow
+def test_the_tutorial_from_a_simulation_to_sql_runs(tmp_path, monkeypatch, capsys):
+    for package in ("duckdb", "pyarrow", "matplotlib"):
+        pytest.importorskip(package)
+    text = (ROOT / "docs/tutorial/sql.md").read_text()
+    run("docs/tutorial/sql.md", text, tmp_path, monkeypatch, capsys)
+    assert (tmp_path / "wave.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.parametrize(

@@ -74,3 +74,42 @@ def test_the_name_that_the_program_gave_leads_to_the_container_for_readers(conne
     (tmp_path / "x512.h5.drystone").rename(tmp_path / "x0.h5.drystone")
     with pytest.raises(drystone.errors.InvalidArgumentError, match="another container"):
         drystone.open(tmp_path / "x0.h5")
+
+
+ENUMERATIONS = """
+import sys, h5py, numpy as np
+phase = h5py.enum_dtype({"solid": 0, "dark matter": 300}, "i2")
+kind = np.dtype([("x", "f4"), ("phase", phase), ("both", phase, (2,))])
+with h5py.File(sys.argv[1], "w") as f:
+    f.create_dataset("phase", 3, phase)[:] = [0, 300, 0]
+    f.create_dataset("rows", 2, kind)["phase"] = np.array([300, 0], "i2")
+    f["on"] = np.array([True, False])
+with h5py.File(sys.argv[1]) as f:
+    assert h5py.check_enum_dtype(f["phase"].dtype) == {"solid": 0, "dark matter": 300}
+    assert h5py.check_enum_dtype(f["rows"].dtype["phase"]) == {"solid": 0, "dark matter": 300}
+    assert f["phase"][:].tolist() == [0, 300, 0] and f["on"].dtype == bool
+"""
+
+
+def test_enumerations_of_a_program_keep_their_names(connector_environment, tmp_path):
+    """The integers were there, and the names only for HDF5 programs."""
+    path = tmp_path / "x.h5"
+    program(connector_environment, ENUMERATIONS, path)
+    assert is_stub(path)
+    names = {"solid": 0, "dark matter": 300}
+    with drystone.open(f"{path}.drystone") as c:
+        found = {
+            v.shape: v
+            for v in c.variables.values()
+            if v.dtype.names or drystone.enum_names(v.dtype) is not None
+        }
+        phases, rows = found[(3,)], next(v for v in found.values() if v.dtype.names)
+        assert drystone.enum_names(phases.dtype) == names
+        assert phases[...].tolist() == [0, 300, 0]
+        assert c.query(f"`{phases.name}` == 'dark matter'").count() == 1
+        assert drystone.enum_names(rows.dtype["phase"]) == names
+        assert drystone.enum_names(rows.dtype["both"].base) == names
+        (booleans,) = (
+            v for v in c.variables.values() if drystone.enum_names(v.dtype) == {"FALSE": 0, "TRUE": 1}
+        )
+        assert booleans[...].tolist() == [1, 0]

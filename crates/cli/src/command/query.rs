@@ -30,9 +30,12 @@ pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32>
         return explain(&query.explain()?, json, output);
     }
     if asked.csv || asked.coords {
-        return rows(&query, asked, json, output);
+        let code = rows(&query, asked, json, output)?;
+        warn(&container);
+        return Ok(code);
     }
     let (count, report) = query.count()?;
+    warn(&container);
     match (json, asked.count) {
         (true, _) => {
             let mut document =
@@ -97,6 +100,9 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
     Ok(OK)
 }
 
+/// The type of a column's cells, and what their integers stand for.
+type ColumnType = (DType, Option<Meaning>);
+
 /// Coordinates, or with `--csv` values too.
 fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result<i32> {
     let columns: Vec<String> = match (asked.csv, asked.columns.is_empty()) {
@@ -105,8 +111,7 @@ fn rows(query: &Query, asked: &Asked, json: bool, output: &mut Output) -> Result
         (true, false) => asked.columns.clone(),
     };
     let mut batches = query.batches(&columns)?;
-    let types: Vec<((DType, Option<Meaning>), Vec<u64>)> =
-        batches.dtypes().into_iter().zip(batches.inner()).collect();
+    let types: Vec<(ColumnType, Vec<u64>)> = batches.dtypes().into_iter().zip(batches.inner()).collect();
     let axes = axes(query);
     if json {
         output.text("{\"condition\": ");

@@ -63,7 +63,7 @@ impl Communicator for Rank {
 }
 
 /// Runs a program on so many ranks; what each returns.
-pub fn program<T: Send>(size: usize, run: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
+pub(crate) fn program<T: Send>(size: usize, run: impl Fn(Arc<dyn Communicator>) -> T + Sync) -> Vec<T> {
     let slots = Mutex::new(vec![Default::default(); size]);
     let all = Arc::new(Threads { size, barrier: Barrier::new(size), slots });
     std::thread::scope(|scope| {

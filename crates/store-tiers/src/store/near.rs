@@ -104,7 +104,7 @@ impl TieredStore {
             node: said.node.clone(),
             left: self.left_on(&said.node),
             step: said.part.step,
-            remedy,
+            remedy: remedy.into(),
         }
     }
 
