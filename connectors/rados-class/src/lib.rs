@@ -114,7 +114,7 @@ pub unsafe extern "C" fn dry_version(len: *mut usize) -> *const u8 {
 #[allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 mod tests {
     use super::*;
-    use drystone_program::{Payload, Reply, sample};
+    use drystone_program::{Payload, Reply, Why, sample};
 
     /// Reads of a vector; of a null pointer, a panic.
     unsafe extern "C" fn read(object: *mut c_void, offset: u64, out: *mut u8, len: usize) -> c_int {
