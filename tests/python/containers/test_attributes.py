@@ -114,9 +114,7 @@ def test_what_is_read_is_a_copy(container):
     assert container.attrs["a"][0] == 0
 
 
-@pytest.mark.parametrize(
-    "value", [object(), {1: 2}, {1, 2}, 2**64, np.array(5, "m8"), [object()], lambda: 0]
-)
+@pytest.mark.parametrize("value", [object(), {1: 2}, {1, 2}, 2**64, np.array(5, "m8"), [object()], lambda: 0])
 def test_what_cannot_be_stored_is_refused(container, value):
     with pytest.raises((dry.InvalidArgumentError, dry.UnsupportedError)):
         container.attrs["a"] = value
