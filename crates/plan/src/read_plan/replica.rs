@@ -16,8 +16,8 @@ use crate::counted::counted;
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
 
-/// Stored replicas from this number on answer questions about values. Reads of arrays leave them out, so a damaged one costs a
-/// question its speed and nobody a value.
+/// Stored replicas from this number on answer questions about values. Reads of arrays leave them out, so a
+/// damaged one makes a question slower and changes no value.
 pub const INDEXES: u32 = 1 << 31;
 /// The replica that holds values by bins.
 pub const BINS: u32 = INDEXES;
