@@ -1,11 +1,10 @@
-//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing.
+//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage.
 
 pub(crate) mod describe;
 pub(crate) mod examine;
 pub(crate) mod extremes;
 mod files;
 pub(crate) mod gc;
-pub(crate) mod index;
 pub(crate) mod levels;
 mod lost;
 pub(crate) mod recover;

@@ -137,13 +137,11 @@ impl Container {
         let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
         let mut pages: Vec<Error> = Vec::new();
-        let mut has_replicas = false;
         let mut check = |entry: &Entry, checker: &mut Checker<'_>| {
             if failed.is_some() {
                 return;
             }
             report.entries += 1;
-            has_replicas |= entry.encoding.replica > 0;
             match checker.entry(entry) {
                 Ok(bytes) => report.bytes += bytes,
                 Err(e) if e.kind() == ErrorKind::NotYetHome => {}
@@ -189,7 +187,7 @@ impl Container {
             }
             report.damage.push(damage("index".into(), error.to_string()));
         }
-        if has_replicas {
+        if !snapshot.schema.declarations.is_empty() {
             self.verify_replicas(&mut report)?;
         }
         progress(report.entries, total);
