@@ -126,7 +126,7 @@ mod tests {
         let local = 0u8;
         for foreign in [1, usize::MAX, (&raw const local).addr(), pebble.addr() + 1, pebble.addr() | 1 << 60]
         {
-            assert!(said::<Pebble>(foreign).contains("is no handle"), "{foreign:#x}");
+            assert!(said::<Pebble>(foreign).contains("is not a handle"), "{foreign:#x}");
         }
     }
 }

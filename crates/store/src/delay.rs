@@ -144,6 +144,8 @@ impl<S: Store> DelayStore<S> {
     pub fn take_log(&self) -> Vec<LoggedRequest> {
         let mut state = self.shared.timer.lock();
         (state.arrived, state.peak, state.peak_bytes) = (0, 0, 0);
+        // What is still under way belongs to no round of the new log.
+        state.due.values_mut().for_each(|parcel| parcel.round = 0);
         std::mem::take(&mut state.log)
     }
 

@@ -617,15 +617,9 @@ impl Store for TieredStore {
     /// Brings parts home first: a tier promises nothing about power cuts.
     fn sync(&self, keys: &[&str]) -> Result<()> {
         for key in keys {
-            validate_key(key)?;
-            if self.find(key).is_some() {
-                self.bring_home(key)?;
-            } else if self.registry.is_none() && !self.home.exists(key)? {
+            self.prepare_sync(key)?;
+            if self.registry.is_none() && !self.home.exists(key)? {
                 return Err(self.not_found(key));
-            } else if let Some(said) = self.registered(key)?
-                && self.home.len(key).is_ok_and(|len| len < said.part.length) | !self.home.exists(key)?
-            {
-                return Err(self.not_home(key, &said));
             }
         }
         self.home.sync(keys)
@@ -637,6 +631,13 @@ impl Store for TieredStore {
     }
 
     fn submit(&self, request: Request) -> Pending {
+        if let Request::Sync { keys } = &request {
+            // Home syncs it behind what was submitted to home before.
+            return match keys.iter().try_for_each(|key| self.prepare_sync(key)) {
+                Ok(()) => self.home.submit(request),
+                Err(e) => Pending::completed(Err(e)),
+            };
+        }
         let other = |key: &str| match self.find(key) {
             Some(_) => false,
             // Whoever reads it finds out.
@@ -667,6 +668,23 @@ impl Store for TieredStore {
 }
 
 impl TieredStore {
+    /// Brings an object home that is to be synced there.
+    fn prepare_sync(&self, key: &str) -> Result<()> {
+        validate_key(key)?;
+        if self.find(key).is_some() {
+            return self.bring_home(key);
+        }
+        match self.registered(key)? {
+            Some(said)
+                if self.home.len(key).is_ok_and(|len| len < said.part.length)
+                    || !self.home.exists(key)? =>
+            {
+                Err(self.not_home(key, &said))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// A manifest that is read may name parts of which nothing is known yet.
     fn notice(&self, key: &str) {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
