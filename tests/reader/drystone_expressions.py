@@ -5,6 +5,8 @@ import struct
 UNARY = """~ - invert abs sign floor ceil trunc round sqrt cbrt exp expm1 log log2 log10 log1p sin cos tan asin acos atan
 sinh cosh tanh isnan isinf isfinite""".split()
 TYPES = "bool i1 i2 i4 i8 u1 u2 u4 u8 f4 f8".split()
+FIELDS = "diff / diff by / diff2 / diff2 by".split(" / ")
+REDUCTIONS = "sum mean amin amax count any all".split()
 BINARY = "| ^ & == != < <= > >= << >> + - * / // % ** min max atan2 hypot".split()
 
 
@@ -59,7 +61,12 @@ def node(c, before):
         return ["float", c.take(8)[::-1].hex()]
     if code == 6:
         return ["where", *operands(3)]
-    for first, names, count in (16, UNARY, 1), (64, TYPES, 1), (96, BINARY, 2):
+    if code == 7:
+        return ["list", *operands(2)]
+    if 45 <= code <= 48:
+        return [FIELDS[code - 45], *operands(2 + (code - 45) % 2)]
+    groups = (16, UNARY, 1), (49, REDUCTIONS, 2), (56, [f"{name} of all" for name in REDUCTIONS], 1)
+    for first, names, count in (*groups, (64, TYPES, 1), (96, BINARY, 2)):
         if first <= code < first + len(names):
             return [names[code - first], *operands(count)]
     raise Damaged(f"code {code}")
