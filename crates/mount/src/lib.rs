@@ -2,10 +2,15 @@
 //!
 //! ```text
 //! tree     paths -> what they are; a folder -> its entries      pure
-//! ahead    a read and the read before it -> which bytes to make  pure
+//! ahead    a read and the reads before it -> which bytes to make, and whether the kernel keeps them  pure
 //! shown    a snapshot's arrays, fragments and their sizes        asks the engine
 //! zarr     the Zarr hierarchy of a snapshot: paths -> documents and chunks
-//! fs       views: inodes, open files, answers to the kernel
+//! inodes   numbers of files and folders
+//! room     each thread's room for an answer
+//! pieces   bytes that were made, and those that are made ahead
+//! open     an open view: its reads
+//! stored   what was published, which the kernel reads itself
+//! fs       views: names, attributes, answers to the kernel
 //! files    byte files: numbers, attributes, errnos
 //! whole    each request to the views or the files               the adapter to fuser
 //! ```
@@ -15,6 +20,7 @@
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
 //! /fragments/NAME                    a declared fragment, step behind step
+//! /published/...                     what was published, as it is stored
 //! /files/...                         byte files, which programs write
 //! ```
 //!
@@ -26,7 +32,13 @@
 mod ahead;
 mod files;
 mod fs;
+mod inodes;
+mod locks;
+mod open;
+mod pieces;
+mod room;
 mod shown;
+mod stored;
 mod tree;
 mod whole;
 mod zarr;

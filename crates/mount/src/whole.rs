@@ -271,10 +271,17 @@ impl Filesystem for Whole {
     ) {
         match self.files(ino) {
             None => self.views.read(request, ino, fh, offset, size, flags, owner, reply),
-            Some(files) => match files.read(fh.0, offset, size) {
-                Ok(bytes) => reply.data(&bytes),
-                Err(errno) => reply.error(errno),
-            },
+            Some(files) => {
+                let mut reply = Some(reply);
+                let done = files.read(fh.0, offset, size, |bytes| {
+                    if let Some(reply) = reply.take() {
+                        reply.data(bytes);
+                    }
+                });
+                if let (Err(errno), Some(reply)) = (done, reply) {
+                    reply.error(errno);
+                }
+            }
         }
     }
 
