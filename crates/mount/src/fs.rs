@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, UNIX_EPOCH};
@@ -88,8 +89,8 @@ fn missing() -> Error {
 }
 
 impl Views {
-    pub(crate) fn new(container: Container, files: bool) -> Self {
-        let stored = StoredFiles::new(container.location().as_ref());
+    pub(crate) fn new(container: Container, folder: Option<&Path>, files: bool) -> Self {
+        let stored = StoredFiles::new(folder);
         let mut inodes = Inodes::default();
         inodes.number(&Node::Root);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());

@@ -19,7 +19,12 @@ pub(crate) enum Node {
     /// A folder of a snapshot; none: of the newest.
     Folder(Option<u64>, String),
     /// A file of a snapshot: number of the array, and whether it was found as the newest.
-    Array { version: u64, latest: bool, array: usize, form: Form },
+    Array {
+        version: u64,
+        latest: bool,
+        array: usize,
+        form: Form,
+    },
     /// A fragment of the snapshot that was the newest when it was found.
     Fragment(u64, String),
     /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may

@@ -22,7 +22,8 @@ const PUBLISHED: [&str; 2] = ["netcdf", "zarr"];
 
 /// The published files of a container in a local folder.
 pub(crate) struct StoredFiles {
-    root: PathBuf,
+    /// None: it lies in no folder.
+    root: Option<PathBuf>,
     /// Files that the kernel reads, by inode.
     passed: Mutex<HashMap<u64, Weak<BackingId>>>,
 }
@@ -60,27 +61,25 @@ fn missing() -> Error {
 }
 
 impl StoredFiles {
-    /// Of a container at a path.
-    pub(crate) fn new(container: &Path) -> Self {
-        StoredFiles { root: container.to_owned(), passed: Mutex::default() }
+    /// Of a container in a folder, or of one elsewhere.
+    pub(crate) fn new(container: Option<&Path>) -> Self {
+        StoredFiles { root: container.map(Path::to_owned), passed: Mutex::default() }
     }
 
     /// Whether there is anything.
     pub(crate) fn is_there(&self) -> bool {
-        PUBLISHED.iter().any(|folder| self.root.join(folder).is_dir())
+        PUBLISHED.iter().any(|folder| self.place(folder).is_ok_and(|place| place.is_dir()))
     }
 
-    /// Whether a path is one of what was published.
-    fn is_published(path: &str) -> bool {
-        PUBLISHED.contains(&path.split('/').next().unwrap_or_default())
+    /// Where a path of what was published lies.
+    fn place(&self, path: &str) -> Result<PathBuf> {
+        let published = PUBLISHED.contains(&path.split('/').next().unwrap_or_default());
+        self.root.as_ref().filter(|_| published).map(|root| root.join(path)).ok_or_else(missing)
     }
 
     /// What lies at a path. Links and what is neither file nor folder are not shown.
     pub(crate) fn entry(&self, path: &str) -> Result<Entry> {
-        if !Self::is_published(path) {
-            return Err(missing());
-        }
-        let full = self.root.join(path);
+        let full = self.place(path)?;
         let found = full.symlink_metadata().map_err(|error| failed(error, &full))?;
         match (found.is_dir(), found.is_file()) {
             (true, _) => Ok(Entry::Folder),
@@ -92,10 +91,11 @@ impl StoredFiles {
     /// The entries of a folder, and whether each is one.
     pub(crate) fn entries(&self, path: &str) -> Result<Vec<(String, bool)>> {
         if path.is_empty() {
-            let there = PUBLISHED.into_iter().filter(|folder| self.root.join(folder).is_dir());
+            let there =
+                PUBLISHED.into_iter().filter(|folder| self.place(folder).is_ok_and(|place| place.is_dir()));
             return Ok(there.map(|folder| (folder.to_owned(), true)).collect());
         }
-        let full = self.root.join(path);
+        let full = self.place(path)?;
         let mut out = Vec::new();
         for entry in full.read_dir().map_err(|error| failed(error, &full))? {
             let entry = entry.map_err(|error| failed(error, &full))?;
@@ -110,7 +110,7 @@ impl StoredFiles {
 
     /// Opens a file, if it is still the one that was found; `None` if it is another.
     pub(crate) fn open(&self, path: &str, identity: Identity) -> Result<Option<File>> {
-        let full = self.root.join(path);
+        let full = self.place(path)?;
         let file = File::open(&full).map_err(|error| failed(error, &full))?;
         let found = file.metadata().map_err(|error| failed(error, &full))?;
         Ok((Identity::of(&found) == identity).then_some(file))

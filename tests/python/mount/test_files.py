@@ -106,7 +106,7 @@ def test_writes_that_overlap_and_happen_at_once_each_win_whole(files):
     draw, model = random.Random(11), np.zeros(200_000, "u1")
     (files / "x").write_bytes(model.tobytes())
     handles = [os.open(files / "x", os.O_RDWR) for _ in range(3)]
-    barrier, jobs, seen = threading.Barrier(3), [None] * 3, []
+    barrier, jobs, seen = threading.Barrier(4), [None] * 3, []
 
     def work(number):
         while True:
@@ -360,6 +360,12 @@ def test_nothing_synced_is_lost_when_the_mount_is_killed(run, tmp_path):
             os.close(fd)
     report = subprocess.run(command("verify", run), capture_output=True, text=True, check=False)
     assert report.returncode == 0, report.stdout
+
+
+def test_the_room_that_is_left_is_that_of_the_container(kept):
+    mount, below = os.statvfs(kept[1]), os.statvfs(kept[0])
+    assert (mount.f_blocks, mount.f_bsize) == (below.f_blocks, below.f_bsize)
+    assert mount.f_bavail > 0
 
 
 def test_a_signal_commits_what_is_open(run, tmp_path):
