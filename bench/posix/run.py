@@ -5,8 +5,8 @@ Question: what do unmodified programs gain and lose that write and read files th
 - N ranks write one file in strided blocks of 47 KiB (LANL's mpi_io_test) and restart from it: on the mount by ROMIO and by POSIX, beside
   ROMIO on the file system, a file per rank on the mount, and puts of the same bytes. Bars: 0.8 of the puts, 2 times ROMIO on the
   file system, 0.95 of a file per rank; restarts 1.0 of ROMIO's on as many ranks, 0.8 on half as many.
-- Pixie3D's checkpoint, 8 arrays of which each rank has a box, by collective MPI-IO (ROMIO) and written as LANL's fs_test does
-  with `-check`: on the mount beside the file system, restarted on as many ranks and on half as many.
+- Pixie3D's checkpoint, 8 arrays of which each rank has a box, by collective MPI-IO (ROMIO) and by a call for each row of the box,
+  on the mount beside the file system, restarted on as many ranks and on half as many.
 - What reaches the disk: appends only, no lock, at most 2 files per rank.
 - Views: sequential reads of 1 MiB at 0.5 of the file system where they are made on the fly, and at 0.9 where the kernel reads a
   stored file itself; the first byte of 1 GiB within 20 ms, 20,000 open-stat-close a second.
@@ -155,7 +155,7 @@ def checkpoint(bench: Bench, files: Path, rounds: int) -> list[str]:
         f"| Pixie3D's checkpoint, {total:.0f} MB | the mount | the file system | ratio |",
         "|---|---:|---:|---:|",
     ]
-    for how, said in (("view_all", "collective"), ("posix", "a call per row, fs_test's way")):
+    for how, said in (("view_all", "collective"), ("posix", f"a call per row of {bench.side * 4} bytes")):
         for act, ranks in (("write", 8), ("read", 8), ("read", 4)):
             seen: dict[Path, list[float]] = {files: [], beside: []}
             for number in range(rounds):

@@ -56,6 +56,8 @@ pub(crate) struct Views {
     seen: Mutex<HashMap<u64, Seen>>,
     pieces: Arc<Pieces>,
     stored: StoredFiles,
+    /// The kernel maps files whose reads go straight to programs (Linux 6.6 or newer); else none do.
+    direct: AtomicBool,
     /// The kernel reads stored files itself.
     passes: AtomicBool,
     /// Threads whose last open was refused as stale, and when.
@@ -101,6 +103,7 @@ impl Views {
             seen: Mutex::default(),
             pieces: Arc::default(),
             stored,
+            direct: AtomicBool::new(false),
             passes: AtomicBool::new(false),
             stale: Mutex::default(),
             next: AtomicU64::new(1),
@@ -269,7 +272,7 @@ impl Views {
             _ => return Err(Error::new(ErrorKind::InvalidArgument, "not a file")),
         };
         let (size, _) = self.measures(&node)?;
-        let way = match node.is_flat() {
+        let way = match node.has_ranges() && self.direct.load(Ordering::Relaxed) {
             true => locked(&self.seen).get(&number).copied().unwrap_or_default().way(size),
             false => Way::Kept,
         };
@@ -341,6 +344,8 @@ impl Filesystem for Views {
         if let Err(most) = config.set_max_readahead(READ_AHEAD) {
             let _ = config.set_max_readahead(most);
         }
+        let direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
+        self.direct.store(direct, Ordering::Relaxed);
         // It is granted to root alone, by kernels from 6.9 on.
         let asked = rustix::process::geteuid().is_root()
             && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()

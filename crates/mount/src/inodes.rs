@@ -52,13 +52,9 @@ impl Node {
         matches!(self, Node::Array { .. } | Node::Fragment(..) | Node::ZarrFile(..) | Node::Stored(..))
     }
 
-    /// Whether it is a file of cells with at most a header in front.
-    pub(crate) fn is_flat(&self) -> bool {
-        match self {
-            Node::Array { form, .. } => matches!(form, Form::Npy | Form::Bin),
-            Node::Fragment(..) => true,
-            _ => false,
-        }
+    /// Whether any range of it is made by itself. Chunks of Zarr are decoded whole.
+    pub(crate) fn has_ranges(&self) -> bool {
+        matches!(self, Node::Array { .. } | Node::Fragment(..))
     }
 
     /// The snapshot of a file that means another with the next commit.
