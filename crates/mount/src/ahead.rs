@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::time::Duration;
 
 /// Made at once for a program that reads on. Subchunks have at most 16 MiB; most have less than 2.
-pub(crate) const PIECE: u64 = 8 << 20;
+pub(crate) const PIECE: u64 = 4 << 20;
 /// Requests of a program that reads on arrive up to so far from their order.
 const NEAR: u64 = 2 << 20;
 /// Shorter reads are taken for parts of one that goes on only where they continue it exactly.
