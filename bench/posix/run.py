@@ -1,4 +1,4 @@
-"""Ordinary files in a container: `.venv/bin/python bench/posix/run.py [--quick] [--document]`, under 4 minutes; needs /dev/fuse.
+"""Ordinary files in a container: `.venv/bin/python bench/posix/run.py [--quick] [--document]`, some minutes; needs /dev/fuse.
 
 Question: what do unmodified programs gain and lose that write and read files through `drystone mount`?
 
