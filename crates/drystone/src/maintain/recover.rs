@@ -90,6 +90,7 @@ impl Container {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
+        inner.require_same()?;
         let mended = inner.mend_floor()?;
         let mut gone = Vec::new();
         if let Some(tiers) = &inner.tiers {
