@@ -1,6 +1,5 @@
 """Manifests that lie in packs, found as docs/format/packs.md says."""
 
-import os
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +31,7 @@ def pack(data, uuid, number):
     first, last = said[2]
     files, above = {}, first - 1
     for version, length in said[3]:
-        need(above < version <= last and 1 <= length and at + length <= len(data), f"member {version}")
+        need(above < version <= last and length >= 1 and at + length <= len(data), f"member {version}")
         files[version] = data[at : at + length]
         at, above = at + (length + 7) // 8 * 8, version
     return first, last, files
@@ -48,7 +47,7 @@ def unpacked(path, uuid):
     (target / "manifest").mkdir()
     for item in path.iterdir():
         if item.name != "manifest":
-            os.symlink(item, target / item.name)
+            (target / item.name).symlink_to(item)
     try:
         top, packs = floor((path / "manifest/floor").read_bytes(), uuid)
         files = {}
@@ -67,5 +66,5 @@ def unpacked(path, uuid):
             if item.suffix == ".dsm" and int(item.stem) <= top:
                 continue
         if item.suffix != ".pack" and item.name != "floor":
-            os.symlink(item, target / "manifest" / item.name)
+            (target / "manifest" / item.name).symlink_to(item)
     return target

@@ -19,7 +19,15 @@ from drystone.interchange.exports.stored import Stored
 from drystone.progress import Progress, Report
 from drystone.whole_file import appearing, appearing_folder, unwritable
 
-_SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv", ".zarr": "zarr"}
+_SUFFIXES = {
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".nc": "netcdf",
+    ".nc4": "netcdf",
+    ".npy": "npy",
+    ".csv": "csv",
+    ".zarr": "zarr",
+}
 _FORMATS = sorted(set(_SUFFIXES.values()))
 
 _WRITERS = {"hdf5": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}

@@ -88,7 +88,18 @@ def test_chunks_and_compression_are_those_asked_for(filled, tmp_path):
 
 
 def test_it_is_imported_again_as_it_was(filled, tmp_path):
-    names = ["floats", "integers", "flags", "complex", "codes", "letters", "texts", "days", "records", "scalar"]
+    names = [
+        "floats",
+        "integers",
+        "flags",
+        "complex",
+        "codes",
+        "letters",
+        "texts",
+        "days",
+        "records",
+        "scalar",
+    ]
     dry.export(filled, tmp_path / "a.zarr", names, compression=1)
     dry.import_file(tmp_path / "a.zarr", tmp_path / "back.dry")
     with dry.open(tmp_path / "back.dry") as back:

@@ -1,8 +1,6 @@
 //! Do many small commits become few files, whenever who packs them dies, and does every snapshot stay what it was?
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-mod common;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -10,7 +8,7 @@ use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions
 use drystone_format::keys;
 use drystone_store::{Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store, StoreExt};
 
-use common::{create, dense, f4, ramp_f32, read_all};
+use crate::common::{create, dense, f4, ramp_f32, read_all};
 
 const ALL: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
 
