@@ -11,6 +11,7 @@ use crate::frame::{self, FrameKind, Next};
 use crate::identity::{self, Identity};
 use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
+use crate::packs::{Floor, Table};
 use crate::piece::{BlobRef, Trailer};
 use crate::schema::Schema;
 use crate::staged::Registration;
@@ -217,6 +218,18 @@ pub fn fuzz_names(data: &[u8]) {
             assert_eq!(key, if is_idx { keys::idx(writer, part) } else { keys::segment(writer, part) });
         }
     }
+}
+
+/// A floor, and the table of a pack.
+pub fn fuzz_packs(data: &[u8]) {
+    if let Ok(floor) = Floor::decode(data) {
+        assert_eq!(Floor::decode(&floor.encode()), Ok(floor.clone()));
+        floor.packs.iter().for_each(|pack| assert_eq!(floor.pack(pack.first), Some(pack)));
+    }
+    if let Ok(table) = Table::decode(data) {
+        table.members.iter().for_each(|member| assert_eq!(table.member(member.version), Some(member)));
+    }
+    let _ = Table::length(data);
 }
 
 /// A length, a unit, a CRC, then a trailer; and a blob reference.

@@ -6,6 +6,9 @@ pub const IDENTITY: &str = "drystone.json";
 /// The hint.
 pub const HINT: &str = "manifest/hint";
 
+/// Up to which version manifests lie in packs, and in which.
+pub const FLOOR: &str = "manifest/floor";
+
 /// Which reads were seen.
 pub const READS: &str = "reads.dsr";
 
@@ -72,6 +75,17 @@ pub fn parse_manifest(key: &str) -> Option<u64> {
 pub fn parse_mark(key: &str) -> Option<u64> {
     let version = key.strip_prefix("manifest/")?.strip_suffix(".mark")?.parse().ok()?;
     (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
+}
+
+/// A pack of manifests.
+pub fn pack(id: u64) -> String {
+    format!("manifest/{id:016x}.pack")
+}
+
+/// The id of a pack.
+pub fn parse_pack(key: &str) -> Option<u64> {
+    let id = u64::from_str_radix(key.strip_prefix("manifest/")?.strip_suffix(".pack")?, 16).ok()?;
+    (pack(id) == key).then_some(id)
 }
 
 /// Where registrations of parts in tiers lie.

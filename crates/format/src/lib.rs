@@ -28,6 +28,7 @@ pub mod layout;
 pub mod log;
 pub mod manifest;
 pub mod meaning;
+pub mod packs;
 pub mod piece;
 pub mod published;
 pub mod reads;

@@ -22,6 +22,7 @@ use crate::base::random;
 use crate::history::head;
 use crate::history::head::Look;
 use crate::history::loss::Trust;
+use crate::history::packs::{self, Packed};
 use crate::history::pages::PageLoader;
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
@@ -105,6 +106,18 @@ fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
         Some(_) => Arc::new(PrefetchStore::new(store)),
         None => store,
     }
+}
+
+/// Features that a container may ask its readers for.
+const KNOWN: [&str; 2] = [FEATURE, packs::FEATURE];
+
+/// What a reader of a new container must know. Manifests are packed where each is a file; to ask whether they were costs a far store a
+/// round trip per commit.
+fn features(store: &dyn Store, options: CreateOptions) -> Vec<String> {
+    let offered = store.features();
+    let packed = offered.append && offered.far.is_none();
+    let named = [(packs::FEATURE, packed), (FEATURE, options.tiers)];
+    named.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_owned()).collect()
 }
 
 impl Container {
@@ -301,7 +314,7 @@ impl Container {
             version: 1,
             uuid: random::id128(),
             durability: options.durability,
-            features: options.tiers.then(|| FEATURE.to_owned()).into_iter().collect(),
+            features: features(store.as_ref(), options),
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
@@ -383,7 +396,7 @@ impl Container {
                 identity.version
             )));
         }
-        if let Some(feature) = identity.features.iter().find(|feature| *feature != FEATURE) {
+        if let Some(feature) = identity.features.iter().find(|feature| !KNOWN.contains(&feature.as_str())) {
             return Err(Error::unsupported(format!(
                 "{} needs the feature \"{feature}\", which this program does not have; use a newer drystone",
                 store.describe()
@@ -404,7 +417,10 @@ impl Container {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::base::cpus::set_threads(threads);
         }
-        let tiers = identity.features.iter().any(|feature| feature == FEATURE);
+        let has = |name: &str| identity.features.iter().any(|feature| feature == name);
+        let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
+        let store = packs.as_ref().map_or(store, |packs| packs.clone());
+        let tiers = has(FEATURE);
         let tiers = tiers.then(|| Tiers::over(store.clone(), identity.uuid));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
@@ -447,6 +463,8 @@ impl Container {
             placing,
             store,
             tiers,
+            packs,
+            packing_due: AtomicU64::new(0),
         };
         Ok(Container { inner: Arc::new(inner) })
     }

@@ -90,6 +90,8 @@ impl Container {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
+        inner.require_same()?;
+        let mended = inner.mend_floor()?;
         let mut gone = Vec::new();
         if let Some(tiers) = &inner.tiers {
             gone = tiers.store.lost(lost_nodes)?;
@@ -124,6 +126,7 @@ impl Container {
                 ));
             }
             notes.extend(gone_notes(&gone));
+            notes.extend(mended.clone());
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change, false)? {
                 inner.adopt_snapshot(Arc::new(snapshot));

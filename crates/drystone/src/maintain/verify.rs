@@ -101,6 +101,9 @@ impl Container {
         for loss in lock(&inner.losses).clone().found {
             report.damage.push(damage(loss.key, loss.message));
         }
+        for (key, message) in inner.broken_packs()? {
+            report.damage.push(damage(key, message));
+        }
         for part in inner.away_of(&snapshot)? {
             *report.away.entry(part.node).or_default() += part.bytes;
         }

@@ -14,5 +14,6 @@ mod crash_consistency;
 mod garbage;
 mod killed_processes;
 mod lost_files;
+mod packs;
 mod publish_killed;
 mod torn_files;

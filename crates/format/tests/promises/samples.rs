@@ -9,8 +9,8 @@ use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::source::encode_page;
-use drystone_format::staged;
 use drystone_format::statistics::Statistics;
+use drystone_format::{packs, staged};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
@@ -300,6 +300,17 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| staged::Registration::decode(b).is_ok(),
             fuzz_staged,
             draw(registration(), |r| r.encode()),
+        ),
+        structure(
+            "floor",
+            true,
+            |b| packs::Floor::decode(b).is_ok(),
+            fuzz_packs,
+            draw((any::<[u8; 16]>(), 1u64..1000, any::<u64>()), |(uuid, n, id)| {
+                let pack =
+                    packs::PackRef { id, first: n, last: 2 * n, members: n, length: 8 * id.min(1 << 40) };
+                packs::Floor { uuid, version: 3 * n, packs: vec![pack] }.encode()
+            }),
         ),
         structure(
             "hint",

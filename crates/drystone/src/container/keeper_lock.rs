@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
+use super::Inner;
 use crate::base::random;
 use crate::base::writer_process::Process;
-use crate::container::Inner;
 use crate::{Error, Result};
 
 const PREFIX: &str = "publish/";
