@@ -31,12 +31,14 @@ pub mod meaning;
 pub mod piece;
 pub mod published;
 pub mod reads;
+pub mod redundancy;
 pub mod schema;
 pub mod source;
 pub mod staged;
 pub mod statistics;
 pub mod steps;
 pub mod table;
+mod text_object;
 pub mod value;
 
 mod corrupt;

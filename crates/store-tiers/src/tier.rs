@@ -61,6 +61,16 @@ pub(crate) fn parts_of(folder: &Path) -> PathBuf {
     folder.join("parts")
 }
 
+/// Where parity objects lie in a container's folder of a tier.
+pub(crate) fn parity_of(folder: &Path) -> PathBuf {
+    folder.join("parity")
+}
+
+/// The lock of a writer's parts in a container's folder of a tier.
+pub(crate) fn lock_of(folder: &Path, writer: u64) -> PathBuf {
+    folder.join("locks").join(format!("{writer:016x}"))
+}
+
 /// The name of a container's folder in a tier.
 pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
     uuid.iter().map(|b| format!("{b:02x}")).collect()
@@ -106,9 +116,9 @@ impl Tier {
     /// and when the process ends.
     pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
         let Some(folder) = &self.folder else { return Ok(None) };
-        let locks = folder.join("locks");
-        std::fs::create_dir_all(&locks)?;
-        let file = File::options().create(true).append(true).open(locks.join(format!("{writer:016x}")))?;
+        let lock = lock_of(folder, writer);
+        lock.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+        let file = File::options().create(true).append(true).open(lock)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Some(file)),
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
@@ -119,14 +129,14 @@ impl Tier {
     /// Removes the lock's file of a writer that left nothing. Its lock is held.
     pub(crate) fn forget_lock(&self, writer: u64) {
         if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_file(folder.join("locks").join(format!("{writer:016x}")));
+            let _ = std::fs::remove_file(lock_of(folder, writer));
         }
     }
 
     /// Removes the container's folder if nothing is left in it.
     pub(crate) fn tidy(&self) {
         let Some(folder) = &self.folder else { return };
-        for below in ["parts/log", "parts", "locks", ""] {
+        for below in ["parts/log", "parts", "parity", "locks", ""] {
             let _ = std::fs::remove_dir(folder.join(below));
         }
     }

@@ -100,6 +100,7 @@ fn files() -> Vec<Case> {
         uuid: UUID,
         durability: Durability::Async,
         features: vec![],
+        redundancy: String::new(),
         created: "2026-01-01T00:00:00Z".into(),
     };
     let odd = Identity {

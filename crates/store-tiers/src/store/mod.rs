@@ -10,6 +10,7 @@ mod bring;
 mod local;
 mod near;
 mod owner;
+mod redundancy;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +21,7 @@ use drystone_format::keys;
 use drystone_plan::tier::drain::{self, Waiting};
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{
     Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
     validate_key, validate_prefix,
@@ -31,8 +33,10 @@ use crate::tier::{Tier, TierState, is_failure};
 use bring::Moving;
 use near::Folders;
 use owner::Owned;
+use redundancy::Redundancy;
 
 pub use owner::Away;
+pub use redundancy::{Rebuilt, Turn};
 
 /// What a drain did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +69,7 @@ pub struct TieredStore {
     /// Writers whose parts are this handle's.
     pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
     pub(crate) folders: Folders,
+    pub(crate) redundancy: Redundancy,
     /// Appends under way, and how many were done.
     busy: AtomicUsize,
 }
@@ -93,8 +98,9 @@ impl TieredStore {
     }
 
     /// The store of a container whose parts may lie in tiers, here or on other nodes. Tiers are [attached](Self::attach) to it.
-    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node) -> Self {
-        Self::over(home, is_segment, Some(Registry::new(uuid, node)))
+    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node, scheme: Scheme) -> Self {
+        let store = Self::over(home, is_segment, Some(Registry::new(uuid, node)));
+        TieredStore { redundancy: Redundancy::new(scheme), ..store }
     }
 
     fn over(home: Arc<dyn Store>, is_part: fn(&str) -> bool, registry: Option<Registry>) -> Self {
@@ -108,6 +114,7 @@ impl TieredStore {
             registry,
             owners: Mutex::default(),
             folders: Folders::default(),
+            redundancy: Redundancy::default(),
             busy: AtomicUsize::new(0),
         }
     }

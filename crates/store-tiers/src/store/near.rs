@@ -16,7 +16,7 @@ pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Arc<LocalStore>>>);
 
 impl Folders {
     /// The store in a container's folder of a tier, if there is one.
-    fn open(&self, folder: &Path) -> Option<Arc<LocalStore>> {
+    pub(crate) fn open(&self, folder: &Path) -> Option<Arc<LocalStore>> {
         let mut known = guard(&self.0);
         if let Some(store) = known.get(folder) {
             return Some(store.clone());
