@@ -15,5 +15,5 @@ mod store;
 mod tier;
 
 pub use registry::Node;
-pub use store::{Away, Drained, Rebuilt, TieredStore, Turn};
+pub use store::{Away, Drained, Kept, Rebuilt, TieredStore, Turn};
 pub use tier::{Tier, TierState};

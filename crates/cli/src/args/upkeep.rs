@@ -139,7 +139,7 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// A node that is lost for good: what only its tiers had is given up
+    /// A node that is lost for good: what only its tiers had is rebuilt from other nodes, or given up
     #[arg(long, value_name = "NODE")]
     pub(crate) lost_node: Vec<String>,
     /// Do not ask

@@ -15,6 +15,7 @@ pub mod hdf5_stub;
 mod learn;
 mod opening;
 pub(crate) mod targets;
+pub(crate) mod redundancy;
 pub(crate) mod tiers;
 
 use crate::base::sync::lock;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::calibrate::Known;
@@ -14,6 +15,7 @@ use super::hdf5_stub;
 use super::learn::Seen;
 use super::targets;
 use super::targets::{Placing, Targets};
+use super::redundancy;
 use super::tiers::{FEATURE, Tiers};
 use super::{Container, Inner, TABLE_CACHE};
 use crate::base::cache::Cache;
@@ -59,11 +61,13 @@ pub struct CreateOptions {
     pub durability: Durability,
     /// Parts of logs may lie in tiers before they are home ([`Container::use_tiers`]); recorded in the container for ever.
     pub tiers: bool,
+    /// How what lies in tiers survives the loss of nodes; recorded in the container for ever. Other than none it asks for `tiers`.
+    pub redundancy: Scheme,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        CreateOptions { durability: Durability::Async, tiers: false }
+        CreateOptions { durability: Durability::Async, tiers: false, redundancy: Scheme::None }
     }
 }
 
@@ -297,11 +301,13 @@ impl Container {
     ) -> Result<Self> {
         let store = with_prefetch(store);
         let options = configured(options, &config);
+        redundancy::check(options)?;
         let identity = Identity {
             version: 1,
             uuid: random::id128(),
             durability: options.durability,
             features: options.tiers.then(|| FEATURE.to_owned()).into_iter().collect(),
+            redundancy: redundancy::recorded(options.redundancy),
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
@@ -405,7 +411,7 @@ impl Container {
             crate::base::cpus::set_threads(threads);
         }
         let tiers = identity.features.iter().any(|feature| feature == FEATURE);
-        let tiers = tiers.then(|| Tiers::over(store.clone(), identity.uuid));
+        let tiers = tiers.then(|| Tiers::over(store.clone(), &identity));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;

@@ -36,7 +36,7 @@ use owner::Owned;
 use redundancy::Redundancy;
 
 pub use owner::Away;
-pub use redundancy::{Rebuilt, Turn};
+pub use redundancy::{Kept, Rebuilt, Turn};
 
 /// What a drain did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

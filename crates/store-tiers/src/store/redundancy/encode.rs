@@ -56,19 +56,30 @@ pub enum Turn {
     Any,
 }
 
+/// What came of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kept {
+    /// All registered parts of the step are kept by other nodes, or home.
+    Yes,
+    /// Parts are missing, or it is another process's turn.
+    NotYet,
+    /// There are parts that no other node can keep: none of another failure group has parts, or its folders are not seen here.
+    Cannot,
+}
+
 impl TieredStore {
     /// Makes the parity of a step's registered parts that have none yet, where this process sees the folders of the other nodes. `writers`:
-    /// so many have to have registered parts of the step, if that is given. Whether all of them are kept now.
-    pub fn protect(&self, step: u64, writers: Option<u32>, turn: Turn) -> Result<bool> {
+    /// so many have to have registered parts of the step, if that is given.
+    pub fn protect(&self, step: u64, writers: Option<u32>, turn: Turn) -> Result<Kept> {
         let scheme = self.redundancy.scheme;
         if scheme == Scheme::None || !self.has_tiers() {
-            return Ok(false);
+            return Ok(Kept::Cannot);
         }
         let (candidates, others) = self.candidates(step)?;
-        let Some(first) = candidates.first() else { return Ok(true) };
+        let Some(first) = candidates.first() else { return Ok(Kept::Yes) };
         let is_ours = guard(&self.owners).contains_key(&first.writer);
         if writers.is_some_and(|writers| candidates.len() < writers as usize) || (turn == Turn::First && !is_ours) {
-            return Ok(false);
+            return Ok(Kept::NotYet);
         }
         let wanted = candidates.len();
         let mut found: Vec<Found> = candidates.into_iter().filter_map(|one| self.find_member(one)).collect();
@@ -83,7 +94,7 @@ impl TieredStore {
                 kept += set.members.len();
             }
         }
-        Ok(kept == wanted)
+        Ok(if kept == wanted { Kept::Yes } else { Kept::Cannot })
     }
 
     /// Where a writer's parts are, if this process sees them.

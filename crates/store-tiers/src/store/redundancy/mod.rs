@@ -23,7 +23,7 @@ use super::owner::writer_of;
 use crate::registry::{Registered, guard};
 use crate::tier::{lock_of, parity_of};
 
-pub use encode::Turn;
+pub use encode::{Kept, Turn};
 pub use rebuild::Rebuilt;
 
 /// The scheme of a container's tiers, and the groups that were seen.
@@ -68,6 +68,11 @@ impl TieredStore {
     /// How what lies in tiers survives the loss of nodes.
     pub fn scheme(&self) -> Scheme {
         self.redundancy.scheme
+    }
+
+    /// Whether this build codes what a scheme needs.
+    pub fn codes(scheme: Scheme) -> bool {
+        drystone_parity::is_supported(scheme.parity())
     }
 
     /// The groups that home has, by key. Damaged ones keep nothing.
