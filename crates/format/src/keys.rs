@@ -140,7 +140,8 @@ pub fn parse_parity_object(file: &str) -> Option<(&str, usize)> {
 fn parse_group_name(name: &str) -> Option<u64> {
     let mut words = name.splitn(3, '-');
     let step: u64 = words.next()?.parse().ok()?;
-    let hex = |word: Option<&str>| word.filter(|w| w.len() == 8).and_then(|w| u32::from_str_radix(w, 16).ok());
+    let hex =
+        |word: Option<&str>| word.filter(|w| w.len() == 8).and_then(|w| u32::from_str_radix(w, 16).ok());
     let (crc, length) = (hex(words.next())?, hex(words.next())?);
     (format!("{step:012}-{crc:08x}-{length:08x}") == name).then_some(step)
 }

@@ -81,7 +81,11 @@ impl Group {
 
     /// The length of the payload of a member's parity object.
     pub fn payload(&self, member: usize) -> u64 {
-        let stripe = if self.copies { (member + self.members.len()).saturating_sub(1) % self.members.len().max(1) } else { 0 };
+        let stripe = if self.copies {
+            (member + self.members.len()).saturating_sub(1) % self.members.len().max(1)
+        } else {
+            0
+        };
         self.chunk(stripe).saturating_mul(self.parity as u64)
     }
 
@@ -93,7 +97,9 @@ impl Group {
             let parts: Vec<String> = member.parts.iter().map(StagedPart::text).collect();
             let (writer, node, folder) = (member.writer, quoted(&member.node), quoted(&member.folder));
             let parts = parts.join(", ");
-            format!("    {{\"writer\": \"{writer:016x}\", \"node\": {node}, \"folder\": {folder}, \"parts\": [{parts}]}}")
+            format!(
+                "    {{\"writer\": \"{writer:016x}\", \"node\": {node}, \"folder\": {folder}, \"parts\": [{parts}]}}"
+            )
         };
         let members: Vec<String> = self.members.iter().map(member).collect();
         text_object::seal(format!(
@@ -152,7 +158,8 @@ impl Group {
 fn member(value: &Value) -> Option<Member> {
     let json: &Map<String, Value> = value.as_object()?;
     let node = text(json, "node", MAX_TEXT).ok().filter(|node| !node.is_empty())?;
-    let parts: Option<Vec<StagedPart>> = list(json, "parts", MAX_PARTS).ok()?.iter().map(staged_part).collect();
+    let parts: Option<Vec<StagedPart>> =
+        list(json, "parts", MAX_PARTS).ok()?.iter().map(staged_part).collect();
     Some(Member {
         writer: hex(text(json, "writer", MAX_TEXT).ok()?, 16)?,
         node: node.to_owned(),
@@ -196,7 +203,8 @@ impl ObjectHead {
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |what: &str, at: usize| Corrupt::new(format!("parity object: {what}"), at);
         let bytes: &[u8; HEAD] = bytes.first_chunk().ok_or_else(|| corrupt("it is too short", 0))?;
-        let word = |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
+        let word =
+            |at: usize| bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_le_bytes);
         if !bytes.starts_with(MAGIC) {
             return Err(corrupt("the first bytes are not \"DRYPRTY1\"", 0));
         }
@@ -208,7 +216,8 @@ impl ObjectHead {
             member: word(12),
             payload: u64::from(word(16)) | u64::from(word(20)) << 32,
         };
-        match head.group <= MAX_GROUP && (head.member as usize) < MAX_MEMBERS && head.payload <= u64::MAX / 2 {
+        match head.group <= MAX_GROUP && (head.member as usize) < MAX_MEMBERS && head.payload <= u64::MAX / 2
+        {
             true => Ok(head),
             false => Err(corrupt("a length or a member that cannot be", 8)),
         }
@@ -227,8 +236,10 @@ mod tests {
 
     fn sample() -> Group {
         let part = |part, length| StagedPart { part, length, crc: 0x0102_0304, step: Some(3) };
-        let member = |writer, parts| Member { writer, node: format!("n{writer}"), folder: "/x".into(), parts };
-        let members = vec![member(1, vec![part(0, 100), part(2, 5)]), member(2, vec![]), member(3, vec![part(1, 64)])];
+        let member =
+            |writer, parts| Member { writer, node: format!("n{writer}"), folder: "/x".into(), parts };
+        let members =
+            vec![member(1, vec![part(0, 100), part(2, 5)]), member(2, vec![]), member(3, vec![part(1, 64)])];
         Group { uuid: [7; 16], step: 3, copies: false, parity: 1, members }
     }
 
@@ -266,7 +277,11 @@ mod tests {
         let xor = sample();
         assert_eq!((xor.chunk(0), xor.payload(0)), (53, 53), "the longest member in two chunks");
         let copies = Group { copies: true, ..sample() };
-        assert_eq!([0, 1, 2].map(|member| copies.payload(member)), [64, 105, 0], "the member before it, whole");
+        assert_eq!(
+            [0, 1, 2].map(|member| copies.payload(member)),
+            [64, 105, 0],
+            "the member before it, whole"
+        );
         let several = Group { parity: 2, ..sample() };
         assert_eq!((several.chunk(0), several.payload(0)), (128, 256));
     }

@@ -77,7 +77,8 @@ impl Registration {
     /// Reads and verifies the file.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |what: &str| Corrupt::new(format!("registration: {what}"), 0);
-        let json = text_object::open(bytes, MAX_REGISTRATION, (FORMAT, VERSION)).map_err(|what| corrupt(&what))?;
+        let json =
+            text_object::open(bytes, MAX_REGISTRATION, (FORMAT, VERSION)).map_err(|what| corrupt(&what))?;
         let text = |name: &str| text(&json, name, MAX_TEXT).map_err(|what| corrupt(&what));
         let list = |name: &str, most: usize| list(&json, name, most).map_err(|what| corrupt(&what));
         let uuid = hex(text("uuid")?, 32).and_then(|_| u128::from_str_radix(text("uuid").ok()?, 16).ok());

@@ -20,7 +20,11 @@ pub(crate) fn crc_of(bytes: &[u8]) -> Option<u32> {
 }
 
 /// The members of an object of at most `most` bytes, whose CRC, format and version are right. The error says what is not.
-pub(crate) fn open(bytes: &[u8], most: u64, (format, version): (&str, u64)) -> Result<Map<String, Value>, String> {
+pub(crate) fn open(
+    bytes: &[u8],
+    most: u64,
+    (format, version): (&str, u64),
+) -> Result<Map<String, Value>, String> {
     if bytes.len() as u64 > most {
         return Err("it is too long".into());
     }
@@ -48,7 +52,11 @@ pub(crate) fn text<'a>(json: &'a Map<String, Value>, name: &str, most: usize) ->
 }
 
 /// A member that is a list of at most `most` values.
-pub(crate) fn list<'a>(json: &'a Map<String, Value>, name: &str, most: usize) -> Result<&'a Vec<Value>, String> {
+pub(crate) fn list<'a>(
+    json: &'a Map<String, Value>,
+    name: &str,
+    most: usize,
+) -> Result<&'a Vec<Value>, String> {
     let list = json.get(name).and_then(Value::as_array).filter(|list| list.len() <= most);
     list.ok_or_else(|| format!("no list {name:?}, or a longer one than {most}"))
 }

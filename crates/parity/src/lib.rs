@@ -113,8 +113,7 @@ mod reed_solomon {
 
     pub(super) fn encode(data: &[&[u8]], parity: usize, len: usize) -> Result<Vec<Vec<u8>>, Refused> {
         let engine = DefaultEngine::new();
-        let mut encoder =
-            HighRateEncoder::new(data.len(), parity, len, engine, None).map_err(refused)?;
+        let mut encoder = HighRateEncoder::new(data.len(), parity, len, engine, None).map_err(refused)?;
         for chunk in data {
             encoder.add_original_shard(chunk).map_err(refused)?;
         }
@@ -142,10 +141,8 @@ mod reed_solomon {
         }
         let done = decoder.decode().map_err(refused)?;
         let lost = data.iter().enumerate().filter(|(_, chunk)| chunk.is_none());
-        lost.map(|(number, _)| {
-            done.restored_original(number).map(<[u8]>::to_vec).ok_or(Refused::TooManyLost)
-        })
-        .collect()
+        lost.map(|(number, _)| done.restored_original(number).map(<[u8]>::to_vec).ok_or(Refused::TooManyLost))
+            .collect()
     }
 }
 
@@ -191,7 +188,8 @@ mod tests {
             let there: Vec<Option<&[u8]>> = there.iter().map(Option::as_deref).collect();
             let parity: Vec<Option<&[u8]>> = parity.iter().map(Option::as_deref).collect();
             let rebuilt = rebuild(&there, &parity).expect("enough is there");
-            let wanted: Vec<&Vec<u8>> = (0..count).filter(|at| there[*at].is_none()).map(|at| &data[at]).collect();
+            let wanted: Vec<&Vec<u8>> =
+                (0..count).filter(|at| there[*at].is_none()).map(|at| &data[at]).collect();
             assert_eq!(rebuilt.iter().collect::<Vec<_>>(), wanted, "lost {lost:b}");
         }
     }

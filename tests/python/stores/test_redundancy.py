@@ -18,7 +18,7 @@ import drystone as dry
 import numpy as np
 import pytest
 
-CELLS = 4096
+CELLS = 4800
 RANK = """
 import os, sys
 import numpy as np
@@ -26,11 +26,11 @@ import drystone as dry
 home, near, rank, nranks, steps, level = sys.argv[1:7]
 rank, nranks = int(rank), int(nranks)
 def data(step):
-    return np.arange(4096, dtype="f4") + step
+    return np.arange(4800, dtype="f4") + step
 c = dry.open(home, "r+", tiers=[near])
 """
 WRITES = """
-share = 4096 // nranks
+share = 4800 // nranks
 w = c.writer(rank=rank, nranks=nranks)
 for step in map(int, steps.split(",")):
     with w.step(step, level=level or None):
@@ -329,7 +329,7 @@ if rank == 0:
     threading.Timer(chance.uniform(0.0, 0.15), lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
 first = int(steps) * 100
 w = c.writer(rank=rank, nranks=nranks, run=int(steps) + 1)
-share = 4096 // nranks
+share = 4800 // nranks
 for step in range(first, first + 100):
     with w.step(step, level="partner"):
         w.put("T", data(step)[rank * share:(rank + 1) * share], offset=rank * share)

@@ -14,8 +14,8 @@ mod glance;
 pub mod hdf5_stub;
 mod learn;
 mod opening;
-pub(crate) mod targets;
 pub(crate) mod redundancy;
+pub(crate) mod targets;
 pub(crate) mod tiers;
 
 use crate::base::sync::lock;

@@ -433,8 +433,8 @@ impl Container {
         self.inner.away()
     }
 
-    /// Drains what is left, unless it is held.
-    pub(super) fn end_tiers(&self) -> Result<()> {
+    /// Drains what is left in the handle's tiers, as its end does, unless the drain is held (`DRYSTONE_DRAIN=hold`).
+    pub fn end_tiers(&self) -> Result<()> {
         let Some(tiers) = self.inner.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let here = tiers.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
         if !here || !self.inner.is_unpinned() || self.is_closed() {

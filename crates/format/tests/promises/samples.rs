@@ -8,8 +8,8 @@ use drystone_format::fuzzing::*;
 use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
-use drystone_format::source::encode_page;
 use drystone_format::redundancy;
+use drystone_format::source::encode_page;
 use drystone_format::staged;
 use drystone_format::statistics::Statistics;
 use proptest::collection::vec;
@@ -101,17 +101,25 @@ fn identity() -> impl Strategy<Value = Identity> {
 fn group() -> impl Strategy<Value = redundancy::Group> {
     let part = (1u64..1 << 40, any::<u32>());
     let member = (any::<u64>(), "\\PC{1,9}", vec(part, 1..3));
-    (any::<[u8; 16]>(), 0u64..1 << 40, any::<bool>(), vec(member, 3..6)).prop_map(|(uuid, step, copies, members)| {
-        let staged = |(part, (length, crc))| staged::StagedPart { part, length, crc, step: Some(step) };
-        let member = |(writer, node, parts): (u64, String, Vec<(u64, u32)>)| redundancy::Member {
-            writer,
-            node: node.clone(),
-            folder: node,
-            parts: (0..).zip(parts).map(staged).collect(),
-        };
-        let members: Vec<_> = members.into_iter().map(member).collect();
-        redundancy::Group { uuid, step, copies, parity: if copies { 1 } else { members.len() % 2 + 1 }, members }
-    })
+    (any::<[u8; 16]>(), 0u64..1 << 40, any::<bool>(), vec(member, 3..6)).prop_map(
+        |(uuid, step, copies, members)| {
+            let staged = |(part, (length, crc))| staged::StagedPart { part, length, crc, step: Some(step) };
+            let member = |(writer, node, parts): (u64, String, Vec<(u64, u32)>)| redundancy::Member {
+                writer,
+                node: node.clone(),
+                folder: node,
+                parts: (0..).zip(parts).map(staged).collect(),
+            };
+            let members: Vec<_> = members.into_iter().map(member).collect();
+            redundancy::Group {
+                uuid,
+                step,
+                copies,
+                parity: if copies { 1 } else { members.len() % 2 + 1 },
+                members,
+            }
+        },
+    )
 }
 
 fn registration() -> impl Strategy<Value = staged::Registration> {

@@ -168,8 +168,12 @@ pub fn stripes(members: usize, parity: usize, copies: bool) -> Vec<Stripe> {
         if copies {
             return Stripe { data: vec![(first, 0)], parity: vec![(first + 1) % members] };
         }
-        let data = (0..members.saturating_sub(parity)).map(|chunk| ((first + parity + chunk) % members, chunk));
-        Stripe { data: data.collect(), parity: (0..parity).map(|number| (first + number) % members).collect() }
+        let data =
+            (0..members.saturating_sub(parity)).map(|chunk| ((first + parity + chunk) % members, chunk));
+        Stripe {
+            data: data.collect(),
+            parity: (0..parity).map(|number| (first + number) % members).collect(),
+        }
     };
     (0..members).map(stripe).collect()
 }
@@ -193,7 +197,9 @@ mod tests {
         for text in ["none", "partner", "xor:8", "rs:8+2", "rs:1+1"] {
             assert_eq!(Scheme::parse(text).map(|scheme| scheme.to_string()), Ok(text.into()));
         }
-        for text in ["", "xor", "xor:1", "xor:65", "xor:08", "rs:8", "rs:0+2", "rs:8+0", "rs:8+9", "rs:60+8", "xor:+8"] {
+        for text in [
+            "", "xor", "xor:1", "xor:65", "xor:08", "rs:8", "rs:0+2", "rs:8+0", "rs:8+9", "rs:60+8", "xor:+8",
+        ] {
             assert!(Scheme::parse(text).is_err_and(|e| e.contains("partner")), "{text}");
         }
     }

@@ -9,8 +9,8 @@ use drystone_format::redundancy::{self, Group, Member, ROW};
 use drystone_plan::tier::redundancy::{Scheme, kept_by, parity_of as parity_chunks, sets, stripes};
 use drystone_store::{PutMode, Result, Store, StoreError};
 
-use super::object::Writing;
 use super::Candidate;
+use super::object::Writing;
 use crate::registry::{Registered, guard};
 use crate::store::TieredStore;
 use crate::tier::parity_of;
@@ -78,7 +78,9 @@ impl TieredStore {
         let (candidates, others) = self.candidates(step)?;
         let Some(first) = candidates.first() else { return Ok(Kept::Yes) };
         let is_ours = guard(&self.owners).contains_key(&first.writer);
-        if writers.is_some_and(|writers| candidates.len() < writers as usize) || (turn == Turn::First && !is_ours) {
+        if writers.is_some_and(|writers| candidates.len() < writers as usize)
+            || (turn == Turn::First && !is_ours)
+        {
             return Ok(Kept::NotYet);
         }
         let wanted = candidates.len();
@@ -135,12 +137,7 @@ impl TieredStore {
             let group = Group { uuid: registry.uuid, step, copies, parity, members: made };
             let encoded = group.encode();
             match self.write_objects(&group, &encoded, members)? {
-                None => {
-                    let key = keys::group(&redundancy::name(step, &encoded));
-                    self.home.put(&key, &[&encoded], PutMode::Replace, false)?;
-                    guard(&self.redundancy.groups).insert(key, Arc::new(group));
-                    return Ok(true);
-                }
+                None => return self.put_group(group).map(|()| true),
                 // The next folder of the member whose folder took nothing.
                 Some(failed) => choice[failed] += 1,
             }
@@ -181,7 +178,8 @@ impl TieredStore {
                     }
                 }
                 let data: Vec<&[u8]> = buffers.iter().map(Vec::as_slice).collect();
-                let parity = drystone_parity::encode(&data, group.parity).map_err(|e| self.not_coded(&name, e))?;
+                let parity =
+                    drystone_parity::encode(&data, group.parity).map_err(|e| self.not_coded(&name, e))?;
                 coded.insert(number, parity);
             }
             for (member, object) in objects.iter_mut().enumerate() {
@@ -200,6 +198,15 @@ impl TieredStore {
             }
         }
         Ok(None)
+    }
+
+    /// Says at home that a group's parity objects are whole.
+    pub fn put_group(&self, group: Group) -> Result<()> {
+        let encoded = group.encode();
+        let key = keys::group(&redundancy::name(group.step, &encoded));
+        self.home.put(&key, &[&encoded], PutMode::Replace, false)?;
+        guard(&self.redundancy.groups).insert(key, Arc::new(group));
+        Ok(())
     }
 
     pub(super) fn not_coded(&self, key: &str, why: drystone_parity::Refused) -> StoreError {

@@ -8,6 +8,7 @@
 mod encode;
 mod object;
 mod rebuild;
+mod team;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -25,6 +26,7 @@ use crate::tier::{lock_of, parity_of};
 
 pub use encode::{Kept, Turn};
 pub use rebuild::Rebuilt;
+pub use team::ParityObject;
 
 /// The scheme of a container's tiers, and the groups that were seen.
 #[derive(Debug, Default)]
@@ -107,7 +109,11 @@ impl TieredStore {
 
     /// Parts of which other nodes keep parity: writer and number.
     pub fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
-        Ok(self.groups(keys::PARITY)?.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect())
+        Ok(self
+            .groups(keys::PARITY)?
+            .values()
+            .flat_map(|group| parts_of(group).collect::<Vec<_>>())
+            .collect())
     }
 
     /// Steps of closed parts of this handle's writers that are not home, and of which nothing is kept as far as is known without asking.
@@ -117,10 +123,14 @@ impl TieredStore {
         }
         let kept: BTreeSet<String> = {
             let groups = guard(&self.redundancy.groups);
-            groups.values().flat_map(|group| parts_of(group).map(|(w, p)| keys::segment(w, p)).collect::<Vec<_>>()).collect()
+            groups
+                .values()
+                .flat_map(|group| parts_of(group).map(|(w, p)| keys::segment(w, p)).collect::<Vec<_>>())
+                .collect()
         };
         let staged = self.lock();
-        let unkept = staged.iter().filter(|(key, one)| one.closed.is_some() && !one.is_home() && !kept.contains(*key));
+        let unkept =
+            staged.iter().filter(|(key, one)| one.closed.is_some() && !one.is_home() && !kept.contains(*key));
         unkept.filter_map(|(_, one)| one.step).collect()
     }
 
@@ -131,7 +141,8 @@ impl TieredStore {
         let said: BTreeMap<String, Registered> = registry.look(self.home.as_ref())?.parts.clone();
         // After the registrations: what a group keeps stays registered until it is home.
         let groups = self.groups(&keys::groups_of(step))?;
-        let kept: BTreeSet<(u64, u32)> = groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
+        let kept: BTreeSet<(u64, u32)> =
+            groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
         let mut of_step: BTreeMap<(String, u64), Candidate> = BTreeMap::new();
         let mut others: BTreeMap<(String, u64), Candidate> = BTreeMap::new();
         for (key, said) in said {
@@ -164,7 +175,8 @@ impl TieredStore {
             return Ok(true);
         }
         let groups = self.groups(&keys::groups_of(step))?;
-        let kept: BTreeSet<(u64, u32)> = groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
+        let kept: BTreeSet<(u64, u32)> =
+            groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
         Ok(own.iter().all(|part| kept.contains(part)))
     }
 

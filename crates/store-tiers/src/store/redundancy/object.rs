@@ -17,7 +17,13 @@ pub(super) struct Writing {
 
 impl Writing {
     /// Begins the object of a member. `group`: the encoded group.
-    pub(super) fn begin(folder: &Path, name: &str, group: &[u8], member: usize, payload: u64) -> Result<Self> {
+    pub(super) fn begin(
+        folder: &Path,
+        name: &str,
+        group: &[u8],
+        member: usize,
+        payload: u64,
+    ) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let path = folder.join(format!("{name}.{:08x}.part", drystone_store::process_id()));
         let mut file = BufWriter::with_capacity(1 << 20, File::create(&path)?);

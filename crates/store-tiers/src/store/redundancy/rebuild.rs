@@ -44,7 +44,8 @@ impl TieredStore {
     /// member are removed then: what they still keep is kept anew.
     pub fn rebuild(&self, lost: &[Away], lost_nodes: &[String]) -> Result<Rebuilt> {
         let mut done = Rebuilt::default();
-        let mut missing: BTreeMap<(u64, u32), Away> = lost.iter().map(|away| (away.part, away.clone())).collect();
+        let mut missing: BTreeMap<(u64, u32), Away> =
+            lost.iter().map(|away| (away.part, away.clone())).collect();
         let lost_nodes: BTreeSet<&str> = lost_nodes.iter().map(String::as_str).collect();
         let mut broken = Vec::new();
         for (key, group) in self.groups(keys::PARITY)? {
@@ -58,7 +59,8 @@ impl TieredStore {
                 broken.push((key, group));
             }
         }
-        let homes: Vec<String> = done.parts.iter().map(|away| keys::segment(away.part.0, away.part.1)).collect();
+        let homes: Vec<String> =
+            done.parts.iter().map(|away| keys::segment(away.part.0, away.part.1)).collect();
         if !homes.is_empty() {
             self.home.sync(&homes.iter().map(String::as_str).collect::<Vec<_>>())?;
             self.unregister(done.parts.iter().map(|away| (away.node.clone(), away.part)))?;
@@ -81,8 +83,11 @@ impl TieredStore {
         let mut left = self.what_is_left(key, group, missing, lost_nodes, notes);
         let mut home = Vec::new();
         for (number, member) in group.members.iter().enumerate() {
-            let lost: Vec<&StagedPart> =
-                member.parts.iter().filter(|part| missing.contains_key(&(member.writer, part.part))).collect();
+            let lost: Vec<&StagedPart> = member
+                .parts
+                .iter()
+                .filter(|part| missing.contains_key(&(member.writer, part.part)))
+                .collect();
             if lost.is_empty() {
                 continue;
             }
@@ -136,7 +141,10 @@ impl TieredStore {
                     Err(e) => {
                         if e.kind() == std::io::ErrorKind::InvalidData {
                             let (step, node) = (group.step, &member.node);
-                            notes.push(format!("step {step}: parity on node \"{node}\" is not used: {e} ({})", path.display()));
+                            notes.push(format!(
+                                "step {step}: parity on node \"{node}\" is not used: {e} ({})",
+                                path.display()
+                            ));
                         }
                         None
                     }
@@ -182,7 +190,8 @@ impl TieredStore {
                     if open.is_none() {
                         let Some(part) = parts.next() else { return Ok(Some(())) };
                         let id = (member.writer, part.part);
-                        let home = missing.contains_key(&id).then(|| ToHome::begin(self.home.as_ref(), id, part));
+                        let home =
+                            missing.contains_key(&id).then(|| ToHome::begin(self.home.as_ref(), id, part));
                         open = Some((home.transpose()?, part.length));
                     }
                     let Some((home, rest)) = &mut open else { break };
@@ -213,7 +222,8 @@ impl TieredStore {
         (at, len): (u64, usize),
         left: &Left,
     ) -> Result<Option<Vec<u8>>> {
-        let length = stripe.data.first().map_or(0, |(first, _)| group.chunk(if group.copies { *first } else { 0 }));
+        let length =
+            stripe.data.first().map_or(0, |(first, _)| group.chunk(if group.copies { *first } else { 0 }));
         let mut data: Vec<Option<Vec<u8>>> = Vec::with_capacity(stripe.data.len());
         for (other, part) in &stripe.data {
             // What is wanted is rebuilt, even where a piece of it is there.
@@ -235,7 +245,9 @@ impl TieredStore {
             parity.push(object.filter(|object| object.read(place, &mut row).is_ok()).map(|_| row));
         }
         let lost = stripe.data.iter().zip(&data).filter(|(_, row)| row.is_none()).map(|(place, _)| *place);
-        let Some(place) = lost.into_iter().position(|place| place == (member, chunk)) else { return Ok(None) };
+        let Some(place) = lost.into_iter().position(|place| place == (member, chunk)) else {
+            return Ok(None);
+        };
         let data: Vec<Option<&[u8]>> = data.iter().map(Option::as_deref).collect();
         let parity: Vec<Option<&[u8]>> = parity.iter().map(Option::as_deref).collect();
         match drystone_parity::rebuild(&data, &parity) {
@@ -261,7 +273,10 @@ impl TieredStore {
             if parts.iter().zip(&member.parts).all(sound) {
                 continue;
             }
-            notes.push(format!("step {}: parts on node \"{}\" are damaged and not used", group.step, member.node));
+            notes.push(format!(
+                "step {}: parts on node \"{}\" are damaged and not used",
+                group.step, member.node
+            ));
             (*bytes, found) = (None, true);
         }
         found
