@@ -1,7 +1,7 @@
 //! Parity over the staged parts of several nodes: what a group keeps, and the objects that keep it.
 //!
-//! docs/format/redundancy.md specifies them. A group is put at home after all its parity objects lie in tiers, so whoever finds it knows that
-//! its parts survive the loss of as many members as it has parity chunks.
+//! docs/format/redundancy.md specifies them. A group is put at home after all its parity objects lie in tiers. So the
+//! parts of a group that is there survive the loss of as many members as it has parity chunks.
 
 use serde_json::{Map, Value};
 
@@ -15,7 +15,7 @@ pub const MAX_GROUP: u64 = 8 << 20;
 pub const MAX_MEMBERS: usize = 64;
 /// The most parity chunks of a stripe.
 pub const MAX_PARITY: usize = 8;
-/// Chunks are coded and stored in rows of so many bytes.
+/// Bytes of a row: chunks are coded and stored in rows.
 pub const ROW: u64 = 64 << 10;
 /// Bytes of a parity object before its group, and after its payload.
 pub const HEAD: usize = 28;
@@ -69,7 +69,8 @@ impl Group {
         if self.copies { 1 } else { self.members.len().saturating_sub(self.parity).max(1) }
     }
 
-    /// The length of the chunks of a stripe, which are filled up with zeros. Stripe I of copies has the bytes of member I.
+    /// The length of the chunks of a stripe, which are filled up with zeros. Stripe I of copies has the bytes of
+    /// member I.
     pub fn chunk(&self, stripe: usize) -> u64 {
         if self.copies {
             return self.members.get(stripe).map_or(0, Member::length);
@@ -103,7 +104,8 @@ impl Group {
         };
         let members: Vec<String> = self.members.iter().map(member).collect();
         text_object::seal(format!(
-            "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"uuid\": \"{uuid}\",\n  \"step\": {},\n  \"code\": \"{}\",\n  \
+            "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"uuid\": \"{uuid}\",\n  \"step\": {},\n  \
+             \"code\": \"{}\",\n  \
              \"parity\": {},\n  \"members\": [\n{}\n  ],\n  ",
             self.step,
             self.code(),
@@ -143,7 +145,7 @@ impl Group {
         }
         let fits = (1..=MAX_PARITY).contains(&parity) && parity < group.members.len();
         if !fits || (group.copies && parity != 1) {
-            return Err("so many parity chunks do not fit its members".into());
+            return Err("the number of parity chunks does not fit its members".into());
         }
         let total = group.members.iter().try_fold(0u64, |sum, member| {
             member.parts.iter().try_fold(sum, |sum, part| sum.checked_add(part.length))

@@ -19,7 +19,8 @@ pub(crate) fn crc_of(bytes: &[u8]) -> Option<u32> {
     u32::try_from(hex(digits, 8)?).ok()
 }
 
-/// The members of an object of at most `most` bytes, whose CRC, format and version are right. The error says what is not.
+/// The members of an object of at most `most` bytes, whose CRC, format and version are right. The error says what is
+/// not.
 pub(crate) fn open(
     bytes: &[u8],
     most: u64,

@@ -106,13 +106,16 @@ impl Threads {
 }
 
 /// Whether a folder is in memory, which does not hang.
+#[cfg(target_os = "linux")]
 pub(crate) fn is_memory(folder: &Path) -> bool {
-    /// `TMPFS_MAGIC` and `RAMFS_MAGIC` of Linux.
-    const MEMORY: [i64; 2] = [0x0102_1994, 0x8584_58f6];
-    #[cfg(target_os = "linux")]
-    return rustix::fs::statfs(folder).is_ok_and(|found| MEMORY.contains(&(found.f_type as i64)));
-    #[cfg(not(target_os = "linux"))]
-    return false;
+    // TMPFS_MAGIC and RAMFS_MAGIC.
+    rustix::fs::statfs(folder).is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&found.f_type))
+}
+
+/// Whether a folder is in memory: that is not known here.
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn is_memory(_folder: &Path) -> bool {
+    false
 }
 
 /// A store whose requests end after a time.
@@ -186,10 +189,13 @@ impl Store for Patient {
         let (ranges, buffers) = (vec![(offset, out.len())], Vec::new());
         let request = Request::ReadMany { key: key.to_owned(), ranges, buffers };
         match self.run(key, "read", out.len() as u64, request)? {
-            Reply::Read { buffers } if buffers.first().is_some_and(|bytes| bytes.len() == out.len()) => {
-                out.copy_from_slice(buffers.first().map_or(&[], Vec::as_slice));
-                Ok(())
-            }
+            Reply::Read { buffers } => match buffers.first().filter(|bytes| bytes.len() == out.len()) {
+                Some(bytes) => {
+                    out.copy_from_slice(bytes);
+                    Ok(())
+                }
+                None => Err(self.strange("read")),
+            },
             _ => Err(self.strange("read")),
         }
     }

@@ -108,7 +108,7 @@ impl Tier {
             std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()).join(folder_name(uuid));
         let threads = Arc::new(Threads::default());
         let made = own.clone();
-        let made = threads.ask(PATIENCE, move || {
+        let made = threads.ask(PATIENCE, move || -> Result<(LocalStore, u64, bool)> {
             let store = LocalStore::create(parts_of(&made))?;
             let size = rustix::fs::statvfs(&made).map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
             Ok((store, size, is_memory(&made)))
@@ -174,7 +174,7 @@ impl Tier {
         if self.folder.is_none() {
             return Ok(None);
         }
-        let locked = self.in_own(move |folder| {
+        let locked = self.in_own(move |folder| -> std::io::Result<Option<File>> {
             let lock = lock_of(folder, writer);
             lock.parent().map_or(Ok(()), std::fs::create_dir_all)?;
             let file = File::options().create(true).append(true).open(lock)?;

@@ -39,16 +39,16 @@ int main(void) {
     setenv("DRYSTONE_DRAIN", "hold", 1);
     options.redundancy = "mirror";
     options.tiers = 1;
-    FAILS(dry_create("tiers.dry", &options, &c), DRY_INVALID_ARGUMENT);
+    FAILS(DRY_INVALID_ARGUMENT, "mirror", dry_create("tiers.dry", &options, &c));
     options.redundancy = "partner";
     options.tiers = 0;
-    FAILS(dry_create("tiers.dry", &options, &c), DRY_INVALID_ARGUMENT);
+    FAILS(DRY_INVALID_ARGUMENT, "tiers", dry_create("tiers.dry", &options, &c));
     options.tiers = 2;
-    FAILS(dry_create("tiers.dry", &options, &c), DRY_INVALID_ARGUMENT);
+    FAILS(DRY_INVALID_ARGUMENT, "tiers is 0 or 1", dry_create("tiers.dry", &options, &c));
     options.tiers = 1;
     OK(dry_create("tiers.dry", &options, &c));
     OK(dry_use_tiers(c, folders, budgets, 2));
-    FAILS(dry_use_tiers(c, folders, NULL, 2), DRY_INVALID_ARGUMENT);
+    FAILS(DRY_INVALID_ARGUMENT, "has tiers already", dry_use_tiers(c, folders, NULL, 2));
     p.type = DRY_FLOAT64;
     p.ndim = 1;
     p.shape = shape;
@@ -58,8 +58,8 @@ int main(void) {
     OK(dry_writer_open(c, &rank, &w));
     write_step(w, 0, DRY_NODE);
     REQUIRE(level_of(c, 0) == DRY_NODE);
-    FAILS(dry_wait(c, 0, DRY_HOME, 0.0), DRY_DEADLINE);
-    FAILS(dry_wait(c, 0, 17, -1.0), DRY_INVALID_ARGUMENT);
+    FAILS(DRY_DEADLINE, "in time", dry_wait(c, 0, DRY_HOME, 0.0));
+    FAILS(DRY_INVALID_ARGUMENT, "not a level", dry_wait(c, 0, 17, -1.0));
     write_step(w, 1, DRY_PARTNER); /* no other node can keep it, so it goes home */
     REQUIRE(level_of(c, 1) >= DRY_HOME);
     write_step(w, 2, DRY_STABLE);
@@ -71,13 +71,13 @@ int main(void) {
     OK(dry_writer_close(w));
     OK(dry_recover_without(c, DRY_ADOPT_ALL, NULL, 0, nodes, 1, &recovered));
     REQUIRE(recovered.rebuilt == 0);
-    OK(dry_variable_open(c, "p", &v));
+    OK(dry_variable_open(c, "p", NULL, &v));
     OK(dry_read(v, DRY_FLOAT64, back, sizeof back, 2, axes, NULL));
     REQUIRE(back[7] == 17.0);
     OK(dry_variable_close(v));
     OK(dry_container_close(c));
     OK(dry_create("plain.dry", NULL, &c));
-    FAILS(dry_use_tiers(c, folders, NULL, 2), DRY_UNSUPPORTED);
+    FAILS(DRY_UNSUPPORTED, "without tiers", dry_use_tiers(c, folders, NULL, 2));
     OK(dry_container_close(c));
     return 0;
 }

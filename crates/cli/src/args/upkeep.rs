@@ -116,6 +116,9 @@ pub(crate) struct Tiers {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
+    /// Look again after so many seconds, until all steps are home
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) every: Option<u64>,
 }
 
 #[derive(Debug, Args)]

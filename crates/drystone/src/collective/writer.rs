@@ -154,6 +154,9 @@ impl TeamWriter {
         let said = meeting.hold(Act::OpenWriter, [run, available() as u64, 0, 0], checked.map(|_| ()))?;
         let run = said.first().map_or(0, |values| values[0]);
         let processors = at_once(said.iter().map(|values| values[1]));
+        if let Some(tiers) = &container.inner.tiers {
+            tiers.in_team.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         Ok(TeamWriter { container, meeting, run, processors, options, state: Mutex::default() })
     }
 

@@ -301,7 +301,7 @@ impl Container {
     ) -> Result<Self> {
         let store = with_prefetch(store);
         let options = configured(options, &config);
-        redundancy::check(options)?;
+        redundancy::check(options.redundancy, options.tiers)?;
         let identity = Identity {
             version: 1,
             uuid: random::id128(),

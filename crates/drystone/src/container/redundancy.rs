@@ -11,7 +11,7 @@ use drystone_format::identity::Identity;
 use drystone_plan::tier::redundancy::Scheme;
 use drystone_store_tiers::{Kept, TieredStore, Turn};
 
-use super::{Container, CreateOptions, Inner};
+use super::{Container, Inner};
 use crate::{Error, ErrorKind, Result};
 
 /// After so long another process than that of a step's first writer makes the parity.
@@ -22,17 +22,16 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
 /// Refuses a scheme without tiers, and one that this build cannot code.
-pub(super) fn check(options: CreateOptions) -> Result<()> {
-    if options.redundancy == Scheme::None {
+pub(super) fn check(redundancy: Scheme, tiers: bool) -> Result<()> {
+    if redundancy == Scheme::None {
         return Ok(());
     }
-    if !options.tiers {
+    if !tiers {
         return Err(Error::invalid(format!(
-            "redundancy \"{}\" is of steps in tiers, and the container has none; give tiers=[...], too",
-            options.redundancy
+            "redundancy \"{redundancy}\" is of steps in tiers, and the container has none; give tiers=[...], too"
         )));
     }
-    require_code(options.redundancy)
+    require_code(redundancy)
 }
 
 /// What the identity says of a scheme.

@@ -83,6 +83,8 @@ pub use drystone_store_tiers::Away as StagedPart;
 pub(crate) struct Tiers {
     pub(crate) store: Arc<TieredStore>,
     drain: Drain,
+    /// Ranks make the parity of their steps together, when they end them.
+    pub(crate) in_team: AtomicBool,
 }
 
 /// The thread that drains, and what it is told.
@@ -121,7 +123,7 @@ impl Tiers {
     pub(super) fn over(home: Arc<dyn Store>, identity: &Identity) -> Arc<Tiers> {
         let scheme = Scheme::parse(&identity.redundancy).unwrap_or_default();
         let store = Arc::new(TieredStore::of_container(home, identity.uuid, node(), scheme));
-        Arc::new(Tiers { store, drain: Drain::default() })
+        Arc::new(Tiers { store, drain: Drain::default(), in_team: AtomicBool::new(false) })
     }
 
     /// Parts that this handle's writers lay down go to its tiers.
@@ -240,7 +242,8 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     while !drain.stop.load(Ordering::SeqCst) {
         // Before what is laid down goes home: until then it is to survive its node.
         let soon = match inner.upgrade() {
-            Some(inner) => unkept.look(&inner, &tiers.store),
+            Some(inner) if !tiers.in_team.load(Ordering::Relaxed) => unkept.look(&inner, &tiers.store),
+            Some(_) => None,
             None => return,
         };
         if tiers.is_held() {

@@ -56,8 +56,8 @@ fn failed(file: &str, folder: &Path, source: std::io::Error) -> StoreError {
 impl TieredStore {
     /// The first folder of this handle's tiers that works.
     pub fn folder(&self) -> Option<PathBuf> {
-        let works = self.tiers().iter().filter(|tier| tier.health.aside().is_none());
-        works.filter_map(|tier| tier.folder().map(Path::to_path_buf)).next()
+        let mut works = self.tiers().iter().filter(|tier| tier.health.aside().is_none());
+        works.find_map(|tier| tier.folder().map(Path::to_path_buf))
     }
 
     /// Closed parts of a writer of this handle that end with a step and are not home, ascending.
