@@ -116,5 +116,11 @@ def test_the_benchmark_of_tiers_runs():
     command = [sys.executable, str(ROOT / "bench" / "tiers" / "run.py"), "--quick"]
     ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert ran.returncode == 0, ran.stderr
-    for word in ("checkpoint of", "beside a drain", "steps promised", "of the scheme", "a tier that is failing"):
+    for word in (
+        "checkpoint of",
+        "beside a drain",
+        "steps promised",
+        "of the scheme",
+        "a tier that is failing",
+    ):
         assert word in ran.stdout, word

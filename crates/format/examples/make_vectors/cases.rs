@@ -16,7 +16,8 @@ use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
-use drystone_format::redundancy::{Group, Member, object_head};
+use drystone_format::redundancy;
+use drystone_format::redundancy::{Group, object_head};
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
 use drystone_format::staged::{Registration, StagedPart};
@@ -47,7 +48,7 @@ fn staged() -> Registration {
 
 /// A group whose members' bytes are `(37 * member + 11 * at) % 251`.
 fn parity_group(lengths: &[u64], copies: bool, parity: usize) -> Group {
-    let member = |(number, length): (usize, &u64)| Member {
+    let member = |(number, length): (usize, &u64)| redundancy::Member {
         writer: 0x0123_4567_89ab_cde0 + number as u64,
         node: format!("node{number}"),
         folder: "/dev/shm/x/1032547698badcfe0102030405060708".into(),
