@@ -79,6 +79,7 @@ def create(
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
     tiers: Sequence[Path | tuple[Path, int]] | None = None,
+    redundancy: str = "none",
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
@@ -101,6 +102,9 @@ def create(
         tiers: Folders nearer than the container's home (memory, a local disk), nearest first, in which blocks are laid down and
             from which they are brought home in the background; a pair gives the most bytes that a tier may hold. Older programs
             cannot read such a container. See docs/guide/tiers.md.
+        redundancy: How steps in tiers survive the loss of a node before they are home, for ever: `"none"`; `"partner"`, another node
+            keeps a copy; `"xor:N"`, sets of up to N writers of different nodes keep parity, and one may be lost; `"rs:D+P"`, sets of
+            up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See docs/guide/redundancy.md.
 
     """
     begun = time.perf_counter()
@@ -115,7 +119,7 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(
-        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers)
+        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers), redundancy
     )
     _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
@@ -466,7 +470,7 @@ class Container(Group):
         return metrics.counted(self._handle.metrics(), self._handle.levels())
 
     def levels(self) -> dict[int, str]:
-        """How safe each committed step is: `"node"` while it lies in a tier, `"home"`, or `"stable"` where it survives a power cut.
+        """How safe each committed step is: `"node"` while it lies in a tier, `"partner"` once other nodes keep enough of it, `"home"`, or `"stable"` where it survives a power cut.
 
         The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
         """
@@ -478,6 +482,11 @@ class Container(Group):
         For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
         """
         self._handle.wait(step, level, timeout)
+
+    @property
+    def redundancy(self) -> str:
+        """How steps in tiers survive the loss of nodes, as `create` was told: `"none"`, `"partner"`, `"xor:8"`, `"rs:8+2"`, ..."""
+        return self._handle.redundancy
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
@@ -819,12 +828,13 @@ class Container(Group):
         (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
 
-        Of what lies in tiers it gives up what no tier of this node has any more, and says so per step. What other nodes hold waits
-        for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
+        What no tier of this node has any more is rebuilt where other nodes kept parity of it (`create(redundancy=)`), and else given
+        up; the report says per step which. What other nodes hold waits for their drain, unless they are named in `lost_nodes`: then
+        all that they did not bring home is lost likewise.
         """
         begun = time.perf_counter()
         which, but = _orders(adopt, discard)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(
+        adopted, discarded, incomplete, rebuilt, notes, run, version = self._handle.recover(
             which, but, list(lost_nodes)
         )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
@@ -834,6 +844,7 @@ class Container(Group):
             tuple(adopted),
             tuple(discarded),
             _incomplete(incomplete),
+            tuple(rebuilt),
             tuple(notes),
             run,
             Snapshot(version, self.snapshot.time, True),

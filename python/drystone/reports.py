@@ -199,6 +199,8 @@ class RecoverReport:
     """Complete steps that were dropped, as asked."""
     incomplete: tuple[IncompleteStep, ...]
     """Steps that were dropped because ranks are missing."""
+    rebuilt: tuple[int, ...]
+    """Steps of which parts were rebuilt from what other nodes kept, and none is lost."""
     notes: tuple[str, ...]
     run: int
     """Number of the run that begins now."""
@@ -208,6 +210,8 @@ class RecoverReport:
         lines = [f"run {self.run} begins; steps adopted: {_listed(self.adopted)}"]
         if self.discarded:
             lines.append(f"steps discarded: {_listed(self.discarded)}")
+        if self.rebuilt:
+            lines.append(f"steps rebuilt: {_listed(self.rebuilt)}")
         lines.extend(f"dropped: {step}" for step in self.incomplete)
         lines.extend(self.notes)
         return "\n".join(lines)

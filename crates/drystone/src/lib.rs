@@ -51,6 +51,7 @@ pub use container::{
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
+pub use drystone_plan::tier::redundancy::Scheme;
 pub use drystone_store::{Credentials, Supplied};
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};

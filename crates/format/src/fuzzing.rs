@@ -13,6 +13,7 @@ use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
 use crate::packs::{Floor, Table};
 use crate::piece::{BlobRef, Trailer};
+use crate::redundancy::{Group, ObjectHead};
 use crate::schema::Schema;
 use crate::staged::Registration;
 use crate::statistics::Statistics;
@@ -201,6 +202,25 @@ pub fn fuzz_staged(data: &[u8]) {
     }
 }
 
+/// A group of parity, as it is and with a sound CRC behind it; the head of a parity object.
+pub fn fuzz_redundancy(data: &[u8]) {
+    let _ = (Group::decode(data), ObjectHead::decode(data));
+    let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);
+    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
+    if let Ok(group) = Group::decode(&[head, tail.as_bytes()].concat()) {
+        assert_eq!(Group::decode(&group.encode()).as_ref(), Ok(&group));
+        for member in 0..group.members.len() {
+            let _ = (group.chunk(member), group.payload(member));
+        }
+    }
+    if let Some(head) = data.get(..24) {
+        let sound = [head, &crate::crc32c(head).to_le_bytes()].concat();
+        if let Ok(head) = ObjectHead::decode(&sound) {
+            let _ = head.payload_range();
+        }
+    }
+}
+
 /// A hint, a mark, a key.
 pub fn fuzz_names(data: &[u8]) {
     if let Some(version) = identity::decode_hint(data) {
@@ -211,6 +231,12 @@ pub fn fuzz_names(data: &[u8]) {
     }
     if let Ok(key) = std::str::from_utf8(data) {
         let _ = (keys::parse_manifest(key), keys::parse_mark(key), keys::parse_pages(key));
+        if let Some((name, _)) = keys::parse_group(key) {
+            assert_eq!(keys::group(name), key);
+        }
+        if let Some((name, member)) = keys::parse_parity_object(key) {
+            assert_eq!(keys::parity_object(name, member), key);
+        }
         if let Some(writer) = keys::parse_staged(key) {
             assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
         }

@@ -119,6 +119,47 @@ pub fn parse_staged(key: &str) -> Option<u64> {
     (format!("{writer:016x}") == digits).then_some(writer)
 }
 
+/// Where groups of parity lie at home, and parity objects in a container's folder of a tier.
+pub const PARITY: &str = "parity/";
+
+/// The groups of a step.
+pub fn groups_of(step: u64) -> String {
+    format!("{PARITY}{step:012}-")
+}
+
+/// The group of that name.
+pub fn group(name: &str) -> String {
+    format!("{PARITY}{name}.json")
+}
+
+/// The name of the file, below [`PARITY`], of a member's parity object of a group.
+pub fn parity_object(name: &str, member: usize) -> String {
+    format!("{name}-{member:03}.red")
+}
+
+/// Name and step of a group.
+pub fn parse_group(key: &str) -> Option<(&str, u64)> {
+    let name = key.strip_prefix(PARITY)?.strip_suffix(".json")?;
+    parse_group_name(name).map(|step| (name, step))
+}
+
+/// Name of the group, and number of the member, of a parity object.
+pub fn parse_parity_object(file: &str) -> Option<(&str, usize)> {
+    let (name, member) = file.strip_suffix(".red")?.rsplit_once('-')?;
+    parse_group_name(name)?;
+    let member = member.parse().ok()?;
+    (parity_object(name, member) == file).then_some((name, member))
+}
+
+fn parse_group_name(name: &str) -> Option<u64> {
+    let mut words = name.splitn(3, '-');
+    let step: u64 = words.next()?.parse().ok()?;
+    let hex =
+        |word: Option<&str>| word.filter(|w| w.len() == 8).and_then(|w| u32::from_str_radix(w, 16).ok());
+    let (crc, length) = (hex(words.next())?, hex(words.next())?);
+    (format!("{step:012}-{crc:08x}-{length:08x}") == name).then_some(step)
+}
+
 /// Where byte files lie.
 pub const FILES: &str = "files/";
 

@@ -32,12 +32,14 @@ pub mod packs;
 pub mod piece;
 pub mod published;
 pub mod reads;
+pub mod redundancy;
 pub mod schema;
 pub mod source;
 pub mod staged;
 pub mod statistics;
 pub mod steps;
 pub mod table;
+mod text_object;
 pub mod value;
 
 mod corrupt;

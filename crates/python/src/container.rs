@@ -9,7 +9,7 @@ use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
+    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme, StagedPart, Targets, TierFolder,
     TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
@@ -33,7 +33,7 @@ type IncompleteStep = (u64, u64, u32, Vec<u32>, bool);
 /// (version, nanoseconds since 1970, changed, incomplete steps, notes)
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
-type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<u64>, Vec<String>, u64, u64);
 /// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
 /// incomplete steps, notes)
 type Described = (
@@ -207,11 +207,13 @@ impl ContainerHandle {
         store: Vec<(String, String)>,
         credentials: Option<Py<PyAny>>,
         tiers: Option<Vec<(PathBuf, Option<u64>)>>,
+        redundancy: &str,
     ) -> Result<Self> {
+        let redundancy = Scheme::parse(redundancy).map_err(invalid)?;
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
-        let options = CreateOptions { durability, tiers: tiers.is_some() };
+        let options = CreateOptions { durability, tiers: tiers.is_some(), redundancy };
         let tiers = tiers.map(tier_folders);
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| {
@@ -325,6 +327,12 @@ impl ContainerHandle {
     /// The application computes from now on, or not any more.
     fn computing(&self, on: bool) {
         self.container.computing(on);
+    }
+
+    /// How what lies in tiers survives the loss of nodes.
+    #[getter]
+    fn redundancy(&self) -> String {
+        self.container.redundancy().to_string()
     }
 
     /// Tiers: place, bytes, undrained bytes, oldest undrained step, bytes a second of the drain, hits, why it is left alone.
@@ -725,7 +733,7 @@ impl ContainerHandle {
         };
         let report = py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?;
         let rest = incomplete(report.incomplete);
-        Ok((report.adopted, report.discarded, rest, report.notes, report.run, report.version))
+        Ok((report.adopted, report.discarded, rest, report.rebuilt, report.notes, report.run, report.version))
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.

@@ -116,6 +116,9 @@ pub(crate) struct Tiers {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
+    /// Look again after so many seconds, until all steps are home
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) every: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -139,7 +142,7 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// A node that is lost for good: what only its tiers had is given up
+    /// A node that is lost for good: what only its tiers had is rebuilt from other nodes, or given up
     #[arg(long, value_name = "NODE")]
     pub(crate) lost_node: Vec<String>,
     /// Do not ask

@@ -16,6 +16,7 @@ pub(crate) mod keeper_lock;
 mod learn;
 mod opening;
 mod packing;
+pub(crate) mod redundancy;
 pub(crate) mod targets;
 pub(crate) mod tiers;
 

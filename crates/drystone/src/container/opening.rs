@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::calibrate::Known;
 use super::config::Config;
 use super::hdf5_stub;
 use super::learn::Seen;
+use super::redundancy;
 use super::targets;
 use super::targets::{Placing, Targets};
 use super::tiers::{FEATURE, Tiers};
@@ -60,11 +62,13 @@ pub struct CreateOptions {
     pub durability: Durability,
     /// Parts of logs may lie in tiers before they are home ([`Container::use_tiers`]); recorded in the container for ever.
     pub tiers: bool,
+    /// How what lies in tiers survives the loss of nodes; recorded in the container for ever. Other than none it asks for `tiers`.
+    pub redundancy: Scheme,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        CreateOptions { durability: Durability::Async, tiers: false }
+        CreateOptions { durability: Durability::Async, tiers: false, redundancy: Scheme::None }
     }
 }
 
@@ -310,11 +314,13 @@ impl Container {
     ) -> Result<Self> {
         let store = with_prefetch(store);
         let options = configured(options, &config);
+        redundancy::check(options.redundancy, options.tiers)?;
         let identity = Identity {
             version: 1,
             uuid: random::id128(),
             durability: options.durability,
             features: features(store.as_ref(), options),
+            redundancy: redundancy::recorded(options.redundancy),
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
@@ -420,8 +426,7 @@ impl Container {
         let has = |name: &str| identity.features.iter().any(|feature| feature == name);
         let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
         let store = packs.as_ref().map_or(store, |packs| packs.clone());
-        let tiers = has(FEATURE);
-        let tiers = tiers.then(|| Tiers::over(store.clone(), identity.uuid));
+        let tiers = has(FEATURE).then(|| Tiers::over(store.clone(), &identity));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;

@@ -12,7 +12,8 @@ use crate::ranks::program;
 
 const URL: &str = "s3://bucket/runs/team.dry";
 const RANKS: u64 = 5;
-const CREATE: CreateOptions = CreateOptions { durability: Durability::Async, tiers: false };
+const CREATE: CreateOptions =
+    CreateOptions { durability: Durability::Async, tiers: false, redundancy: drystone::Scheme::None };
 
 fn options(rig: &Rig) -> Vec<(String, String)> {
     let pairs = [
