@@ -504,7 +504,9 @@ impl FileState {
             }
         }
         self.put_catalogue()?;
-        if let Some(writer) = self.writer.take() {
+        if !self.commit_on_head()?
+            && let Some(writer) = self.writer.take()
+        {
             writer.close()?;
         }
         self.settle()

@@ -5,6 +5,7 @@
 pub mod background;
 pub mod config;
 pub(crate) mod deferred;
+pub(crate) mod far;
 pub mod memory;
 pub mod opening;
 pub(crate) mod patch;

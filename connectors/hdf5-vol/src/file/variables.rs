@@ -153,8 +153,11 @@ impl FileState {
         if !ops.is_empty() {
             match self.container.apply(ops) {
                 Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
-                done => done?,
-            };
+                done => {
+                    let changed = done?;
+                    self.check_head(changed)?;
+                }
+            }
         }
         let schema = self.container.schema();
         for (id, path) in made {
@@ -189,7 +192,9 @@ impl FileState {
         if unused.is_empty() {
             return Ok(());
         }
-        self.container.apply(unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect())?;
+        let delete = unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect();
+        let changed = self.container.apply(delete)?;
+        self.check_head(changed)?;
         for (id, _) in unused {
             self.variables.remove(&id);
         }
