@@ -6,6 +6,7 @@ pub mod background;
 pub mod config;
 pub(crate) mod deferred;
 pub(crate) mod far;
+pub(crate) mod head;
 pub mod memory;
 pub mod opening;
 pub(crate) mod patch;

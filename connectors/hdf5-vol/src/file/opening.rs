@@ -1,7 +1,9 @@
 //! Creating, opening, reopening, closing and removing files in this process.
 //!
-//! Files are identified by path or URL ([`far`]); every opening of an open file shares it. The ranks of a program create and
+//! Files are identified by path, or by URL; every opening of an open file shares it. The ranks of a program create and
 //! open a file together, and only the first of them touches its stub.
+
+mod at_url;
 
 use std::collections::BTreeMap;
 use std::fs::File;

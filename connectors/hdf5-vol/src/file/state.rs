@@ -21,7 +21,7 @@ use drystone::plan::selection::Selection;
 use drystone::{Container, Writer};
 
 use crate::file::config::Config;
-use crate::file::far::Head;
+use crate::file::head::Head;
 use crate::file::patch::Patch;
 use crate::file::spare::Spare;
 use crate::library::failure::{Failure, Result};

@@ -155,7 +155,9 @@ impl FileState {
                 Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
                 done => {
                     let changed = done?;
-                    self.check_head(changed)?;
+                    if let Some(head) = &mut self.head {
+                        head.check(&self.container, changed)?;
+                    }
                 }
             }
         }
@@ -194,7 +196,9 @@ impl FileState {
         }
         let delete = unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect();
         let changed = self.container.apply(delete)?;
-        self.check_head(changed)?;
+        if let Some(head) = &mut self.head {
+            head.check(&self.container, changed)?;
+        }
         for (id, _) in unused {
             self.variables.remove(&id);
         }

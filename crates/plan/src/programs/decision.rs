@@ -43,12 +43,13 @@ pub struct Rates {
     pub device: Device,
     /// Bytes per second that all storage servers together read, decode and gather.
     pub there: f64,
-    /// How much longer reads by ranges took than the link and this program's decoding were predicted to: 1 if none was seen.
+    /// How much longer reads by ranges took than the link and this program's decoding were predicted to take;
+    /// 1 if none was seen.
     pub here: f64,
     /// Threads that decode here.
     pub threads: usize,
-    /// Programs are tried even if they are not predicted to be faster: how fast the storage servers are is not known, or was seen long
-    /// ago.
+    /// Programs are tried even if they are not predicted to be faster: how fast the storage servers are is not
+    /// known, or was seen long ago.
     pub trial: bool,
 }
 
@@ -60,7 +61,8 @@ impl Rates {
 
 /// Compares both for each object of a plan that reads these slots; `calls` are those of the same objects.
 ///
-/// By ranges a reader waits for the link and decodes by itself; by programs the servers decode, and the link carries what is wanted.
+/// By ranges a reader waits for the link and decodes by itself; by programs the servers decode, and the link
+/// carries what is wanted.
 pub fn decide(
     plan: &ReadPlan,
     slots: &[Slot],
@@ -142,8 +144,9 @@ mod tests {
         assert!(!chosen(125e6, 6e9, 10 << 20), "most of the bytes come back anyway");
     }
 
-    /// Symptom: ranges were chosen where programs were many times faster. Cause: the decoding that a reader does by itself was not
-    /// counted, and storage servers that were never asked stayed as slow as they were assumed to be.
+    /// Symptom: ranges were chosen where programs were many times faster. Cause: the decoding that a reader does
+    /// by itself was not counted, and storage servers that were never asked stayed as slow as they were assumed
+    /// to be.
     #[test]
     fn what_readers_decode_counts_and_servers_that_were_never_asked_are_tried() {
         let all = 16 << 20;
