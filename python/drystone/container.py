@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pathlib
 import sys
 import time
 import weakref
@@ -289,7 +290,7 @@ class Container(Group):
     def targets(self) -> tuple[str, ...]:
         """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
         # What an HDF5 program wrote is named by a file, and has no targets.
-        has_none = is_url(self._location) or os.path.isfile(self._location)
+        has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
         found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
