@@ -511,6 +511,10 @@ class Plan:
         """Requests to the store."""
 
     @property
+    def rounds(self) -> int:
+        """On a far store: round trips, one after the other; 0 elsewhere."""
+
+    @property
     def choices(self) -> list[tuple[str, int, int, float, bool]]:
         """Where there are replicas: of each its name, bytes, requests, predicted seconds, and whether it is read."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pathlib
 import sys
 import time
 import weakref
@@ -292,7 +293,9 @@ class Container(Group):
     @property
     def targets(self) -> tuple[str, ...]:
         """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
-        found = None if is_url(self._location) else ContainerHandle.targets(self._location)
+        # What an HDF5 program wrote is named by a file, and has no targets.
+        has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
+        found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
     @property

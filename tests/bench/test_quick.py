@@ -124,3 +124,14 @@ def test_the_benchmark_of_tiers_runs():
         "a tier that is failing",
     ):
         assert word in ran.stdout, word
+
+
+@pytest.mark.slow
+def test_cold_reads_have_a_row_each_with_calls_and_right_values():
+    (ROOT / "build").mkdir(exist_ok=True)
+    command = [sys.executable, str(ROOT / "bench" / "local_window.py"), "--quick"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    rows = ran.stdout.splitlines()[2:]
+    assert len(rows) == 4
+    assert all(" ms; " in row for row in rows)

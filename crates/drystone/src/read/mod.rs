@@ -485,7 +485,9 @@ impl Reading {
         }
         let decisions = execute::decisions(self, &prepared)?;
         let local = execute::explained(self, &prepared);
-        Ok(ReadPlan { predicted, every_bit, decisions, local, window: self.inner.window(), ..prepared.plan })
+        let window = self.inner.window();
+        let rounds = window.map_or(0, |_| planning::rounds(&prepared));
+        Ok(ReadPlan { predicted, every_bit, decisions, local, window, rounds, ..prepared.plan })
     }
 
     /// How requests are merged on this store.

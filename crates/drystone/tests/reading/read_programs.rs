@@ -71,7 +71,7 @@ impl Keeper {
 
 impl Store for Keeper {
     fn features(&self) -> Features {
-        let far = Some(Far { latency: Duration::from_millis(1), requests: 16 });
+        let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None });
         Features { exec: true, far, ..self.inner.features() }
     }
     fn describe(&self) -> String {

@@ -81,6 +81,36 @@ fn the_series_of_a_small_variable_is_few_requests() {
     assert!(durable.reads > 200, "{durable}");
 }
 
+/// Symptom: the series of a cell through 2,000 cut blocks asked for the length of the file, and looked its name up, once for each of
+/// 2,000 subchunk tables. Tables are read in calls for many, which look once.
+#[test]
+fn tables_of_many_blocks_are_read_in_few_calls() {
+    const STEPS: u64 = 30;
+    let dir = tempfile::tempdir().unwrap();
+    let c = made(Arc::new(LocalStore::create(dir.path()).unwrap()), Durability::Async, "");
+    c.apply(vec![create("large", f4(), &[64, 64, 64], |new| new.steps = true)]).unwrap();
+    let w = c.writer(alone()).unwrap();
+    for step in 0..STEPS {
+        let block: Vec<f32> = (0..64 * 64 * 64).map(|cell| value(step, 1, cell)).collect();
+        w.begin_step(Some(step), false).unwrap();
+        w.put("large", &f4(), &dense(&bytes(&block), &[64, 64, 64], 4), None, None).unwrap();
+        w.end_step().unwrap();
+    }
+    w.close().unwrap();
+    let store = Arc::new(CountingStore::new(LocalStore::open(dir.path(), true).unwrap()));
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    let reading = c.reading("large", None).unwrap();
+    let cut = reading.explain(&Selection::boxed(&[0, 5, 6, 7], &[1, 1, 1, 1])).unwrap();
+    assert!(cut.requests > 0);
+    let before = store.counters();
+    let cell = Selection::boxed(&[0, 5, 6, 7], &[STEPS, 1, 1, 1]);
+    let found = floats(&read(&c, "large", &cell).unwrap());
+    let asked = store.counters() - before;
+    let at = (5 * 64 + 6) * 64 + 7;
+    assert_eq!(found, (0..STEPS).map(|step| value(step, 1, at)).collect::<Vec<_>>());
+    assert!(asked.lens <= 2, "{asked}");
+}
+
 #[test]
 fn every_step_is_seen_when_it_ends_and_a_snapshot_stays_as_it_is() {
     let store = MemoryStore::new();

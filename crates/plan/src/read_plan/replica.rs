@@ -5,7 +5,7 @@
 //! Published chunks are the replica [`PUBLISHED`]: whole chunks, newer than every block that was published in
 //! them and older than every later one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use drystone_format::entry::Encoding;
@@ -58,14 +58,26 @@ impl Display for Choice {
 
 /// Seconds to decode and scatter the bytes of a plan.
 pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
-    let placing = plan.works.iter().filter_map(|work| {
-        let slot = slots.get(work.slot)?;
-        let item = slot.candidates.get(work.entry)?.entry.encoding.item;
-        let placed = work.part.cells().saturating_mul(u64::from(item));
-        Some(placed as f64 / PLACING + runs(work, slot) as f64 * PER_RUN)
-    });
-    let decoding = coded(plan, slots).map(|(encoding, len)| PER_DECODED + len as f64 / rate(&encoding.chain));
-    placing.chain(decoding).sum()
+    decoding_by_source(plan, slots).values().sum()
+}
+
+/// Seconds to decode and scatter what a plan reads of each source, by one thread.
+pub(crate) fn decoding_by_source(plan: &ReadPlan, slots: &[Slot]) -> BTreeMap<u32, f64> {
+    let mut seconds = BTreeMap::new();
+    let mut before = None;
+    for work in &plan.works {
+        let Some(slot) = slots.get(work.slot) else { continue };
+        let Some(entry) = slot.candidates.get(work.entry).map(|candidate| &candidate.entry) else { continue };
+        let encoding = &entry.encoding;
+        let placed = work.part.cells().saturating_mul(u64::from(encoding.item)) as f64;
+        let mut own = placed / PLACING + runs(work, slot) as f64 * PER_RUN;
+        let piece = (entry.source, work.piece);
+        if !encoding.chain.is_empty() && before.replace(piece) != Some(piece) {
+            own += PER_DECODED + decoded_len(work, encoding) as f64 / rate(&encoding.chain);
+        }
+        *seconds.entry(entry.source).or_insert(0.0) += own;
+    }
+    seconds
 }
 
 /// Bytes that a plan decodes.
