@@ -246,6 +246,8 @@ class Query:
 
     def _take(self, report: Any) -> None:
         self._report = QueryReport(**_said(report))
+        if not self._container.closed:
+            self._container._warn()  # of an index that was left out
 
     def __repr__(self) -> str:
         return f"<drystone query {self.text}>"

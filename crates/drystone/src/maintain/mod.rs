@@ -1,10 +1,11 @@
-//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage.
+//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing.
 
 pub(crate) mod describe;
 pub(crate) mod examine;
 pub(crate) mod extremes;
 mod files;
 pub(crate) mod gc;
+pub(crate) mod index;
 pub(crate) mod levels;
 mod lost;
 pub(crate) mod recover;

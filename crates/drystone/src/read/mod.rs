@@ -20,6 +20,7 @@ mod sidecars;
 mod statistics;
 mod stored;
 mod strings;
+mod unindexed;
 mod zones;
 
 use std::cell::Cell;
@@ -267,6 +268,11 @@ impl Reading {
             [only] => Some(only.number),
             _ => None,
         }
+    }
+
+    /// The numbers of the leaf members that it reads.
+    pub(crate) fn leaf_numbers(&self) -> BTreeSet<u32> {
+        self.leaves.iter().map(|column| column.number).collect()
     }
 
     /// Bytes per element that a read delivers.

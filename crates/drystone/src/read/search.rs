@@ -21,6 +21,7 @@ use drystone_transform::{
 
 use super::execute::Sources;
 use super::execute::trailers;
+use super::zones::is_of_index;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;
 use crate::schema::element_type::{kind_of, logical};
@@ -50,6 +51,8 @@ struct Index<'a> {
     trailer: &'a Trailer,
     logical: Logical,
     stored: StoredSubchunk<'a>,
+    /// Whether the values are stored once more, as they were put.
+    beside: bool,
     /// The error for an index that cannot be decoded.
     damage: Error,
 }
@@ -402,13 +405,21 @@ impl Reading {
             let Ok(chain) = Chain::parse(&zone.encoding.chain) else { return Ok(None) };
             let (place, ndim) = ((zone.source, zone.step, zone.piece), self.variable.shape.len());
             let index = self.index(&sources, place, (&zone.part, ndim), &chain, trailer)?;
+            let index = Index { beside: zone.encoding.replica > 0, ..index };
             Ok(act(&index)?.map(|(out, mut report)| {
                 report.requests += trailers.requests;
                 report.read_bytes += trailers.bytes;
                 (out, report)
             }))
         };
-        acted().map_err(|e| self.reason(e))
+        match acted() {
+            // The values are there as well.
+            Err(e) if zone.encoding.replica > 0 && is_of_index(&e) => {
+                self.warn_of_index(&e);
+                Ok(None)
+            }
+            other => other.map_err(|e| self.reason(e)),
+        }
     }
 
     /// A stored piece that may keep an index.
@@ -429,7 +440,7 @@ impl Reading {
         let logical = logical(leaf, &part.chunk_shape[..ndim]);
         let stored = StoredSubchunk { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
         let damage = self.damaged(sources, source, step, piece.position, "searching");
-        Ok(Index { sources, source, step, piece, chain, trailer, logical, stored, damage })
+        Ok(Index { beside: false, sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
 
     /// Reads and searches the bins of a piece; `None` if it keeps no index, or if all of it is read as cheaply.
@@ -448,10 +459,11 @@ impl Reading {
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
-        // Beside an index that also keeps the values as they are, those are read instead where many are asked for.
+        // Where the values are also stored as they are, those are read instead where many are asked for.
         let (bytes, len) =
             (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
-        if piece.length > len.saturating_add(len / 2) && bytes.saturating_mul(2) > len {
+        let twice = index.beside || piece.length > len.saturating_add(len / 2);
+        if twice && bytes.saturating_mul(2) > len {
             return Ok(None);
         }
         let mut buffers = Vec::with_capacity(ranges.len());

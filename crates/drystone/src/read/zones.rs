@@ -14,16 +14,16 @@ use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
 use drystone_plan::parts::{SubchunkPart, parts};
-use drystone_plan::read_plan;
+use drystone_plan::read_plan::{self, BINS, Slot};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
 
 use super::execute::Sources;
 use super::{ReadReport, Reading};
-use crate::Result;
 use crate::base::array::Target;
 use crate::base::cpus::threads;
+use crate::{Error, ErrorKind, Result};
 
 /// Reads of a far store under way at once, each with a window of its own.
 const MOST_AT_ONCE: u32 = 16;
@@ -91,24 +91,38 @@ impl Reading {
             return Ok(out);
         }
         let log = self.clone().from_log();
-        let ndim = cells.axes.len();
         let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         // One member has one slot, unless arrays in it were put in parts: then nothing is known of the whole.
         if slots.len() != 1 {
             slots.clear();
         }
-        let mut slots = read_plan::offered(&slots, 0);
-        let Some(slot) = slots.first_mut() else {
+        if slots.is_empty() {
             out.all.push(Zone {
                 lo: [0; MAX_NDIM],
                 hi: ends(cells),
                 stored: Some(StoredZone::unknown(cells)),
             });
             return Ok(out);
-        };
+        }
+        let has_bins = slots[0].candidates.iter().any(|c| c.entry.encoding.replica == BINS);
+        if has_bins {
+            match log.zones_by(&slots, BINS) {
+                Err(e) if is_of_index(&e) => self.warn_of_index(&e),
+                other => return other,
+            }
+        }
+        log.zones_by(&slots, 0)
+    }
+
+    /// The zones by way of what was put, or of a replica where it has the cells.
+    fn zones_by(&self, slots: &[Slot], replica: u32) -> Result<Zones> {
+        let (log, mut out) = (self, Zones::default());
+        let mut slots = read_plan::offered(slots, replica);
+        let Some(slot) = slots.first_mut() else { return Ok(out) };
+        let ndim = slot.selection.axes.len();
         // Whatever shows of a block below all others, nobody wrote.
         slot.candidates.insert(0, nothing(&self.variable.shape));
-        let sources = Sources::of(&log);
+        let sources = Sources::of(log);
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
         let tables = log.tables(&slots, &found, &sources)?;
         let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(out) };
@@ -186,6 +200,22 @@ impl Reading {
     pub(crate) fn read_listed_unnoted(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
+}
+
+impl Reading {
+    /// Says that an index is not used; its values are scanned.
+    pub(super) fn warn_of_index(&self, error: &Error) {
+        let warning = format!(
+            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it anew",
+            self.path
+        );
+        self.inner.warn_once(warning);
+    }
+}
+
+/// Whether an error of an index that stands beside the values leaves the values to be read.
+pub(super) fn is_of_index(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported)
 }
 
 impl StoredZone {
