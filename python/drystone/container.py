@@ -991,6 +991,46 @@ class Container(Group):
         self._settle()
         return self._handle.drop_index(variable)
 
+    def sort(
+        self,
+        name: str,
+        by: str,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> IndexReport:
+        """Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all of them.
+
+        `name` is a group of variables of one dimension and equal shape, or a variable of records; `by` is the variable in the group, or the
+        member, that sorts. Each block of it gets a replica that holds its values in ascending order, and beside them the values of
+        all others at the same cells. Everything is committed at once, answers stay the same, and arrays are read as before. Blocks of
+        less than 64 KiB are left out; so are blocks that are written later, for which it is called again. See docs/guide/queries.md.
+
+        Args:
+            name: Path of the group, or of the variable of records; "" is the root.
+            by: What sorts: integers or floats.
+            progress: As in `index`.
+
+        Raises:
+            InvalidArgumentError: The key is no number, or has several dimensions.
+            NotFoundError: There is no such group or variable, or it has no such key.
+            UnsupportedError: There are more than 64 further columns, or more than 1024 bytes of them in a cell.
+
+        """
+        self._settle()
+        report = _print_progress if progress is True else progress or None
+        done = IndexReport(*self._handle.sort(name, by, report))
+        log.info("sorted %s of %s by %s: %s", name, self._location, by, done)
+        return done
+
+    def drop_sort(self, name: str, by: str) -> int:
+        """Take the replicas that `sort` made out of the next snapshot; `gc` gives back their bytes.
+
+        Returns:
+            How many blocks had one.
+
+        """
+        self._settle()
+        return self._handle.drop_sort(name, by)
+
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
         """Measure what this container's store costs, so that layouts and predicted costs fit it.
 

@@ -822,6 +822,23 @@ impl ContainerHandle {
         Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
     }
 
+    /// What `index` gives, of the blocks of the key.
+    fn sort(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        by: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<IndexResult> {
+        let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
+        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+    }
+
+    /// How many blocks had a sorted replica.
+    fn drop_sort(&self, py: Python<'_>, name: &str, by: &str) -> Result<u64> {
+        Ok(py.detach(|| self.container.drop_sort(name, by))?)
+    }
+
     /// How many blocks had an index.
     fn drop_index(&self, py: Python<'_>, name: &str) -> Result<u64> {
         Ok(py.detach(|| self.container.drop_index(name))?)

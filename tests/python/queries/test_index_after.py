@@ -87,7 +87,7 @@ def test_steps_and_members_are_indexed(tmp_path):
     steps = [np.zeros(N // 4, dtype) for _ in range(3)]
     with dry.create(tmp_path / "a.dry") as c:
         c.create_variable("P", dtype, (N // 4,), steps=True)
-        with c.writer() as w:
+        with c.writer(rank=0, nranks=1) as w:
             for particles in steps:
                 particles["e"] = rng.gamma(1.5, 1.0, N // 4)
                 particles["id"] = rng.permutation(N // 4)
@@ -140,9 +140,27 @@ def test_a_lost_index_is_a_scan(tmp_path):
         c.index("e")
     (index,) = set((path / "log").glob("*.seg")) - segments
     index.unlink()
-    with dry.open(path) as c:
+    with pytest.warns(UserWarning, match="is not whole"):
+        c = dry.open(path, "r+")
+    with c:
         assert np.array_equal(c["e"][:], array, equal_nan=True)
+        with pytest.warns(UserWarning, match='index of "e" is left out'):
+            asked(c, array, np.nanquantile(array, 0.99))
+        assert c.drop_index("e") == 1
+    with dry.open(path, "r+") as c:
+        assert c.index("e").blocks == 1
         asked(c, array, np.nanquantile(array, 0.99))
+
+
+def test_a_container_with_tiers_is_not_indexed(tmp_path):
+    path = make(tmp_path / "a.dry", energies())
+    with (
+        dry.open(path, "r+", tiers=[tmp_path / "near"]) as c,
+        pytest.raises(dry.UnsupportedError, match="open it without tiers"),
+    ):
+        c.index("e")
+    with dry.open(path, "r+") as c:
+        assert c.index("e").blocks == 1
 
 
 def test_two_who_index_at_once_make_one_index(tmp_path):

@@ -1,6 +1,6 @@
 //! `drystone index`: an index of values that were written without one.
 
-use drystone::{IndexKind, Mode};
+use drystone::{IndexKind, IndexReport, Mode};
 
 use super::{open_as, warn};
 use crate::args::Index;
@@ -22,6 +22,12 @@ pub(super) fn run(index: &Index, json: bool, output: &mut Output) -> Result<i32>
         return Ok(OK);
     }
     let done = container.index(&index.variable, kind, &mut |_, _| true)?;
+    print(&done, "indexed", json, output);
+    Ok(OK)
+}
+
+/// Says what was made.
+pub(super) fn print(done: &IndexReport, what: &str, json: bool, output: &mut Output) {
     if json {
         output.json(&Json::Object(vec![
             ("blocks", done.blocks.into()),
@@ -30,14 +36,13 @@ pub(super) fn run(index: &Index, json: bool, output: &mut Output) -> Result<i32>
             ("bytes", done.bytes.into()),
             ("snapshot", done.snapshot.into()),
         ]));
-        return Ok(OK);
+        return;
     }
     output.text(&format!(
-        "{} indexed: {} beside {} of values; {} had an index before\n",
+        "{} {what}: {} beside {} of values; {} were {what} before\n",
         counted(done.blocks, "block"),
         bytes(done.bytes),
         bytes(done.decoded_bytes),
         counted(done.indexed, "block"),
     ));
-    Ok(OK)
 }

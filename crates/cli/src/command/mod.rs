@@ -9,6 +9,7 @@ mod fmt;
 mod gc;
 mod header;
 mod index;
+mod sort;
 mod info;
 mod ls;
 mod mount;
@@ -51,6 +52,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Derive(derive) => derive::run(derive, json, output),
         Command::Index(index) => index::run(index, json, output),
+        Command::Sort(sort) => sort::run(sort, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Tiers(tiers) => tiers::run(tiers, json, output),
         Command::Drain(drain) => tiers::drain(drain, json, output),

@@ -98,10 +98,14 @@ impl Container {
         self.inner.adopt_snapshot(newest);
         let (path, field) = self.member_named(name);
         let (variable, members) = self.indexable(path, field)?;
-        let members: BTreeSet<u32> = members.into_iter().map(|(number, _)| number).collect();
+        self.drop_replicas(variable, members.into_iter().map(|(number, _)| number).collect(), BINS)
+    }
+
+    /// Takes the replicas of one number out of the next snapshot; returns how many there were.
+    pub(super) fn drop_replicas(&self, variable: u32, members: BTreeSet<u32>, number: u32) -> Result<u64> {
         let mut dropped = 0;
         let done = transact(&self.inner, |base, _| {
-            let dead = Dead::replicas(&self.inner, base, (variable, &members, BINS))?;
+            let dead = Dead::replicas(&self.inner, base, (variable, &members, number))?;
             dropped = dead.len();
             if dropped == 0 {
                 return Ok(Decision::Keep { incomplete: Vec::new(), notes: Vec::new() });
@@ -186,7 +190,8 @@ impl Container {
                 let cells = |from: &[u64], count: &[u64]| {
                     let at: Vec<u64> = first.iter().zip(from).map(|(a, b)| a + b).collect();
                     let found = reading.cells_of(&column, std::slice::from_ref(block), (&at, count))?;
-                    found.ok_or_else(|| Error::corrupt("a block that lacks cells of its own"))
+                    let found = found.ok_or_else(|| Error::corrupt("a block that lacks cells of its own"))?;
+                    Ok((found, None))
                 };
                 report.bytes += aside.put(block, (BINS, &chain, &cut), &column, &cells)?;
                 let bytes = block.cells().unwrap_or(0).saturating_mul(column.leaf.size.into());

@@ -1,4 +1,4 @@
-//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing.
+//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing, sorting.
 
 pub(crate) mod describe;
 pub(crate) mod examine;
@@ -9,5 +9,6 @@ pub(crate) mod index;
 pub(crate) mod levels;
 mod lost;
 pub(crate) mod recover;
+mod sort;
 pub(crate) mod verify;
 mod verify_published;

@@ -13,7 +13,6 @@ use drystone_plan::parts::SubchunkPart;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
-use drystone_transform::checks::verify_units;
 use drystone_transform::{
     Chain, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, SearchHits, StoredSubchunk, TransformError,
     Whole, key_of, keys_between, meets,
@@ -42,19 +41,19 @@ pub struct Hits {
 }
 
 /// A stored piece that may keep an index of its values.
-struct Index<'a> {
-    sources: &'a Sources<'a>,
-    source: u32,
-    step: u64,
-    piece: StoredPiece,
-    chain: &'a Chain,
-    trailer: &'a Trailer,
-    logical: Logical,
-    stored: StoredSubchunk<'a>,
+pub(super) struct Index<'a> {
+    pub(super) sources: &'a Sources<'a>,
+    pub(super) source: u32,
+    pub(super) step: u64,
+    pub(super) piece: StoredPiece,
+    pub(super) chain: &'a Chain,
+    pub(super) trailer: &'a Trailer,
+    pub(super) logical: Logical,
+    pub(super) stored: StoredSubchunk<'a>,
     /// Whether the values are stored once more, as they were put.
     beside: bool,
     /// The error for an index that cannot be decoded.
-    damage: Error,
+    pub(super) damage: Error,
 }
 
 impl Index<'_> {
@@ -64,7 +63,7 @@ impl Index<'_> {
         Ok(found.map_err(|e| self.undecodable(&e))?.unwrap_or_else(none))
     }
 
-    fn undecodable(&self, error: &TransformError) -> Error {
+    pub(super) fn undecodable(&self, error: &TransformError) -> Error {
         Error::new(self.damage.kind(), format!("{}: {error}", self.damage))
     }
 }
@@ -81,7 +80,7 @@ pub(crate) enum ZoneCells {
 impl IndexedZone {
     /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones; with the values
     /// there, in the order of cells, where they were found and not others'.
-    fn cells(
+    pub(super) fn cells(
         &self,
         found: &SearchHits,
         other: bool,
@@ -393,7 +392,7 @@ impl Reading {
     }
 
     /// Does something with the index of a zone; `None` where there is none.
-    fn with_index<T>(
+    pub(super) fn with_index<T>(
         &self,
         zone: &IndexedZone,
         act: impl FnOnce(&Index<'_>) -> Result<Option<(T, ReadReport)>>,
@@ -450,7 +449,7 @@ impl Reading {
         keys: &RangeInclusive<u64>,
         found: &mut SearchHits,
     ) -> Result<Option<ReadReport>> {
-        let Index { sources, source, step, piece, chain, trailer, logical, stored, .. } = index;
+        let Index { sources, source, step, piece, chain, logical, stored, .. } = index;
         let damaged = |at: u64, what: &str| self.damaged(sources, *source, *step, at, what);
         let planned = chain.plan_search(stored, logical, keys).map_err(|e| index.undecodable(&e))?;
         let Some(planned) = planned else { return Ok(None) };
@@ -467,20 +466,13 @@ impl Reading {
             return Ok(None);
         }
         let mut buffers = Vec::with_capacity(ranges.len());
+        let mut report = ReadReport::default();
         for range in &ranges {
-            let mut bytes = Vec::new();
-            let place = piece.position + range.start..piece.position + range.end;
-            self.read_range(sources, *source, &place, &mut bytes)?;
-            let first = (range.start / unit) as usize;
-            let sums = first..first + bytes.len().div_ceil(unit as usize);
-            let sums = trailer.checks.get(sums).unwrap_or_default();
-            verify_units(&bytes, unit as usize, sums)
-                .map_err(|bad| damaged(place.start + bad as u64 * unit, "the data fails its checksum"))?;
-            buffers.push((range.start, bytes));
+            buffers.extend(self.fetch_of(index, range, &mut report)?);
         }
         let fetched = Fetched::new(buffers.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
         chain.search(stored, &fetched, logical, keys, found).map_err(|e| index.undecodable(&e))?;
-        Ok(Some(ReadReport { requests: ranges.len() as u64, read_bytes: bytes, ..ReadReport::default() }))
+        Ok(Some(report))
     }
 
     /// Finds cells of a box by reading all of it.

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
+use drystone_plan::read_plan::BINS;
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
@@ -26,7 +27,7 @@ pub(crate) struct Unindexed {
 
 impl Reading {
     /// The blocks at a step (`None` for a variable without steps) of the one leaf that this reads, by whether an index answers for their
-    /// values: bins in place of the values, or a replica of this number. Blocks of fewer than `least` bytes count as neither.
+    /// values: a replica of this number, or bins in place of the values where that number has bins. Blocks of fewer than `least` bytes count as neither.
     pub(crate) fn unindexed(&self, step: Option<u64>, replica: u32, least: u64) -> Result<Unindexed> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let all: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
@@ -44,7 +45,8 @@ impl Reading {
                 continue;
             }
             let chain = &entry.encoding.chain;
-            let in_place = !chain.is_empty() && Chain::parse(chain).is_ok_and(|chain| chain.has_index());
+            let in_place = replica == BINS
+                && !chain.is_empty() && Chain::parse(chain).is_ok_and(|chain| chain.has_index());
             match in_place || has.contains(&age(&entry)) {
                 true => out.indexed += 1,
                 false => out.blocks.push(entry),

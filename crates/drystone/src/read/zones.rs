@@ -14,7 +14,7 @@ use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
 use drystone_plan::parts::{SubchunkPart, parts};
-use drystone_plan::read_plan::{self, BINS, Slot};
+use drystone_plan::read_plan::{self, BINS, SORTED, Slot};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
@@ -27,6 +27,9 @@ use crate::{Error, ErrorKind, Result};
 
 /// Reads of a far store under way at once, each with a window of its own.
 const MOST_AT_ONCE: u32 = 16;
+
+/// Commit, rank or writer, put: which of two blocks is the newer one.
+pub(crate) type Age = (u64, u64, u64);
 
 /// Cells of a selection that one subchunk holds, or nobody wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) struct StoredZone {
     pub(crate) raw: bool,
     /// Its place among those that keep an index of their values.
     pub(crate) index: Option<u32>,
+    /// Commit, order and put of its block.
+    pub(crate) age: Age,
 }
 
 /// A zone whose subchunk keeps an index of its values.
@@ -90,7 +95,7 @@ impl Reading {
         if cells.is_empty() {
             return Ok(out);
         }
-        let log = self.clone().from_log();
+        let log = Reading { indexes: true, ..self.clone().from_log() };
         let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         // One member has one slot, unless arrays in it were put in parts: then nothing is known of the whole.
         if slots.len() != 1 {
@@ -104,9 +109,11 @@ impl Reading {
             });
             return Ok(out);
         }
-        let has_bins = slots[0].candidates.iter().any(|c| c.entry.encoding.replica == BINS);
-        if has_bins {
-            match log.zones_by(&slots, BINS) {
+        for number in [SORTED, BINS] {
+            if !slots[0].candidates.iter().any(|c| c.entry.encoding.replica == number) {
+                continue;
+            }
+            match log.zones_by(&slots, number) {
                 Err(e) if is_of_index(&e) => self.warn_of_index(&e),
                 other => return other,
             }
@@ -161,7 +168,8 @@ impl Reading {
                         (lo[d], hi[d]) = (part.dest[d], part.dest[d].saturating_add(part.chunk[d].2));
                     }
                     let bytes = piece.length;
-                    let stored = Some(StoredZone { stats, cells, bytes, raw, index });
+                    let age = (entry.commit, entry.order, entry.put);
+                    let stored = Some(StoredZone { stats, cells, bytes, raw, index, age });
                     out.all.push(Zone { lo, hi, stored });
                 }
             }
@@ -222,7 +230,7 @@ impl StoredZone {
     /// Of cells of which nothing is known.
     fn unknown(cells: &Selection) -> StoredZone {
         let cells = cells.cells().unwrap_or(u64::MAX);
-        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None }
+        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None, age: (0, 0, 0) }
     }
 }
 

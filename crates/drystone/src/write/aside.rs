@@ -32,8 +32,9 @@ use crate::{Error, Result};
 /// Subchunks that each thread encodes before they are stored.
 const EACH: usize = 2;
 
-/// Gives the cells of a box of a block: first cell relative to the block, and extent.
-pub(crate) type Cells<'a> = dyn Fn(&[u64], &[u64]) -> Result<Vec<u8>> + Sync + 'a;
+/// Gives the cells of a box of a block, by first cell relative to the block and extent; and the chain that encodes this box, where it is
+/// not that of all.
+pub(crate) type Cells<'a> = dyn Fn(&[u64], &[u64]) -> Result<(Vec<u8>, Option<Chain>)> + Sync + 'a;
 
 /// Stores replicas of committed blocks.
 pub(crate) struct Aside {
@@ -137,7 +138,8 @@ impl Aside {
 /// Reads and encodes boxes, a share on each thread.
 fn encode(part: &BlockPart<'_>, boxes: &[&(Vec<u64>, Vec<u64>)], cells: &Cells<'_>) -> Result<Vec<Coded>> {
     let one = |(first, extent): &(Vec<u64>, Vec<u64>)| {
-        let data = cells(first, extent)?;
+        let (data, chain) = cells(first, extent)?;
+        let part = &BlockPart { chain: chain.as_ref().unwrap_or(part.chain), ..*part };
         let source = Source::dense(&data, extent, part.laid.room as usize)?;
         let Encoder { gathered, scratch } = &mut *Lent::<Encoder>::take();
         // The source begins where the box does.

@@ -21,6 +21,8 @@ pub const PUBLISHED: u32 = u32::MAX;
 pub const INDEXES: u32 = 1 << 31;
 /// The replica that holds values by bins.
 pub const BINS: u32 = INDEXES;
+/// The replica that holds values in ascending order, with those of other variables at the same cells.
+pub const SORTED: u32 = INDEXES + 1;
 
 /// The cost of a read by way of one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -49,6 +51,7 @@ impl Choice {
             0 => "default".into(),
             PUBLISHED => "published".into(),
             BINS => "bins".into(),
+            SORTED => "sorted".into(),
             number => format!("replica {number}"),
         }
     }
