@@ -823,13 +823,7 @@ impl ContainerHandle {
     }
 
     /// What `index` gives, of the blocks of the key.
-    fn sort(
-        &self,
-        py: Python<'_>,
-        name: &str,
-        by: &str,
-        progress: Option<Py<PyAny>>,
-    ) -> Result<IndexResult> {
+    fn sort(&self, py: Python<'_>, name: &str, by: &str, progress: Option<Py<PyAny>>) -> Result<IndexResult> {
         let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
         Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
     }

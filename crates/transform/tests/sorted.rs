@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
-    Chain, Companion, Fetched, Limit, Logical, Scratch, SearchHits, Sorted, SortedLayout, StoredSubchunk,
-    key_of, keys_between,
+    Chain, Companion, Fetched, Limit, Logical, Scratch, SearchHits, Sorted, StoredSubchunk, key_of,
+    keys_between,
 };
 use random::Random;
 
@@ -66,9 +66,10 @@ fn values_and_columns_of_every_range_are_those_of_a_scan() {
             let mut back = vec![0; one.data.len()];
             one.chain.decode(&one.stored, &one.logical, &mut back, &mut Scratch::new()).unwrap();
             assert!(back == one.data, "{kind:?}, {count}");
-            let layout = SortedLayout::stored(&one.chain, &one.form(), &one.logical).unwrap().unwrap();
+            let layout = one.chain.sorted(&one.form(), &one.logical).unwrap().unwrap();
             assert_eq!(layout.count(), count as u64);
-            for (low, high) in [(-5.0, 5.0), (0.0, 0.0), (2900.0, 1e9), (-1e9, 1e9), (1e7, 1e8), (-1e8, -1e7)] {
+            for (low, high) in [(-5.0, 5.0), (0.0, 0.0), (2900.0, 1e9), (-1e9, 1e9), (1e7, 1e8), (-1e8, -1e7)]
+            {
                 let keys = keys_between(kind, Limit::Float(low), Limit::Float(high));
                 let width = kind.size();
                 let each = one.data.chunks_exact(width);
@@ -126,7 +127,8 @@ fn damaged_heads_and_places_are_refused() {
             break;
         }
     }
-    let short = one.chain.decode(&one.stored[..one.stored.len() - 1], &one.logical, &mut back, &mut Scratch::new());
+    let short =
+        one.chain.decode(&one.stored[..one.stored.len() - 1], &one.logical, &mut back, &mut Scratch::new());
     assert!(short.is_err());
 }
 

@@ -16,7 +16,9 @@ pub(super) fn run(sort: &Sort, json: bool, output: &mut Output) -> Result<i32> {
         let blocks = container.drop_sort(&sort.name, &sort.by)?;
         match json {
             true => output.json(&Json::Object(vec![("blocks", blocks.into())])),
-            false => output.text(&format!("the sorted replicas of {} were dropped\n", counted(blocks, "block"))),
+            false => {
+                output.text(&format!("the sorted replicas of {} were dropped\n", counted(blocks, "block")))
+            }
         }
         return Ok(OK);
     }

@@ -53,7 +53,8 @@ impl Container {
         self.inner.require_writable()?;
         let (newest, _) = self.inner.newest()?;
         self.inner.adopt_snapshot(newest);
-        self.sort_columns(name, by, progress).map_err(|e| e.while_doing(format!("sorting \"{name}\" by \"{by}\"")))
+        self.sort_columns(name, by, progress)
+            .map_err(|e| e.while_doing(format!("sorting \"{name}\" by \"{by}\"")))
     }
 
     /// Takes sorted replicas out of the next snapshot; their bytes go with a collection. Returns how many blocks of the key had one.
@@ -114,7 +115,8 @@ impl Container {
                 "\"{by}\" has {found} dimensions: what is sorted has one, as particles have"
             )));
         }
-        let others = others.into_iter().filter(|(_, form)| *form == shape).map(|(column, _)| column).collect();
+        let others =
+            others.into_iter().filter(|(_, form)| *form == shape).map(|(column, _)| column).collect();
         Ok(Columns { key, others })
     }
 
@@ -176,8 +178,10 @@ impl Container {
                 for reading in &with {
                     let Some(entry) = reading.shown_block(*step, (first, count))? else { continue };
                     let column = reading.only_column()?;
-                    let values = reading.cells_of(&column, std::slice::from_ref(&entry), (&[first], &[count]))?;
-                    columns.push((SortedWith::of(&entry).companion(reading.item()), values.ok_or_else(lacks)?));
+                    let values =
+                        reading.cells_of(&column, std::slice::from_ref(&entry), (&[first], &[count]))?;
+                    columns
+                        .push((SortedWith::of(&entry).companion(reading.item()), values.ok_or_else(lacks)?));
                 }
                 let invalid = |e| Error::invalid(format!("{e}"));
                 let sorted = Sorted::with(columns).map_err(invalid)?;

@@ -6,7 +6,7 @@ use drystone_format::entry::Entry;
 use drystone_plan::ranges::at_units;
 use drystone_plan::selection::Axis;
 use drystone_transform::checks::verify_units;
-use drystone_transform::{Companion, Fetched, SearchHits, SortedLayout};
+use drystone_transform::{Companion, Fetched, SearchHits};
 
 use super::search::{Index, Searched};
 use super::zones::Age;
@@ -67,7 +67,7 @@ impl Reading {
             return Ok(None);
         }
         self.with_index(zone, |index| {
-            let layout = SortedLayout::stored(index.chain, &index.stored, &index.logical);
+            let layout = index.chain.sorted(&index.stored, &index.logical);
             let Some(layout) = layout.map_err(|e| index.undecodable(&e))? else { return Ok(None) };
             let mut report = ReadReport::default();
             let met = layout.meeting(keys);
@@ -86,7 +86,8 @@ impl Reading {
             // Each hit is one record: the key, then the columns that are at hand.
             let (mut parts, mut found) = (vec![(own.to_vec(), item)], Vec::with_capacity(columns.len()));
             for column in columns {
-                let number = column.and_then(|one| layout.companions().iter().position(|known| *known == one));
+                let number =
+                    column.and_then(|one| layout.companions().iter().position(|known| *known == one));
                 found.push(match number.zip(*column) {
                     Some((number, Companion { item, .. })) => {
                         let values = self.bytes_of(index, &layout.companion(number, &some), &mut report)?;
@@ -115,7 +116,9 @@ impl Reading {
                 let before = parts.iter().take(number).map(|(_, item)| *item).sum::<usize>();
                 let item = parts.get(number).map_or(0, |(_, item)| *item);
                 let each = records.chunks_exact(wide.max(1));
-                each.flat_map(|record| record.get(before..before + item).unwrap_or_default()).copied().collect()
+                each.flat_map(|record| record.get(before..before + item).unwrap_or_default())
+                    .copied()
+                    .collect()
             };
             let others = found.into_iter().map(|number| number.map(column)).collect();
             Ok(Some((((cells, Some(column(0))), others), report)))
@@ -138,7 +141,13 @@ impl Reading {
     ) -> Result<Vec<(u64, Vec<u8>)>> {
         let Index { sources, source, step, piece, trailer, .. } = index;
         if range.end > piece.length || range.start > range.end {
-            return Err(self.damaged(sources, *source, *step, piece.position, "an index that leaves its subchunk"));
+            return Err(self.damaged(
+                sources,
+                *source,
+                *step,
+                piece.position,
+                "an index that leaves its subchunk",
+            ));
         }
         let unit = piece.unit();
         let mut out = Vec::new();

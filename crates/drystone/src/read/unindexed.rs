@@ -46,7 +46,8 @@ impl Reading {
             }
             let chain = &entry.encoding.chain;
             let in_place = replica == BINS
-                && !chain.is_empty() && Chain::parse(chain).is_ok_and(|chain| chain.has_index());
+                && !chain.is_empty()
+                && Chain::parse(chain).is_ok_and(|chain| chain.has_index());
             match in_place || has.contains(&age(&entry)) {
                 true => out.indexed += 1,
                 false => out.blocks.push(entry),

@@ -118,7 +118,11 @@ fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(),
 }
 
 /// Writes every element to its place; returns how many places were written.
-fn scatter<const N: usize>(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<u64, TransformError> {
+fn scatter<const N: usize>(
+    layout: &Layout,
+    fetched: &Fetched<'_>,
+    out: &mut [u8],
+) -> Result<u64, TransformError> {
     let elements = out.as_chunks_mut::<N>().0;
     // Every position occurs once: there are as many distinct ones as elements.
     let mut seen = vec![0u64; elements.len().div_ceil(64)];

@@ -1,9 +1,10 @@
 //! Values in ascending order, with their places, and with the values of other variables in the same places.
 //!
-//! A range of values is a run here, and so are the other variables' values there: each column is read in one piece. Every 4096
-//! elements the key is kept in the head, as a fence, so a search reads at most a fence's elements too many at either end. The other
-//! columns have names that the codec does not look into; whoever made them says what they mean. Decoding gives the values back
-//! in their places, so that every reader can check them.
+//! A range of values is a run here, and so are the other variables' values there: each column is read in one
+//! piece. The key of every 4096th element is kept in the head, as a fence, so a search reads at most a fence's
+//! elements too many at either end. The other columns have names that the codec does not look into; its caller
+//! says what they mean. Decoding gives the values back in their places, so that every reader can
+//! check them.
 
 mod head;
 
@@ -62,8 +63,11 @@ fn load(bytes: &[u8]) -> u64 {
 
 /// The key of each element, beside its place, ascending.
 fn order(data: &[u8], class: Class, width: usize) -> Vec<(u64, u32)> {
-    let mut order: Vec<(u64, u32)> =
-        data.chunks_exact(width).zip(0..).map(|(value, place)| (class.key(load(value), width), place)).collect();
+    let mut order: Vec<(u64, u32)> = data
+        .chunks_exact(width)
+        .zip(0..)
+        .map(|(value, place)| (class.key(load(value), width), place))
+        .collect();
     order.sort_unstable();
     order
 }
@@ -139,9 +143,13 @@ fn restore(layout: &SortedLayout, fetched: &Fetched<'_>, out: &mut [u8]) -> Resu
     let mut seen = vec![0u64; (layout.count() as usize).div_ceil(64)];
     for (value, place) in values.zip(places) {
         let place = load(place) as usize;
-        let (Some(to), Some(word)) = (out.get_mut(place * width..(place + 1) * width), seen.get_mut(place / 64))
+        let (Some(to), Some(word)) =
+            (out.get_mut(place * width..(place + 1) * width), seen.get_mut(place / 64))
         else {
-            return Err(TransformError::corrupt("a place behind the last element", layout.places(&all).start));
+            return Err(TransformError::corrupt(
+                "a place behind the last element",
+                layout.places(&all).start,
+            ));
         };
         to.copy_from_slice(value);
         *word |= 1 << (place % 64);
@@ -175,7 +183,10 @@ impl Transparent for Sorted {
         let layout = SortedLayout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         let all = 0..layout.count();
         let ranges = vec![layout.values(&all), layout.places(&all)];
-        Ok(Planned { ranges: ranges.into_iter().filter(|range| !range.is_empty()).collect(), bound: Bound::EXACT })
+        Ok(Planned {
+            ranges: ranges.into_iter().filter(|range| !range.is_empty()).collect(),
+            bound: Bound::EXACT,
+        })
     }
 
     fn decode_part(
@@ -234,7 +245,10 @@ impl Indexed for Sorted {
         for (value, place) in values.zip(places) {
             let place = load(place);
             if place >= layout.count() || !keys.contains(&layout.key(value)) {
-                return Err(TransformError::corrupt("values that do not ascend, or a place behind the last", 0));
+                return Err(TransformError::corrupt(
+                    "values that do not ascend, or a place behind the last",
+                    0,
+                ));
             }
             found.push(place as u32, value);
         }

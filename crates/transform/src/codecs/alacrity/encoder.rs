@@ -1,8 +1,8 @@
 //! Encoding: bins are counted, then elements are moved to where their bins begin. Nothing is sorted.
 //!
-//! The elements are taken as four quarters side by side, each with counters of its own: an element often needs the counter that the
-//! one before it has just changed, and a processor waits for that. What is moved is one record of position and key, so each
-//! element is written to one place.
+//! The elements are taken as four quarters side by side, each with counters of its own: an element often needs
+//! the counter that the one before it has just changed, and a processor waits for that. What is moved is one
+//! record of position and key, so each element is written to one place.
 
 use super::head::{Bin, Layout, MAX_BINS, MAX_BITS};
 use super::lists;
@@ -15,7 +15,8 @@ const PARTS: usize = 4;
 /// Keys that are computed at a time.
 const BLOCK: usize = 256;
 
-/// Evaluates `$body` with `$key` a function from an element's bytes to its key, a `$t`, and `$n` the bytes of an element.
+/// Evaluates `$body` with `$key` a function from an element's bytes to its key, a `$t`, and `$n` the bytes of
+/// an element.
 macro_rules! for_class {
     ($t:ty, $signed:ty, $class:expr, $key:ident, $n:ident => $body:expr) => {{
         const $n: usize = size_of::<$t>();

@@ -68,7 +68,8 @@ fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; 
         0 => {}
         1..=14 => {
             for [a, b, c, d] in gaps[..count.next_multiple_of(4)].as_chunks::<4>().0 {
-                let (low, high) = (u64::from(*a) | u64::from(*b) << bits, u64::from(*c) | u64::from(*d) << bits);
+                let (low, high) =
+                    (u64::from(*a) | u64::from(*b) << bits, u64::from(*c) | u64::from(*d) << bits);
                 push(low | high << (2 * bits), 4 * bits);
             }
         }
@@ -86,7 +87,8 @@ fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; 
 }
 
 vectorised! {
-    /// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer. Behind the first `count` are zeros.
+    /// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer. Behind the
+    /// first `count` are zeros.
     fn cheapest<T: Gap>(gaps: &[T; BATCH], count: usize) -> (u32, usize) {
         let all = gaps.iter().fold(0, |all, gap| all | gap.number());
         let widest = 32 - all.leading_zeros();
@@ -174,7 +176,7 @@ pub(crate) fn unpack(
     if rest.is_empty() { Ok(()) } else { Err(damaged("goes on behind its end")) }
 }
 
-/// Takes gaps of so many bits, from the least significant on.
+/// Takes gaps of this many bits, from the least significant on.
 fn unpack_gaps(packed: &[u8], bits: u32, gaps: &mut [u32]) {
     // Eight bytes are read at a time, beyond the last ones too.
     let mut bytes = [0u8; 4 * BATCH + size_of::<u64>()];
@@ -184,7 +186,8 @@ fn unpack_gaps(packed: &[u8], bits: u32, gaps: &mut [u32]) {
     let mask = (1u64 << bits) - 1;
     let mut at = 0;
     for gap in gaps {
-        let word = bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+        let word =
+            bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
         *gap = (word >> (at % 8) & mask) as u32;
         at += bits as usize;
     }

@@ -5,7 +5,7 @@ use std::ops::{Range, RangeInclusive};
 use super::{PLACE, load};
 use crate::head::Head;
 use crate::stats::class::Class;
-use crate::{Chain, Fetched, Logical, StoredSubchunk, TransformError};
+use crate::{Fetched, Logical, StoredSubchunk, TransformError};
 
 const VERSION: u8 = 1;
 const FIXED: usize = 8;
@@ -51,7 +51,7 @@ fn fences(count: u64) -> u64 {
     if count == 0 { 0 } else { count.div_ceil(FENCE as u64) + 1 }
 }
 
-/// The longest head for so many bytes of values.
+/// The longest head for this many bytes of values.
 pub(super) fn most(decoded_len: usize) -> usize {
     FIXED + KEY * (decoded_len / FENCE + 2) + COLUMN * MOST_COMPANIONS
 }
@@ -84,7 +84,11 @@ impl SortedLayout {
         }
     }
 
-    pub(super) fn read(bytes: &[u8], encoded_len: u64, decoded_len: u64) -> Result<SortedLayout, TransformError> {
+    pub(super) fn read(
+        bytes: &[u8],
+        encoded_len: u64,
+        decoded_len: u64,
+    ) -> Result<SortedLayout, TransformError> {
         let head = &mut Head::new(bytes);
         head.version("sorted", VERSION)?;
         let width = usize::from(head.u8()?);
@@ -109,7 +113,10 @@ impl SortedLayout {
         }
         let sizes = companions.iter().map(|one| u64::from(one.item));
         let ascending = keys.is_sorted() && keys.iter().all(|key| width == KEY || *key >> (8 * width) == 0);
-        if !ascending || companions.iter().any(|one| one.item == 0) || sizes.sum::<u64>() > MOST_COMPANION_BYTES {
+        if !ascending
+            || companions.iter().any(|one| one.item == 0)
+            || sizes.sum::<u64>() > MOST_COMPANION_BYTES
+        {
             return Err(head.corrupt("fences that do not ascend, or columns that are too wide"));
         }
         let layout = SortedLayout { class, width, count, fences: keys, companions, before: 0 };
@@ -121,7 +128,7 @@ impl SortedLayout {
     }
 
     /// The layout, if it is of the wanted values.
-    pub(super) fn of(stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<SortedLayout, TransformError> {
+    pub(crate) fn of(stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<SortedLayout, TransformError> {
         let layout = SortedLayout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
             return Err(TransformError::corrupt("sorted values of another kind of number", 1));
@@ -129,23 +136,9 @@ impl SortedLayout {
         Ok(layout)
     }
 
-    /// The layout of a stored subchunk of a chain that is this codec alone, with places in the stored bytes; `None` where the values were
-    /// stored as they are.
-    pub fn stored(
-        chain: &Chain,
-        stored: &StoredSubchunk<'_>,
-        logical: &Logical,
-    ) -> Result<Option<SortedLayout>, TransformError> {
-        if chain.canonical() != "sorted" {
-            return Ok(None);
-        }
-        let Some((meta, before)) = Chain::coded_bytes(stored.meta).map(|meta| (meta, stored.meta.len() - meta.len()))
-        else {
-            return Ok(None);
-        };
-        let len = stored.len.saturating_sub(before as u64);
-        let own = StoredSubchunk { len, meta, decoded_len: stored.decoded_len };
-        Ok(Some(SortedLayout { before: before as u64, ..SortedLayout::of(&own, logical)? }))
+    /// The same, where this many bytes stand before the encoded ones.
+    pub(crate) fn behind(self, before: u64) -> SortedLayout {
+        SortedLayout { before, ..self }
     }
 
     /// Number of elements.
