@@ -1,17 +1,15 @@
 //! Sorted values come back in their places, and ranges of them are runs: the same hits as by looking at every value.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-mod random;
-
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::random::Random;
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{
     Chain, Companion, Fetched, Limit, Logical, Scratch, SearchHits, Sorted, StoredSubchunk, key_of,
     keys_between,
 };
-use random::Random;
 
 struct Encoded {
     chain: Chain,
