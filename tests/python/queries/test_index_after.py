@@ -147,18 +147,16 @@ def test_a_lost_index_is_a_scan(tmp_path):
         with pytest.warns(UserWarning, match='index of "e" is left out'):
             asked(c, array, np.nanquantile(array, 0.99))
         assert c.drop_index("e") == 1
-    with dry.open(path, "r+") as c:
         assert c.index("e").blocks == 1
         asked(c, array, np.nanquantile(array, 0.99))
 
 
 def test_a_container_with_tiers_is_not_indexed(tmp_path):
-    path = make(tmp_path / "a.dry", energies())
-    with (
-        dry.open(path, "r+", tiers=[tmp_path / "near"]) as c,
-        pytest.raises(dry.UnsupportedError, match="open it without tiers"),
-    ):
-        c.index("e")
+    path = tmp_path / "a.dry"
+    with dry.create(path, tiers=[tmp_path / "near"]) as c:
+        c["e"] = energies()
+        with pytest.raises(dry.UnsupportedError, match="open it without tiers"):
+            c.index("e")
     with dry.open(path, "r+") as c:
         assert c.index("e").blocks == 1
 
