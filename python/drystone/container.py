@@ -40,6 +40,7 @@ from drystone.reports import (
     Damage,
     GcReport,
     IncompleteStep,
+    IndexReport,
     PublishedArray,
     PublishReport,
     RecoverReport,
@@ -962,6 +963,87 @@ class Container(Group):
         )
         emit("gc", self._location, begun, bytes=nbytes, files=len(removed), dry_run=bool(dry_run))
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
+
+    def index(
+        self,
+        variable: str,
+        kind: Literal["bins", "zones"] = "bins",
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> IndexReport:
+        """Index values that were written without an index, so that queries for ranges of them read few bytes.
+
+        The bins are stored beside the values, in one commit: the data grow by about their own size, and reads of arrays stay
+        as they are. Blocks that have bins, and blocks of less than 64 KiB, are left out; so are blocks that are written later,
+        for which it is called again. Zones, the least and greatest value of each subchunk, are always there, so `kind="zones"`
+        has nothing to do. See docs/guide/queries.md.
+
+        Args:
+            variable: Its path, or that of a member of a record (`"P.x"`). Of a record all members that are numbers are indexed.
+            kind: `"bins"` or `"zones"`.
+            progress: As in `verify`, with blocks for bytes.
+
+        Raises:
+            InvalidArgumentError: The values are no integers or floats.
+            NotFoundError: There is no such variable.
+
+        """
+        self._settle()
+        report = _print_progress if progress is True else progress or None
+        done = IndexReport(*self._handle.index(variable, kind, report))
+        log.info("indexed %s of %s: %s", variable, self._location, done)
+        return done
+
+    def drop_index(self, variable: str) -> int:
+        """Take an index that `index` made out of the next snapshot; `gc` gives back its bytes.
+
+        Bins that were asked for when the variable was created are the values, and stay.
+
+        Returns:
+            How many blocks had such an index.
+
+        """
+        self._settle()
+        return self._handle.drop_index(variable)
+
+    def sort(
+        self,
+        name: str,
+        by: str,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> IndexReport:
+        """Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all of them.
+
+        `name` is a group of variables of one dimension and equal shape, or a variable of records; `by` is the variable in the group, or the
+        member, that sorts. Each block of it gets a replica that holds its values in ascending order, and beside them the values of
+        all others at the same cells. Everything is committed at once, answers stay the same, and arrays are read as before. Blocks of
+        less than 64 KiB are left out; so are blocks that are written later, for which it is called again. See docs/guide/queries.md.
+
+        Args:
+            name: Path of the group, or of the variable of records; "" is the root.
+            by: What sorts: integers or floats.
+            progress: As in `index`.
+
+        Raises:
+            InvalidArgumentError: The key is no number, or has several dimensions.
+            NotFoundError: There is no such group or variable, or it has no such key.
+            UnsupportedError: There are more than 64 further columns, or more than 1024 bytes of them in a cell.
+
+        """
+        self._settle()
+        report = _print_progress if progress is True else progress or None
+        done = IndexReport(*self._handle.sort(name, by, report))
+        log.info("sorted %s of %s by %s: %s", name, self._location, by, done)
+        return done
+
+    def drop_sort(self, name: str, by: str) -> int:
+        """Take the replicas that `sort` made out of the next snapshot; `gc` gives back their bytes.
+
+        Returns:
+            How many blocks had one.
+
+        """
+        self._settle()
+        return self._handle.drop_sort(name, by)
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
         """Measure what this container's store costs, so that layouts and predicted costs fit it.

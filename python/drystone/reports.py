@@ -373,6 +373,26 @@ class Calibration:
 
 
 @dataclass(frozen=True)
+class IndexReport:
+    """What indexing a variable made."""
+
+    blocks: int
+    """Blocks that were indexed; of a record, of each member."""
+    indexed: int
+    """Blocks that had an index before."""
+    decoded_nbytes: int
+    """Bytes of the values."""
+    nbytes: int
+    """Bytes that the index takes."""
+    snapshot: int
+    """The snapshot that has it."""
+
+    def __str__(self) -> str:
+        had = f", {counted(self.indexed, 'block')} had an index" if self.indexed else ""
+        return f"{counted(self.blocks, 'block')} indexed in {counted(self.nbytes, 'byte')}{had}"
+
+
+@dataclass(frozen=True)
 class GcReport:
     """What a collection of garbage removed, or would remove."""
 

@@ -61,6 +61,7 @@ pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, Wri
 pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
+pub use maintain::index::{IndexKind, IndexReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
 #[cfg(feature = "object")]

@@ -9,8 +9,8 @@ use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme, StagedPart, Targets, TierFolder,
-    TierRow, VariableUsage, WriterOptions,
+    Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme, StagedPart, Targets,
+    TierFolder, TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -57,6 +57,8 @@ type TierItem = (String, u64, u64, Option<u64>, f64, u64, Option<String>);
 /// (node, part, step, bytes)
 type StagedItem = (String, String, Option<u64>, u64);
 
+/// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot)
+type IndexResult = (u64, u64, u64, u64, u64);
 /// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
 type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
 /// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, why it is cut so)
@@ -813,6 +815,35 @@ impl ContainerHandle {
         let options = GcOptions { keep, older_than: older_than.map(age).transpose()?, dry_run };
         let report = watched(py, progress.as_ref(), |progress| self.container.gc(&options, progress))?;
         Ok((report.kept, report.expired, report.superseded, report.removed, report.bytes))
+    }
+
+    /// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot); `progress` as in `gc`.
+    fn index(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        kind: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<IndexResult> {
+        let kind = IndexKind::parse(kind)?;
+        let done = watched(py, progress.as_ref(), |progress| self.container.index(name, kind, progress))?;
+        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+    }
+
+    /// What `index` gives, of the blocks of the key.
+    fn sort(&self, py: Python<'_>, name: &str, by: &str, progress: Option<Py<PyAny>>) -> Result<IndexResult> {
+        let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
+        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+    }
+
+    /// How many blocks had a sorted replica.
+    fn drop_sort(&self, py: Python<'_>, name: &str, by: &str) -> Result<u64> {
+        Ok(py.detach(|| self.container.drop_sort(name, by))?)
+    }
+
+    /// How many blocks had an index.
+    fn drop_index(&self, py: Python<'_>, name: &str) -> Result<u64> {
+        Ok(py.detach(|| self.container.drop_index(name))?)
     }
 
     /// Seconds and bytes that a calibration may use.

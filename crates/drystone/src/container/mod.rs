@@ -573,6 +573,14 @@ impl Inner {
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
     }
+
+    /// The same, unless it waits already.
+    pub(crate) fn warn_once(&self, warning: String) {
+        let mut warnings = lock(&self.warnings);
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
+    }
 }
 
 /// Whether a container is still the one that a handle has opened, while the store is asked. `None`: the store looks for itself.

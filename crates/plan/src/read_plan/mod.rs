@@ -41,7 +41,7 @@ use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::{StoredForm, SubchunkLocation, bound};
-pub use replica::{Choice, PUBLISHED, numbers, offered};
+pub use replica::{BINS, Choice, INDEXES, PUBLISHED, SORTED, numbers, offered};
 pub(crate) use replica::{decoded_bytes, decoding, decoding_by_source};
 
 pub use cells::{Cells, Picks};

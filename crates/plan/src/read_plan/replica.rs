@@ -16,6 +16,14 @@ use crate::counted::counted;
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
 
+/// Stored replicas from this number on answer questions about values. Reads of arrays leave them out, so a
+/// damaged one makes a question slower and changes no value.
+pub const INDEXES: u32 = 1 << 31;
+/// The replica that holds values by bins.
+pub const BINS: u32 = INDEXES;
+/// The replica that holds values in ascending order, with those of other variables at the same cells.
+pub const SORTED: u32 = INDEXES + 1;
+
 /// The cost of a read by way of one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
@@ -42,6 +50,8 @@ impl Choice {
         match self.replica {
             0 => "default".into(),
             PUBLISHED => "published".into(),
+            BINS => "bins".into(),
+            SORTED => "sorted".into(),
             number => format!("replica {number}"),
         }
     }
@@ -143,10 +153,11 @@ fn rate(chain: &str) -> f64 {
     1.0 / chain.split(',').map(|codec| 1.0 / one(codec)).sum::<f64>()
 }
 
-/// The numbers of the replicas among the candidates, ascending, without 0.
+/// The numbers of the replicas among the candidates that a read of an array may use, ascending, without 0.
 pub fn numbers(slots: &[Slot]) -> Vec<u32> {
     let all = slots.iter().flat_map(|slot| &slot.candidates).map(|c| c.entry.encoding.replica);
-    all.filter(|number| *number > 0).collect::<BTreeSet<_>>().into_iter().collect()
+    let serves = |number: &u32| *number == PUBLISHED || (1..INDEXES).contains(number);
+    all.filter(serves).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The slots with the original blocks and one replica (0: none) as candidates. Among blocks of one age the

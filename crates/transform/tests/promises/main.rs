@@ -14,6 +14,7 @@ mod isobar;
 mod loss;
 mod mloc;
 mod round_trip;
+mod sorted;
 mod statistics;
 mod text;
 mod vectors;
