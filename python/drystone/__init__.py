@@ -31,6 +31,7 @@ from drystone.errors import (
 )
 from drystone.events import Event, on_event
 from drystone.fragments import Coverage, Fragment, Missing
+from drystone.functions import Function, FunctionError, function
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
 from drystone.interchange.importing import Imported, ImportedVariable, import_file
@@ -82,6 +83,8 @@ __all__ = [
     "Files",
     "Found",
     "Fragment",
+    "Function",
+    "FunctionError",
     "GcReport",
     "Group",
     "Imported",
@@ -128,6 +131,7 @@ __all__ = [
     "enum_names",
     "export",
     "expr",
+    "function",
     "import_file",
     "metrics",
     "on_event",
