@@ -264,7 +264,7 @@ fn write_batch(
                 let sender = ranks.get(*member).and_then(|rank| from.get_mut(*rank)).filter(|_| has);
                 data.push(match sender {
                     Some(sent) => {
-                        let whole: &[u8] = *sent;
+                        let whole: &[u8] = sent;
                         let (now, later) = whole.split_at_checked(len).ok_or_else(malformed)?;
                         *sent = later;
                         now

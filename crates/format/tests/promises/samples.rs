@@ -11,7 +11,7 @@ use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::redundancy;
 use drystone_format::source::encode_page;
 use drystone_format::statistics::Statistics;
-use drystone_format::{packs, staged};
+use drystone_format::staged;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;

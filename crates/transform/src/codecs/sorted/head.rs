@@ -100,7 +100,7 @@ impl SortedLayout {
             return Err(head.corrupt(&format!("scalars of class {code} in {width} bytes")));
         };
         let count = decoded_len / width as u64;
-        if decoded_len % width as u64 != 0 || number != fences(count) || columns > MOST_COMPANIONS {
+        if !decoded_len.is_multiple_of(width as u64) || number != fences(count) || columns > MOST_COMPANIONS {
             let what = format!("{number} fences and {columns} columns of {decoded_len} bytes");
             return Err(head.corrupt(&what));
         }
