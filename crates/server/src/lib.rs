@@ -3,6 +3,7 @@
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
 //!                                               ├─ objects: one object, plain HTTP
+//!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
 //! ```
@@ -14,6 +15,7 @@
 
 mod admission;
 mod answer;
+mod arena;
 mod asked;
 mod batch;
 mod config;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drystone::region::lease::Cells;
 use drystone::region::operation::Operation;
-use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release};
+use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
 use drystone::{Container, ErrorKind, Mode};
 use drystone_wire::{Ask, Level, Region, Status};
 
@@ -28,7 +28,7 @@ pub(crate) struct AllRegions {
 }
 
 impl AllRegions {
-    fn of(&self, config: &Config, name: &str, opened: &Arc<Opened>) -> Result<Arc<Regions>, Refusal> {
+    pub(crate) fn of(&self, config: &Config, name: &str, opened: &Arc<Opened>) -> Result<Arc<Regions>, Refusal> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((beside, regions)) = open.get(name)
             && beside.upgrade().is_some_and(|beside| Arc::ptr_eq(&beside, opened))
@@ -89,8 +89,7 @@ impl AllRegions {
 fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result<Vec<u64>, RegionError> {
     match ask {
         Ask::Lock { region, once, life } => {
-            let own = config.limits.lease;
-            let life = if *life == 0 { own } else { Duration::from_millis(*life).min(own) };
+            let life = short(*life, config.limits.lease);
             let lease = regions.lock(&[cells(region)], BRIEF, life, *once)?;
             Ok(vec![lease.fence, u64::try_from(lease.life.as_millis()).unwrap_or(u64::MAX)])
         }
@@ -102,7 +101,7 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
         Ask::Release { region, once, fence, stable } => {
             let fence = (*fence != 0).then_some(*fence);
             let release =
-                Release { cells: cells(region), bytes: payload.to_vec(), fence, stable: *stable, once: *once };
+                Release { cells: cells(region), values: Values::Owned(payload.to_vec()), fence, stable: *stable, once: *once };
             Ok(vec![regions.release(release)?])
         }
         Ask::Transfer { from, to, rule, step, once } => {
@@ -126,7 +125,12 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
     }
 }
 
-fn cells(region: &Region) -> Cells {
+/// The life of a lease that was asked for in milliseconds; 0: as the server has it.
+pub(crate) fn short(life: u64, own: Duration) -> Duration {
+    if life == 0 { own } else { Duration::from_millis(life).min(own) }
+}
+
+pub(crate) fn cells(region: &Region) -> Cells {
     Cells {
         variable: region.variable.clone(),
         step: region.step,
@@ -135,7 +139,7 @@ fn cells(region: &Region) -> Cells {
     }
 }
 
-fn refused(error: &RegionError) -> Refusal {
+pub(crate) fn refused(error: &RegionError) -> Refusal {
     let status = match error {
         RegionError::LeaseExpired(_) => Status::LeaseExpired,
         RegionError::Deadline(_) => Status::Deadline,

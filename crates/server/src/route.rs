@@ -11,6 +11,8 @@ pub(crate) enum Route {
     Health,
     /// `/metrics`.
     Metrics,
+    /// `/v1/arena`.
+    Arena,
     /// `/v1/c/NAME/o/KEY`.
     Object { name: String, key: String, verb: Verb },
     /// `/v1/c/NAME/o/?prefix=P`.
@@ -36,7 +38,8 @@ impl Route {
     pub(crate) fn parse(method: &Method, path: &str, query: Option<&str>) -> Route {
         let is_get = method == Method::GET || method == Method::HEAD;
         match path {
-            "/healthz" | "/metrics" if !is_get => return Route::Method,
+            "/healthz" | "/metrics" | "/v1/arena" if !is_get => return Route::Method,
+            "/v1/arena" => return Route::Arena,
             "/healthz" => return Route::Health,
             "/metrics" => return Route::Metrics,
             _ => {}
@@ -78,6 +81,7 @@ impl Route {
         match self {
             Route::Health => "healthz",
             Route::Metrics => "metrics",
+            Route::Arena => "arena",
             Route::Object { verb: Verb::Get, .. } => "get",
             Route::Object { verb: Verb::Head, .. } => "head",
             Route::Object { verb: Verb::Put, .. } => "put",

@@ -86,6 +86,7 @@ impl Server {
                 is_done = self.state.0.metrics.under_way() == 0;
                 std::thread::sleep(Duration::from_millis(5));
             }
+            self.state.0.arenas.close();
             self.state.0.regions.close();
             // Replies that are complete leave the sockets' buffers by themselves.
             runtime.shutdown_timeout(Duration::from_millis(100));

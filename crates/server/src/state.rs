@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
+use crate::arena::Arenas;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
@@ -22,6 +23,7 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) idempotence: Idempotence,
     pub(crate) regions: AllRegions,
+    pub(crate) arenas: Arenas,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -41,6 +43,7 @@ impl State {
             metrics: Arc::default(),
             idempotence: Idempotence::default(),
             regions: AllRegions::default(),
+            arenas: Arenas::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use drystone_wire::{
-    Answer, Ask, Builder, Frames, Header, Level, Region, Status, decode_listing, encode_listing, fuzzing,
+    Answer, Ask, Builder, Frames, Greeting, Header, Level, MessageHead, Region, Status, decode_listing,
+    encode_listing, fuzzing,
 };
 
 fn region(step: Option<u64>) -> Region {
@@ -25,6 +26,7 @@ fn asks() -> Vec<Ask> {
         Ask::Renew { fence: 5 },
         Ask::Unlock { fence: 5 },
         Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
+        Ask::ReleaseShared { region: region(Some(1)), once: 80, fence: 0, stable: false, at: 1 << 20 },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
         Ask::Transfer {
@@ -114,6 +116,27 @@ fn listings_come_back_and_odd_lines_are_refused() {
     assert_eq!(decode_listing(&lines).unwrap().len(), 2);
     for bad in ["1 a", "01 a\n", "a b\n", "1  \n\n", "+1 a\n", "18446744073709551616 a\n", " a\n"] {
         assert!(bad == "1  \n\n" || decode_listing(bad.as_bytes()).is_err(), "{bad:?}");
+    }
+}
+
+#[test]
+fn greetings_and_heads_of_messages_come_back_and_others_are_refused() {
+    let greeting = Greeting { len: 1 << 30 };
+    let bytes = greeting.encode();
+    assert_eq!(bytes, *b"DRYA\x01\0\0\0\0\0\0\x40\0\0\0\0");
+    assert_eq!(Greeting::decode(&bytes), Ok(greeting));
+    for bit in 0..64 {
+        let mut bad = bytes;
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(Greeting::decode(&bad).is_err(), "bit {bit}");
+    }
+    for len in [0, 1 << 47, u64::MAX] {
+        assert!(Greeting::decode(&Greeting { len }.encode()).is_err(), "{len}");
+    }
+    let head = MessageHead { name_len: 14, body_len: 4 << 20 };
+    assert_eq!(MessageHead::decode(&head.encode()), Ok(head));
+    for (name_len, body_len) in [(1025, 0), (0, (4 << 20) + 1), (u32::MAX, u32::MAX)] {
+        assert!(MessageHead::decode(&MessageHead { name_len, body_len }.encode()).is_err());
     }
 }
 
