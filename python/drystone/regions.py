@@ -142,8 +142,11 @@ class Region:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """Its memory, of the shape `count`. After a release it waits until the values have left it; arrays that were taken before are not
-        writable until then."""
+        """Its memory, of the shape `count`.
+
+        After a release of a large region this waits until the values have left it. Arrays that were taken before that release are
+        read-only.
+        """
         self._require_open()
         if self._own is None:
             if self._region is None:

@@ -78,7 +78,9 @@ impl Arena {
         if is_within {
             // SAFETY: the range lies in the mapping, whose length is sealed; `out` is memory of this process alone. Only raw pointers are
             // used, so nothing is assumed of bytes that another process changes.
-            unsafe { std::ptr::copy_nonoverlapping(self.first.as_ptr().add(at), out.as_mut_ptr(), out.len()) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(self.first.as_ptr().add(at), out.as_mut_ptr(), out.len())
+            };
         }
         is_within
     }

@@ -7,6 +7,7 @@ use drystone::{Committed, Container, CreateOptions, Durability, Mode};
 use crate::argument::{give, give_list, handle_place, options, set, text, versioned};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
+use crate::keepers;
 use crate::log;
 
 /// The handle of a container.
@@ -179,6 +180,7 @@ pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Stat
         // Drops the handle; the container itself is not closed, since writers and the team may go on using
         // it.
         if let Some(container) = take::<Container>(handle)? {
+            keepers::forget(handle.addr());
             container.settle();
             container.flush_made()?;
         }

@@ -16,7 +16,7 @@ use drystone_wire::{
 };
 
 use crate::failure::Failure;
-use crate::together;
+use crate::replies::answers;
 
 /// A server that gave no arena is asked again after this.
 const AGAIN: Duration = Duration::from_secs(10);
@@ -117,8 +117,8 @@ impl Link {
             self.is_broken.store(true, Ordering::Relaxed);
             Failure::lost(format!("the connection with shared memory broke: {error}"))
         })?;
-        let answers = together::answers(&reply, 1)?;
-        let answer = answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
+        let answer =
+            answers(&reply, 1)?.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
         answer.map(|(numbers, _)| numbers)
     }
 

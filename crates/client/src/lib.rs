@@ -22,6 +22,7 @@ mod exchange;
 mod failure;
 mod options;
 mod reading;
+mod replies;
 mod session;
 mod store;
 mod tls;

@@ -103,7 +103,9 @@ impl Options {
         let max_requests = max_requests
             .ok_or_else(|| InvalidAddress("max_requests is a number between 1 and 4096".into()))?;
         let arena = get("arena").map_or(Some(1 << 30), size).ok_or_else(|| {
-            InvalidAddress("arena is a size such as \"1GiB\" or \"256MiB\"; \"0MiB\": no memory is shared".into())
+            InvalidAddress(
+                "arena is a size such as \"1GiB\" or \"256MiB\"; \"0MiB\": no memory is shared".into(),
+            )
         })?;
         let allow_invalid_certificates = match get("allow_invalid_certificates") {
             None | Some("false") => false,
@@ -130,7 +132,8 @@ impl std::fmt::Debug for Options {
 /// `256MiB`, `1GiB`.
 fn size(text: &str) -> Option<u64> {
     let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
-    let (number, shift) = units.iter().find_map(|(unit, shift)| Some((text.trim().strip_suffix(unit)?, *shift)))?;
+    let (number, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.trim().strip_suffix(unit)?, *shift)))?;
     number.trim().parse::<u64>().ok()?.checked_mul(1 << shift).filter(|size| *size <= 1 << 44)
 }
 

@@ -96,7 +96,9 @@ impl Session {
             let ask = Ask::ReleaseShared { region: region.clone(), once, fence, stable, at: piece.at() };
             match link.ask(self.address().name(), &ask, &[]) {
                 Ok(numbers) => return numbers.first().copied().ok_or_else(odd),
-                Err(failure) if failure.status.is_some() => return Err(failure.refused(&self.store.address().to_string())),
+                Err(failure) if failure.status.is_some() => {
+                    return Err(failure.refused(&self.store.address().to_string()));
+                }
                 Err(_) => {}
             }
         }

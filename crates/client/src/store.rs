@@ -21,6 +21,7 @@ use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
+use crate::replies::answers;
 use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
@@ -79,7 +80,9 @@ impl ServerStore {
         let endpoint = self.endpoint().map_err(failed)?;
         let _inside = endpoint.handle.enter();
         let asking = Asking { endpoint, inner: &self.inner };
-        block_on(asking.ask_with(ask, payload, "do")).map(|(numbers, _)| numbers).map_err(|failure| failure.refused(&self.inner.described))
+        block_on(asking.ask_with(ask, payload, "do"))
+            .map(|(numbers, _)| numbers)
+            .map_err(|failure| failure.refused(&self.inner.described))
     }
 
     /// One ask about regions, on the connection with shared memory where there is one.
@@ -87,7 +90,9 @@ impl ServerStore {
         if let Some(link) = self.link().filter(|_| payload.len() <= NEAR) {
             match link.ask(self.inner.address.name(), ask, payload) {
                 Ok(numbers) => return Ok(numbers),
-                Err(failure) if failure.status.is_some() => return Err(failure.refused(&self.inner.described)),
+                Err(failure) if failure.status.is_some() => {
+                    return Err(failure.refused(&self.inner.described));
+                }
                 // Whether it was done is not known: the same request comes again on another connection.
                 Err(_) => {}
             }
@@ -262,7 +267,7 @@ impl Asking<'_> {
         let mut attempts = Attempts::new(&self.endpoint);
         loop {
             let (_, reply) = attempts.done(&message, BATCH + (1 << 20)).await?;
-            let answered = together::answers(&reply, 1).and_then(|answers| {
+            let answered = answers(&reply, 1).and_then(|answers| {
                 answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")))
             });
             let failure = match answered {

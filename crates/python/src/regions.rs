@@ -44,7 +44,10 @@ fn raised(py: Python<'_>, error: RegionError) -> Failure {
     }
 }
 
-fn told<T: Send>(py: Python<'_>, act: impl FnOnce() -> std::result::Result<T, RegionError> + Send) -> Result<T> {
+fn told<T: Send>(
+    py: Python<'_>,
+    act: impl FnOnce() -> std::result::Result<T, RegionError> + Send,
+) -> Result<T> {
     py.detach(act).map_err(|error| raised(py, error))
 }
 

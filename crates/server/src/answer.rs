@@ -15,7 +15,7 @@ use crate::reply::{Refusal, Reply, Sent, reply, text};
 use crate::route::Route;
 use crate::state::State;
 use crate::token::Right;
-use crate::{arena, batch, log, objects};
+use crate::{arena, batch, events, log, objects};
 
 /// The reply to a request.
 pub(crate) async fn answer(
@@ -110,14 +110,21 @@ async fn routed(
             known,
         ));
     }
+    if let Route::Events { name, after } = route {
+        // It waits, so it takes no turn from those that work.
+        return events::answer(asked, name, after).await;
+    }
     let turn = state.admission.turn(client, asked.patience()?).await?;
     let mut reply = match route {
         Route::Object { name, key, verb } => objects::answer(asked, name, key, verb, body).await?,
         Route::List { name, prefix } => objects::list(asked, name, prefix).await?,
         Route::Batch { name } => batch::answer(asked, name, body).await?,
-        Route::Health | Route::Metrics | Route::Arena | Route::Unknown | Route::Method => {
-            text(404, "there is no such path\n")
-        }
+        Route::Health
+        | Route::Metrics
+        | Route::Arena
+        | Route::Events { .. }
+        | Route::Unknown
+        | Route::Method => text(404, "there is no such path\n"),
     };
     reply.body_mut().hold(turn);
     Ok(reply)

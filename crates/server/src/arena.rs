@@ -1,4 +1,4 @@
-//! Arenas: memory that the server shares with clients of this machine, and the connections that release it.
+//! Connections with an arena: regions are locked and released on them without a copy by the client.
 //!
 //! A thread serves each such connection, so a release takes two switches between processes and no more.
 //!
@@ -7,16 +7,12 @@
 //! - when the connection ends, the locks that were granted on it end, and nothing that was not released is kept;
 //! - a release holds the mapping until its values are in the log: they survive their client.
 
-use std::collections::HashMap;
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
-use drystone::region::{Lent, Regions, Release, Values};
-use drystone_arena::Arena;
+use drystone::region::{Regions, Release, Values};
 use drystone_wire::{
     Answer, Ask, Builder, Frames, Greeting, MESSAGE_HEAD_LEN, Malformed, MessageHead, Status, UPGRADE,
 };
@@ -25,86 +21,12 @@ use hyper::header::{CONNECTION, HeaderValue};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 
+use crate::arenas::{Held, Part};
 use crate::asked::Who;
 use crate::regions::{cells, refused, short};
 use crate::reply::{Refusal, Reply, text};
 use crate::state::State;
 use crate::token::Right;
-
-/// An arena is a multiple of this, and no shorter.
-const UNIT: u64 = 1 << 20;
-
-/// The arenas that clients have.
-#[derive(Default)]
-pub(crate) struct Arenas {
-    bytes: AtomicU64,
-    next: AtomicU64,
-    open: Mutex<HashMap<u64, UnixStream>>,
-}
-
-impl Arenas {
-    /// Bytes of all arenas.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Clients that have one.
-    pub(crate) fn count(&self) -> usize {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner).len()
-    }
-
-    /// Ends all connections.
-    pub(crate) fn close(&self) {
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.values().for_each(|stream| drop(stream.shutdown(Shutdown::Both)));
-    }
-
-    /// What a client gets that would like `wanted` bytes: at most `one`, and at most `all` together with the others. `None`: there is no room.
-    fn granted(&self, wanted: u64, one: u64, all: u64) -> Option<u64> {
-        let take = |taken: u64| {
-            let len = wanted.min(one).min(all.saturating_sub(taken));
-            Some(len - len % UNIT).filter(|len| *len > 0)
-        };
-        let next = |taken| take(taken).map(|len| taken + len);
-        let before = self.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        take(before)
-    }
-}
-
-/// Bytes that count until this is dropped.
-struct Granted {
-    state: Arc<State>,
-    len: u64,
-}
-
-impl Drop for Granted {
-    fn drop(&mut self) {
-        self.state.arenas.bytes.fetch_sub(self.len, Ordering::Relaxed);
-    }
-}
-
-/// An arena, and its share of what all may have.
-struct Held {
-    arena: Arena,
-    _granted: Granted,
-}
-
-/// Values of a release in an arena.
-struct Part {
-    held: Arc<Held>,
-    at: usize,
-    len: usize,
-}
-
-impl Lent for Part {
-    fn len(&self) -> usize {
-        self.len
-    }
-
-    fn copy_out(&self, at: usize, out: &mut [u8]) {
-        self.held.arena.copy_out(self.at.saturating_add(at), out);
-    }
-}
 
 /// Turns the connection of a request into one with an arena.
 pub(crate) fn answer(
@@ -126,27 +48,22 @@ pub(crate) fn answer(
     let (Some(UPGRADE), Some(wanted)) = (said("upgrade"), wanted) else {
         return Err(Refusal::new(
             Status::Invalid,
-            format!("this path turns a connection into one with an arena: Upgrade: {UPGRADE}, {UPGRADE}: BYTES"),
+            format!(
+                "this path turns a connection into one with an arena: Upgrade: {UPGRADE}, {UPGRADE}: BYTES"
+            ),
         ));
     };
-    let limits = &state.config.limits;
-    let no_room = || Refusal::new(Status::NoSpace, "there is no room for another arena (limits.arena, limits.arenas)");
-    let len = state.arenas.granted(wanted, limits.arena, limits.arenas).ok_or_else(no_room)?;
-    let granted = Granted { state: Arc::clone(state), len };
-    let arena = usize::try_from(len).map_err(io::Error::other).and_then(Arena::create);
-    let arena = arena.map_err(|error| Refusal::new(Status::NoSpace, format!("no memory to share: {}", error.kind())))?;
-    let connection = Connection {
-        state: Arc::clone(state),
-        client: client.to_owned(),
-        held: Arc::new(Held { arena, _granted: granted }),
-        leases: Vec::new(),
-    };
+    let held = Arc::new(state.arenas.make(wanted, &state.config.limits)?);
+    let connection =
+        Connection { state: Arc::clone(state), client: client.to_owned(), held, leases: Vec::new() };
     let upgrade = hyper::upgrade::on(request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
         let Ok(parts) = upgraded.downcast::<TokioIo<tokio::net::UnixStream>>() else { return };
         let stream = parts.io.into_inner().into_std();
-        let Ok(stream) = stream.and_then(|stream| stream.set_nonblocking(false).map(|()| stream)) else { return };
+        let Ok(stream) = stream.and_then(|stream| stream.set_nonblocking(false).map(|()| stream)) else {
+            return;
+        };
         // The client speaks after the greeting, so nothing of it was read before.
         let thread = std::thread::Builder::new().name("drystone-arena".into());
         let _ = thread.spawn(move || connection.serve(stream));
@@ -169,16 +86,14 @@ struct Connection {
 
 impl Connection {
     fn serve(mut self, stream: UnixStream) {
-        let arenas = &self.state.arenas;
-        let number = arenas.next.fetch_add(1, Ordering::Relaxed);
         let Ok(other) = stream.try_clone() else { return };
-        arenas.open.lock().unwrap_or_else(PoisonError::into_inner).insert(number, other);
+        let number = self.state.arenas.begin(other);
         // How the client goes says nothing of what it has released.
         let _ = self.messages(&stream);
         for (regions, fence) in std::mem::take(&mut self.leases) {
             regions.unlock(fence);
         }
-        self.state.arenas.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&number);
+        self.state.arenas.end(number);
     }
 
     fn messages(&mut self, mut stream: &UnixStream) -> io::Result<()> {
@@ -274,22 +189,5 @@ impl Connection {
             }
             _ => Err(Refusal::new(Status::Unsupported, "this is asked for on other connections")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn clients_get_what_is_left_in_whole_units() {
-        let arenas = Arenas::default();
-        assert_eq!(arenas.granted(5 << 20, 4 << 20, 10 << 20), Some(4 << 20));
-        assert_eq!(arenas.granted((3 << 20) + 5, 4 << 20, 10 << 20), Some(3 << 20));
-        assert_eq!(arenas.granted(u64::MAX, 4 << 20, 10 << 20), Some(3 << 20), "what is left");
-        assert_eq!(arenas.granted(1 << 20, 4 << 20, 10 << 20), None);
-        assert_eq!(arenas.bytes(), 10 << 20);
-        arenas.bytes.fetch_sub(4 << 20, Ordering::Relaxed);
-        assert_eq!(arenas.granted(1 << 20, 0, 10 << 20), None, "an operator may allow none");
     }
 }

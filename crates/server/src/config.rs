@@ -260,7 +260,9 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
                 let text = text_of(value, &format!("limits.{name}"))?;
                 let bytes = bytes(&text).filter(|bytes| *bytes <= 1 << 44);
                 let bytes = bytes.ok_or_else(|| {
-                    InvalidConfig(format!("limits.{name}: {text:?} is no size from 0MiB to 16TiB, as \"1GiB\""))
+                    InvalidConfig(format!(
+                        "limits.{name}: {text:?} is no size from 0MiB to 16TiB, as \"1GiB\""
+                    ))
                 })?;
                 match name {
                     "arena" => limits.arena = bytes,

@@ -28,7 +28,12 @@ pub(crate) struct AllRegions {
 }
 
 impl AllRegions {
-    pub(crate) fn of(&self, config: &Config, name: &str, opened: &Arc<Opened>) -> Result<Arc<Regions>, Refusal> {
+    pub(crate) fn of(
+        &self,
+        config: &Config,
+        name: &str,
+        opened: &Arc<Opened>,
+    ) -> Result<Arc<Regions>, Refusal> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((beside, regions)) = open.get(name)
             && beside.upgrade().is_some_and(|beside| Arc::ptr_eq(&beside, opened))

@@ -17,6 +17,8 @@ pub(crate) enum Route {
     Object { name: String, key: String, verb: Verb },
     /// `/v1/c/NAME/o/?prefix=P`.
     List { name: String, prefix: String },
+    /// `/v1/c/NAME/events?after=SNAPSHOT`.
+    Events { name: String, after: u64 },
     /// `/v1/c/NAME/read`, `put` or `do`.
     Batch { name: String },
     /// There is no such path.
@@ -72,6 +74,10 @@ impl Route {
                 Route::Batch { name: name.to_owned() }
             }
             Some((name, "read" | "put" | "do")) if is_name(name) => Route::Method,
+            Some((name, "events")) if is_name(name) && is_get => {
+                let after = query.map_or(Some(0), |query| query.strip_prefix("after=")?.parse().ok());
+                after.map_or(Route::Unknown, |after| Route::Events { name: name.to_owned(), after })
+            }
             _ => Route::Unknown,
         }
     }
@@ -88,6 +94,7 @@ impl Route {
             Route::Object { verb: Verb::Delete, .. } => "delete",
             Route::List { .. } => "list",
             Route::Batch { .. } => "batch",
+            Route::Events { .. } => "events",
             Route::Unknown | Route::Method => "unknown",
         }
     }
@@ -95,7 +102,10 @@ impl Route {
     /// The container that it is about.
     pub(crate) fn container(&self) -> Option<&str> {
         match self {
-            Route::Object { name, .. } | Route::List { name, .. } | Route::Batch { name } => Some(name),
+            Route::Object { name, .. }
+            | Route::List { name, .. }
+            | Route::Batch { name }
+            | Route::Events { name, .. } => Some(name),
             _ => None,
         }
     }
@@ -127,6 +137,11 @@ mod tests {
         );
         let list = Route::parse(&Method::GET, "/v1/c/run42/o/", Some("prefix=log%2Fa"));
         assert_eq!(list, Route::List { name: "run42".into(), prefix: "log/a".into() });
+        let events = |query| Route::parse(&Method::GET, "/v1/c/scratch/x/events", query);
+        assert_eq!(events(Some("after=7")), Route::Events { name: "scratch/x".into(), after: 7 });
+        assert_eq!(events(None), Route::Events { name: "scratch/x".into(), after: 0 });
+        assert_eq!(events(Some("after=soon")), Route::Unknown);
+        assert_eq!(parse(Method::GET, "/v1/arena"), Route::Arena);
         assert_eq!(parse(Method::POST, "/v1/c/run42/o/x"), Route::Method);
         for path in [
             "/",

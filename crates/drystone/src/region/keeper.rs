@@ -18,9 +18,9 @@ use super::memory::{Memory, Released};
 use super::operation::Operation;
 use super::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
 use crate::base::sync::lock;
+use crate::{Container, Mode, Result};
 #[cfg(feature = "object")]
 use crate::{Error, ErrorKind};
-use crate::{Container, Mode, Result};
 
 /// The life of a lease where nobody says it.
 const LIFE: Duration = Duration::from_secs(10);
@@ -40,7 +40,10 @@ pub struct Keeper {
 enum Way {
     Here(Regions),
     #[cfg(feature = "object")]
-    Server { session: Session, options: Vec<(String, String)> },
+    Server {
+        session: Session,
+        options: Vec<(String, String)>,
+    },
 }
 
 /// A number by which a request is known: in one process a counter will do.
@@ -164,8 +167,12 @@ impl Keeper {
             Way::Server { session, .. } => {
                 let region = region(cells);
                 let released = match memory.piece() {
-                    Some(piece) => session.release_piece(&region, piece, fence, stable).map(|transfer| (transfer, true)),
-                    None => session.release(&region, &memory.copied(), fence, stable).map(|transfer| (transfer, false)),
+                    Some(piece) => {
+                        session.release_piece(&region, piece, fence, stable).map(|transfer| (transfer, true))
+                    }
+                    None => session
+                        .release(&region, &memory.copied(), fence, stable)
+                        .map(|transfer| (transfer, false)),
                 };
                 released.map_err(of_server)
             }
@@ -183,7 +190,9 @@ impl Keeper {
     /// any was let go.
     fn reclaim(&self, timeout: Duration, most: usize) -> bool {
         for done in 0..most {
-            let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else { return done > 0 };
+            let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else {
+                return done > 0;
+            };
             let timeout = if done == 0 { timeout } else { Duration::ZERO };
             // A transfer that failed, or that nobody knows, needs its memory no more.
             if matches!(self.wait(first, false, timeout), Ok(Level::Received)) {

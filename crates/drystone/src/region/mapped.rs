@@ -112,6 +112,16 @@ impl Mapped {
         Ok(Mapped { keeper, cells, access, state: Mutex::new(state) })
     }
 
+    /// What it is mapped for.
+    pub fn access(&self) -> Access {
+        self.access
+    }
+
+    /// Who takes its releases.
+    pub fn keeper(&self) -> &Keeper {
+        &self.keeper
+    }
+
     /// The box.
     pub fn cells(&self) -> &Cells {
         &self.cells
@@ -187,7 +197,9 @@ impl Mapped {
     /// Hands the values over, and ends the lock where there is one; the transfer. `LeaseExpired`: nothing was written.
     pub fn release(&self, stable: bool) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
-            return Err(Error::invalid("the region was mapped to be read: there is nothing to release").into());
+            return Err(
+                Error::invalid("the region was mapped to be read: there is nothing to release").into()
+            );
         }
         let memory = self.memory()?;
         let held = lock(&self.state).lock.take();
@@ -230,7 +242,9 @@ impl Mapped {
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts_mut(memory.pointer(), memory.len()) };
         match &variable.fill {
-            Some(fill) if fill.len() == item => bytes.chunks_mut(item).for_each(|cell| cell.copy_from_slice(fill)),
+            Some(fill) if fill.len() == item => {
+                bytes.chunks_mut(item).for_each(|cell| cell.copy_from_slice(fill))
+            }
             _ => bytes.fill(0),
         }
         Ok(())
