@@ -16,8 +16,14 @@ def node_server(place: str) -> str:
     no container. `IoError`: the server did not start.
     """
     command = [sys.executable, "-m", "drystone", "serve", "--for", place]
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
+    process = subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     assert process.stdout is not None
     assert process.stderr is not None
     url = process.stdout.readline().strip()

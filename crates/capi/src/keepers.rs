@@ -1,4 +1,6 @@
-//! The keepers of locks and releases, by the handles of their containers: transfers are known as long as the container is open.
+//! The keepers of locks and releases, by the handles of their containers.
+//!
+//! Transfers are known as long as the container's handle is open.
 
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};

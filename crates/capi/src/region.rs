@@ -45,7 +45,9 @@ fn keeper(handle: *const dry_container) -> Result<(Arc<Container>, Arc<Keeper>)>
 impl From<RegionError> for Failure {
     fn from(error: RegionError) -> Self {
         match error {
-            RegionError::LeaseExpired(text) => drystone::Error::conflict(text).into(),
+            RegionError::LeaseExpired(text) => {
+                drystone::Error::new(drystone::ErrorKind::Conflict, text).into()
+            }
             RegionError::Deadline(text) => drystone::Error::new(drystone::ErrorKind::Deadline, text).into(),
             RegionError::Engine(error) => error.into(),
         }
@@ -69,6 +71,11 @@ fn level(number: i32) -> Result<Level> {
     }
 }
 
+/// Whether this level is the one that is wanted. Where there are no tiers, the log lies in the home store.
+fn is_enough(reached: Level, wanted: Level) -> bool {
+    reached >= wanted || (wanted == Level::Home && reached >= Level::Node)
+}
+
 /// Waits until a transfer has a level; the level that it has, which is lower where the time is over.
 fn waited(keeper: &Keeper, transfer: u64, wanted: Level, timeout: f64) -> Result<Level> {
     seconds(timeout)?;
@@ -77,10 +84,8 @@ fn waited(keeper: &Keeper, transfer: u64, wanted: Level, timeout: f64) -> Result
         let part = seconds(left.min(LOOK))?;
         let begun = std::time::Instant::now();
         let reached = keeper.wait(transfer, wanted == Level::Stable, part)?;
-        // Where there are no tiers, the log lies in the home store.
-        let is_enough = reached >= wanted || (wanted == Level::Home && reached >= Level::Node);
         left -= begun.elapsed().as_secs_f64();
-        if is_enough || left <= 0.0 {
+        if is_enough(reached, wanted) || left <= 0.0 {
             return Ok(reached);
         }
     }
@@ -187,7 +192,7 @@ pub(crate) unsafe extern "C" fn dry_release(
         let number = region.release(wanted == Level::Stable)?;
         // SAFETY: pointers as drystone.h says.
         unsafe { set(transfer, number, "the place for the transfer")? };
-        while wanted > Level::Received && waited(region.keeper(), number, wanted, LOOK)? == Level::Received {}
+        while !is_enough(waited(region.keeper(), number, wanted, LOOK)?, wanted) {}
         Ok(())
     })
 }
@@ -242,7 +247,7 @@ pub(crate) unsafe extern "C" fn dry_wait(
         let found = waited(&keeper, transfer, wanted, timeout)?;
         // SAFETY: pointers as drystone.h says.
         unsafe { set(reached, i32::try_from(found.code()).unwrap_or(0), "the place for the level")? };
-        if found < wanted && !(wanted == Level::Home && found >= Level::Node) {
+        if !is_enough(found, wanted) {
             let text =
                 format!("the transfer has level {}, not {}, after {timeout} s", found.name(), wanted.name());
             return Err(drystone::Error::new(drystone::ErrorKind::Deadline, text).into());

@@ -23,7 +23,7 @@ use hyper_util::rt::TokioIo;
 
 use crate::arenas::{Held, Part};
 use crate::asked::Who;
-use crate::regions::{cells, refused, short};
+use crate::regions::{cells, refused, work};
 use crate::reply::{Refusal, Reply, text};
 use crate::state::State;
 use crate::token::Right;
@@ -149,29 +149,19 @@ impl Connection {
         let state = &self.state;
         let opened = state.stores.of(&state.config, name, false)?;
         let regions = state.regions.of(&state.config, name, &opened)?;
+        let lease = state.config.limits.lease;
         match ask {
-            Ask::Lock { region, once, life } => {
-                let life = short(*life, state.config.limits.lease);
-                let lease = regions.lock(&[cells(region)], Duration::ZERO, life, *once);
-                let lease = lease.map_err(|error| refused(&error))?;
-                self.leases.push((regions, lease.fence));
-                Ok(vec![lease.fence, u64::try_from(lease.life.as_millis()).unwrap_or(u64::MAX)])
+            Ask::Lock { .. } => {
+                let numbers = work(&regions, lease, ask, payload, Duration::ZERO)?;
+                self.leases.extend(numbers.first().map(|fence| (regions, *fence)));
+                Ok(numbers)
             }
-            Ask::Renew { fence } => {
-                regions.renew(*fence).map_err(|error| refused(&error))?;
-                Ok(Vec::new())
-            }
-            Ask::Unlock { fence } => {
-                regions.unlock(*fence);
-                self.leases.retain(|(_, held)| held != fence);
-                Ok(Vec::new())
-            }
-            Ask::Release { fence, .. } => {
-                let done = state.regions.done(&state.config, name, &opened, ask, payload);
-                let numbers = done.unwrap_or_else(|| Ok(Vec::new()))?;
+            Ask::Unlock { fence } | Ask::Release { fence, .. } => {
+                let numbers = work(&regions, lease, ask, payload, Duration::ZERO)?;
                 self.leases.retain(|(_, held)| held != fence);
                 Ok(numbers)
             }
+            Ask::Renew { .. } | Ask::Wait { .. } => work(&regions, lease, ask, payload, Duration::ZERO),
             Ask::ReleaseShared { region, once, fence, stable, at } => {
                 let cells = cells(region);
                 let item = regions.element_size(&cells).map_err(|error| refused(&error.into()))?;

@@ -86,16 +86,34 @@ impl AllRegions {
         );
         is_about_regions.then(|| {
             let regions = self.of(config, name, opened)?;
-            work(&regions, config, ask, payload).map_err(|error| refused(&error))
+            work(&regions, config.limits.lease, ask, payload, BRIEF)
         })
     }
 }
 
-fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result<Vec<u64>, RegionError> {
+/// Does an ask about regions of a container: the numbers of its answer. `lease`: the life of locks, at most; `brief`: what is waited for, is
+/// waited for so long.
+pub(crate) fn work(
+    regions: &Regions,
+    lease: Duration,
+    ask: &Ask,
+    payload: &[u8],
+    brief: Duration,
+) -> Result<Vec<u64>, Refusal> {
+    worked(regions, lease, ask, payload, brief).map_err(|error| refused(&error))
+}
+
+fn worked(
+    regions: &Regions,
+    lease: Duration,
+    ask: &Ask,
+    payload: &[u8],
+    brief: Duration,
+) -> Result<Vec<u64>, RegionError> {
     match ask {
         Ask::Lock { region, once, life } => {
-            let life = short(*life, config.limits.lease);
-            let lease = regions.lock(&[cells(region)], BRIEF, life, *once)?;
+            let life = if *life == 0 { lease } else { Duration::from_millis(*life).min(lease) };
+            let lease = regions.lock(&[cells(region)], brief, life, *once)?;
             Ok(vec![lease.fence, u64::try_from(lease.life.as_millis()).unwrap_or(u64::MAX)])
         }
         Ask::Renew { fence } => regions.renew(*fence).map(|()| Vec::new()),
@@ -114,7 +132,7 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
             let (from, to) = (from.clone(), to.clone());
             Ok(vec![regions.transfer(ObjectTransfer { from, to, rule, step: *step, once: *once })?])
         }
-        Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, BRIEF) {
+        Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, brief) {
             Some(Progress::Received) => Ok(vec![Level::Received.code()]),
             Some(Progress::Logged) => Ok(vec![Level::Node.code()]),
             Some(Progress::Stable) => Ok(vec![Level::Stable.code()]),
@@ -128,11 +146,6 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
         Ask::Commit => Ok(vec![regions.commit()?.snapshot.version()]),
         _ => Ok(Vec::new()),
     }
-}
-
-/// The life of a lease that was asked for in milliseconds; 0: as the server has it.
-pub(crate) fn short(life: u64, own: Duration) -> Duration {
-    if life == 0 { own } else { Duration::from_millis(life).min(own) }
 }
 
 pub(crate) fn cells(region: &Region) -> Cells {

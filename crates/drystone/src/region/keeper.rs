@@ -130,14 +130,13 @@ impl Keeper {
         if let Way::Server { session, .. } = &self.way
             && len > SMALL
         {
-            self.reclaim(Duration::ZERO, usize::MAX);
             let until = Instant::now() + PATIENCE;
             loop {
                 if let Some(piece) = session.memory(len) {
                     return Ok(Arc::new(Memory::shared(piece)));
                 }
                 // Room that comes back when what was released is written.
-                if !self.reclaim(until.saturating_duration_since(Instant::now()), 1) {
+                if !self.reclaim(until.saturating_duration_since(Instant::now())) {
                     break;
                 }
             }
@@ -186,24 +185,21 @@ impl Keeper {
         }
     }
 
-    /// Lets go of parked memory whose values are in the log: of at most so many regions. Waits for the first of them for `timeout`; whether
-    /// any was let go.
-    fn reclaim(&self, timeout: Duration, most: usize) -> bool {
-        for done in 0..most {
-            let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else {
-                return done > 0;
-            };
-            let timeout = if done == 0 { timeout } else { Duration::ZERO };
+    /// Lets go of parked memory whose values are in the log. Waits for the first of them for `timeout`; whether any was let go.
+    fn reclaim(&self, timeout: Duration) -> bool {
+        let (mut freed, mut timeout) = (false, timeout);
+        loop {
+            let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else { return freed };
             // A transfer that failed, or that nobody knows, needs its memory no more.
             if matches!(self.wait(first, false, timeout), Ok(Level::Received)) {
-                return done > 0;
+                return freed;
             }
             let mut parked = lock(&self.parked);
             if parked.front().is_some_and(|(transfer, _)| *transfer == first) {
                 parked.pop_front();
             }
+            (freed, timeout) = (true, Duration::ZERO);
         }
-        true
     }
 
     /// The level of a transfer, once it is in the log (or stable), or after `timeout`.
