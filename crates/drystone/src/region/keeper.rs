@@ -3,6 +3,10 @@
 //! Invariants
 //! - all handles of one container in a process have one keeper, so they see each other's locks;
 //! - memory of a release that is not copied stays as it is, and is given to nobody else, until its values are in the log.
+#![cfg_attr(
+    not(feature = "object"),
+    allow(dead_code, unused_imports, reason = "these are for containers on servers")
+)]
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -103,11 +103,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        if let Kind::Own(first) = &self.kind
-            && let Ok(layout) = Layout::from_size_align(self.len.max(1), ALIGN)
-        {
+        match (&self.kind, Layout::from_size_align(self.len.max(1), ALIGN)) {
             // SAFETY: it was allocated by `own` with this layout.
-            unsafe { dealloc(first.as_ptr(), layout) };
+            (Kind::Own(first), Ok(layout)) => unsafe { dealloc(first.as_ptr(), layout) },
+            _ => {}
         }
     }
 }
