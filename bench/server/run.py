@@ -6,6 +6,10 @@ The questions, with their bars:
 
 - Bulk: a variable is read and written whole through TCP without encryption. At least 0.8 of a raw copy of the same bytes.
 - Small: 64 KiB from a block that is stored as it is, over a Unix socket: at most 200 us at the median.
+- Regions: the release of a mapped region of 256 MiB over a Unix socket returns within 100 us at the median, of 4 KiB within 60 us. Steps that
+  are computed while earlier ones are written take at most a quarter of the time of steps that are written durably one by one.
+- Overload: 64 clients ask for as much as they can, of a server that works on 4 requests at once. Throughput at least 0.9 of that of 4
+  clients, no call fails, the busiest client gets at most twice what the idlest gets.
 - Bytes: a plane across the stored order, one field of three, and every eighth plane, with tables of blocks at hand. Requests and replies
   together at most 1.02 bytes for each that is wanted and 1 KiB; where ranges move at least 3 times what is wanted, at most 0.6 of their time.
 - Names: 1,000 attributes and 200 variables in at most 3 round trips.
@@ -164,6 +168,117 @@ def small(server: Server, rows: list[list[str]]) -> None:
     rows.append(["64 KiB over a Unix socket, median", f"{median(times) * 1e6:.0f} us", "bar 200 us"])
 
 
+def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
+    """Releases of mapped regions in shared memory, and steps that overlap with their writing."""
+    for size, bar in ((64 << 20 if quick else 256 << 20, "100 us"), (4096, "60 us")):
+        with dry.create(f"{server.unix}/scratch/release{size}.dry") as c:
+            c.create_variable("T", "f8", shape=(size // 8,), steps=True)
+            times, shared = [], False
+            for step in range(5 if size > 4096 else 200):
+                region = c["T"].map(step=step, mode="w")
+                region.array[...] = step
+                shared = region.shared
+                began = time.perf_counter()
+                transfer = region.release()
+                times.append(time.perf_counter() - began)
+                transfer.wait()
+                region.close()
+        assert shared or size == 4096
+        what = f"release of {size >> 20} MiB in shared memory" if size > 4096 else "release of 4 KiB"
+        rows.append([f"{what}, median", f"{median(times) * 1e6:.0f} us", f"bar {bar}"])
+    edge, steps = (1 << 20, 4) if quick else (4 << 20, 8)
+    compute = np.linspace(0, 1, edge)
+    seconds = {}
+    for how in ("durable", "regions"):
+        url = f"{server.unix}/scratch/overlap-{how}.dry"
+        with dry.create(url, durability="durable" if how == "durable" else "async") as c:
+            c.create_variable("T", "f8", shape=(edge,), steps=True)
+            waited = 0.0
+            for step in range(steps):
+                if how == "durable":
+                    values = np.sin(compute * step)
+                    begun = time.perf_counter()
+                    with c.writer() as w, w.step(step):
+                        w.put("T", values)
+                    c.commit()
+                else:
+                    region = c["T"].map(step=step, mode="w")
+                    np.sin(compute * step, out=region.array)
+                    begun = time.perf_counter()
+                    region.release()
+                    region.close()
+                waited += time.perf_counter() - begun
+            seconds[how] = waited
+            if how == "regions":
+                c.commit()
+    ratio = seconds["durable"] / max(seconds["regions"], 1e-9)
+    rows.append(
+        [
+            f"{steps} steps of {edge >> 17} MiB: the program waits, durable writes over releases",
+            f"{seconds['durable'] * 1e3:.0f} / {seconds['regions'] * 1e3:.1f} ms",
+            f"{ratio:.0f} x (bar 4, aim 20)",
+        ]
+    )
+
+
+def busy(url: str, token: str, seconds: float) -> None:
+    """One client of many: reads as often as it can, and says how often."""
+    with dry.open(url, token=token) as c:
+        T = c["T"]
+        T[0, 0]
+        print("ready", flush=True)
+        sys.stdin.readline()
+        done, until = 0, time.perf_counter() + seconds
+        while time.perf_counter() < until:
+            T[0, done % T.shape[1]]
+            done += 1
+        print(done, flush=True)
+
+
+def crowd(server: Server, token: str, clients: int, seconds: float) -> list[int]:
+    """Reads of each of so many clients at once; a call that fails ends its client, and this."""
+    command = [sys.executable, "-W", "ignore", __file__, "--busy", f"{server.url}/run42", token, str(seconds)]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    crowd = [subprocess.Popen(command, **pipes) for _ in range(clients)]
+    for one in crowd:
+        assert one.stdout is not None
+        assert one.stdout.readline() == "ready\n"
+    for one in crowd:
+        assert one.stdin is not None
+        one.stdin.write("\n")
+        one.stdin.flush()
+    done = []
+    for one in crowd:
+        out, _ = one.communicate()
+        assert one.returncode == 0, "a call failed"
+        done.append(int(out))
+    return done
+
+
+def overload(folder: Path, rows: list[list[str]], quick: bool) -> None:
+    """Many clients of a server that works on few requests at once."""
+    server = Server(folder, more="[limits]\nrequests = 4\nqueue = 16\n")
+    token = server.token(*ALL)
+    seconds, many = (2.0, 16) if quick else (10.0, 64)
+    few = sum(crowd(server, token, 4, seconds))
+    found = crowd(server, token, many, seconds)
+    rows.append(
+        [
+            f"reads per second of {many} clients, beside those of 4",
+            f"{sum(found) / seconds:.0f} / {few / seconds:.0f}",
+            f"{sum(found) / max(few, 1):.2f} (bar 0.9)",
+        ]
+    )
+    rows.append(
+        [
+            "the busiest client over the idlest; no call failed",
+            f"{max(found) / max(min(found), 1):.1f}",
+            "bar 2",
+        ]
+    )
+    server.stop()
+
+
 def names(server: Server, token: str) -> tuple[int, int]:
     """Round trips to make many names, and to read them."""
     proxy = Proxy(server.port, delay=0.03)
@@ -209,6 +324,7 @@ def main() -> None:
         speeds: list[list[str]] = []
         bulk(server, token, speeds, rounds)
         small(server, speeds)
+        regions(server, speeds, options.quick)
         moved: list[list[str]] = []
         for link, rate in LINKS.items():
             for what, selection in SELECTIONS.items():
@@ -237,6 +353,7 @@ def main() -> None:
                 )
         made, read = names(server, token)
         server.stop()
+        overload(folder, speeds, options.quick)
     head = [
         "link",
         "what",
@@ -264,7 +381,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--child"]:
+    if sys.argv[1:2] == ["--busy"]:
+        busy(sys.argv[2], sys.argv[3], float(sys.argv[4]))
+    elif sys.argv[1:2] == ["--child"]:
         _, _, address, first_read, counted_read, to = sys.argv
         child(address, first_read, counted_read, Path(to))
     else:

@@ -20,7 +20,7 @@ from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.counted import counted
 from drystone.described import Description, Files, Usage, WriterLog
-from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, warn
+from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError, warn
 from drystone.events import emit
 from drystone.fragments import Fragment
 from drystone.group import Group
@@ -34,6 +34,7 @@ from drystone.location import (
     with_token,
 )
 from drystone.logs import log
+from drystone.node_server import node_server
 from drystone.regions import Transfer, operation_text, regions_of
 from drystone.reports import (
     Calibration,
@@ -141,6 +142,7 @@ def open(
     token: str | None = None,
     consistency: _Consistency = "commit",
     tiers: Sequence[Path | tuple[Path, int]] | None = None,
+    server: Literal["node"] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
@@ -154,11 +156,28 @@ def open(
     `tiers` are as of `create`, for a container that was created with tiers: what is written lies in them first, and what dead
     processes of this node left in them is brought home. To read, a container on its own node needs none.
 
+    `server="node"` opens it through a server on this machine, which the first process that asks so starts and the others find: they see
+    each other's locks, and regions are released without a copy; docs/guide/server.md, "A server for a node". `IoError` where it
+    does not start.
+
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     begun = time.perf_counter()
     location = place(url)
+    if server is not None:
+        if server != "node":
+            raise InvalidArgumentError(f'server is "node" or left out, not {server!r}')
+        if (
+            damaged
+            or mode == "a"
+            or not all(given is None for given in (targets, storage_options, credentials, token, tiers))
+        ):
+            raise UnsupportedError(
+                'server="node" opens what is there with what the environment says: mode is "r" or "r+", and targets, tiers, '
+                "storage_options, credentials, token and damaged are left out"
+            )
+        location = node_server(location)
     options = store_options(location, with_token(storage_options, token))
     who = supplier(location, credentials)
     _check_targets(location, targets)

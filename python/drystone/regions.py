@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
@@ -13,16 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast
 import numpy as np
 import numpy.typing as npt
 
-from drystone._core import RegionsHandle
+from drystone._core import RegionHandle, RegionsHandle
 from drystone.errors import (
     DeadlineError,
-    DrystoneError,
     InvalidArgumentError,
-    LeaseExpired,
     OutOfRangeError,
     UnsupportedError,
 )
-from drystone.location import is_url
 
 if TYPE_CHECKING:
     from drystone.container import Container
@@ -33,26 +27,13 @@ if TYPE_CHECKING:
 
 
 _LEVELS = ("received", "node", "partner", "home", "stable")
-_SERVERS = ("drys://", "dry://", "drys+unix://")
-# Of each container that this process writes to, so that all of its handles see the same locks.
-_local: weakref.WeakValueDictionary[tuple[int, str], RegionsHandle] = weakref.WeakValueDictionary()
-_lock = threading.Lock()
 
 
 def regions_of(container: Container) -> RegionsHandle:
     """The locks and releases of a container: those of its server, or those of this process."""
-    place = container.path
     if container.mode == "r":
         raise InvalidArgumentError('regions are written in a container that was opened with mode="r+"')
-    if place.startswith(_SERVERS):
-        return RegionsHandle.of_server(place, list(container._all_options()))
-    with _lock:
-        key = (os.getpid(), container.uuid)
-        found = _local.get(key)
-        if found is None:
-            found = RegionsHandle.local(place, list(container._all_options()) if is_url(place) else [])
-            _local[key] = found
-        return found
+    return RegionsHandle.of(container._handle, list(container._all_options()))
 
 
 def operation_text(operation: str, parameters: Mapping[str, float | str]) -> str:
@@ -137,19 +118,21 @@ class Region:
         self.offset = offset
         self.count = count
         self.mode = mode
-        self._array: npt.NDArray[Any] | None = None
-        self._fence: int | None = None
+        self._region: RegionHandle | None = None
+        self._own: npt.NDArray[Any] | None = None
         self._reading = False
         self._closed = False
-        self._stop = threading.Event()
-        self._lost: list[DrystoneError] = []
+        if self._container.mode != "r":
+            self._region = self._container._regions.map(
+                self._container._handle, variable.name, step, offset, count, mode != "w", mode != "r"
+            )
         if mode != "w":
             self._load(self._container)
 
     def __repr__(self) -> str:
         held = (
             "locked to write"
-            if self._fence is not None
+            if self.fence is not None
             else "locked to read"
             if self._reading
             else "not locked"
@@ -159,15 +142,29 @@ class Region:
 
     @property
     def array(self) -> npt.NDArray[Any]:
-        """Its memory."""
-        if self._array is None:
-            self._array = np.zeros(self.count, self._variable.dtype)
-        return self._array
+        """Its memory, of the shape `count`.
+
+        After a release of a large region this waits until the values have left it. Arrays that were taken before that release are
+        read-only.
+        """
+        self._require_open()
+        if self._own is None:
+            if self._region is None:
+                self._own = np.zeros(self.count, self._variable.dtype)
+            else:
+                self._own = np.asarray(self._region.memory()).view(self._variable.dtype).reshape(self.count)
+        return self._own
+
+    @property
+    def shared(self) -> bool:
+        """Whether its memory is shared with the server, so that a release copies nothing in this process."""
+        self._require_open()
+        return self._region is not None and self._region.memory().shared
 
     @property
     def fence(self) -> int | None:
         """The fencing number of the write lock that it has: locks that are granted later have greater ones."""
-        return self._fence
+        return None if self._region is None else self._region.fence
 
     def lock(
         self, kind: Literal["r", "w"], timeout: float = 10.0, *, lease: float = 0.0, renew: bool = True
@@ -182,7 +179,7 @@ class Region:
 
         """
         self._require_open()
-        if self._fence is not None or self._reading:
+        if self.fence is not None or self._reading:
             raise InvalidArgumentError("the region is locked: release it first")
         if kind == "r":
             if self.mode == "w":
@@ -198,15 +195,7 @@ class Region:
             raise InvalidArgumentError(
                 'the region was mapped with mode="r": map it with "w" or "rw" to write it'
             )
-        handle = self._container._regions
-        fence, life = handle.lock(self._variable.name, self.step, self.offset, self.count, timeout, lease)
-        self._fence = fence
-        self._lost = []
-        self._stop = threading.Event()
-        if renew:
-            renewing = (handle, fence, life / 3, self._stop)
-            threading.Thread(target=_renew, args=renewing, daemon=True, name="drystone-lease").start()
-            weakref.finalize(self, self._stop.set)
+        self._writable().lock(timeout, lease, renew)
         if self.mode == "rw":
             self._load(None)
         return self
@@ -225,14 +214,11 @@ class Region:
             return self._nothing_to_do()
         if self.mode == "r":
             return self._nothing_to_do()
-        handle = self._container._regions
-        fence, self._fence = self._fence, None
-        self._stop.set()
-        values = np.ascontiguousarray(self.array)
-        if values.dtype.byteorder == ">":
-            values = values.astype(values.dtype.newbyteorder("="))
-        number = handle.release(self._variable.name, self.step, self.offset, values, fence, level == "stable")
-        transfer = Transfer(handle, number, level)
+        number, is_read = self._writable().release(level == "stable")
+        if is_read and self._own is not None:
+            self._own.flags.writeable = False
+            self._own = None
+        transfer = Transfer(self._container._regions, number, level)
         self._container._released(transfer)
         if level != "received":
             transfer.wait(level=level)
@@ -241,17 +227,17 @@ class Region:
     def unlock(self) -> None:
         """Ends the lock; what was written to the array goes nowhere."""
         self._reading = False
-        fence, self._fence = self._fence, None
-        if fence is not None:
-            self._stop.set()
-            self._container._regions.unlock(fence)
+        if self._region is not None:
+            self._region.unlock()
 
     def close(self) -> None:
         """Ends the lock and gives the memory back. Closing again does nothing."""
         if not self._closed:
-            self.unlock()
+            self._reading = False
             self._closed = True
-            self._array = None
+            self._own = None
+            if self._region is not None:
+                self._region.close()
 
     def __enter__(self) -> Self:
         return self
@@ -261,8 +247,13 @@ class Region:
     ) -> None:
         if kind is not None:
             self.unlock()
-        elif self._fence is not None or self._reading:
+        elif self.fence is not None or self._reading:
             self.release()
+
+    def _writable(self) -> RegionHandle:
+        if self._region is None:
+            raise InvalidArgumentError('regions are written in a container that was opened with mode="r+"')
+        return self._region
 
     def _nothing_to_do(self) -> Transfer:
         transfer = Transfer(None, 0, "received")
@@ -277,35 +268,18 @@ class Region:
         """Reads the box, of the newest snapshot or of that of a container."""
         fresh = self._container._newest() if container is None else container
         try:
+            if self._region is not None:
+                self._region.load(fresh._handle)
+                return
             variable = fresh[self._variable.name]
-            steps = self.step is not None and self.step >= variable.shape[0]
-            if steps or any(
-                at + n > extent
-                for at, n, extent in zip(
-                    self.offset,
-                    self.count,
-                    variable.shape[-len(self.offset) :] if self.offset else (),
-                    strict=True,
-                )
-            ):
-                # Nothing of it is written yet.
-                fill = variable.fill_value
+            if self.step is not None and self.step >= variable.shape[0]:
+                fill = variable.fill_value  # nothing of it is written yet
                 self.array[...] = 0 if fill is None else fill
                 return
             variable.read(step=self.step, offset=self.offset, count=self.count, out=self.array)
         finally:
             if container is None:
                 fresh.close()
-
-
-def _renew(handle: RegionsHandle, fence: int, every: float, stop: threading.Event) -> None:
-    while not stop.wait(every):
-        try:
-            handle.renew(fence)
-        except LeaseExpired:
-            return  # the release says so
-        except DrystoneError:
-            continue
 
 
 def region(

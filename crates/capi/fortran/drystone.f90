@@ -15,6 +15,7 @@ include "drystone_writer.f90"
 include "drystone_variable.f90"
 include "drystone_fragment.f90"
 include "drystone_rule.f90"
+include "drystone_region.f90"
 include "drystone_container.f90"
 include "drystone_team.f90"
 
@@ -23,6 +24,7 @@ module drystone
   use drystone_arguments, only: dry_message
   use drystone_container, only: dry_container, dry_member, dry_create, dry_open, dry_offset
   use drystone_fragment, only: dry_fragment
+  use drystone_region, only: dry_region
   use drystone_rule, only: dry_rule, dry_rule_compile
   use drystone_team, only: dry_team, dry_team_create, dry_team_open
   use drystone_variable, only: dry_variable
@@ -37,7 +39,8 @@ module drystone
        DRY_FLOAT64, DRY_COMPLEX64, DRY_COMPLEX128, DRY_BYTES, DRY_STRING, DRY_RECORD
   public :: DRY_ASYNC, DRY_DURABLE, DRY_MEMORY, DRY_READ, DRY_READ_WRITE, DRY_APPEND, DRY_ADOPT_ALL, DRY_ADOPT_NONE, &
        DRY_REFUSE, DRY_SATURATE, DRY_WRAP, DRY_NO_STEP, DRY_GROWS
+  public :: DRY_MAP_READ, DRY_MAP_WRITE, DRY_RECEIVED, DRY_NODE, DRY_HOME, DRY_STABLE
   public :: dry_communicator
-  public :: dry_container, dry_writer, dry_variable, dry_fragment, dry_rule, dry_team, dry_member
+  public :: dry_container, dry_writer, dry_variable, dry_fragment, dry_rule, dry_team, dry_member, dry_region
   public :: dry_create, dry_open, dry_team_create, dry_team_open, dry_rule_compile, dry_message, dry_offset
 end module drystone

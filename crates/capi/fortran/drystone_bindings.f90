@@ -16,6 +16,8 @@ module drystone_bindings
   integer(int32), parameter :: DRY_READ = 0, DRY_READ_WRITE = 1, DRY_APPEND = 2
   integer(int32), parameter :: DRY_ADOPT_ALL = 0, DRY_ADOPT_NONE = 1
   integer(int32), parameter :: DRY_REFUSE = 0, DRY_SATURATE = 1, DRY_WRAP = 2
+  integer(int32), parameter :: DRY_MAP_READ = 1, DRY_MAP_WRITE = 2
+  integer(int32), parameter :: DRY_RECEIVED = 0, DRY_NODE = 1, DRY_HOME = 3, DRY_STABLE = 4
   integer(int64), parameter :: DRY_NO_STEP = -1_int64, DRY_GROWS = -1_int64
 
   !> How the ranks of a program reach each other; drystone_mpi makes one of an MPI communicator.
@@ -303,6 +305,62 @@ module drystone_bindings
        type(c_ptr), intent(out) :: team
        integer(c_int32_t) :: status
      end function c_team_open
+     function c_map(handle, path, step, ndim, offset, count, access, region) result(status) bind(c, name="dry_map")
+       import
+       type(c_ptr), value :: handle, offset, count
+       character(kind=c_char), intent(in) :: path(*)
+       integer(c_int64_t), value :: step
+       integer(c_int32_t), value :: ndim, access
+       type(c_ptr), intent(out) :: region
+       integer(c_int32_t) :: status
+     end function c_map
+     function c_region_memory(handle, memory, size) result(status) bind(c, name="dry_region_memory")
+       import
+       type(c_ptr), value :: handle
+       type(c_ptr), intent(out) :: memory
+       integer(c_int64_t), intent(out) :: size
+       integer(c_int32_t) :: status
+     end function c_region_memory
+     function c_lock(handle, access, timeout) result(status) bind(c, name="dry_lock")
+       import
+       type(c_ptr), value :: handle
+       integer(c_int32_t), value :: access
+       real(c_double), value :: timeout
+       integer(c_int32_t) :: status
+     end function c_lock
+     function c_release(handle, level, transfer) result(status) bind(c, name="dry_release")
+       import
+       type(c_ptr), value :: handle
+       integer(c_int32_t), value :: level
+       integer(c_int64_t), intent(out) :: transfer
+       integer(c_int32_t) :: status
+     end function c_release
+     function c_unlock(handle) result(status) bind(c, name="dry_unlock")
+       import
+       type(c_ptr), value :: handle
+       integer(c_int32_t) :: status
+     end function c_unlock
+     function c_unmap(handle) result(status) bind(c, name="dry_unmap")
+       import
+       type(c_ptr), value :: handle
+       integer(c_int32_t) :: status
+     end function c_unmap
+     function c_transfer(handle, from, to, rule, step, transfer) result(status) bind(c, name="dry_transfer")
+       import
+       type(c_ptr), value :: handle, rule
+       character(kind=c_char), intent(in) :: from(*), to(*)
+       integer(c_int64_t), value :: step
+       integer(c_int64_t), intent(out) :: transfer
+       integer(c_int32_t) :: status
+     end function c_transfer
+     function c_wait(handle, transfer, level, timeout, reached) result(status) bind(c, name="dry_wait")
+       import
+       type(c_ptr), value :: handle, reached
+       integer(c_int64_t), value :: transfer
+       integer(c_int32_t), value :: level
+       real(c_double), value :: timeout
+       integer(c_int32_t) :: status
+     end function c_wait
      function c_team_close(handle) result(status) bind(c, name="dry_team_close")
        import
        type(c_ptr), value :: handle

@@ -4,6 +4,7 @@ module drystone_container
   use, intrinsic :: iso_fortran_env, only: int32, int64
   use drystone_bindings
   use drystone_arguments
+  use drystone_region
   use drystone_fragment, only: dry_fragment
   use drystone_variable, only: dry_variable
   use drystone_writer, only: dry_writer
@@ -32,6 +33,9 @@ module drystone_container
      procedure :: recover
      procedure :: steps
      procedure :: publish
+     procedure :: map
+     procedure :: transfer
+     procedure :: wait
   end type dry_container
 
   !> A member of a record: its type, and where it lies in the bind(c) type (dry_offset tells).
@@ -253,6 +257,56 @@ contains
     call convert_text(member, field, field_given)
     call settle(c_variable_open(self%handle, c_text(path), field_given, variable%handle), status)
   end subroutine open_variable
+
+  !> Maps a box of a variable at one step: `count` cells from `offset` on, in Fortran's order (left out: the whole). `access` is
+  !> DRY_MAP_READ, DRY_MAP_WRITE (if left out) or their sum.
+  subroutine map(self, region, path, offset, count, step, access, status)
+    class(dry_container), intent(in) :: self
+    type(dry_region), intent(out) :: region
+    character(*), intent(in) :: path
+    integer, intent(in) :: offset(:), count(:)
+    integer, intent(in), optional :: step
+    integer(int32), intent(in), optional :: access
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: first(RANKS), cells(RANKS)
+    integer :: n
+
+    n = min(size(offset), RANKS)
+    if (size(offset) /= size(count)) n = 0 ! refused, as no variable has such a box
+    first(:n) = offset(n:1:-1)
+    cells(:n) = count(n:1:-1)
+    call settle(c_map(self%handle, c_text(path), step_given(step), int(n, c_int32_t), c_loc(first), c_loc(cells), &
+         chosen(access, DRY_MAP_WRITE), region%handle), status)
+  end subroutine map
+
+  !> Carries committed values of one variable to another, of one step or of all; `rule` as "cast:dtype=f4". `number` is waited for.
+  subroutine transfer(self, from, to, number, rule, step, status)
+    class(dry_container), intent(in) :: self
+    character(*), intent(in) :: from, to
+    integer(int64), intent(out) :: number
+    character(*), intent(in), optional :: rule
+    integer, intent(in), optional :: step
+    integer(int32), intent(out), optional :: status
+    character(kind=c_char), allocatable, target :: kept(:)
+    type(c_ptr) :: rule_given
+
+    call convert_text(rule, kept, rule_given)
+    call settle(c_transfer(self%handle, c_text(from), c_text(to), rule_given, step_given(step), number), status)
+  end subroutine transfer
+
+  !> Waits until a transfer has a level (DRY_NODE if left out), for `timeout` seconds (60 if left out).
+  subroutine wait(self, number, level, timeout, status)
+    class(dry_container), intent(in) :: self
+    integer(int64), intent(in) :: number
+    integer(int32), intent(in), optional :: level
+    real(c_double), intent(in), optional :: timeout
+    integer(int32), intent(out), optional :: status
+    real(c_double) :: seconds
+
+    seconds = 60
+    if (present(timeout)) seconds = timeout
+    call settle(c_wait(self%handle, number, chosen(level, DRY_NODE), seconds, c_null_ptr), status)
+  end subroutine wait
 
   !> Makes visible what writers have closed; one process does it, when all ranks have ended the step.
   subroutine commit(self, snapshot, status)

@@ -823,6 +823,50 @@ dry_status dry_team_read(dry_team *team, dry_variable *variable, dry_type type, 
 dry_status dry_team_read_box(dry_team *team, dry_variable *variable, int64_t step, dry_type type, void *data, uint64_t size,
                              uint32_t ndim, const uint64_t *offset, const uint64_t *count, const dry_read_options *options);
 
+/* ---- regions (docs/guide/regions.md) ------------------------------------------------------------------------------ */
+
+/** A box of a variable at one step, with memory for its values. One thread at a time uses it. */
+typedef struct dry_region dry_region;
+
+/** What a region is mapped or locked for; a map may have both. */
+enum { DRY_MAP_READ = 1, DRY_MAP_WRITE = 2 };
+
+/** How safe released values are: in memory of the library or the server; in the log, so that any dry_commit makes them visible;
+ *  at home behind tiers; committed and synced. */
+enum { DRY_RECEIVED = 0, DRY_NODE = 1, DRY_HOME = 3, DRY_STABLE = 4 };
+
+/** Maps `count` cells per dimension from `offset` on (NULL: from 0, to the end), of one step, or with DRY_NO_STEP of a variable
+ *  without. With DRY_MAP_READ the memory gets the values of the container's snapshot. The container is open to write. */
+dry_status dry_map(dry_container *container, const char *path, int64_t step, uint32_t ndim, const uint64_t *offset,
+                   const uint64_t *count, int32_t access, dry_region **region);
+
+/** The region's memory: elements in row-major order, `size` bytes (or NULL). It is valid until dry_unmap. After a dry_release
+ *  call this again before writing: it waits until the values have left the memory. */
+dry_status dry_region_memory(dry_region *region, void **memory, uint64_t *size);
+
+/** DRY_MAP_READ: reads the newest committed values into the memory, and waits for nobody. DRY_MAP_WRITE: locks the box once nobody
+ *  else has a cell of it; DRY_DEADLINE after `timeout` seconds. The lock is renewed while the program lives. */
+dry_status dry_lock(dry_region *region, int32_t access, double timeout);
+
+/** Hands the values over and ends the lock, if there is one; returns at `level`, DRY_RECEIVED at once. `transfer` (or NULL) gets
+ *  the number to wait for. DRY_CONFLICT where the lock has ended before: nothing was written. */
+dry_status dry_release(dry_region *region, int32_t level, uint64_t *transfer);
+
+/** Ends the lock; the values go nowhere. */
+dry_status dry_unlock(dry_region *region);
+
+/** Ends the lock and gives the memory back. */
+dry_status dry_unmap(dry_region *region);
+
+/** Carries committed values of one variable to another, of one step or (DRY_NO_STEP) of all, where the container is; `rule` as
+ *  "cast:dtype=f4", or NULL: as they are. */
+dry_status dry_transfer(dry_container *container, const char *from, const char *to, const char *rule, int64_t step,
+                        uint64_t *transfer);
+
+/** Waits until a transfer has a level, or DRY_DEADLINE after `timeout` seconds; why it failed is told here. `reached` (or NULL) gets
+ *  the level. DRY_STABLE is for releases that asked for it. */
+dry_status dry_wait(dry_container *container, uint64_t transfer, int32_t level, double timeout, int32_t *reached);
+
 /* ---- structures with struct_size set and everything else 0 ------------------------------------------------------ */
 
 #define DRY_NEW(name)                                                                                                      \

@@ -7,6 +7,7 @@ use drystone::{Committed, Container, CreateOptions, Durability, Mode, Scheme};
 use crate::argument::{give, give_list, handle_place, optional_text, options, set, text, versioned};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
+use crate::keepers;
 use crate::log;
 
 /// The handle of a container.
@@ -192,6 +193,7 @@ pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Stat
         // Drops the handle; the container itself is not closed, since writers and the team may go on using
         // it.
         if let Some(container) = take::<Container>(handle)? {
+            keepers::forget(handle.addr());
             container.settle();
             container.end_tiers()?;
             container.flush_made()?;

@@ -29,7 +29,8 @@ pub(crate) trait Handled: Send + Sync + 'static {
 }
 
 /// What kinds are called in messages, by their numbers.
-const NAMES: [&str; 8] = ["nothing", "container", "writer", "variable", "fragment", "rule", "team", "query"];
+const NAMES: [&str; 9] =
+    ["nothing", "container", "writer", "variable", "fragment", "rule", "team", "query", "region"];
 
 type Objects = HashMap<u64, Arc<dyn Any + Send + Sync>>;
 

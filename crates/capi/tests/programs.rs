@@ -72,6 +72,34 @@ fn misuse_is_an_error_with_a_message() {
     runs("misuse.c");
 }
 
+/// The program in C, and the same source as a program in C++.
+fn regions(folder: &std::path::Path) -> Vec<std::process::Command> {
+    let c = crate_folder().join("tests/c/regions.c");
+    let cpp = folder.join("regions.cpp");
+    std::fs::copy(&c, &cpp).unwrap();
+    std::fs::copy(crate_folder().join("tests/c/check.h"), folder.join("check.h")).unwrap();
+    let languages = [(Language::C, &c)].into_iter().chain(build::cpp().into_iter().map(|one| (one, &cpp)));
+    languages.map(|(language, source)| program(language, &[source], folder, &[])).collect()
+}
+
+#[test]
+fn regions_are_mapped_locked_and_released_in_a_folder_and_on_a_server() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("data")).unwrap();
+    let text = "listen = [\"unix:server.sock\"]\n[roots]\nscratch = \"data\"\n";
+    let config = drystone_server::Config::parse(text, folder.path()).unwrap();
+    let server = drystone_server::Server::start(config).unwrap();
+    let socket = folder.path().join("server.sock");
+    for (n, run) in regions(folder.path()).into_iter().enumerate() {
+        let url = format!("drys+unix://{}:/scratch/{n}.dry", socket.display());
+        for place in [format!("{n}.dry"), url] {
+            let mut args = std::process::Command::new(run.get_program());
+            succeeded(args.arg(place).current_dir(folder.path()));
+        }
+    }
+    assert!(server.stop(std::time::Duration::from_secs(10)));
+}
+
 #[test]
 fn containers_in_object_stores_are_named_by_urls() {
     let rig = drystone_s3_rig::Rig::start(drystone_s3_rig::Config::default()).unwrap();

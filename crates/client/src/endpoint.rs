@@ -6,12 +6,14 @@ use std::io;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use drystone_arena::Piece;
 use drystone_runtime::{Order, PerProcess};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
 
 use crate::address::Way;
+use crate::arena::Shared;
 use crate::connection::{Sender, connect};
 use crate::options::Resolved;
 use crate::tls;
@@ -34,6 +36,8 @@ pub(crate) struct Endpoint {
     pub(crate) order: Order,
     /// Small asks that wait for a request.
     pub(crate) together: Together,
+    /// Memory shared with the server.
+    pub(crate) shared: Shared,
     token: Mutex<Option<String>>,
 }
 
@@ -76,6 +80,7 @@ impl Endpoint {
             has_answered: AtomicBool::new(false),
             order: Order::default(),
             together: Together::default(),
+            shared: Shared::default(),
             token: Mutex::new(options.token.word()),
             options: options.clone(),
         });
@@ -103,6 +108,16 @@ impl Endpoint {
             }
         }
         None
+    }
+
+    /// Memory of this many bytes that the server has, too.
+    pub(crate) fn piece(&self, len: usize) -> Option<Piece> {
+        match &self.way {
+            Way::Unix(socket) if self.options.arena > 0 => {
+                self.shared.piece(socket, self.options.arena, self.options.deadline, len)
+            }
+            _ => None,
+        }
     }
 
     /// The token of requests.

@@ -57,6 +57,12 @@ impl Failure {
         Failure { status: None, message, found: None, pause: None, needs_token: false, is_late: false }
     }
 
+    /// As a call's caller sees it, from a server of this description.
+    pub(crate) fn refused(&self, server: &str) -> Refused {
+        let status = self.status.unwrap_or(Status::Io);
+        Refused { status, message: format!("{server}: {}", self.message) }
+    }
+
     pub(crate) fn late(message: impl Into<String>) -> Self {
         Failure { is_late: true, ..Self::lost(message) }
     }

@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! store ── together (small asks in one request) ── exchange (attempts, deadlines, idempotency keys) ── connection (TCP, TLS, Unix socket)
+//! session ── arena (memory shared with a server on this machine)
 //!            address, options: who is asked, with which right, for how long
 //! ```
 //!
@@ -14,12 +15,14 @@
 //! - connections of a parent are neither used nor dropped by a forked child.
 
 mod address;
+mod arena;
 mod connection;
 mod endpoint;
 mod exchange;
 mod failure;
 mod options;
 mod reading;
+mod replies;
 mod session;
 mod store;
 mod tls;
@@ -27,6 +30,7 @@ mod together;
 mod waiting;
 
 pub use address::{Address, SCHEMES};
+pub use drystone_arena::Piece;
 pub use drystone_wire::{Level, Region, Status};
 pub use failure::{InvalidAddress, Refused};
 pub use options::Options;

@@ -13,10 +13,11 @@ use crate::InvalidAddress;
 pub struct Options(BTreeMap<String, String>);
 
 /// Names, and whether the value may be written down.
-const NAMES: [(&str, bool); 5] = [
+const NAMES: [(&str, bool); 6] = [
     ("token", false),
     ("timeout", true),
     ("max_requests", true),
+    ("arena", true),
     ("ca_certificate", true),
     ("allow_invalid_certificates", true),
 ];
@@ -47,6 +48,8 @@ pub(crate) struct Resolved {
     pub(crate) token: TokenFrom,
     pub(crate) deadline: Duration,
     pub(crate) max_requests: usize,
+    /// Bytes of memory that are shared with a server on this machine, at most.
+    pub(crate) arena: u64,
     pub(crate) ca_certificate: Option<PathBuf>,
     pub(crate) allow_invalid_certificates: bool,
 }
@@ -99,6 +102,11 @@ impl Options {
             get("max_requests").map_or(Some(32), |text| text.parse().ok().filter(|n| (1..=4096).contains(n)));
         let max_requests = max_requests
             .ok_or_else(|| InvalidAddress("max_requests is a number between 1 and 4096".into()))?;
+        let arena = get("arena").map_or(Some(1 << 30), size).ok_or_else(|| {
+            InvalidAddress(
+                "arena is a size such as \"1GiB\" or \"256MiB\"; \"0MiB\": no memory is shared".into(),
+            )
+        })?;
         let allow_invalid_certificates = match get("allow_invalid_certificates") {
             None | Some("false") => false,
             Some("true") => true,
@@ -107,7 +115,7 @@ impl Options {
             }
         };
         let ca_certificate = get("ca_certificate").map(PathBuf::from);
-        Ok(Resolved { token, deadline, max_requests, ca_certificate, allow_invalid_certificates })
+        Ok(Resolved { token, deadline, max_requests, arena, ca_certificate, allow_invalid_certificates })
     }
 }
 
@@ -119,6 +127,14 @@ impl std::fmt::Debug for Options {
         };
         f.debug_map().entries(self.0.iter().map(|(name, value)| (name, shown(name, value)))).finish()
     }
+}
+
+/// `256MiB`, `1GiB`.
+fn size(text: &str) -> Option<u64> {
+    let units = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)];
+    let (number, shift) =
+        units.iter().find_map(|(unit, shift)| Some((text.trim().strip_suffix(unit)?, *shift)))?;
+    number.trim().parse::<u64>().ok()?.checked_mul(1 << shift).filter(|size| *size <= 1 << 44)
 }
 
 /// `30s`, `500ms`, `2m`, or a number of seconds.
@@ -171,6 +187,7 @@ mod tests {
             ("aws_region", "x"),
             ("timeout", "soon"),
             ("max_requests", "0"),
+            ("arena", "much"),
             ("allow_invalid_certificates", "yes"),
         ] {
             let message = Options::new([(name, value)]).resolve_in(|_| None).err().unwrap().to_string();

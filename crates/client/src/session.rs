@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use drystone_arena::Piece;
 use drystone_wire::{Ask, Level, Region, Status};
 
 use crate::{Address, InvalidAddress, Options, Refused, ServerStore};
@@ -40,7 +41,7 @@ impl Session {
             life: u64::try_from(life.as_millis()).unwrap_or(0),
         };
         loop {
-            match self.store.asked(&ask, &[]) {
+            match self.store.asked_near(&ask, &[]) {
                 Ok(numbers) => match numbers.as_slice() {
                     [fence, life] => return Ok((*fence, Duration::from_millis(*life))),
                     _ => return Err(odd()),
@@ -55,12 +56,12 @@ impl Session {
 
     /// Begins the lease's time anew.
     pub fn renew(&self, fence: u64) -> Result<(), Refused> {
-        self.store.asked(&Ask::Renew { fence }, &[]).map(drop)
+        self.store.asked_near(&Ask::Renew { fence }, &[]).map(drop)
     }
 
     /// Ends a lease without a release.
     pub fn unlock(&self, fence: u64) -> Result<(), Refused> {
-        self.store.asked(&Ask::Unlock { fence }, &[]).map(drop)
+        self.store.asked_near(&Ask::Unlock { fence }, &[]).map(drop)
     }
 
     /// Gives the values of a region back; the number of the transfer. The server has them when this returns.
@@ -72,7 +73,38 @@ impl Session {
         stable: bool,
     ) -> Result<u64, Refused> {
         let ask = Ask::Release { region: region.clone(), once: random(), fence: fence.unwrap_or(0), stable };
-        self.store.asked(&ask, bytes)?.first().copied().ok_or_else(odd)
+        self.store.asked_near(&ask, bytes)?.first().copied().ok_or_else(odd)
+    }
+
+    /// Memory of this many bytes that the server has, too: what is written there is released without a copy. `None`: the server is
+    /// elsewhere, or has no room; then [`Session::release`] sends the caller's own memory.
+    pub fn memory(&self, len: usize) -> Option<Piece> {
+        self.store.piece(len)
+    }
+
+    /// Gives the values of a region back that lie in memory which the server has, too. Nobody writes to the piece until the transfer is at
+    /// level [`Level::Node`].
+    pub fn release_piece(
+        &self,
+        region: &Region,
+        piece: &Piece,
+        fence: Option<u64>,
+        stable: bool,
+    ) -> Result<u64, Refused> {
+        let (region, once, fence) = (region.clone(), random(), fence.unwrap_or(0));
+        if let Some(link) = self.store.link().filter(|link| link.has(piece)) {
+            let ask = Ask::ReleaseShared { region: region.clone(), once, fence, stable, at: piece.at() };
+            match link.ask(self.address().name(), &ask, &[]) {
+                Ok(numbers) => return numbers.first().copied().ok_or_else(odd),
+                Err(failure) if failure.status.is_some() => {
+                    return Err(failure.refused(&self.store.address().to_string()));
+                }
+                Err(_) => {}
+            }
+        }
+        // That server has gone. The same request goes to the one that is there now.
+        let ask = Ask::Release { region, once, fence, stable };
+        self.store.asked(&ask, &piece.copied())?.first().copied().ok_or_else(odd)
     }
 
     /// The level of a transfer, once it is [`Level::Node`] (or [`Level::Stable`]), or after `timeout`.
@@ -80,7 +112,12 @@ impl Session {
         let until = Instant::now() + timeout;
         let wanted = if stable { Level::Stable } else { Level::Node };
         loop {
-            let numbers = self.store.asked(&Ask::Wait { transfer, stable }, &[])?;
+            let ask = Ask::Wait { transfer, stable };
+            // On the connection with shared memory nothing is waited for.
+            let numbers = match timeout.is_zero() {
+                true => self.store.asked_near(&ask, &[])?,
+                false => self.store.asked(&ask, &[])?,
+            };
             let level = numbers.first().and_then(|code| Level::of_code(*code)).ok_or_else(odd)?;
             if level >= wanted || Instant::now() >= until {
                 return Ok(level);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use drystone_arena::Piece;
 use drystone_runtime::block_on;
 use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
@@ -14,11 +15,13 @@ use drystone_wire::{Ask, Builder, CONTENT_TYPE, Status, decode_listing};
 use hyper::Method;
 
 use crate::address::Way;
+use crate::arena::Link;
 use crate::endpoint::Endpoint;
 use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
+use crate::replies::answers;
 use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
@@ -35,6 +38,8 @@ struct Inner {
 
 /// The longest reply to a batch, in bytes.
 const BATCH: usize = 64 << 20;
+/// Bytes that go with an ask on the connection with shared memory; more take an ordinary one, where others are not held up.
+const NEAR: usize = 256 << 10;
 /// Ranges that are asked for in one batch, in bytes.
 const TOGETHER: usize = 8 << 20;
 
@@ -75,10 +80,34 @@ impl ServerStore {
         let endpoint = self.endpoint().map_err(failed)?;
         let _inside = endpoint.handle.enter();
         let asking = Asking { endpoint, inner: &self.inner };
-        block_on(asking.ask_with(ask, payload, "do")).map(|(numbers, _)| numbers).map_err(|failure| Refused {
-            status: failure.status.unwrap_or(Status::Io),
-            message: format!("{}: {}", self.inner.described, failure.message),
-        })
+        block_on(asking.ask_with(ask, payload, "do"))
+            .map(|(numbers, _)| numbers)
+            .map_err(|failure| failure.refused(&self.inner.described))
+    }
+
+    /// One ask about regions, on the connection with shared memory where there is one.
+    pub(crate) fn asked_near(&self, ask: &Ask, payload: &[u8]) -> std::result::Result<Vec<u64>, Refused> {
+        if let Some(link) = self.link().filter(|_| payload.len() <= NEAR) {
+            match link.ask(self.inner.address.name(), ask, payload) {
+                Ok(numbers) => return Ok(numbers),
+                Err(failure) if failure.status.is_some() => {
+                    return Err(failure.refused(&self.inner.described));
+                }
+                // Whether it was done is not known: the same request comes again on another connection.
+                Err(_) => {}
+            }
+        }
+        self.asked(ask, payload)
+    }
+
+    /// The connection with shared memory, where it is open.
+    pub(crate) fn link(&self) -> Option<Arc<Link>> {
+        self.endpoint().ok()?.shared.link()
+    }
+
+    /// Memory of this many bytes that the server has, too; `None`: it shares none with this process.
+    pub(crate) fn piece(&self, len: usize) -> Option<Piece> {
+        self.endpoint().ok()?.piece(len)
     }
 
     fn unsupported<T>(&self, operation: impl Into<String>) -> Result<T> {
@@ -238,7 +267,7 @@ impl Asking<'_> {
         let mut attempts = Attempts::new(&self.endpoint);
         loop {
             let (_, reply) = attempts.done(&message, BATCH + (1 << 20)).await?;
-            let answered = together::answers(&reply, 1).and_then(|answers| {
+            let answered = answers(&reply, 1).and_then(|answers| {
                 answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")))
             });
             let failure = match answered {

@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
-use drystone_wire::{Answer, Ask, Builder, CONTENT_TYPE, Frames, Status};
+use drystone_wire::{Ask, Builder, CONTENT_TYPE, Status};
 use hyper::Method;
 use tokio::sync::oneshot;
 
 use crate::endpoint::Endpoint;
 use crate::exchange::{Attempts, Message};
 use crate::failure::Failure;
+use crate::replies::answers;
 use crate::waiting::{Answered, Small};
 
 /// Requests with several asks that are under way at once.
@@ -99,28 +100,4 @@ async fn exchanged(endpoint: &Arc<Endpoint>, asks: &[Small]) -> Result<Vec<Answe
             return Err(failure);
         }
     }
-}
-
-/// The answers of a reply, one for each ask. One that says the server was busy is worth another attempt at all of them.
-pub(crate) fn answers(reply: &[u8], asks: usize) -> Result<Vec<Answered>, Failure> {
-    let malformed = |bad: drystone_wire::Malformed| Failure::lost(format!("the reply is {bad}"));
-    let frames = Frames::decode(reply).map_err(malformed)?;
-    if let (end, text) = frames.status()
-        && end != Status::Ok
-    {
-        return Err(Failure::of(end, text));
-    }
-    let mut answers = Vec::with_capacity(asks);
-    for (number, (header, payload)) in frames.into_frames().into_iter().enumerate() {
-        match Answer::of_header(header).map_err(malformed)? {
-            Answer::To { ask, status, text, numbers } if ask == number as u64 => match status {
-                Status::Ok => answers.push(Ok((numbers, payload.to_vec()))),
-                Status::Busy => return Err(Failure::of(status, text)),
-                _ => answers
-                    .push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) })),
-            },
-            _ => return Err(Failure::lost("the reply answers something else")),
-        }
-    }
-    if answers.len() == asks { Ok(answers) } else { Err(Failure::lost("the reply lacks an answer")) }
 }

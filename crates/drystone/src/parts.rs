@@ -6,7 +6,7 @@
 /// Addresses and sessions of servers, for regions.
 #[cfg(feature = "object")]
 pub mod client {
-    pub use drystone_client::{InvalidAddress, Level, Options, Refused, Region, Session, Status};
+    pub use drystone_client::{InvalidAddress, Level, Options, Piece, Refused, Region, Session, Status};
 }
 
 /// Declared memory layouts: texts in the dataset language and what they mean.

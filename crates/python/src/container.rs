@@ -169,7 +169,7 @@ fn normal(path: &str) -> &str {
 }
 
 impl ContainerHandle {
-    fn open_container(&self) -> Result<&Container> {
+    pub(crate) fn open_container(&self) -> Result<&Container> {
         if self.container.is_closed() {
             return Err(invalid(format!("the container {} is closed", self.container.location())));
         }

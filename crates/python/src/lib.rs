@@ -120,7 +120,7 @@ mod _core {
     #[pymodule_export]
     use super::reading::ReadingHandle;
     #[pymodule_export]
-    use super::regions::RegionsHandle;
+    use super::regions::{RegionHandle, RegionMemory, RegionsHandle};
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
     #[pymodule_export]

@@ -15,7 +15,7 @@ use crate::reply::{Refusal, Reply, Sent, reply, text};
 use crate::route::Route;
 use crate::state::State;
 use crate::token::Right;
-use crate::{batch, log, objects};
+use crate::{arena, batch, events, log, objects};
 
 /// The reply to a request.
 pub(crate) async fn answer(
@@ -75,6 +75,9 @@ async fn routed(
     request: Request<Incoming>,
     client: &str,
 ) -> Result<Reply, Refusal> {
+    if route == Route::Arena {
+        return arena::answer(state, &who, client, request);
+    }
     let (head, body) = request.into_parts();
     match route {
         Route::Health => return Ok(text(200, "ok\n")),
@@ -107,14 +110,21 @@ async fn routed(
             known,
         ));
     }
+    if let Route::Events { name, after } = route {
+        // It waits, so it takes no turn from those that work.
+        return events::answer(asked, name, after).await;
+    }
     let turn = state.admission.turn(client, asked.patience()?).await?;
     let mut reply = match route {
         Route::Object { name, key, verb } => objects::answer(asked, name, key, verb, body).await?,
         Route::List { name, prefix } => objects::list(asked, name, prefix).await?,
         Route::Batch { name } => batch::answer(asked, name, body).await?,
-        Route::Health | Route::Metrics | Route::Unknown | Route::Method => {
-            text(404, "there is no such path\n")
-        }
+        Route::Health
+        | Route::Metrics
+        | Route::Arena
+        | Route::Events { .. }
+        | Route::Unknown
+        | Route::Method => text(404, "there is no such path\n"),
     };
     reply.body_mut().hold(turn);
     Ok(reply)
@@ -129,6 +139,8 @@ fn metrics(state: &State) -> Reply {
         ),
         ("request_memory_bytes", "Memory that bodies of requests hold.", state.admission.memory_used()),
         ("leases", "Leases on regions that are alive.", state.regions.leases() as u64),
+        ("arenas", "Clients that share memory with the server.", state.arenas.count() as u64),
+        ("arena_bytes", "Bytes of that memory, used or not.", state.arenas.bytes()),
         ("open_containers", "Stores of containers that are open.", state.stores.count() as u64),
     ]);
     reply(200, "text/plain; version=0.0.4; charset=utf-8", Sent::whole(page))

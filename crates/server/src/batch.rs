@@ -98,6 +98,7 @@ fn rights(ask: &Ask) -> &'static [Right] {
         | Ask::Renew { .. }
         | Ask::Unlock { .. }
         | Ask::Release { .. }
+        | Ask::ReleaseShared { .. }
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
         | Ask::Commit => &[Right::Modify],
@@ -294,10 +295,13 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
         | Ask::Renew { .. }
         | Ask::Unlock { .. }
         | Ask::Release { .. }
+        | Ask::ReleaseShared { .. }
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
         | Ask::Commit
-        | Ask::Exec { .. } => Err(Refusal::new(Status::Unsupported, "this is about regions or programs")),
+        | Ask::Exec { .. } => {
+            Err(Refusal::new(Status::Unsupported, "this is about regions, arenas or programs"))
+        }
         Ask::Sweep { prefix, older } => numbers(vec![store.sweep(&prefix, Duration::from_millis(older))?]),
     }
 }

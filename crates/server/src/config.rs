@@ -51,6 +51,10 @@ pub struct Limits {
     pub connections: usize,
     /// Life of a lease that is not renewed.
     pub lease: Duration,
+    /// Bytes of memory that one client shares with the server, and that all do.
+    pub arena: u64,
+    /// Bytes of all arenas.
+    pub arenas: u64,
 }
 
 impl Default for Limits {
@@ -61,6 +65,8 @@ impl Default for Limits {
             queue: 1024,
             connections: 4096,
             lease: Duration::from_secs(10),
+            arena: 1 << 30,
+            arenas: 8 << 30,
         }
     }
 }
@@ -250,6 +256,19 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
                     ))
                 })?;
             }
+            "arena" | "arenas" => {
+                let text = text_of(value, &format!("limits.{name}"))?;
+                let bytes = bytes(&text).filter(|bytes| *bytes <= 1 << 44);
+                let bytes = bytes.ok_or_else(|| {
+                    InvalidConfig(format!(
+                        "limits.{name}: {text:?} is no size from 0MiB to 16TiB, as \"1GiB\""
+                    ))
+                })?;
+                match name {
+                    "arena" => limits.arena = bytes,
+                    _ => limits.arenas = bytes,
+                }
+            }
             "lease" => {
                 let text = text_of(value, "limits.lease")?;
                 let lease = duration(&text).filter(|lease| (1..=3600).contains(&lease.as_secs()));
@@ -275,7 +294,7 @@ fn limits(value: &DeValue<'_>, limits: &mut Limits) -> Result<(), InvalidConfig>
             }
             other => {
                 return bad(format!(
-                    "there is no key limits.{other}; keys are: memory, requests, queue, connections, lease"
+                    "there is no key limits.{other}; keys are: memory, requests, queue, connections, lease, arena, arenas"
                 ));
             }
         }
@@ -343,6 +362,7 @@ mod tests {
             (&format!("{loopback}[roots]\nx = \"s3://b/c\""), "s3://b/c"),
             (&format!("{loopback}[limits]\nmemory = \"1\""), "memory"),
             (&format!("{loopback}[limits]\nlease = \"0s\""), "lease"),
+            (&format!("{loopback}[limits]\narenas = \"much\""), "arenas"),
             ("listen = [", "TOML"),
         ] {
             let message = parse(text).unwrap_err().to_string();

@@ -3,6 +3,8 @@
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
 //!                                               ├─ objects: one object, plain HTTP
+//!                                               ├─ events: commits as they come
+//!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
 //! ```
@@ -14,15 +16,19 @@
 
 mod admission;
 mod answer;
+mod arena;
+mod arenas;
 mod asked;
 mod batch;
 mod config;
+mod events;
 mod idempotence;
 mod listen;
 mod log;
 mod method;
 mod metrics;
 mod name;
+mod node;
 mod objects;
 mod open;
 mod place;
@@ -35,5 +41,6 @@ mod tls;
 mod token;
 
 pub use config::{Config, InvalidConfig, Limits};
+pub use node::serve_node;
 pub use serve::{Server, serve_until_signal};
 pub use token::{Issued, Right, Scope, Tokens, issue, revoke};

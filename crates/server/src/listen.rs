@@ -168,7 +168,7 @@ where
     let service = service_fn(move |request| answer(Arc::clone(state), peer.clone(), request));
     let mut builder = hyper::server::conn::http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HELLO).max_buf_size(1 << 20);
-    let connection = builder.serve_connection(TokioIo::new(stream), service);
+    let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
     // A connection that a client drops ends with an error that is of no interest.
     tokio::select! {

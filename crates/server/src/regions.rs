@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use drystone::region::lease::Cells;
 use drystone::region::operation::Operation;
-use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release};
+use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
 use drystone::{Container, ErrorKind, Mode};
 use drystone_wire::{Ask, Level, Region, Status};
 
@@ -28,7 +28,12 @@ pub(crate) struct AllRegions {
 }
 
 impl AllRegions {
-    fn of(&self, config: &Config, name: &str, opened: &Arc<Opened>) -> Result<Arc<Regions>, Refusal> {
+    pub(crate) fn of(
+        &self,
+        config: &Config,
+        name: &str,
+        opened: &Arc<Opened>,
+    ) -> Result<Arc<Regions>, Refusal> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((beside, regions)) = open.get(name)
             && beside.upgrade().is_some_and(|beside| Arc::ptr_eq(&beside, opened))
@@ -81,17 +86,34 @@ impl AllRegions {
         );
         is_about_regions.then(|| {
             let regions = self.of(config, name, opened)?;
-            work(&regions, config, ask, payload).map_err(|error| refused(&error))
+            work(&regions, config.limits.lease, ask, payload, BRIEF)
         })
     }
 }
 
-fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result<Vec<u64>, RegionError> {
+/// Does an ask about regions of a container: the numbers of its answer. `lease`: the life of locks, at most; `brief`: what is waited for, is
+/// waited for so long.
+pub(crate) fn work(
+    regions: &Regions,
+    lease: Duration,
+    ask: &Ask,
+    payload: &[u8],
+    brief: Duration,
+) -> Result<Vec<u64>, Refusal> {
+    worked(regions, lease, ask, payload, brief).map_err(|error| refused(&error))
+}
+
+fn worked(
+    regions: &Regions,
+    lease: Duration,
+    ask: &Ask,
+    payload: &[u8],
+    brief: Duration,
+) -> Result<Vec<u64>, RegionError> {
     match ask {
         Ask::Lock { region, once, life } => {
-            let own = config.limits.lease;
-            let life = if *life == 0 { own } else { Duration::from_millis(*life).min(own) };
-            let lease = regions.lock(&[cells(region)], BRIEF, life, *once)?;
+            let life = if *life == 0 { lease } else { Duration::from_millis(*life).min(lease) };
+            let lease = regions.lock(&[cells(region)], brief, life, *once)?;
             Ok(vec![lease.fence, u64::try_from(lease.life.as_millis()).unwrap_or(u64::MAX)])
         }
         Ask::Renew { fence } => regions.renew(*fence).map(|()| Vec::new()),
@@ -102,7 +124,7 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
         Ask::Release { region, once, fence, stable } => {
             let fence = (*fence != 0).then_some(*fence);
             let release =
-                Release { cells: cells(region), bytes: payload.to_vec(), fence, stable: *stable, once: *once };
+                Release { cells: cells(region), values: Values::Owned(payload.to_vec()), fence, stable: *stable, once: *once };
             Ok(vec![regions.release(release)?])
         }
         Ask::Transfer { from, to, rule, step, once } => {
@@ -110,7 +132,7 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
             let (from, to) = (from.clone(), to.clone());
             Ok(vec![regions.transfer(ObjectTransfer { from, to, rule, step: *step, once: *once })?])
         }
-        Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, BRIEF) {
+        Ask::Wait { transfer, stable } => match regions.wait(*transfer, *stable, brief) {
             Some(Progress::Received) => Ok(vec![Level::Received.code()]),
             Some(Progress::Logged) => Ok(vec![Level::Node.code()]),
             Some(Progress::Stable) => Ok(vec![Level::Stable.code()]),
@@ -126,7 +148,7 @@ fn work(regions: &Regions, config: &Config, ask: &Ask, payload: &[u8]) -> Result
     }
 }
 
-fn cells(region: &Region) -> Cells {
+pub(crate) fn cells(region: &Region) -> Cells {
     Cells {
         variable: region.variable.clone(),
         step: region.step,
@@ -135,7 +157,7 @@ fn cells(region: &Region) -> Cells {
     }
 }
 
-fn refused(error: &RegionError) -> Refusal {
+pub(crate) fn refused(error: &RegionError) -> Refusal {
     let status = match error {
         RegionError::LeaseExpired(_) => Status::LeaseExpired,
         RegionError::Deadline(_) => Status::Deadline,

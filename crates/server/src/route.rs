@@ -11,10 +11,14 @@ pub(crate) enum Route {
     Health,
     /// `/metrics`.
     Metrics,
+    /// `/v1/arena`.
+    Arena,
     /// `/v1/c/NAME/o/KEY`.
     Object { name: String, key: String, verb: Verb },
     /// `/v1/c/NAME/o/?prefix=P`.
     List { name: String, prefix: String },
+    /// `/v1/c/NAME/events?after=SNAPSHOT`.
+    Events { name: String, after: u64 },
     /// `/v1/c/NAME/read`, `put` or `do`.
     Batch { name: String },
     /// There is no such path.
@@ -36,7 +40,8 @@ impl Route {
     pub(crate) fn parse(method: &Method, path: &str, query: Option<&str>) -> Route {
         let is_get = method == Method::GET || method == Method::HEAD;
         match path {
-            "/healthz" | "/metrics" if !is_get => return Route::Method,
+            "/healthz" | "/metrics" | "/v1/arena" if !is_get => return Route::Method,
+            "/v1/arena" => return Route::Arena,
             "/healthz" => return Route::Health,
             "/metrics" => return Route::Metrics,
             _ => {}
@@ -69,6 +74,10 @@ impl Route {
                 Route::Batch { name: name.to_owned() }
             }
             Some((name, "read" | "put" | "do")) if is_name(name) => Route::Method,
+            Some((name, "events")) if is_name(name) && is_get => {
+                let after = query.map_or(Some(0), |query| query.strip_prefix("after=")?.parse().ok());
+                after.map_or(Route::Unknown, |after| Route::Events { name: name.to_owned(), after })
+            }
             _ => Route::Unknown,
         }
     }
@@ -78,12 +87,14 @@ impl Route {
         match self {
             Route::Health => "healthz",
             Route::Metrics => "metrics",
+            Route::Arena => "arena",
             Route::Object { verb: Verb::Get, .. } => "get",
             Route::Object { verb: Verb::Head, .. } => "head",
             Route::Object { verb: Verb::Put, .. } => "put",
             Route::Object { verb: Verb::Delete, .. } => "delete",
             Route::List { .. } => "list",
             Route::Batch { .. } => "batch",
+            Route::Events { .. } => "events",
             Route::Unknown | Route::Method => "unknown",
         }
     }
@@ -91,7 +102,10 @@ impl Route {
     /// The container that it is about.
     pub(crate) fn container(&self) -> Option<&str> {
         match self {
-            Route::Object { name, .. } | Route::List { name, .. } | Route::Batch { name } => Some(name),
+            Route::Object { name, .. }
+            | Route::List { name, .. }
+            | Route::Batch { name }
+            | Route::Events { name, .. } => Some(name),
             _ => None,
         }
     }
@@ -123,6 +137,11 @@ mod tests {
         );
         let list = Route::parse(&Method::GET, "/v1/c/run42/o/", Some("prefix=log%2Fa"));
         assert_eq!(list, Route::List { name: "run42".into(), prefix: "log/a".into() });
+        let events = |query| Route::parse(&Method::GET, "/v1/c/scratch/x/events", query);
+        assert_eq!(events(Some("after=7")), Route::Events { name: "scratch/x".into(), after: 7 });
+        assert_eq!(events(None), Route::Events { name: "scratch/x".into(), after: 0 });
+        assert_eq!(events(Some("after=soon")), Route::Unknown);
+        assert_eq!(parse(Method::GET, "/v1/arena"), Route::Arena);
         assert_eq!(parse(Method::POST, "/v1/c/run42/o/x"), Route::Method);
         for path in [
             "/",

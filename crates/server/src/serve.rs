@@ -86,6 +86,7 @@ impl Server {
                 is_done = self.state.0.metrics.under_way() == 0;
                 std::thread::sleep(Duration::from_millis(5));
             }
+            self.state.0.arenas.close();
             self.state.0.regions.close();
             // Replies that are complete leave the sockets' buffers by themselves.
             runtime.shutdown_timeout(Duration::from_millis(100));
@@ -103,6 +104,9 @@ impl Drop for Server {
     }
 }
 
+/// Between two looks whether clients are connected.
+const LOOK: Duration = Duration::from_millis(200);
+
 /// Looks for changed tokens and certificates.
 async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
     while tokio::time::timeout(Duration::from_secs(1), stopped.wait_for(|stopped| *stopped)).await.is_err() {
@@ -113,9 +117,18 @@ async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
 
 /// Serves in the foreground until SIGTERM or Ctrl-C, and finishes then what it has begun. `ready` is told the addresses.
 pub fn serve_until_signal(config: Config, ready: impl FnOnce(&[String])) -> Result<(), InvalidConfig> {
+    serve_while(config, None, ready)
+}
+
+/// The same, or until no client has been connected for `idle`.
+pub(crate) fn serve_while(
+    config: Config,
+    idle: Option<Duration>,
+    ready: impl FnOnce(&[String]),
+) -> Result<(), InvalidConfig> {
     let failed = |error: io::Error| InvalidConfig(format!("cannot wait for signals: {error}"));
     let server = Server::start(config)?;
-    let waiting = Builder::new_current_thread().enable_io().build().map_err(failed)?;
+    let waiting = Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
     let signals = waiting.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};
         Ok::<_, io::Error>((
@@ -127,12 +140,20 @@ pub fn serve_until_signal(config: Config, ready: impl FnOnce(&[String])) -> Resu
     let (mut terminate, mut interrupt, mut hangup) = signals.map_err(failed)?;
     log::line("serving", &[("addresses", json!(server.addresses()))]);
     ready(server.addresses());
+    let mut used = Instant::now();
     waiting.block_on(async {
         loop {
             tokio::select! {
                 _ = terminate.recv() => break,
                 _ = interrupt.recv() => break,
                 _ = hangup.recv() => drop(server.state.0.reload()),
+                () = tokio::time::sleep(LOOK), if idle.is_some() => {}
+            }
+            if server.state.0.is_used() {
+                used = Instant::now();
+            }
+            if idle.is_some_and(|idle| used.elapsed() > idle) {
+                break;
             }
         }
     });

@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
+use crate::arenas::Arenas;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
@@ -22,6 +23,7 @@ pub(crate) struct State {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) idempotence: Idempotence,
     pub(crate) regions: AllRegions,
+    pub(crate) arenas: Arc<Arenas>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -41,6 +43,7 @@ impl State {
             metrics: Arc::default(),
             idempotence: Idempotence::default(),
             regions: AllRegions::default(),
+            arenas: Arc::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),
@@ -104,6 +107,11 @@ impl State {
             .iter()
             .flat_map(|tls| [Some(&tls.certificate), Some(&tls.key), tls.clients.as_ref()]);
         self.config.tokens.iter().chain(tls.flatten()).map(|path| time(path)).collect()
+    }
+
+    /// Whether a client is connected.
+    pub(crate) fn is_used(&self) -> bool {
+        self.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0 || self.arenas.count() > 0
     }
 
     /// Time that a request may wait for its turn.

@@ -1,6 +1,6 @@
 //! Bodies of fuzz targets, for fuzz/ and the tests that run them.
 
-use crate::{Answer, Ask, Builder, Frames, Header, decode_listing, encode_listing};
+use crate::{Answer, Ask, Builder, Frames, Greeting, Header, MessageHead, decode_listing, encode_listing};
 
 /// Any bytes are a body, or an error; what is a body is encoded to the same bytes again.
 pub fn body(bytes: &[u8]) {
@@ -34,4 +34,14 @@ pub fn listing(bytes: &[u8]) {
     let Ok(entries) = decode_listing(bytes) else { return };
     let again = encode_listing(entries.iter().map(|entry| (entry.key.as_str(), entry.len)));
     assert_eq!(again, bytes, "a listing has one encoding");
+}
+
+/// Any bytes are a greeting and the head of a message, or errors.
+pub fn arena(bytes: &[u8]) {
+    if let Some(Ok(greeting)) = bytes.first_chunk().map(Greeting::decode) {
+        assert_eq!(bytes.first_chunk(), Some(&greeting.encode()), "a greeting has one encoding");
+    }
+    if let Some(Ok(head)) = bytes.first_chunk().map(MessageHead::decode) {
+        assert_eq!(bytes.first_chunk(), Some(&head.encode()), "a head has one encoding");
+    }
 }

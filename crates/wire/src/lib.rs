@@ -8,6 +8,7 @@
 //! - a header has one encoding, and other bytes for it are refused.
 #![forbid(unsafe_code)]
 
+mod arena;
 mod body;
 mod checksum;
 mod frame;
@@ -19,6 +20,7 @@ mod malformed;
 mod op;
 mod status;
 
+pub use arena::{GREETING_LEN, Greeting, MESSAGE_HEAD_LEN, MessageHead, UPGRADE};
 pub use body::{Builder, Frames};
 pub use checksum::checksum;
 pub use drystone_plan::tier::level::Level;

@@ -22,6 +22,7 @@ mod code {
     pub(super) const WAIT: u16 = 36;
     pub(super) const COMMIT: u16 = 37;
     pub(super) const TRANSFER: u16 = 38;
+    pub(super) const RELEASE_SHARED: u16 = 39;
 }
 
 /// A box of cells of one variable and step.
@@ -149,6 +150,19 @@ pub enum Ask {
         /// It shall come to stable storage.
         stable: bool,
     },
+    /// Bytes of the connection's arena are the content of the region; else as [`Ask::Release`]. On connections with an arena alone.
+    ReleaseShared {
+        /// The region.
+        region: Region,
+        /// Number of the request: the same request is done once.
+        once: u64,
+        /// The lease that ends with it; 0: nobody locked.
+        fence: u64,
+        /// It shall come to stable storage.
+        stable: bool,
+        /// Offset of the first byte in the arena.
+        at: u64,
+    },
     /// How far a transfer has come; the server waits only briefly. Answer: number 0, the code of a level.
     Wait {
         /// The transfer.
@@ -201,6 +215,10 @@ impl Ask {
             Ask::Release { region, once, fence, stable } => {
                 let numbers = [*once, *fence, u64::from(*stable)].into_iter().chain(region.numbers());
                 (code::RELEASE, texts(&[&region.variable]), numbers.collect())
+            }
+            Ask::ReleaseShared { region, once, fence, stable, at } => {
+                let numbers = [*once, *fence, u64::from(*stable), *at].into_iter().chain(region.numbers());
+                (code::RELEASE_SHARED, texts(&[&region.variable]), numbers.collect())
             }
             Ask::Transfer { from, to, rule, step, once } => (
                 code::TRANSFER,
@@ -266,7 +284,12 @@ impl Ask {
                 let region = Region::of(key, region).ok_or_else(wrong)?;
                 Ok(Ask::Release { region, once: *once, fence: *fence, stable: flag(*stable)? })
             }
-            (16..=24 | 32..=38, _) => Err(wrong()),
+            (code::RELEASE_SHARED, [once, fence, stable, at, region @ ..]) => {
+                let region = Region::of(key, region).ok_or_else(wrong)?;
+                let (once, fence, at) = (*once, *fence, *at);
+                Ok(Ask::ReleaseShared { region, once, fence, stable: flag(*stable)?, at })
+            }
+            (16..=24 | 32..=39, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

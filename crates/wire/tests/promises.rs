@@ -2,7 +2,8 @@
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use drystone_wire::{
-    Answer, Ask, Builder, Frames, Header, Level, Region, Status, decode_listing, encode_listing, fuzzing,
+    Answer, Ask, Builder, Frames, Greeting, Header, Level, MessageHead, Region, Status, decode_listing,
+    encode_listing, fuzzing,
 };
 
 fn region(step: Option<u64>) -> Region {
@@ -25,6 +26,7 @@ fn asks() -> Vec<Ask> {
         Ask::Renew { fence: 5 },
         Ask::Unlock { fence: 5 },
         Ask::Release { region: region(None), once: 78, fence: 5, stable: true },
+        Ask::ReleaseShared { region: region(Some(1)), once: 80, fence: 0, stable: false, at: 1 << 20 },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
         Ask::Transfer {
@@ -117,6 +119,27 @@ fn listings_come_back_and_odd_lines_are_refused() {
     }
 }
 
+#[test]
+fn greetings_and_heads_of_messages_come_back_and_others_are_refused() {
+    let greeting = Greeting { len: 1 << 30 };
+    let bytes = greeting.encode();
+    assert_eq!(bytes, *b"DRYA\x01\0\0\0\0\0\0\x40\0\0\0\0");
+    assert_eq!(Greeting::decode(&bytes), Ok(greeting));
+    for bit in 0..64 {
+        let mut bad = bytes;
+        bad[bit / 8] ^= 1 << (bit % 8);
+        assert!(Greeting::decode(&bad).is_err(), "bit {bit}");
+    }
+    for len in [0, 1 << 47, u64::MAX] {
+        assert!(Greeting::decode(&Greeting { len }.encode()).is_err(), "{len}");
+    }
+    let head = MessageHead { name_len: 14, body_len: 4 << 20 };
+    assert_eq!(MessageHead::decode(&head.encode()), Ok(head));
+    for (name_len, body_len) in [(1025, 0), (0, (4 << 20) + 1), (u32::MAX, u32::MAX)] {
+        assert!(MessageHead::decode(&MessageHead { name_len, body_len }.encode()).is_err());
+    }
+}
+
 /// The bodies of the fuzz targets, on bytes that are mutated from sound ones.
 #[test]
 fn hostile_bytes_do_no_harm() {
@@ -131,9 +154,10 @@ fn hostile_bytes_do_no_harm() {
     let headers: Vec<Vec<u8>> = asks().iter().map(|ask| ask.header().encode()).collect();
     let listing = encode_listing([("a/b", 5), ("c", 77)].into_iter());
     for round in 0..20_000 {
-        let mut bytes = match round % 3 {
+        let mut bytes = match round % 4 {
             0 => sound.clone(),
             1 => headers[random() as usize % headers.len()].clone(),
+            2 => Greeting { len: 1 << 20 }.encode().to_vec(),
             _ => listing.clone(),
         };
         for _ in 0..1 + random() % 4 {
@@ -141,9 +165,10 @@ fn hostile_bytes_do_no_harm() {
             bytes[at] = random() as u8;
         }
         bytes.truncate(bytes.len().saturating_sub(random() as usize % 3));
-        match round % 3 {
+        match round % 4 {
             0 => fuzzing::body(&bytes),
             1 => fuzzing::header(&bytes),
+            2 => fuzzing::arena(&bytes),
             _ => fuzzing::listing(&bytes),
         }
     }

@@ -79,6 +79,19 @@ fn bodies() -> Vec<(&'static str, Body)> {
             ],
         ),
         (
+            "v1_release_shared",
+            vec![(
+                ask(Ask::ReleaseShared {
+                    region: region(Some(3)),
+                    once: 81,
+                    fence: 9,
+                    stable: false,
+                    at: 1 << 20,
+                }),
+                vec![],
+            )],
+        ),
+        (
             "v1_reply",
             vec![
                 (answer(0, Status::Ok, vec![], ""), b"whole".to_vec()),

@@ -23,6 +23,7 @@ program arrays
   call searching()
   call far_away()
   call team_of_one()
+  call regions()
   call failures()
   call c%close()
 
@@ -35,6 +36,45 @@ contains
     write (error_unit, '(a,i0)') "arrays.f90: not so in line ", line
     error stop 1
   end subroutine require
+
+  subroutine regions()
+    type(dry_region) :: box, again
+    type(dry_variable) :: v
+    real(c_double), pointer :: values(:, :)
+    real(c_double) :: back(5, 4)
+    integer(int64) :: number
+    integer :: status
+
+    call c%create_variable("m/T", DRY_FLOAT64, [5, 4], steps=.true.)
+    call c%map(box, "m/T", [1, 2], [3, 2], step=0)
+    call box%lock()
+    call c_f_pointer(box%memory(), values, [3, 2])
+    values = reshape([1.d0, 2.d0, 3.d0, 4.d0, 5.d0, 6.d0], [3, 2])
+    call box%release(transfer=number)
+    call c%wait(number)
+    call c%commit()
+    call c%open_variable(v, "m/T")
+    call v%read(back, step=0)
+    call v%close()
+    call require(back(2, 3) == 1 .and. back(4, 3) == 3 .and. back(2, 4) == 4 .and. back(4, 4) == 6, __LINE__)
+    call require(back(1, 1) == 0 .and. back(5, 4) == 0, __LINE__)
+    call c%map(again, "m/T", [3, 3], [1, 1], step=0, access=DRY_MAP_READ + DRY_MAP_WRITE)
+    call c_f_pointer(again%memory(), values, [1, 1])
+    call require(values(1, 1) == 6, __LINE__)
+    call box%lock()
+    call again%lock(timeout=0.d0, status=status)
+    call require(status == DRY_DEADLINE, __LINE__)
+    call box%unlock()
+    call again%lock()
+    values(1, 1) = 60
+    call again%release(level=DRY_STABLE)
+    call c%transfer("m/T", "m/narrow", number, rule="cast:dtype=f4")
+    call c%wait(number)
+    call box%unmap()
+    call c%map(box, "m/T", [4, 3], [3, 2], step=0, status=status)
+    call require(status == DRY_OUT_OF_RANGE, __LINE__)
+    call again%unmap()
+  end subroutine regions
 
   subroutine types()
     integer(c_int8_t) :: a(3) = [1_c_int8_t, -2_c_int8_t, 3_c_int8_t], a2(3)

@@ -31,8 +31,15 @@ pub(crate) struct Umount {
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
     /// The server's configuration: docs/guide/server.md has its keys
-    #[arg(value_name = "CONFIGURATION", value_hint = ValueHint::FilePath)]
-    pub(crate) configuration: PathBuf,
+    #[arg(value_name = "CONFIGURATION", value_hint = ValueHint::FilePath, required_unless_present = "container")]
+    pub(crate) configuration: Option<PathBuf>,
+    /// Instead of a configuration: one container, for processes of this user on this machine; prints its URL. Where it is served already,
+    /// prints that URL and ends
+    #[arg(long = "for", value_name = "CONTAINER", value_hint = ValueHint::DirPath, conflicts_with = "configuration")]
+    pub(crate) container: Option<PathBuf>,
+    /// With --for: end when no client has been connected for so many seconds
+    #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "container")]
+    pub(crate) idle: u64,
 }
 
 /// What is done with tokens.

@@ -1,20 +1,34 @@
 //! `drystone serve`: containers for clients, until it is told to stop.
 
 use std::io::Write;
+use std::path::Path;
 
-use drystone_server::{Config, serve_until_signal};
+use drystone_server::{Config, serve_node, serve_until_signal};
 
 use crate::args::Serve;
 use crate::failure::{Failure, IO, NOT_FOUND, OK, Result};
 
 pub(super) fn run(serve: &Serve) -> Result<i32> {
-    if !serve.configuration.exists() {
+    if let Some(container) = &serve.container {
+        let told = |url: &str| {
+            let mut out = std::io::stdout().lock();
+            let _ = writeln!(out, "{url}");
+            let _ = out.flush();
+        };
+        let idle = std::time::Duration::from_secs(serve.idle);
+        return match serve_node(&container.to_string_lossy(), idle, told) {
+            Ok(()) => Ok(OK),
+            Err(error) => Err(Failure::new(IO, error.to_string())),
+        };
+    }
+    let configuration = serve.configuration.as_deref().unwrap_or(Path::new(""));
+    if !configuration.exists() {
         return Err(Failure::new(
             NOT_FOUND,
-            format!("there is no configuration {}", serve.configuration.display()),
+            format!("there is no configuration {}", configuration.display()),
         ));
     }
-    let config = Config::read(&serve.configuration).map_err(|error| Failure::usage(error.to_string()))?;
+    let config = Config::read(configuration).map_err(|error| Failure::usage(error.to_string()))?;
     let told = |addresses: &[String]| {
         let mut out = std::io::stdout().lock();
         for address in addresses {

@@ -1,9 +1,12 @@
 //! Schema operations as commits of their own.
 
-use super::transaction::{Change, Decision, transact};
+use std::sync::Arc;
+
+use super::transaction::{Change, Decision, transact, transact_at_once};
 use crate::base::sync::lock;
 use crate::container::Container;
 use crate::container::batch::{Batch, apply_all};
+use crate::history::snapshot::Snapshot;
 use crate::schema_op::SchemaOp;
 use crate::{Error, Result};
 
@@ -16,11 +19,12 @@ impl Container {
             return batch.extend(ops, self.snapshot().version() + 1);
         }
         drop(batch);
-        self.commit_ops(&ops)
+        self.commit_ops(&ops, false)
     }
 
-    fn commit_ops(&self, ops: &[SchemaOp]) -> Result<bool> {
-        let done = transact(&self.inner, |base, version| {
+    /// `looked`: the newest snapshot was looked for a while ago, so that the put of the manifest may tell whether there is another.
+    fn commit_ops(&self, ops: &[SchemaOp], looked: bool) -> Result<bool> {
+        let decide = |base: &Arc<Snapshot>, version| {
             let mut schema = (*base.schema).clone();
             let changed = apply_all(ops, &mut schema, version)?;
             Ok(if changed {
@@ -28,7 +32,11 @@ impl Container {
             } else {
                 Decision::Keep { incomplete: Vec::new(), notes: Vec::new() }
             })
-        })?;
+        };
+        let done = match looked {
+            true => transact_at_once(&self.inner, false, decide)?,
+            false => transact(&self.inner, decide)?,
+        };
         if !done.changed {
             self.inner.adopt_snapshot(done.snapshot);
         }
@@ -54,7 +62,7 @@ impl Container {
         let batch = lock(&self.inner.batch).take();
         match batch {
             None => Err(Error::invalid("no batch is open")),
-            Some(batch) if commit && !batch.ops.is_empty() => self.commit_ops(&batch.ops).map(|_| ()),
+            Some(batch) if commit && !batch.ops.is_empty() => self.commit_ops(&batch.ops, true).map(|_| ()),
             Some(_) => Ok(()),
         }
     }

@@ -348,6 +348,14 @@ impl Container {
         Self::open_configured(store, (mode, trust(mode)), Config::find(None)?, None)
     }
 
+    /// Another handle on the same store, on the newest snapshot: what one does does not move the other.
+    pub fn again(&self) -> Result<Self> {
+        let inner = &self.inner;
+        let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
+        let config = inner.config.as_deref().cloned();
+        Self::open_configured(inner.store.clone(), (mode, inner.trust), config, inner.placing.clone())
+    }
+
     fn open_configured(
         store: Arc<dyn Store>,
         (mode, trust): (Mode, Trust),

@@ -1,6 +1,7 @@
 //! Regions of variables that are locked, written and released while their holder goes on.
 //!
 //! ```text
+//! mapped (memory, lock, release) ── keeper: this process, or a server
 //! lock ── leases (pure) ── release ── queue, in the order of fencing numbers ── one writer ── commit
 //!                                                    results in transit: operation, boxes (pure) ─┘
 //! ```
@@ -12,10 +13,15 @@
 //! - the queue holds a bounded number of bytes: beyond it a release waits.
 
 mod boxes;
+mod keeper;
 pub mod lease;
+mod mapped;
+mod memory;
 pub mod operation;
 mod transit;
+mod values;
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -25,9 +31,14 @@ use crate::base::sync::lock;
 use crate::write::{Writer, WriterOptions};
 use crate::{Committed, Container, Error, ErrorKind, Result};
 use lease::{Cells, Lease, Leases};
-use transit::{Results, Tallies};
+use transit::{Results, Tallies, rules_of};
 
+pub use drystone_plan::tier::level::Level;
+pub use keeper::Keeper;
+pub use mapped::{Access, Mapped};
+pub use memory::Memory;
 pub use transit::ObjectTransfer;
+pub use values::{Lent, Values};
 
 /// Bytes that may wait to be written.
 const QUEUED: usize = 64 << 20;
@@ -76,12 +87,12 @@ impl std::fmt::Display for RegionError {
 impl std::error::Error for RegionError {}
 
 /// A region that is given back with its values.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct Release {
     /// Where they belong.
     pub cells: Cells,
-    /// Elements of the variable's type, dense, in C order.
-    pub bytes: Vec<u8>,
+    /// Elements of the variable's type.
+    pub values: Values,
     /// The lease that ends with it; `None`: nobody locked.
     pub fence: Option<u64>,
     /// It shall come to stable storage.
@@ -113,7 +124,7 @@ impl Job {
     /// Bytes that it holds.
     fn bytes(&self) -> usize {
         match self {
-            Job::Release(release) => release.bytes.len(),
+            Job::Release(release) => release.values.held(),
             Job::Transfer(_) => 0,
         }
     }
@@ -206,10 +217,10 @@ impl Regions {
         let shared = &self.shared;
         let size = shared.element_size(&release.cells)?;
         let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
-        if wanted != Some(release.bytes.len() as u64) {
+        if wanted != Some(release.values.len() as u64) {
             return Err(Error::invalid(format!(
                 "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
-                release.bytes.len(),
+                release.values.len(),
                 release.cells.count,
                 release.cells.variable
             ))
@@ -219,7 +230,7 @@ impl Regions {
         if let Some(known) = queue.by_request.get(&release.once) {
             return Ok(*known);
         }
-        while !queue.waiting.is_empty() && queue.bytes + release.bytes.len() > QUEUED {
+        while !queue.waiting.is_empty() && queue.bytes + release.values.held() > QUEUED {
             queue = shared.wait(queue, None);
         }
         if let Some(fence) = release.fence {
@@ -307,6 +318,47 @@ fn expired() -> RegionError {
     )
 }
 
+/// Bytes in an element of this variable, after a check that the box lies in it.
+fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
+    let reading = match container.reading(&cells.variable, None) {
+        // Another process may have made it since.
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            container.refresh()?;
+            container.reading(&cells.variable, None)?
+        }
+        other => other?,
+    };
+    let variable = reading.variable();
+    let path = &cells.variable;
+    if variable.steps != cells.step.is_some() {
+        let which = if variable.steps { "has steps: say which" } else { "has no steps" };
+        return Err(Error::invalid(format!("\"{path}\" {which}")));
+    }
+    if variable.dtype.item_size() == 0 || variable.dtype == drystone_format::dtype::DType::String {
+        return Err(Error::unsupported(format!(
+            "\"{path}\" holds {}, which cannot be mapped",
+            variable.dtype
+        )));
+    }
+    let fits = cells.offset.len() == variable.shape.len()
+        && cells.count.len() == variable.shape.len()
+        && cells.offset.iter().zip(&cells.count).zip(variable.shape.iter().zip(&variable.growable)).all(
+            |((at, n), (extent, growable))| {
+                at.checked_add(*n).is_some_and(|end| *n > 0 && (*growable || end <= *extent))
+            },
+        );
+    if !fits {
+        return Err(Error::new(
+            ErrorKind::OutOfRange,
+            format!(
+                "the box at {:?} of {:?} cells does not lie in \"{path}\" {:?}",
+                cells.offset, cells.count, variable.shape
+            ),
+        ));
+    }
+    Ok(variable.dtype.item_size() as usize)
+}
+
 impl Shared {
     /// Adds a job and gives its number; begins the writer's thread where there is none.
     fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
@@ -334,43 +386,7 @@ impl Shared {
     }
 
     fn element_size(&self, cells: &Cells) -> Result<usize> {
-        let reading = match self.container.reading(&cells.variable, None) {
-            // Another process may have made it since.
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                self.container.refresh()?;
-                self.container.reading(&cells.variable, None)?
-            }
-            other => other?,
-        };
-        let variable = reading.variable();
-        let path = &cells.variable;
-        if variable.steps != cells.step.is_some() {
-            let which = if variable.steps { "has steps: say which" } else { "has no steps" };
-            return Err(Error::invalid(format!("\"{path}\" {which}")));
-        }
-        if variable.dtype.item_size() == 0 || variable.dtype == drystone_format::dtype::DType::String {
-            return Err(Error::unsupported(format!(
-                "\"{path}\" holds {}, which cannot be mapped",
-                variable.dtype
-            )));
-        }
-        let fits = cells.offset.len() == variable.shape.len()
-            && cells.count.len() == variable.shape.len()
-            && cells.offset.iter().zip(&cells.count).zip(variable.shape.iter().zip(&variable.growable)).all(
-                |((at, n), (extent, growable))| {
-                    at.checked_add(*n).is_some_and(|end| *n > 0 && (*growable || end <= *extent))
-                },
-            );
-        if !fits {
-            return Err(Error::new(
-                ErrorKind::OutOfRange,
-                format!(
-                    "the box at {:?} of {:?} cells does not lie in \"{path}\" {:?}",
-                    cells.offset, cells.count, variable.shape
-                ),
-            ));
-        }
-        Ok(variable.dtype.item_size() as usize)
+        element_size(&self.container, cells)
     }
 
     /// Writes what is released, in its order, until the regions are dropped.
@@ -438,8 +454,22 @@ impl Shared {
         }
         let variable = self.container.reading(&cells.variable, None)?.variable().clone();
         let dtype = &variable.dtype;
-        let results = tallies.results(&self.container, cells, &variable, &release.bytes)?;
-        let source = Source::dense(&release.bytes, &cells.count, dtype.item_size() as usize)?;
+        let rules = rules_of(&self.container, cells, &variable);
+        let whole = if rules.is_empty() { None } else { Some(release.values.whole()) };
+        let results = tallies.results(&self.container, cells, &variable, rules, whole.as_deref())?;
+        // Where results were computed of a copy, that copy is stored.
+        let copied = match whole {
+            Some(Cow::Owned(bytes)) => Some(Values::Owned(bytes)),
+            _ => None,
+        };
+        let values = copied.as_ref().unwrap_or(&release.values);
+        let item = dtype.item_size() as usize;
+        let put_all = |writer: &Writer| {
+            values.each(&cells.count, item, |offset, count, bytes| {
+                let at: Vec<u64> = cells.offset.iter().zip(offset).map(|(at, n)| at + n).collect();
+                writer.put(&cells.variable, dtype, &Source::dense(bytes, count, item)?, Some(&at), None)
+            })
+        };
         let writer = match kept.take() {
             Some(writer) => writer,
             None => self.container.writer(WriterOptions::default())?,
@@ -448,7 +478,7 @@ impl Shared {
             Some(step) => {
                 writer.begin_step(Some(step), false)?;
                 let put = |results: &Results| {
-                    writer.put(&cells.variable, dtype, &source, Some(&cells.offset), None)?;
+                    put_all(&writer)?;
                     results.put(&writer)
                 };
                 if let Err(error) = put(&results) {
@@ -460,7 +490,7 @@ impl Shared {
                 *kept = Some(writer);
             }
             None => {
-                writer.put(&cells.variable, dtype, &source, Some(&cells.offset), None)?;
+                put_all(&writer)?;
                 // Without a step it is in the log when the writer closes.
                 writer.close()?;
             }

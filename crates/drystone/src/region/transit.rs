@@ -92,7 +92,7 @@ impl Container {
 }
 
 /// What is computed of a variable, and where it goes.
-struct Rule {
+pub(super) struct Rule {
     into: String,
     operation: Operation,
     dtype: DType,
@@ -118,6 +118,14 @@ fn rules(schema: &Schema, source: &str, variable: &Variable) -> Vec<Rule> {
         }
     }
     found
+}
+
+/// The rules of what is released here.
+pub(super) fn rules_of(container: &Container, cells: &Cells, variable: &Variable) -> Vec<Rule> {
+    match cells.step {
+        Some(_) => rules(&container.schema(), &cells.variable, variable),
+        None => Vec::new(),
+    }
 }
 
 /// Values that are put.
@@ -172,19 +180,16 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// What a release gives. Nothing is remembered before [`Tallies::keep`].
+    /// What a release gives by these rules; `bytes` where there are any. Nothing is remembered before [`Tallies::keep`].
     pub(super) fn results(
         &mut self,
         container: &Container,
         cells: &Cells,
         variable: &Variable,
-        bytes: &[u8],
+        rules: Vec<Rule>,
+        bytes: Option<&[u8]>,
     ) -> Result<Results> {
-        let Some(step) = cells.step else { return Ok(Results::default()) };
-        let rules = rules(&container.schema(), &cells.variable, variable);
-        if rules.is_empty() {
-            return Ok(Results::default());
-        }
+        let (Some(step), Some(bytes)) = (cells.step, bytes) else { return Ok(Results::default()) };
         let values = decoded(bytes, &variable.dtype)?;
         let mut results = Results::default();
         for Rule { into, operation, dtype } in rules {

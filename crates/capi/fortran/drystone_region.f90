@@ -1,0 +1,73 @@
+!> A region: a box of a variable with memory that is locked and released while the program goes on. Programs use `drystone`.
+module drystone_region
+  use, intrinsic :: iso_c_binding
+  use, intrinsic :: iso_fortran_env, only: int32, int64
+  use drystone_bindings
+  use drystone_arguments
+  implicit none
+  private
+
+  !> A box of a variable at one step, with memory for its values. `dry_container%map` makes one.
+  type, public :: dry_region
+     type(c_ptr) :: handle = c_null_ptr
+   contains
+     procedure :: memory
+     procedure :: lock
+     procedure :: release
+     procedure :: unlock
+     procedure :: unmap
+  end type dry_region
+
+contains
+
+  !> Its memory, for c_f_pointer(region%memory(), array, [nx, ny]). After a release it waits until the values have left it.
+  function memory(self, status) result(first)
+    class(dry_region), intent(in) :: self
+    integer(int32), intent(out), optional :: status
+    type(c_ptr) :: first
+    integer(c_int64_t) :: bytes
+
+    first = c_null_ptr
+    call settle(c_region_memory(self%handle, first, bytes), status)
+  end function memory
+
+  !> Locks it to be written (if left out), or with DRY_MAP_READ reads the newest values; for `timeout` seconds (10 if left out).
+  subroutine lock(self, access, timeout, status)
+    class(dry_region), intent(in) :: self
+    integer(int32), intent(in), optional :: access
+    real(c_double), intent(in), optional :: timeout
+    integer(int32), intent(out), optional :: status
+    real(c_double) :: seconds
+
+    seconds = 10
+    if (present(timeout)) seconds = timeout
+    call settle(c_lock(self%handle, chosen(access, DRY_MAP_WRITE), seconds), status)
+  end subroutine lock
+
+  !> Hands the values over and ends the lock; returns at `level`, DRY_RECEIVED if left out. `transfer` is waited for.
+  subroutine release(self, level, transfer, status)
+    class(dry_region), intent(in) :: self
+    integer(int32), intent(in), optional :: level
+    integer(int64), intent(out), optional :: transfer
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t) :: number
+
+    number = 0
+    call settle(c_release(self%handle, chosen(level, DRY_RECEIVED), number), status)
+    if (present(transfer)) transfer = number
+  end subroutine release
+
+  !> Ends the lock; the values go nowhere.
+  subroutine unlock(self, status)
+    class(dry_region), intent(in) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_unlock(self%handle), status)
+  end subroutine unlock
+
+  !> Ends the lock and gives the memory back.
+  subroutine unmap(self, status)
+    class(dry_region), intent(inout) :: self
+    integer(int32), intent(out), optional :: status
+    call settle(c_unmap(taken(self%handle)), status)
+  end subroutine unmap
+end module drystone_region

@@ -1,0 +1,319 @@
+//! Who keeps the locks of a container and takes its releases: this process, or the server that the container is on.
+//!
+//! Invariants
+//! - all handles of one container in a process have one keeper, so they see each other's locks;
+//! - memory of a release that is not copied stays as it is, and is given to nobody else, until its values are in the log.
+#![cfg_attr(
+    not(feature = "object"),
+    allow(dead_code, unused_imports, reason = "these are for containers on servers")
+)]
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
+use std::time::{Duration, Instant};
+
+#[cfg(feature = "object")]
+use drystone_client::{Options, Refused, Region, Session, Status};
+use drystone_plan::tier::level::Level;
+
+use super::lease::{Cells, Lease};
+use super::memory::{Memory, Released};
+use super::operation::Operation;
+use super::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
+use crate::base::sync::lock;
+use crate::{Container, Mode, Result};
+#[cfg(feature = "object")]
+use crate::{Error, ErrorKind};
+
+/// The life of a lease where nobody says it.
+const LIFE: Duration = Duration::from_secs(10);
+/// A region of at most so many bytes is copied when it is released, which takes less time than to wait for its memory.
+pub(super) const SMALL: usize = 256 << 10;
+/// Memory that others have released is waited for so long before a region gets memory of its own.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// The keeper of one container.
+pub struct Keeper {
+    way: Way,
+    newest: OnceLock<Container>,
+    /// Memory that was given up before its values were in the log, in the order of its transfers.
+    parked: Mutex<VecDeque<(u64, Arc<Memory>)>>,
+}
+
+enum Way {
+    Here(Regions),
+    #[cfg(feature = "object")]
+    Server {
+        session: Session,
+        options: Vec<(String, String)>,
+    },
+}
+
+/// A number by which a request is known: in one process a counter will do.
+fn number() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
+impl Keeper {
+    /// The keeper of a container that this handle may write to. `options` are those of its store, where it is on a server.
+    pub fn of(container: &Container, options: &[(String, String)]) -> Result<Arc<Keeper>> {
+        type Known = HashMap<(u32, [u8; 16]), Weak<Keeper>>;
+        static HERE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
+
+        if !container.is_writable() {
+            return Err(crate::Error::invalid(
+                "regions are written in a container that was opened to write (mode \"r+\")",
+            ));
+        }
+        #[cfg(feature = "object")]
+        if let Some(server) = Self::on_server(container, options)? {
+            return Ok(Arc::new(server));
+        }
+        let _ = options;
+        let key = (std::process::id(), container.identity().uuid);
+        let mut known = lock(&HERE);
+        if let Some(keeper) = known.get(&key).and_then(Weak::upgrade) {
+            return Ok(keeper);
+        }
+        known.retain(|_, keeper| keeper.strong_count() > 0);
+        let keeper = Arc::new(Self::new(Way::Here(Regions::new(container.again()?))));
+        known.insert(key, Arc::downgrade(&keeper));
+        Ok(keeper)
+    }
+
+    fn new(way: Way) -> Keeper {
+        Keeper { way, newest: OnceLock::new(), parked: Mutex::default() }
+    }
+
+    /// A lease on a box, once nobody else has a cell of it; waits for at most `timeout`. A life of zero is the usual one.
+    pub fn lock(
+        &self,
+        cells: &Cells,
+        timeout: Duration,
+        life: Duration,
+    ) -> std::result::Result<Lease, RegionError> {
+        match &self.way {
+            Way::Here(regions) => {
+                let life = if life.is_zero() { LIFE } else { life };
+                regions.lock(std::slice::from_ref(cells), timeout, life, number())
+            }
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => {
+                let (fence, life) = session.lock(&region(cells), timeout, life).map_err(of_server)?;
+                Ok(Lease { fence, life })
+            }
+        }
+    }
+
+    /// Begins the lease's time anew.
+    pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
+        match &self.way {
+            Way::Here(regions) => regions.renew(fence),
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.renew(fence).map_err(of_server),
+        }
+    }
+
+    /// Ends a lease without a release.
+    pub fn unlock(&self, fence: u64) -> std::result::Result<(), RegionError> {
+        match &self.way {
+            Way::Here(regions) => {
+                regions.unlock(fence);
+                Ok(())
+            }
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.unlock(fence).map_err(of_server),
+        }
+    }
+
+    /// Memory of this many bytes, all zero; shared with the server where it has room and is on this machine.
+    pub fn memory(&self, len: usize) -> Result<Arc<Memory>> {
+        #[cfg(feature = "object")]
+        if let Way::Server { session, .. } = &self.way
+            && len > SMALL
+        {
+            let until = Instant::now() + PATIENCE;
+            loop {
+                if let Some(piece) = session.memory(len) {
+                    return Ok(Arc::new(Memory::shared(piece)));
+                }
+                // Room that comes back when what was released is written.
+                if !self.reclaim(until.saturating_duration_since(Instant::now())) {
+                    break;
+                }
+            }
+        }
+        Memory::own(len).map(Arc::new)
+    }
+
+    /// Takes the values of a region, and ends its lease. The transfer, and whether the memory must stay as it is until that is at level node.
+    pub(super) fn release(
+        &self,
+        cells: &Cells,
+        memory: &Arc<Memory>,
+        fence: Option<u64>,
+        stable: bool,
+    ) -> std::result::Result<(u64, bool), RegionError> {
+        let is_small = memory.len() <= SMALL;
+        match &self.way {
+            Way::Here(regions) => {
+                let values = match is_small {
+                    true => Values::Owned(memory.copied()),
+                    false => Values::Lent(Arc::new(Released(Arc::clone(memory)))),
+                };
+                let release = Release { cells: cells.clone(), values, fence, stable, once: number() };
+                Ok((regions.release(release)?, !is_small))
+            }
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => {
+                let region = region(cells);
+                let released = match memory.piece() {
+                    Some(piece) => {
+                        session.release_piece(&region, piece, fence, stable).map(|transfer| (transfer, true))
+                    }
+                    None => session
+                        .release(&region, &memory.copied(), fence, stable)
+                        .map(|transfer| (transfer, false)),
+                };
+                released.map_err(of_server)
+            }
+        }
+    }
+
+    /// Keeps memory that its region does not need any more until its values are in the log.
+    pub(super) fn park(&self, transfer: u64, memory: Arc<Memory>) {
+        if memory.is_shared() {
+            lock(&self.parked).push_back((transfer, memory));
+        }
+    }
+
+    /// Lets go of parked memory whose values are in the log. Waits for the first of them for `timeout`; whether any was let go.
+    fn reclaim(&self, timeout: Duration) -> bool {
+        let (mut freed, mut timeout) = (false, timeout);
+        loop {
+            let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else { return freed };
+            // A transfer that failed, or that nobody knows, needs its memory no more.
+            if matches!(self.wait(first, false, timeout), Ok(Level::Received)) {
+                return freed;
+            }
+            let mut parked = lock(&self.parked);
+            if parked.front().is_some_and(|(transfer, _)| *transfer == first) {
+                parked.pop_front();
+            }
+            (freed, timeout) = (true, Duration::ZERO);
+        }
+    }
+
+    /// The level of a transfer, once it is in the log (or stable), or after `timeout`.
+    pub fn wait(
+        &self,
+        transfer: u64,
+        stable: bool,
+        timeout: Duration,
+    ) -> std::result::Result<Level, RegionError> {
+        match &self.way {
+            Way::Here(regions) => match regions.wait(transfer, stable, timeout) {
+                Some(Progress::Received) => Ok(Level::Received),
+                Some(Progress::Logged) => Ok(Level::Node),
+                Some(Progress::Stable) => Ok(Level::Stable),
+                Some(Progress::Failed(error)) => Err(error.into()),
+                None => Err(crate::Error::invalid("there is no such transfer").into()),
+            },
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.wait(transfer, stable, timeout).map_err(of_server),
+        }
+    }
+
+    /// Begins to carry values of one variable to another, through an operation (empty: as they are); the transfer.
+    pub fn transfer(
+        &self,
+        from: &str,
+        to: &str,
+        rule: &str,
+        step: Option<u64>,
+    ) -> std::result::Result<u64, RegionError> {
+        let (from, to) = (Container::normal_path(from), Container::normal_path(to));
+        match &self.way {
+            Way::Here(regions) => {
+                let rule = if rule.is_empty() { None } else { Some(Operation::parse(rule)?) };
+                let (from, to) = (from.to_owned(), to.to_owned());
+                Ok(regions.transfer(ObjectTransfer { from, to, rule, step, once: number() })?)
+            }
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.transfer(from, to, rule, step).map_err(of_server),
+        }
+    }
+
+    /// Commits what was released, and what all writers have closed; the snapshot.
+    pub fn commit(&self) -> std::result::Result<u64, RegionError> {
+        match &self.way {
+            Way::Here(regions) => Ok(regions.commit()?.snapshot.version()),
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.commit().map_err(of_server),
+        }
+    }
+
+    /// A handle on the newest snapshot, for reading.
+    pub(super) fn newest(&self) -> Result<&Container> {
+        let container = match &self.way {
+            Way::Here(regions) => regions.container(),
+            #[cfg(feature = "object")]
+            Way::Server { session, options } => match self.newest.get() {
+                Some(container) => container,
+                None => {
+                    let opened = Container::open_url(&session.address().to_string(), options, Mode::Read)?;
+                    return Ok(self.newest.get_or_init(|| opened));
+                }
+            },
+        };
+        container.refresh()?;
+        Ok(container)
+    }
+
+    #[cfg(feature = "object")]
+    fn on_server(container: &Container, options: &[(String, String)]) -> Result<Option<Keeper>> {
+        let place = container.location();
+        let is_server =
+            place.split_once("://").is_some_and(|(scheme, _)| drystone_client::SCHEMES.contains(&scheme));
+        if !is_server {
+            return Ok(None);
+        }
+        let session = Session::open(&place, &Options::new(options.iter().cloned()));
+        let session = session.map_err(|error| Error::invalid(error.to_string()))?;
+        Ok(Some(Self::new(Way::Server { session, options: options.to_vec() })))
+    }
+}
+
+impl std::fmt::Debug for Keeper {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self.way {
+            Way::Here(_) => "Keeper(this process)",
+            #[cfg(feature = "object")]
+            Way::Server { .. } => "Keeper(a server)",
+        })
+    }
+}
+
+#[cfg(feature = "object")]
+fn region(cells: &Cells) -> Region {
+    let axes = cells.offset.iter().copied().zip(cells.count.iter().copied()).collect();
+    Region { variable: cells.variable.clone(), step: cells.step, axes }
+}
+
+#[cfg(feature = "object")]
+fn of_server(refused: Refused) -> RegionError {
+    let kind = match refused.status {
+        Status::LeaseExpired => return RegionError::LeaseExpired(refused.message),
+        Status::Deadline => return RegionError::Deadline(refused.message),
+        Status::NotFound => ErrorKind::NotFound,
+        Status::Corrupt => ErrorKind::Corrupt,
+        Status::Conflict | Status::AlreadyExists => ErrorKind::Conflict,
+        Status::Invalid => ErrorKind::InvalidArgument,
+        Status::Unsupported => ErrorKind::Unsupported,
+        Status::Denied => ErrorKind::Permission,
+        _ => ErrorKind::Io,
+    };
+    RegionError::Engine(Error::new(kind, refused.message))
+}

@@ -1,0 +1,125 @@
+//! Memory for the values of a region: this process's own, or shared with a server on this machine.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+#[cfg(feature = "object")]
+use drystone_client::Piece;
+
+use super::values::Lent;
+use crate::{Error, Result};
+
+/// Its first byte is at a multiple of this: a line of the cache.
+const ALIGN: usize = 64;
+
+/// Memory of a fixed length. Its users agree who writes when: nothing here is locked.
+#[derive(Debug)]
+pub struct Memory {
+    kind: Kind,
+    len: usize,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Own(NonNull<u8>),
+    #[cfg(feature = "object")]
+    Shared(Piece),
+}
+
+// SAFETY: the allocation belongs to this value until it is dropped, and is used through raw pointers alone.
+unsafe impl Send for Memory {}
+// SAFETY: as above; `pointer` leaves the rules of its use to the caller.
+unsafe impl Sync for Memory {}
+
+impl Memory {
+    /// Memory of this process, all zero.
+    pub(super) fn own(len: usize) -> Result<Memory> {
+        let too_large = || Error::invalid(format!("a region of {len} bytes does not fit into memory"));
+        let layout = Layout::from_size_align(len.max(1), ALIGN).map_err(|_| too_large())?;
+        // SAFETY: the layout has a size above 0.
+        let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?;
+        Ok(Memory { kind: Kind::Own(first), len })
+    }
+
+    /// Memory that a server has, too, all zero as well.
+    #[cfg(feature = "object")]
+    pub(super) fn shared(piece: Piece) -> Memory {
+        let len = piece.len();
+        if !piece.is_fresh() {
+            // SAFETY: the piece has `len` bytes there, which nobody else in this process has, and the server only reads.
+            unsafe { piece.pointer().write_bytes(0, len) };
+        }
+        Memory { kind: Kind::Shared(piece), len }
+    }
+
+    /// Its first byte. Valid while this lives.
+    pub fn pointer(&self) -> *mut u8 {
+        match &self.kind {
+            Kind::Own(first) => first.as_ptr(),
+            #[cfg(feature = "object")]
+            Kind::Shared(piece) => piece.pointer(),
+        }
+    }
+
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// The piece of an arena that it is.
+    #[cfg(feature = "object")]
+    pub(super) fn piece(&self) -> Option<&Piece> {
+        match &self.kind {
+            Kind::Own(_) => None,
+            Kind::Shared(piece) => Some(piece),
+        }
+    }
+
+    /// Whether a server has it, too.
+    pub fn is_shared(&self) -> bool {
+        !matches!(self.kind, Kind::Own(_))
+    }
+
+    /// A copy of its bytes, at a moment at which nobody writes.
+    pub(super) fn copied(&self) -> Vec<u8> {
+        let mut out = vec![0; self.len];
+        self.copy_to(0, &mut out);
+        out
+    }
+
+    fn copy_to(&self, at: usize, out: &mut [u8]) {
+        assert!(at.checked_add(out.len()).is_some_and(|end| end <= self.len), "the range lies in the memory");
+        // SAFETY: the range lies in the memory, as was checked, and `out` is apart from it. Raw pointers alone are used, so nothing is
+        // assumed of bytes that their holder changes meanwhile.
+        unsafe { std::ptr::copy_nonoverlapping(self.pointer().add(at), out.as_mut_ptr(), out.len()) };
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        match (&self.kind, Layout::from_size_align(self.len.max(1), ALIGN)) {
+            // SAFETY: it was allocated by `own` with this layout.
+            (Kind::Own(first), Ok(layout)) => unsafe { dealloc(first.as_ptr(), layout) },
+            _ => {}
+        }
+    }
+}
+
+/// Memory that its holder has released and does not write to.
+pub(super) struct Released(pub(super) Arc<Memory>);
+
+impl Lent for Released {
+    fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn copy_out(&self, at: usize, out: &mut [u8]) {
+        self.0.copy_to(at, out);
+    }
+}
