@@ -8,7 +8,8 @@ use drystone_format::entry::Entry;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 
-use super::execute::{self, Sources};
+use super::execute;
+use super::sources::Sources;
 use super::{Reading, slot};
 use crate::base::array::Target;
 use crate::schema::element_type::MAX_SUBCHUNK;

@@ -19,8 +19,8 @@ use drystone_transform::{
     Whole, key_of, keys_between, meets,
 };
 
-use super::execute::Sources;
 use super::execute::trailers;
+use super::sources::Sources;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;
 use crate::schema::element_type::{kind_of, logical};

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::cache_unit::UnitHead;
 use drystone_format::column;
 use drystone_format::derived::{self, Derived, Edge, Input};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
@@ -42,6 +43,14 @@ fn staged() -> Registration {
             StagedPart { part: 3, length: 5_000_000_000, crc: 0, step: None },
         ],
     }
+}
+
+/// A unit with its bytes.
+fn cache_unit(length: usize) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
+    let mut unit = UnitHead::of(UUID, "log/0123456789abcdef-0002.seg", 4096, &bytes).encode();
+    unit.extend(bytes);
+    unit
 }
 
 /// All of them.
@@ -151,6 +160,8 @@ fn files() -> Vec<Case> {
         ("frames", "frames", frames),
         ("identity", "identity", identity.encode()),
         ("identity_features", "identity", odd.encode()),
+        ("cache_unit", "cache_unit", cache_unit(8)),
+        ("cache_unit_blocks", "cache_unit", cache_unit(65_537)),
         ("staged", "staged", staged().encode()),
         ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
         ("hint", "hint", encode_hint(17)),

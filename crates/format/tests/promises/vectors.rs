@@ -58,7 +58,8 @@ fn quoted(document: &str) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn the_documents_quote_the_vectors() {
-    for document in ["columns", "frame", "identity", "staged", "block-index", "log", "manifest"] {
+    for document in ["columns", "frame", "identity", "staged", "cache-unit", "block-index", "log", "manifest"]
+    {
         let text = fs::read_to_string(root().join(format!("docs/format/{document}.md"))).unwrap();
         let quoted = quoted(&text);
         assert!(!quoted.is_empty(), "{document}.md has no worked example");
