@@ -15,6 +15,8 @@ const FRESH: Duration = Duration::from_secs(10);
 /// A range that was asked for before it is wanted.
 #[derive(Debug)]
 pub(crate) struct Flight {
+    /// When it was asked for.
+    pub(crate) era: u64,
     pub(crate) key: String,
     pub(crate) range: Range<u64>,
     since: Instant,
@@ -30,9 +32,9 @@ enum Content {
 }
 
 impl Flight {
-    pub(crate) fn new(key: &str, range: Range<u64>, pending: Pending) -> Self {
+    pub(crate) fn new(era: u64, key: &str, range: Range<u64>, pending: Pending) -> Self {
         let content = Mutex::new(Content::UnderWay(Some(pending)));
-        Flight { key: key.to_owned(), range, since: Instant::now(), read: AtomicU64::new(0), content }
+        Flight { era, key: key.to_owned(), range, since: Instant::now(), read: AtomicU64::new(0), content }
     }
 
     fn len(&self) -> u64 {

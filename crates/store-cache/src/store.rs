@@ -92,6 +92,8 @@ struct Shared {
     waiting: AtomicUsize,
     /// Callers that want to know what home has.
     bypassed: AtomicUsize,
+    /// Raised whenever a cached object is changed by way of this store: what was asked for before is not kept.
+    era: AtomicU64,
     loaded: Mutex<Vec<(String, Range<u64>)>>,
     tally: Tally,
 }
@@ -168,6 +170,7 @@ impl CacheStore {
             flights: Mutex::default(),
             waiting: AtomicUsize::new(0),
             bypassed: AtomicUsize::new(0),
+            era: AtomicU64::new(0),
             loaded: Mutex::default(),
             tally: Tally::default(),
         };
@@ -234,9 +237,10 @@ impl CacheStore {
                         }
                         shared.land(&under_way.remove(0));
                     }
+                    let era = shared.now();
                     let pending = shared.home.submit(Request::read_many(key, vec![(at, len as usize)]));
                     add(&shared.tally.prefetched_bytes, len);
-                    let flight = Arc::new(Flight::new(key, range, pending));
+                    let flight = Arc::new(Flight::new(era, key, range, pending));
                     lock(&shared.flights).add(&flight);
                     under_way.push(flight);
                 }
@@ -253,7 +257,7 @@ impl CacheStore {
         go_on: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Warmed> {
         let shared = &self.shared;
-        let mut warmed = Warmed::default();
+        let (mut warmed, era) = (Warmed::default(), shared.now());
         let wanted: Vec<_> = wanted.iter().filter(|(key, _)| (shared.is_cached)(key)).collect();
         warmed.wanted = wanted.iter().map(|(_, range)| range.end - range.start).sum();
         let most = shared.home.features().far.map_or(1, |far| far.requests.clamp(1, 8)) as usize;
@@ -284,7 +288,7 @@ impl CacheStore {
                 };
                 warmed.fetched += bytes.len() as u64;
                 done += bytes.len() as u64;
-                shared.keep(key, range.start, &bytes, 0);
+                shared.keep(era, key, range.start, &bytes, 0);
             }
         }
         go_on(done, warmed.wanted);
@@ -326,6 +330,10 @@ impl CacheStore {
 }
 
 impl Shared {
+    fn now(&self) -> u64 {
+        self.era.load(Ordering::SeqCst)
+    }
+
     /// The parts of a range that neither the folder nor a flight has.
     fn holes(&self, key: &str, range: &Range<u64>) -> Vec<Range<u64>> {
         let pieces = self.pieces(key, range);
@@ -381,16 +389,24 @@ impl Shared {
         pieces
     }
 
-    /// Keeps bytes of an object in the folder, of which so many were prefetched. `false`: they are not all there.
-    fn keep(&self, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
+    /// Keeps bytes of an object in the folder, of which so many were prefetched; they were asked for in this era. `false`: they are not all
+    /// there.
+    fn keep(&self, era: u64, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
         let Some(folder) = self.folder.as_ref().filter(|_| self.bypassed.load(Ordering::SeqCst) == 0) else {
             return false;
         };
         let mut at = offset;
         for part in bytes.chunks(MAX_UNIT as usize) {
             let end = at + part.len() as u64;
+            if self.now() != era {
+                return false;
+            }
             if !folder.keep((&self.uuid, key), at, part) {
                 add(&self.tally.failures, 1);
+                return false;
+            }
+            if self.now() != era {
+                folder.remove(&self.uuid, key, &(at..end));
                 return false;
             }
             let unread = if prefetched > 0 { part.len() as u64 } else { 0 };
@@ -412,7 +428,7 @@ impl Shared {
         match flight.bytes() {
             Some(bytes) => {
                 if self.folder.is_some()
-                    && self.keep(&flight.key, flight.range.start, &bytes, flight.unread())
+                    && self.keep(flight.era, &flight.key, flight.range.start, &bytes, flight.unread())
                 {
                     lock(&self.flights).remove(flight);
                 }
@@ -491,7 +507,7 @@ impl Shared {
     /// The buffers of ranges of which home gave some pieces, in their order.
     fn assemble(
         &self,
-        key: &str,
+        (era, key): (u64, &str),
         ranges: &[(u64, usize)],
         pieces: &[Vec<Piece>],
         from_home: Vec<Vec<u8>>,
@@ -502,7 +518,7 @@ impl Shared {
         for (&(offset, len), pieces) in ranges.iter().zip(pieces) {
             if let [Piece { from: Place::Home, .. }] = pieces.as_slice() {
                 let bytes = from_home.next().unwrap_or_default();
-                self.keep(key, offset, &bytes, 0);
+                self.keep(era, key, offset, &bytes, 0);
                 buffers.push(bytes);
                 continue;
             }
@@ -520,14 +536,14 @@ impl Shared {
                     let bytes = from_home.next().unwrap_or_default();
                     if bytes.len() == out.len() {
                         out.copy_from_slice(&bytes);
-                        self.keep(key, piece.range.start, &bytes, 0);
+                        self.keep(era, key, piece.range.start, &bytes, 0);
                         continue;
                     }
                 } else if self.fill(key, piece, out) {
                     continue;
                 }
                 self.home.read(key, piece.range.start, out)?;
-                self.keep(key, piece.range.start, out, 0);
+                self.keep(era, key, piece.range.start, out, 0);
             }
             buffers.push(buffer);
         }
@@ -539,6 +555,7 @@ impl Shared {
         if !(self.is_cached)(key) {
             return;
         }
+        self.era.fetch_add(1, Ordering::SeqCst);
         lock(&self.flights).forget(key);
         lock(&self.index).forget(key);
         if let Some(folder) = &self.folder {
@@ -555,6 +572,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     let Some(ends) = ranges.iter().map(end).collect::<Option<Vec<u64>>>() else {
         return shared.home.submit(Request::ReadMany { key, ranges, buffers }); // home says what is wrong
     };
+    let era = shared.now();
     let pieces: Vec<Vec<Piece>> =
         ranges.iter().zip(ends).map(|((offset, _), end)| shared.pieces(&key, &(*offset..end))).collect();
     pieces.iter().for_each(|pieces| shared.note_read(pieces));
@@ -585,7 +603,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
             Err(_) => return shared.home.submit(Request::ReadMany { key, ranges, buffers: spare }).wait(),
             Ok(reply) => Ok(reply.into_buffers()),
         };
-        let buffers = shared.assemble(&key, &ranges, &pieces, outcome?, spare)?;
+        let buffers = shared.assemble((era, &key), &ranges, &pieces, outcome?, spare)?;
         Ok(Reply::Read { buffers })
     })
 }
@@ -628,13 +646,14 @@ impl Store for CacheStore {
         if !(shared.is_cached)(key) {
             return shared.home.read(key, offset, out);
         }
+        let era = shared.now();
         let pieces = shared.pieces(key, &(offset..end));
         shared.note_read(&pieces);
         if let [Piece { from: Place::Home, .. }] = pieces.as_slice() {
             let waits = Waits::begin(shared);
             shared.home.read(key, offset, out)?;
             drop(waits);
-            shared.keep(key, offset, out, 0);
+            shared.keep(era, key, offset, out, 0);
             return Ok(());
         }
         for piece in &pieces {
@@ -649,7 +668,7 @@ impl Store for CacheStore {
                 return shared.home.read(key, offset, out);
             }
             drop(waits);
-            shared.keep(key, piece.range.start, part, 0);
+            shared.keep(era, key, piece.range.start, part, 0);
         }
         Ok(())
     }

@@ -206,7 +206,7 @@ fn reads_join_what_was_prefetched_and_a_prefetch_waits_for_reads() {
             fetching.join().expect("it ends");
             read.join().expect("it ends");
         });
-        assert!(far.take_log().iter().all(|asked| asked.bytes <= 1000), "it was not begun");
+        assert!(far.take_log().iter().all(|asked| asked.bytes < 100_000), "it was not begun");
     }
 }
 

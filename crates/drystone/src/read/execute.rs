@@ -30,7 +30,7 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::local_read::{self, Processors};
 use drystone_plan::parts::SubchunkPart;
-use drystone_plan::read_plan::{IoMode, LocalRead, ReadPlan, Work};
+use drystone_plan::read_plan::{IoMode, LocalRead, Work};
 use drystone_store::StoreExt;
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};

@@ -28,7 +28,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
 use drystone_format::keys;
 use drystone_format::schema::Variable;

@@ -236,7 +236,7 @@ mod tests {
         }
         let (hits, wasted) = run(&boxes, &[6, 512, 512], true);
         assert!(share(&hits[16..]) >= 0.95, "{hits:?}");
-        assert!(wasted <= 4 * 32 * 32 * 4, "{wasted}");
+        assert!(wasted <= 10 * 32 * 32 * 4, "{wasted}: the ends of the first rows were not known");
     }
 
     #[test]
