@@ -87,7 +87,9 @@ def traces(n: int, steps: int) -> dict[str, list[tuple[str, tuple[object, ...]]]
     }
 
 
-def run(server: Server, data: dict, trace: list, compute: float | None, cache: Path | None) -> dict[str, float]:
+def run(
+    server: Server, data: dict, trace: list, compute: float | None, cache: Path | None
+) -> dict[str, float]:
     """Read a trace, computing between reads as long as is said; seconds, and what was counted."""
     import drystone as dry
 
@@ -122,7 +124,9 @@ def run(server: Server, data: dict, trace: list, compute: float | None, cache: P
 def prefetching(server: Server, n: int, steps: int, data: dict, names: list[str]) -> None:
     """B-8: each trace without prefetch, in a process of its own, and with it."""
     print("### Traces: reading and computing, each as long\n")
-    print("| trace | reads | without | with | ratio | of max(compute, I/O) | hits | fetched MiB | without MiB | in vain |")
+    print(
+        "| trace | reads | without | with | ratio | of max(compute, I/O) | hits | fetched MiB | without MiB | in vain |"
+    )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for name in names:
         trace = traces(n, steps)[name]

@@ -16,7 +16,7 @@ use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::credentials::Callback;
 use crate::error::{Failure, Result, invalid};

@@ -51,7 +51,11 @@ def test_what_was_read_once_is_read_from_the_folder(rig: Rig, tmp_path: Path) ->
     with opened(rig, (tmp_path / "cache", 100 << 20)) as c:
         assert np.array_equal(c["T"][1], DATA[1])
         second = c.metrics()
-        assert second["home_bytes"] == 0 and second["folder_bytes"] >= DATA[1].nbytes and second["folder_hits"] > 0
+        assert (
+            second["home_bytes"] == 0
+            and second["folder_bytes"] >= DATA[1].nbytes
+            and second["folder_hits"] > 0
+        )
         [row] = c.tiers
         assert row.path == str(tmp_path / "cache") and row.nbytes > DATA[1].nbytes and row.hits > 0
 
@@ -65,9 +69,15 @@ def test_two_processes_and_pickles_share_a_folder(rig: Rig, tmp_path: Path) -> N
             print(c.metrics()["home_bytes"])
         """
     )
-    environment = {**os.environ, **rig.environment, "DRYSTONE_CACHE": str(tmp_path), "AWS_REGION": "us-east-1"}
+    environment = {
+        **os.environ,
+        **rig.environment,
+        "DRYSTONE_CACHE": str(tmp_path),
+        "AWS_REGION": "us-east-1",
+    }
     runs = [
-        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE) for _ in range(2)
+        subprocess.Popen([sys.executable, "-c", program], env=environment, stdout=subprocess.PIPE)
+        for _ in range(2)
     ]
     assert [run.wait(timeout=60) for run in runs] == [0, 0]
     again = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=True)
@@ -129,7 +139,9 @@ def test_a_cache_that_cannot_be_made(rig: Rig, tmp_path: Path, monkeypatch: pyte
     with pytest.raises(dry.DrystoneError, match="cache"):
         opened(rig, tmp_path / "file" / "below")
     with pytest.raises(dry.InvalidArgumentError, match="drystone_cache_bytes"):
-        dry.open(URL, storage_options={**rig.options, "drystone_cache": str(tmp_path), "drystone_cache_bytes": "x"})
+        dry.open(
+            URL, storage_options={**rig.options, "drystone_cache": str(tmp_path), "drystone_cache_bytes": "x"}
+        )
     monkeypatch.setenv("DRYSTONE_CACHE", str(tmp_path / "file" / "below"))
     with pytest.warns(dry.DrystoneWarning, match="cache"), opened(rig) as c:
         assert np.array_equal(c["T"][1], DATA[1])

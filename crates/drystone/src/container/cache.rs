@@ -4,7 +4,7 @@
 //! again, a pickle or another process, uses it too; else by the environment. A local home has none unless it is named.
 
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use drystone_store::Store;
@@ -114,11 +114,6 @@ pub enum Keep {
 }
 
 impl Container {
-    /// Opens a container in a local directory with a cache in front of it: worth it where the directory is on a slow file system.
-    pub fn open_local_cached(path: impl AsRef<Path>, mode: super::Mode, cache: &CacheFolder) -> Result<Self> {
-        Self::open_behind_cache(path.as_ref(), mode, cache)
-    }
-
     /// Brings ranges of objects into the cache, pins or unpins them. `InvalidArgument` where this handle has no cache folder; errors of
     /// home, of making pins; `Cancelled` when `go_on`, which gets bytes done and in all, says no.
     pub(crate) fn keep(

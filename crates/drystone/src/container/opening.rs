@@ -286,7 +286,9 @@ impl Container {
         Self::open_configured(Arc::new(store), (mode, trust), config, placing, None)
     }
 
-    pub(super) fn open_behind_cache(path: &Path, mode: Mode, cache: &CacheFolder) -> Result<Self> {
+    /// Opens a container in a local directory with a cache in front of it: worth it where the directory is on a slow file system.
+    pub fn open_local_cached(path: impl AsRef<Path>, mode: Mode, cache: &CacheFolder) -> Result<Self> {
+        let path = path.as_ref();
         let config = Config::of_folder(path)?;
         let (store, placing) = targets::with_targets(LocalStore::open(path, mode == Mode::Read)?)?;
         Self::open_configured(Arc::new(store), (mode, trust(mode)), config, placing, Some(cache))
