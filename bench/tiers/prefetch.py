@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from pathlib import Path
 
 import numpy as np
@@ -47,21 +46,20 @@ class Server:
         self.endpoint = self._process.stdout.readline().strip()
         self.options = {"aws_endpoint": self.endpoint, **KEYS}
 
-    def counts(self) -> dict[str, int]:
-        with urllib.request.urlopen(f"{self.endpoint}/_rig", timeout=20) as answer:
-            return dict(json.loads(answer.read()))
-
     def close(self) -> None:
+        """End the server."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(timeout=20)
 
 
 def expected(n: int, t: int, shift: int) -> np.ndarray:
+    """The plane of a step."""
     return (np.arange(n * n, dtype="f4").reshape(n, n) + 1000 * t) * (1 if shift == 0 else -shift)
 
 
 def tiles(n: int, halo: int) -> list[tuple[slice, slice]]:
+    """Tiles of a plane, row by row, with a halo that the edges clip."""
     each = range(0, n, EDGE)
 
     def span(at: int) -> slice:

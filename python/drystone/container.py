@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pathlib
 import sys
 import time
 import weakref
@@ -45,8 +46,8 @@ from drystone.reports import (
     Snapshot,
     StagedPart,
     Tier,
-    Warmed,
     VerifyReport,
+    Warmed,
     in_words,
     moment,
 )
@@ -193,7 +194,7 @@ def _cache(given: Path | tuple[Path, int] | Literal[False] | None) -> list[tuple
     if given is False:
         return [("drystone_cache", "")]
     folder, most = given if isinstance(given, tuple) else (given, None)
-    options = [("drystone_cache", os.path.abspath(local_path(folder)))]
+    options = [("drystone_cache", str(pathlib.Path(local_path(folder)).absolute()))]
     if most is not None:
         options.append(("drystone_cache_bytes", str(operator.index(most))))
     return options
@@ -542,7 +543,7 @@ class Container(Group):
             selection = list(stored)
         if isinstance(selection, str):
             selection = [selection]
-        wanted = selection if isinstance(selection, Mapping) else {name: ... for name in selection}
+        wanted = selection if isinstance(selection, Mapping) else dict.fromkeys(selection, ...)
         shown = _print_progress if progress is True else progress or None
         sums = [0, 0, 0]
         for name, key in wanted.items():

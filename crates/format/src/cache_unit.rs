@@ -1,7 +1,7 @@
 //! The head of a cache unit: which bytes of which object it is, and their checksums.
 //!
 //! docs/format/cache-unit.md specifies it. A unit is a file of a cache folder: the head, then the bytes. It is never
-//! changed, and whoever finds it damaged removes it: home has the bytes.
+//! changed, and a reader that finds it damaged removes it: home has the bytes.
 
 use crate::cursor::Reader;
 use crate::{Corrupt, crc32c};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drystone_format::cache_unit::UnitHead;
-use drystone_plan::tier::cover::{Part, Units};
+use drystone_plan::tier::cover::{Covered, Units};
 
 use crate::folder::Folder;
 
@@ -42,7 +42,13 @@ pub(crate) struct Known {
 
 impl Index {
     /// The parts of a range, each with the unit that has it. Looks at the folder where something is missing.
-    pub(crate) fn cover(&mut self, folder: &Folder, dir: &str, key: &str, wanted: &Range<u64>) -> Vec<Part> {
+    pub(crate) fn cover(
+        &mut self,
+        folder: &Folder,
+        dir: &str,
+        key: &str,
+        wanted: &Range<u64>,
+    ) -> Vec<Covered> {
         if self.objects.len() >= OBJECTS && !self.objects.contains_key(key) {
             self.objects.clear();
         }

@@ -19,4 +19,4 @@ mod index;
 mod store;
 
 pub use folder::{CacheState, Folder};
-pub use store::{Bypass, CacheStore, Counts, Warmed};
+pub use store::{Bypass, CacheStore, Counts, MOST_HELD, Warmed};

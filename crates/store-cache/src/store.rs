@@ -15,8 +15,8 @@ use crate::flight::{Flight, Flights};
 use crate::folder::{CacheState, Folder, Missed};
 use crate::index::Index;
 
-/// Prefetched bytes that no folder has take at most this much memory.
-const ROOM: u64 = 16 << 20;
+/// Prefetched bytes that are on their way to the folder, or that no folder has, take at most this much memory.
+pub const MOST_HELD: u64 = 8 << 20;
 /// Longest request of a prefetch: several are under way at once.
 const LONGEST: u64 = 4 << 20;
 /// Units that were loaded lately, which [`CacheStore::distrust`] gives up.
@@ -208,7 +208,7 @@ impl CacheStore {
     /// Bytes that may be prefetched and not read yet.
     pub fn room(&self) -> u64 {
         let of_folder = self.shared.folder.as_ref().filter(|folder| folder.health.aside().is_none());
-        of_folder.map_or(ROOM, |folder| (folder.budget() / 4).max(ROOM.min(folder.budget())))
+        of_folder.map_or(MOST_HELD, |folder| (folder.budget() / 4).max(MOST_HELD.min(folder.budget())))
     }
 
     /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it waits until no read
@@ -228,7 +228,10 @@ impl CacheStore {
                         }
                         std::thread::sleep(PATIENCE);
                     }
-                    while !go_on() || under_way.len() >= most || !lock(&shared.flights).make_room(len, ROOM) {
+                    while !go_on()
+                        || under_way.len() >= most
+                        || !lock(&shared.flights).make_room(len, MOST_HELD)
+                    {
                         if under_way.is_empty() {
                             break 'all; // what is held is to be read yet
                         }
@@ -362,7 +365,7 @@ impl Shared {
             Some(folder) => {
                 let dir = Folder::dir(&self.uuid, key);
                 let parts = lock(&self.index).cover(folder, &dir, key, range);
-                let piece = |part: drystone_plan::tier::cover::Part| Piece {
+                let piece = |part: drystone_plan::tier::cover::Covered| Piece {
                     range: part.range,
                     from: part.unit.map_or(Place::Home, Place::Unit),
                 };

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 const PAUSES: (Duration, Duration) = (Duration::from_secs(1), Duration::from_secs(60));
 
 #[derive(Debug, Default)]
-struct State {
+struct Failures {
     failures: u32,
     until: Option<Instant>,
     why: String,
@@ -16,10 +16,10 @@ struct State {
 
 /// The health of a tier or a cache folder.
 #[derive(Debug, Default)]
-pub struct Health(Mutex<State>);
+pub struct Health(Mutex<Failures>);
 
 impl Health {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Failures> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -421,8 +421,8 @@ impl Pending {
         )
     }
 
-    /// The same request, of whose outcome `step` makes another. It runs in the thread that takes the outcome, and not at all
-    /// if none does.
+    /// The same request, of whose outcome `step` makes another. It runs in the thread that takes the outcome, and not
+    /// at all if none does.
     pub fn then(self, step: impl FnOnce(Result<Reply>) -> Result<Reply> + Send + 'static) -> Self {
         Pending(Progress::Then(Box::new(self), Step(Box::new(step))))
     }

@@ -148,7 +148,7 @@ mod tests {
         }));
         assert_eq!(received.recv(), Ok("third"), "the second was not begun");
         prefetcher.stop();
-        prefetcher.take(Box::new(move |_| drop(sent.send("fourth"))));
+        prefetcher.take(Box::new(move |_| _ = sent.send("fourth")));
         assert!(received.recv_timeout(Duration::from_millis(50)).is_err());
     }
 }

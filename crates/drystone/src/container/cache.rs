@@ -78,28 +78,22 @@ impl CacheFolder {
 /// What stands in front of a home: the store to use, the cache in it, and a warning.
 pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
 
-/// Puts a cache in front of a home: with a folder where one is given, without one in front of a far store.
+/// Puts a cache in front of a home where a folder is given. Without one nothing is kept, and nothing is fetched before it is read.
 pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&CacheFolder>) -> Result<Front> {
-    let (mut folder, mut warning) = (None, None);
-    if let Some(given) = given {
-        match Folder::open(&given.folder, given.budget) {
-            Ok(opened) => folder = Some(opened),
-            Err(error) => {
-                let what = format!("the cache {} cannot be used: {error}", given.folder.display());
-                if given.named {
-                    return Err(
-                        Error::from(error).while_doing(format!("the cache {}", given.folder.display()))
-                    );
-                }
-                warning = Some(what);
-            }
+    let Some(given) = given else { return Ok((home, None, None)) };
+    match Folder::open(&given.folder, given.budget) {
+        Ok(folder) => {
+            let cache = Arc::new(CacheStore::new(home, uuid, Some(folder)));
+            Ok((cache.clone(), Some(cache), None))
+        }
+        Err(error) if given.named => {
+            Err(Error::from(error).while_doing(format!("the cache {}", given.folder.display())))
+        }
+        Err(error) => {
+            let warning = format!("the cache {} cannot be used: {error}", given.folder.display());
+            Ok((home, None, Some(warning)))
         }
     }
-    if folder.is_none() && home.features().far.is_none() {
-        return Ok((home, None, warning));
-    }
-    let cache = Arc::new(CacheStore::new(home, uuid, folder));
-    Ok((cache.clone(), Some(cache), warning))
 }
 
 /// What is to be done with the bytes of a selection.

@@ -311,7 +311,8 @@ fn moved(a: &Span, b: &Span, n: i64) -> Option<i64> {
     (by != 0).then_some(by)
 }
 
-/// A span of `whole` cells moved along an axis of `n`, clipped; `None`: nothing of the array lies there, or it was at the edge before.
+/// A span of `whole` cells moved along an axis of `n`, clipped; `None`: nothing of the array lies there, or it was
+/// at the edge before.
 fn shifted(span: &Span, by: i64, n: i64, whole: i64) -> Option<Span> {
     let clipped = span.stop - span.start < whole;
     let (low, high) = match () {

@@ -23,10 +23,10 @@ pub use variables::{Next, Together, Variables, together};
 const TRACKS: usize = 64;
 /// Boxes that were predicted and not read yet, at most.
 const ASKED: usize = 64;
-/// A reader of announced pieces may leave out so many of them.
+/// A reader of announced pieces may leave out at most this many of them.
 const SKIPPED: u64 = 64;
 
-/// What a far store brings.
+/// What a far store can do.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Seconds to the first byte.
@@ -57,7 +57,8 @@ pub struct Begun<'a> {
 /// What is likely to be read next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// Boxes of the variable, nearest first, as many as the link brings in time, without those that were predicted before.
+    /// Boxes of the variable, nearest first, as many as the link loads in time, without those
+    /// that were predicted before.
     pub boxes: Vec<Selection>,
     /// What was predicted before did not come true: it need not be fetched any more.
     pub jumped: bool,
@@ -146,7 +147,8 @@ impl Predictor {
     }
 }
 
-/// How many boxes are fetched ahead: those that the link needs to be in time for a reader that computes so long, within its room.
+/// How many boxes are fetched ahead: those that the link needs to be in time for a reader that computes so long,
+/// within its room.
 pub fn depth(spans: &Spans, item: u64, computes: f64, link: &Link) -> usize {
     let bytes = boxes::cells(spans).saturating_mul(item).max(1);
     let transfer = bytes as f64 / link.bandwidth.max(1.0);
@@ -167,7 +169,8 @@ mod tests {
         Begun { variable: 1, cells, shape, has_steps, item: 4, computed: Some(0.01) }
     }
 
-    /// Reads boxes in order; returns which of them were predicted before they were read, and how many bytes were predicted in vain.
+    /// Reads boxes in order; returns which of them were predicted before they were read, and how many bytes were
+    /// predicted in vain.
     fn run(boxes: &[Selection], shape: &[u64], has_steps: bool) -> (Vec<bool>, u64) {
         let mut predictor = Predictor::default();
         let mut ahead: Vec<Selection> = Vec::new();

@@ -17,7 +17,7 @@ pub struct Units {
 
 /// A part of a wanted range: the unit that has it, or none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Part {
+pub struct Covered {
     /// Bytes of the object.
     pub range: Range<u64>,
     /// The unit, which contains the range.
@@ -57,7 +57,7 @@ impl Units {
     }
 
     /// Cuts a range into parts, each held by a unit or by none, in order and without gaps.
-    pub fn cover(&self, wanted: Range<u64>) -> Vec<Part> {
+    pub fn cover(&self, wanted: Range<u64>) -> Vec<Covered> {
         let mut parts = Vec::new();
         let mut at = wanted.start;
         while at < wanted.end {
@@ -67,7 +67,7 @@ impl Units {
                 None => self.units.range((at, 0)..).next().map_or(wanted.end, |(start, _)| *start),
             };
             let end = end.min(wanted.end);
-            parts.push(Part { range: at..end, unit });
+            parts.push(Covered { range: at..end, unit });
             at = end;
         }
         parts
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_range_is_covered_by_units_and_each_hole_is_named_once() {
         let have = units(&[10..20, 15..30, 40..50, 7..7]);
-        let part = |range: Range<u64>, unit: Option<Range<u64>>| Part { range, unit };
+        let part = |range: Range<u64>, unit: Option<Range<u64>>| Covered { range, unit };
         assert_eq!(
             have.cover(5..45),
             [
