@@ -241,11 +241,16 @@ impl CacheStore {
                         shared.land(&under_way.remove(0));
                     }
                     let era = shared.now();
-                    let pending = shared.home.submit(Request::read_many(key, vec![(at, len as usize)]));
-                    add(&shared.tally.prefetched_bytes, len);
-                    let flight = Arc::new(Flight::new(era, key, range, pending));
-                    lock(&shared.flights).add(&flight);
-                    under_way.push(flight);
+                    // Looked at again: a read that was waited for may have brought it.
+                    for Range { start, end } in shared.holes(key, &range) {
+                        let len = end - start;
+                        let pending =
+                            shared.home.submit(Request::read_many(key, vec![(start, len as usize)]));
+                        add(&shared.tally.prefetched_bytes, len);
+                        let flight = Arc::new(Flight::new(era, key, start..end, pending));
+                        lock(&shared.flights).add(&flight);
+                        under_way.push(flight);
+                    }
                 }
             }
         }
@@ -576,6 +581,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
         return shared.home.submit(Request::ReadMany { key, ranges, buffers }); // home says what is wrong
     };
     let era = shared.now();
+    let waits = Waits::begin(shared); // before it looks: no prefetch begins to fetch the same
     let pieces: Vec<Vec<Piece>> =
         ranges.iter().zip(ends).map(|((offset, _), end)| shared.pieces(&key, &(*offset..end))).collect();
     pieces.iter().for_each(|pieces| shared.note_read(pieces));
@@ -583,9 +589,9 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     let holes: Vec<(u64, usize)> =
         of_home.map(|piece| (piece.range.start, (piece.range.end - piece.range.start) as usize)).collect();
     let (asked, waits, spare) = if holes.is_empty() {
+        drop(waits);
         (Pending::completed(Ok(Reply::Read { buffers: Vec::new() })), None, buffers)
     } else {
-        let waits = Waits::begin(shared);
         let whole = holes == ranges;
         let (given, spare) = if whole { (buffers, Vec::new()) } else { (Vec::new(), buffers) };
         let request = Request::ReadMany { key: key.clone(), ranges: holes.clone(), buffers: given };
@@ -599,7 +605,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     }
     let shared = Arc::clone(shared);
     asked.then(move |outcome| {
-        drop(waits);
+        let _waits = waits; // until what came is kept
         let outcome = match outcome {
             Err(error) if holes == ranges => Err(error),
             // Of a range with a hole home says what is wrong as it was asked for.
@@ -650,15 +656,15 @@ impl Store for CacheStore {
             return shared.home.read(key, offset, out);
         }
         let era = shared.now();
+        let waits = Waits::begin(shared);
         let pieces = shared.pieces(key, &(offset..end));
         shared.note_read(&pieces);
         if let [Piece { from: Place::Home, .. }] = pieces.as_slice() {
-            let waits = Waits::begin(shared);
             shared.home.read(key, offset, out)?;
-            drop(waits);
             shared.keep(era, key, offset, out, 0);
             return Ok(());
         }
+        drop(waits);
         for piece in &pieces {
             let range = (piece.range.start - offset) as usize..(piece.range.end - offset) as usize;
             let Some(part) = out.get_mut(range) else { continue };
@@ -670,8 +676,8 @@ impl Store for CacheStore {
                 // It is said of what was asked for.
                 return shared.home.read(key, offset, out);
             }
-            drop(waits);
             shared.keep(era, key, piece.range.start, part, 0);
+            drop(waits);
         }
         Ok(())
     }
