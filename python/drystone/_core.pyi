@@ -310,6 +310,13 @@ class ReadingHandle:
     def tiles(
         self, axes: list[tuple[int, int, int]], most: int, in_rows: int | None = None
     ) -> TilesHandle: ...
+    def announce(self, tiles: TilesHandle) -> None: ...
+    def keep(
+        self,
+        axes: list[tuple[int, int, int]],
+        what: int,
+        progress: Callable[[int, int], object] | None,
+    ) -> tuple[int, int, int]: ...
     def value_range(
         self, step: SupportsIndex | None, low: float, high: float
     ) -> tuple[bytes, bytes, int, int]: ...

@@ -15,7 +15,7 @@ from html import escape
 from types import EllipsisType, TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, cast, overload
 
-from drystone import html, metrics, values
+from drystone import html, metrics, values, views
 from drystone._core import ContainerHandle, RegionsHandle
 from drystone.assigning import Assigned
 from drystone.counted import counted
@@ -49,6 +49,7 @@ from drystone.reports import (
     StagedPart,
     Tier,
     VerifyReport,
+    Warmed,
     in_words,
     moment,
 )
@@ -83,6 +84,7 @@ def create(
     token: str | None = None,
     tiers: Sequence[Path | tuple[Path, int]] | None = None,
     redundancy: str = "none",
+    cache: Path | tuple[Path, int] | Literal[False] | None = None,
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
@@ -108,11 +110,14 @@ def create(
         redundancy: How steps in tiers survive the loss of a node before they are home, for ever: `"none"`; `"partner"`, another node
             keeps a copy; `"xor:N"`, sets of up to N writers of different nodes keep parity, and one may be lost; `"rs:D+P"`, sets of
             up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See docs/guide/redundancy.md.
+        cache: A folder on a local disk for what was read of a far store, shared by all containers and processes; a pair gives the most
+            bytes that it may hold (default: a tenth of what its disk has free). `False`: none, though `DRYSTONE_CACHE` names one. See
+            docs/guide/cache.md.
 
     """
     begun = time.perf_counter()
     location = place(path)
-    options = store_options(location, with_token(storage_options, token))
+    options = [*store_options(location, with_token(storage_options, token)), *_cache(cache)]
     who = supplier(location, credentials)
     _check_targets(location, targets)
     among_files = into_existing
@@ -143,6 +148,7 @@ def open(
     consistency: _Consistency = "commit",
     tiers: Sequence[Path | tuple[Path, int]] | None = None,
     server: Literal["node"] | None = None,
+    cache: Path | tuple[Path, int] | Literal[False] | None = None,
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
@@ -160,6 +166,8 @@ def open(
     each other's locks, and regions are released without a copy; docs/guide/server.md, "A server for a node". `IoError` where it
     does not start.
 
+    `cache` is as of `create`. Of a container in a local directory it is for slow file systems; it does not go with `targets`.
+
     Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
@@ -171,14 +179,14 @@ def open(
         if (
             damaged
             or mode == "a"
-            or not all(given is None for given in (targets, storage_options, credentials, token, tiers))
+            or not all(given is None for given in (targets, storage_options, credentials, token, tiers, cache))
         ):
             raise UnsupportedError(
-                'server="node" opens what is there with what the environment says: mode is "r" or "r+", and targets, tiers, '
+                'server="node" opens what is there with what the environment says: mode is "r" or "r+", and targets, tiers, cache, '
                 "storage_options, credentials, token and damaged are left out"
             )
         location = node_server(location)
-    options = store_options(location, with_token(storage_options, token))
+    options = [*store_options(location, with_token(storage_options, token)), *_cache(cache)]
     who = supplier(location, credentials)
     _check_targets(location, targets)
     if damaged:
@@ -201,6 +209,19 @@ def open(
 def _check_targets(location: str, targets: Sequence[Path] | None) -> None:
     if targets is not None and is_url(location):
         raise InvalidArgumentError(f"{location}: storage targets are folders of local file systems")
+
+
+def _cache(given: Path | tuple[Path, int] | Literal[False] | None) -> list[tuple[str, str]]:
+    """The cache as options of the store, which go wherever the container is opened again."""
+    if given is None:
+        return []
+    if given is False:
+        return [("drystone_cache", "")]
+    folder, most = given if isinstance(given, tuple) else (given, None)
+    options = [("drystone_cache", str(pathlib.Path(local_path(folder)).absolute()))]
+    if most is not None:
+        options.append(("drystone_cache_bytes", str(operator.index(most))))
+    return options
 
 
 def _tiers(given: Sequence[Path | tuple[Path, int]] | None) -> list[tuple[str, int | None]] | None:
@@ -513,8 +534,54 @@ class Container(Group):
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """The tiers of this handle, nearest first, with what lies in them and how far their drain is."""
+        """The tiers of this handle, nearest first, with what lies in them and how far their drain is; its cache folder last."""
         return tuple(Tier(*row) for row in self._handle.tiers())
+
+    def warm(
+        self,
+        selection: str | Sequence[str] | Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> Warmed:
+        """Bring what a selection needs from a far home into the cache folder of this handle.
+
+        `selection` is a variable's path, several, a dictionary of paths to indices of slices and integers
+        (`{"T": np.s_[-1, :, 0:64]}`), or None: every variable that is stored. `progress(done, total)` is called in bytes for each
+        variable, and stops by giving False (`CancelledError`); True prints to standard error. `InvalidArgumentError` where the handle
+        has no cache folder.
+        """
+        return self._keep(selection, 0, progress)
+
+    def pin(
+        self,
+        selection: str | Sequence[str] | Mapping[str, Any] | None = None,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> Warmed:
+        """The same, and keep it in the folder, whatever else needs room there, until `unpin`."""
+        return self._keep(selection, 1, progress)
+
+    def unpin(self, selection: str | Sequence[str] | Mapping[str, Any] | None = None) -> None:
+        """Let the folder give up what a selection needs; what else was pinned stays pinned."""
+        self._keep(selection, 2, None)
+
+    def _keep(
+        self,
+        selection: str | Sequence[str] | Mapping[str, Any] | None,
+        what: int,
+        progress: Callable[[int, int], object] | bool | None,
+    ) -> Warmed:
+        if selection is None:
+            stored = (name for name in self.variables if not self[name].derived and not self[name].local)
+            selection = list(stored)
+        if isinstance(selection, str):
+            selection = [selection]
+        wanted = selection if isinstance(selection, Mapping) else dict.fromkeys(selection, ...)
+        shown = _print_progress if progress is True else progress or None
+        sums = [0, 0, 0]
+        for name, key in wanted.items():
+            reading = self._handle.reading(name, None)
+            axes = views.boxed(reading, key, ("warm", "pin", "unpin")[what])
+            sums = [a + b for a, b in zip(sums, reading.keep(axes, what, shown), strict=True)]
+        return Warmed(*sums)
 
     @property
     def staged(self) -> list[StagedPart]:

@@ -29,6 +29,14 @@ _HELP = {
     "commits": "Commits that made something visible.",
     "cache_hits": "Index pages, tables and trailers that were in memory.",
     "cache_misses": "Those that were loaded.",
+    "folder_hits": "Ranges of a far store that the cache folder, or a prefetch, had whole.",
+    "folder_misses": "Ranges for which home was asked.",
+    "folder_bytes": "Bytes that came from the cache folder.",
+    "home_bytes": "Bytes that reads waited for from a far store.",
+    "prefetched_bytes": "Bytes that were fetched before a read wanted them.",
+    "prefetch_used_bytes": "Those of them that reads wanted.",
+    "folder_repairs": "Damaged units of the cache folder that were fetched again.",
+    "folder_failures": "Units that could not be kept or loaded.",
 }
 
 

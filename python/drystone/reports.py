@@ -291,6 +291,17 @@ class Tier(NamedTuple):
     """Why it is left alone now, if it is."""
 
 
+class Warmed(NamedTuple):
+    """What `warm` or `pin` did, in bytes of stored blocks."""
+
+    wanted: int
+    """Bytes that the selections need."""
+    fetched: int
+    """Bytes that came from home."""
+    held: int
+    """Bytes that the cache folder has now; fewer than wanted where it is full."""
+
+
 class StagedPart(NamedTuple):
     """A part of a log that is not home yet."""
 

@@ -313,7 +313,18 @@ LEAST = 8 << 20
 def pieces(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The pieces of a selection of slices and integers, each read while the one before is used."""
     found = _Pieces(reading, key, max_bytes)
+    found.announce()
     return _ahead(found.read, len(found))
+
+
+def boxed(reading: ReadingHandle, key: Any, what: str) -> list[tuple[int, int, int]]:
+    """The box of a key of slices and integers, (start, step, count) per axis of the variable; `what` names who takes only those."""
+    wanted = selection.select(key, reading.shape)
+    runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
+    if len(runs) != len(wanted.legs):
+        raise InvalidArgumentError(f"{what} takes integers, slices and '...', no lists")
+    ndim = len(reading.shape) - len(reading.inner)
+    return [(run.start, run.step, run.count) for run in runs[:ndim]]
 
 
 def in_rows(
@@ -385,6 +396,10 @@ class _Pieces:
 
     def __len__(self) -> int:
         return len(self._tiles)
+
+    def announce(self) -> None:
+        """Say that all are going to be read in order: a far store is asked for them ahead."""
+        self._reading.announce(self._tiles)
 
     def _of(self, number: int) -> tuple[Place, Wanted] | None:
         made = self._tiles.get(number)

@@ -150,6 +150,20 @@ def staged(data):
     return texts | {"writer": int(body["writer"], 16), "parts": parts}
 
 
+def cache_unit(data):
+    magic, uuid, offset, length, key_len = struct.unpack_from("<8s16sQQI", data)
+    assert magic == b"DRYUNIT1"
+    blocks = -(-length // 65536)
+    end = 44 + key_len + 4 * blocks
+    assert reader.crc32c(data[:end]) == struct.unpack_from("<I", data, end)[0]
+    payload = data[end + 4 :]
+    assert len(payload) == length
+    checks = list(struct.unpack_from(f"<{blocks}I", data, 44 + key_len))
+    assert checks == [reader.crc32c(payload[at : at + 65536]) for at in range(0, length, 65536)]
+    names = {"uuid": uuid.hex(), "key": data[44 : 44 + key_len].decode(), "offset": offset, "length": length}
+    return names | {"checks": checks, "payload_crc": reader.crc32c(payload)}
+
+
 def file_header(data):
     h = reader.cbor(data)
     names = ["kind", "uuid", "id", "part", "run", "rank", "nranks", "fence", "time", "origin"]
@@ -179,6 +193,7 @@ READERS = {
     "column": column,
     "frames": frames,
     "identity": identity,
+    "cache_unit": cache_unit,
     "staged": staged,
     "parity_group": drystone_parity.group,
     "parity_object": drystone_parity.parity_object,

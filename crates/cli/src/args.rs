@@ -22,7 +22,7 @@ pub(crate) use python::{PublishHdf5, PythonCommand};
 pub(crate) use service::{Mount, Serve, Token, TokenAction, Umount};
 pub(crate) use shell::{Completion, Shell};
 pub(crate) use texts::{Fmt, Texts};
-pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Index, Publish, Recover, Sort, Tiers, Verify};
+pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Index, Publish, Recover, Sort, Tiers, Verify, Warm};
 
 const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline; 9 not yet home.\n\
                      A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
@@ -72,6 +72,8 @@ pub(crate) enum Command {
     Tiers(Tiers),
     /// Bring home what processes of this node left in their tiers
     Drain(Drain),
+    /// Bring variables from a far store into a cache folder, pin them there, or unpin them
+    Warm(Warm),
     /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
     Mount(Mount),
     /// End `drystone mount` at a folder

@@ -46,8 +46,8 @@ pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    Config, Container, CreateOptions, Mode, Rule, SeenBefore, StagedPart, TierFolder, TierRow, is_url,
-    open_store, public_options, store_at,
+    CacheFolder, Config, Container, CreateOptions, Keep, Mode, Rule, SeenBefore, StagedPart, TierFolder,
+    TierRow, is_url, open_store, public_options, store_at,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
@@ -77,7 +77,7 @@ pub use query::{
 };
 pub use read::{
     BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
-    Written,
+    WarmReport, Written,
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};

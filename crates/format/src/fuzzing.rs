@@ -4,6 +4,7 @@
 
 use crate::block::decode_block;
 use crate::branch::{Branch, Child, PageRef};
+use crate::cache_unit::UnitHead;
 use crate::cursor::Reader;
 use crate::dtype::DType;
 use crate::entry::{StoredPiece, encode_block};
@@ -218,6 +219,16 @@ pub fn fuzz_redundancy(data: &[u8]) {
         if let Ok(head) = ObjectHead::decode(&sound) {
             let _ = head.payload_range();
         }
+    }
+}
+
+/// The head of a cache unit, as it is and followed by a valid CRC.
+pub fn fuzz_cache_unit(data: &[u8]) {
+    let _ = UnitHead::decode(data);
+    let sealed = [data, &crate::crc32c(data).to_le_bytes()].concat();
+    if let Ok(head) = UnitHead::decode(&sealed) {
+        assert_eq!(head.encode(), sealed);
+        let _ = (head.is_sound(0, data), head.is_sound(data.len(), data));
     }
 }
 

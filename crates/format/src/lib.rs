@@ -8,6 +8,7 @@
 
 pub mod block;
 pub mod branch;
+pub mod cache_unit;
 mod cbor;
 pub mod column;
 pub mod cursor;

@@ -8,20 +8,21 @@ use drystone::format::schema::Name;
 use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
-    Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme, StagedPart, Targets,
-    TierFolder, TierRow, VariableUsage, WriterOptions,
+    Adopt, BlockLayout, CacheFolder, Compressor, Container, CreateOptions, Definition, Durability, Format,
+    GcOptions, Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme,
+    StagedPart, Targets, TierFolder, TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple};
 
 use crate::credentials::Callback;
 use crate::error::{Failure, Result, invalid};
 use crate::expression::ExpressionHandle;
 use crate::fragment::FragmentHandle;
+use crate::progress::watched;
 use crate::query::QueryHandle;
 use crate::reading::ReadingHandle;
 use crate::writer::{WriterHandle, parse_level};
@@ -78,37 +79,6 @@ fn profile(found: &Profile) -> ProfileItem {
     let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
     let doubt = (found.doubt.spread, found.doubt.moved, found.doubt.load, found.doubt.is_noisy());
     (reads, found.write, found.sync, found.cold, found.probed, found.time, doubt, found.to_string())
-}
-
-/// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
-/// from it, or a signal stops the work. What was raised is raised.
-fn watched<T: Send>(
-    py: Python<'_>,
-    progress: Option<&Py<PyAny>>,
-    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> drystone::Result<T> + Send,
-) -> Result<T> {
-    let mut raised: Option<PyErr> = None;
-    let done = py.detach(|| {
-        work(&mut |done, total| {
-            Python::attach(|py| {
-                let called = py.check_signals().and_then(|()| match progress {
-                    Some(callback) => {
-                        let answer = callback.call1(py, (done, total))?;
-                        Ok(!answer.bind(py).is(PyBool::new(py, false)))
-                    }
-                    None => Ok(true),
-                });
-                called.unwrap_or_else(|error| {
-                    raised = Some(error);
-                    false
-                })
-            })
-        })
-    });
-    match raised {
-        Some(error) => Err(Failure::Python(error)),
-        None => Ok(done?),
-    }
 }
 
 /// An open container.
@@ -265,7 +235,10 @@ impl ContainerHandle {
                 None if drystone::is_url(path) => {
                     Container::open_url_as(path, &store, Callback::of(credentials), mode)
                 }
-                None => Container::open_local(path, mode),
+                None => match CacheFolder::take(&store, false)?.0 {
+                    Some(cache) => Container::open_local_cached(path, mode, &cache),
+                    None => Container::open_local(path, mode),
+                },
             }?;
             match tiers {
                 Some(tiers) => opened.use_tiers(&tier_folders(tiers)).map(|()| opened),

@@ -18,6 +18,7 @@ mod key;
 mod listing;
 mod ndarray;
 mod plan;
+mod progress;
 mod query;
 mod reading;
 mod regions;

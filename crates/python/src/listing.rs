@@ -97,6 +97,10 @@ impl TilesHandle {
     pub(crate) fn new(tiles: Tiles) -> Self {
         TilesHandle { tiles }
     }
+
+    pub(crate) fn tiles(&self) -> &Tiles {
+        &self.tiles
+    }
 }
 
 /// Per axis: where a piece begins in the result, and its start, step and count.

@@ -7,7 +7,7 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::format::meaning::Meaning;
 use drystone::member::{Found, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, Limit, Precision, ReadReport, Reading, Wanted, Written};
+use drystone::{BlockInfo, Error, ErrorKind, Keep, Limit, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
@@ -16,6 +16,7 @@ use crate::error::{Failure, Result, invalid, out_of_range};
 use crate::listing::{self, PlannedHandle, TilesHandle};
 use crate::ndarray::{View, empty};
 use crate::plan::Plan;
+use crate::progress::watched;
 use crate::{dtype, key};
 
 /// A variable of a snapshot, to be read: whole elements, or one member of a record.
@@ -545,6 +546,30 @@ impl ReadingHandle {
             None => reading.tiles(&selection, most),
         };
         Ok(TilesHandle::new(py.detach(cut)?))
+    }
+
+    /// Pieces that are going to be read in order.
+    fn announce(&self, tiles: &TilesHandle) {
+        self.reading.announce(tiles.tiles());
+    }
+
+    /// Warms (0), pins (1) or unpins (2) a box, a (start, step, count) per axis: bytes wanted, fetched, held.
+    fn keep(
+        &self,
+        py: Python<'_>,
+        axes: Vec<(u64, i64, u64)>,
+        what: u8,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<(u64, u64, u64)> {
+        let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
+        let selection = Selection { axes };
+        let keep = match what {
+            0 => Keep::Warm,
+            1 => Keep::Pin,
+            _ => Keep::Unpin,
+        };
+        let done = watched(py, progress.as_ref(), |progress| self.reading.keep(&selection, keep, progress))?;
+        Ok((done.wanted_bytes, done.fetched_bytes, done.held_bytes))
     }
 
     /// The blocks written in a step, oldest first.

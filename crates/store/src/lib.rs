@@ -30,6 +30,7 @@ mod delay;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
+mod health;
 mod key;
 #[cfg(unix)]
 mod local;
@@ -51,6 +52,7 @@ pub use delay::{DelayStore, LoggedRequest};
 pub use error::{Result, StoreError};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};
+pub use health::Health;
 pub use key::{MAX_COMPONENT_LEN, MAX_KEY_LEN, validate_key, validate_prefix};
 #[cfg(unix)]
 pub use local::{LocalStore, MapPolicy, WholeFile, preallocate};

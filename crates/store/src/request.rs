@@ -294,7 +294,44 @@ pub struct Pending(Progress);
 #[derive(Debug)]
 enum Progress {
     Done(Result<Reply>),
-    Waiting { slot: Arc<Slot>, process: u32 },
+    Waiting {
+        slot: Arc<Slot>,
+        process: u32,
+    },
+    /// What becomes of the outcome of another request.
+    Then(Box<Pending>, Step),
+}
+
+/// Makes another outcome of an outcome, in the thread that takes it.
+struct Step(Box<dyn FnOnce(Result<Reply>) -> Result<Reply> + Send>);
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Step")
+    }
+}
+
+/// An outcome with what is still to be made of it, first step first.
+#[derive(Debug)]
+struct Arrival {
+    number: usize,
+    outcome: Result<Reply>,
+    steps: Vec<Step>,
+}
+
+impl Arrival {
+    fn taken(self) -> (usize, Result<Reply>) {
+        let outcome = self.steps.into_iter().fold(self.outcome, |outcome, step| (step.0)(outcome));
+        (self.number, outcome)
+    }
+}
+
+/// Where an outcome goes: under this number, with these steps.
+#[derive(Debug)]
+struct Forward {
+    number: usize,
+    arrivals: Arc<Arrivals>,
+    steps: Vec<Step>,
 }
 
 #[derive(Debug, Default)]
@@ -306,8 +343,8 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Content {
     outcome: Option<Result<Reply>>,
-    /// Where the outcome goes when it is forwarded, and under which number.
-    forwarded: Option<(usize, Arc<Arrivals>)>,
+    /// Where the outcome goes when it is forwarded.
+    forwarded: Option<Forward>,
 }
 
 impl Slot {
@@ -326,7 +363,7 @@ pub struct Arrivals {
 
 #[derive(Debug, Default)]
 struct Arrived {
-    queue: VecDeque<(usize, Result<Reply>)>,
+    queue: VecDeque<Arrival>,
     closed: bool,
 }
 
@@ -343,7 +380,8 @@ impl Arrivals {
                 return None;
             }
             if let Some(first) = arrived.queue.pop_front() {
-                return Some(first);
+                drop(arrived);
+                return Some(first.taken());
             }
             arrived = self.changed.wait(arrived).unwrap_or_else(PoisonError::into_inner);
         }
@@ -358,10 +396,10 @@ impl Arrivals {
         self.changed.notify_all();
     }
 
-    fn push(&self, number: usize, outcome: Result<Reply>) {
+    fn push(&self, arrival: Arrival) {
         let mut arrived = self.lock();
         if !arrived.closed {
-            arrived.queue.push_back((number, outcome));
+            arrived.queue.push_back(arrival);
         }
         drop(arrived);
         self.changed.notify_one();
@@ -383,10 +421,17 @@ impl Pending {
         )
     }
 
-    /// Whether `wait` would return at once.
+    /// The same request, of whose outcome `step` makes another. It runs in the thread that takes the outcome, and not
+    /// at all if none does.
+    pub fn then(self, step: impl FnOnce(Result<Reply>) -> Result<Reply> + Send + 'static) -> Self {
+        Pending(Progress::Then(Box::new(self), Step(Box::new(step))))
+    }
+
+    /// Whether `wait` would return at once, but for steps that [`then`](Self::then) added.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             Progress::Done(_) => true,
+            Progress::Then(before, _) => before.is_ready(),
             Progress::Waiting { process, .. } if *process != process_id() => true,
             Progress::Waiting { slot, .. } => slot.lock().outcome.is_some(),
         }
@@ -396,6 +441,7 @@ impl Pending {
     pub fn wait(self) -> Result<Reply> {
         let (slot, process) = match self.0 {
             Progress::Done(outcome) => return outcome,
+            Progress::Then(before, step) => return (step.0)(before.wait()),
             Progress::Waiting { slot, process } => (slot, process),
         };
         if process != process_id() {
@@ -412,7 +458,12 @@ impl Pending {
 
     /// Delivers the outcome to `arrivals` under this number as soon as it exists.
     pub fn deliver_to(self, arrivals: &Arc<Arrivals>, number: usize) {
-        let outcome = match self.0 {
+        let (mut progress, mut steps) = (self.0, Vec::new());
+        while let Progress::Then(before, step) = progress {
+            steps.insert(0, step);
+            progress = before.0;
+        }
+        let outcome = match progress {
             Progress::Done(outcome) => outcome,
             Progress::Waiting { process, .. } if process != process_id() => Err(forked()),
             Progress::Waiting { slot, .. } => {
@@ -420,13 +471,14 @@ impl Pending {
                 match content.outcome.take() {
                     Some(outcome) => outcome,
                     None => {
-                        content.forwarded = Some((number, Arc::clone(arrivals)));
+                        content.forwarded = Some(Forward { number, arrivals: Arc::clone(arrivals), steps });
                         return;
                     }
                 }
             }
+            Progress::Then(..) => return, // the loop above has taken them apart
         };
-        arrivals.push(number, outcome);
+        arrivals.push(Arrival { number, outcome, steps });
     }
 }
 
@@ -453,9 +505,9 @@ impl Completer {
     fn deliver(&mut self, outcome: Result<Reply>) {
         if let Some(slot) = self.slot.take() {
             let mut content = slot.lock();
-            if let Some((number, arrivals)) = content.forwarded.take() {
+            if let Some(Forward { number, arrivals, steps }) = content.forwarded.take() {
                 drop(content);
-                arrivals.push(number, outcome);
+                arrivals.push(Arrival { number, outcome, steps });
                 return;
             }
             content.outcome = Some(outcome);
@@ -547,6 +599,34 @@ mod tests {
         let thread = std::thread::spawn(move || completer.complete(Ok(Reply::Put { data: vec![1] })));
         assert_eq!(pending.wait().unwrap(), Reply::Put { data: vec![1] });
         thread.join().unwrap();
+    }
+
+    #[test]
+    fn what_is_made_of_an_outcome_is_made_by_the_thread_that_takes_it() {
+        let longer = |outcome: Result<Reply>| match outcome? {
+            Reply::Len { len } => Ok(Reply::Len { len: len + 1 }),
+            other => Ok(other),
+        };
+        let twice = |outcome: Result<Reply>| match outcome? {
+            Reply::Len { len } => Ok(Reply::Len { len: len * 2 }),
+            other => Ok(other),
+        };
+        let now = Pending::completed(Ok(Reply::Len { len: 1 })).then(longer).then(twice);
+        assert!(now.is_ready());
+        assert_eq!(now.wait().unwrap(), Reply::Len { len: 4 });
+        let arrivals = Arc::default();
+        let (completer, pending) = Pending::waiting();
+        let by = std::sync::Arc::new(Mutex::new(None));
+        let noted = Arc::clone(&by);
+        let pending = pending.then(longer).then(twice).then(move |outcome| {
+            *noted.lock().unwrap() = Some(std::thread::current().id());
+            outcome
+        });
+        assert!(!pending.is_ready());
+        pending.deliver_to(&arrivals, 7);
+        std::thread::spawn(move || completer.complete(Ok(Reply::Len { len: 2 }))).join().unwrap();
+        assert!(matches!(arrivals.wait(), Some((7, Ok(Reply::Len { len: 6 })))));
+        assert_eq!(*by.lock().unwrap(), Some(std::thread::current().id()));
     }
 
     #[test]

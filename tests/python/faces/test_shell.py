@@ -226,7 +226,7 @@ WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
         ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("index", f" {T}"), ("sort", f" {T} --by x"), ("calibrate", ""),
-        ("tiers", ""), ("drain", " --tiers near"), ("derive", " d T*2"),
+        ("tiers", ""), ("drain", " --tiers near"), ("warm", " --cache near"), ("derive", " d T*2"),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),

@@ -158,6 +158,33 @@ pub(crate) struct Tiers {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Warm {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    /// Variables, all that are stored if none is named
+    #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
+    pub(crate) variables: Vec<String>,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// The cache folder; without it DRYSTONE_CACHE names one
+    #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
+    pub(crate) cache: Option<PathBuf>,
+    /// The most bytes that the folder may hold
+    #[arg(long, value_name = "BYTES", requires = "cache", value_parser = number::<u64>)]
+    pub(crate) bytes: Option<u64>,
+    /// Only this step of variables with steps
+    #[arg(long, value_name = "STEP", value_parser = number::<u64>)]
+    pub(crate) step: Option<u64>,
+    /// Keep it there, whatever else needs room
+    #[arg(long, conflicts_with = "unpin")]
+    pub(crate) pin: bool,
+    /// Let it go when others need the room
+    #[arg(long)]
+    pub(crate) unpin: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Drain {
     /// The container's directory or URL
     #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]

@@ -20,6 +20,7 @@ mod sort;
 mod tiers;
 mod token;
 mod verify;
+mod warm;
 
 use std::io::Write;
 use std::path::Path;
@@ -56,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Tiers(tiers) => tiers::run(tiers, json, output),
         Command::Drain(drain) => tiers::drain(drain, json, output),
+        Command::Warm(asked) => warm::run(asked, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),
         Command::Serve(serve) => serve::run(serve),

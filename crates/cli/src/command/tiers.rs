@@ -125,7 +125,7 @@ fn show(container: &Container, json: bool, output: &mut Output) -> Result<i32> {
 }
 
 /// A bar on standard error, if a person looks there.
-fn bar() -> ProgressBar {
+pub(super) fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -48,6 +48,22 @@ counters! {
     cache_hits,
     /// Those that were brought into memory.
     cache_misses,
+    /// Ranges of a far store that the cache folder, or a prefetch, had whole.
+    folder_hits,
+    /// Ranges for which home was asked.
+    folder_misses,
+    /// Bytes that came from the cache folder.
+    folder_bytes,
+    /// Bytes that reads waited for from a far store.
+    home_bytes,
+    /// Bytes that were fetched before a read wanted them.
+    prefetched_bytes,
+    /// Those of them that reads wanted.
+    prefetch_used_bytes,
+    /// Units of the cache folder that were damaged and fetched again.
+    folder_repairs,
+    /// Units that could not be kept or loaded: the folder was full, or failed.
+    folder_failures,
 }
 
 pub(crate) fn add(counter: &AtomicU64, amount: u64) {

@@ -7,6 +7,7 @@ pub(crate) mod checksum;
 pub(crate) mod cpus;
 pub(crate) mod error;
 pub(crate) mod metrics;
+pub(crate) mod prefetcher;
 pub(crate) mod random;
 pub(crate) mod sync;
 pub(crate) mod writer_process;

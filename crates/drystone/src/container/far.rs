@@ -9,6 +9,7 @@ use drystone_format::keys;
 use drystone_store::{Credentials, LocalStore, Reply, Request, Store, StoreExt};
 
 use super::Container;
+use super::cache::{self, CacheFolder};
 use super::opening::{CreateOptions, Mode};
 use super::targets;
 use crate::{Error, Result};
@@ -30,7 +31,8 @@ pub fn is_url(name: &str) -> bool {
 /// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
 pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(place) {
-        return found::store(place, options, None);
+        let (_, options) = CacheFolder::take(options, true)?;
+        return found::store(place, &options, None);
     }
     let (store, _) = targets::with_targets(LocalStore::open(place, false)?)?;
     Ok(Arc::new(store))
@@ -38,7 +40,11 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
 
 /// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
-    found::public(options)
+    let (cache, rest): (Vec<_>, Vec<_>) =
+        options.iter().cloned().partition(|(name, _)| cache::is_option(name));
+    let mut public = found::public(&rest);
+    public.extend(cache);
+    public
 }
 
 impl Container {
@@ -57,7 +63,8 @@ impl Container {
         who: Option<Arc<dyn Credentials>>,
         create: CreateOptions,
     ) -> Result<Self> {
-        Self::create(found::store(url, options, who)?, create)
+        let (cache, options) = CacheFolder::take(options, true)?;
+        Self::create_cached(found::store(url, &options, who)?, create, cache.as_ref())
     }
 
     /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
@@ -70,7 +77,8 @@ impl Container {
     ) -> Result<()> {
         const FOLDERS: [&str; 7] =
             ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
-        let store = found::store(url, options, who)?;
+        let (_, options) = CacheFolder::take(options, true)?;
+        let store = found::store(url, &options, who)?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
             for listed in left {
@@ -113,14 +121,15 @@ impl Container {
         who: Option<Arc<dyn Credentials>>,
         mode: Mode,
     ) -> Result<Self> {
-        let store = found::store(url, options, who)?;
+        let (cache, options) = CacheFolder::take(options, true)?;
+        let store = found::store(url, &options, who)?;
         if mode != Mode::Read && found::is_read_only(url) {
             return Err(Error::unsupported(format!(
                 "{} is behind a web server, which is read only; open it with mode \"r\"",
                 store.describe()
             )));
         }
-        Self::open(store, mode)
+        Self::open_cached(store, mode, cache.as_ref())
     }
 }
 

@@ -6,6 +6,7 @@
 
 mod access;
 pub(crate) mod batch;
+mod cache;
 pub mod calibrate;
 mod config;
 mod far;
@@ -33,8 +34,9 @@ use drystone_format::manifest::Manifest;
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
-use drystone_plan::following::Following;
+use drystone_plan::next::Predictor;
 use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
+use drystone_store_cache::CacheStore;
 
 use self::calibrate::Known;
 use self::learn::Seen;
@@ -42,6 +44,7 @@ use self::targets::Placing;
 use self::tiers::Tiers;
 use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
+use crate::base::prefetcher::Prefetcher;
 use crate::history::head::{self, Look};
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::packs::Packed;
@@ -50,6 +53,7 @@ use crate::history::snapshot::Snapshot;
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
+pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
 pub use far::{is_url, open_store, public_options};
 pub use glance::{SeenBefore, store_at};
@@ -108,7 +112,11 @@ pub(crate) struct Inner {
     /// The reads that were made.
     pub(crate) seen: Seen,
     /// What is read next, as far as they tell.
-    pub(crate) following: Mutex<Following>,
+    pub(crate) predictor: Mutex<Predictor>,
+    /// What fetches it.
+    pub(crate) prefetcher: Arc<Prefetcher>,
+    /// In front of home, where that is far or a folder was given.
+    pub(crate) cache: Option<Arc<CacheStore>>,
     /// How objects are spread over storage targets, if there are several.
     pub(crate) placing: Option<Arc<Placing>>,
 }
@@ -128,6 +136,7 @@ impl Container {
             metrics.cache_hits += hits;
             metrics.cache_misses += misses;
         }
+        inner.count_cache(&mut metrics);
         metrics
     }
 
@@ -173,7 +182,9 @@ impl Container {
             config: inner.config.clone(),
             known: Known::default(),
             seen: Seen::default(),
-            following: Mutex::default(),
+            predictor: Mutex::default(),
+            prefetcher: Arc::default(),
+            cache: inner.cache.clone(),
             placing: inner.placing.clone(),
             batch: Mutex::new(None),
         };
@@ -290,6 +301,7 @@ impl Container {
     /// does not stays in them, for the next handle that uses them.
     pub fn close(&self) {
         if !self.inner.closed.swap(true, Ordering::SeqCst) {
+            self.inner.prefetcher.stop();
             self.inner.stop_drain();
             self.inner.pack_at_end();
             self.inner.leave_tiers();

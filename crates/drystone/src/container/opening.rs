@@ -9,6 +9,7 @@ use drystone_format::keys;
 use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
+use super::cache::{self, CacheFolder};
 use super::calibrate::Known;
 use super::config::Config;
 use super::hdf5_stub;
@@ -175,7 +176,7 @@ impl Container {
         let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();
         let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_map_policy(mapped);
-        let created = Self::create_configured(Arc::new(store), options, config).inspect_err(|e| {
+        let created = Self::create_configured(Arc::new(store), options, config, None).inspect_err(|e| {
             if is_new && matches!(e.kind(), ErrorKind::Io | ErrorKind::Permission) {
                 // Of a full disk an empty folder would be left. If somebody else has put something there it stays.
                 let _ = std::fs::remove_dir(path);
@@ -299,18 +300,36 @@ impl Container {
                     .read_all(keys::IDENTITY, 64 << 10)
                     .is_ok_and(|b| Identity::decode(&b).is_ok_and(|i| i.durability == Durability::Durable)));
         let (store, placing) = targets::with_targets(store.with_early_writeback(early))?;
-        Self::open_configured(Arc::new(store), (mode, trust), config, placing)
+        Self::open_configured(Arc::new(store), (mode, trust), config, placing, None)
+    }
+
+    /// Opens a container in a local directory with a cache in front of it: worth it where the directory is on a slow file system.
+    pub fn open_local_cached(path: impl AsRef<Path>, mode: Mode, cache: &CacheFolder) -> Result<Self> {
+        let path = path.as_ref();
+        let config = Config::of_folder(path)?;
+        let (store, placing) = targets::with_targets(LocalStore::open(path, mode == Mode::Read)?)?;
+        Self::open_configured(Arc::new(store), (mode, trust(mode)), config, placing, Some(cache))
     }
 
     /// Creates a container in a store. A run-time configuration overrides the options ([`Config`]).
     pub fn create(store: Arc<dyn Store>, options: CreateOptions) -> Result<Self> {
-        Self::create_configured(store, options, Config::find(None)?)
+        Self::create_configured(store, options, Config::find(None)?, None)
+    }
+
+    /// The same, with a cache.
+    pub fn create_cached(
+        store: Arc<dyn Store>,
+        options: CreateOptions,
+        cache: Option<&CacheFolder>,
+    ) -> Result<Self> {
+        Self::create_configured(store, options, Config::find(None)?, cache)
     }
 
     fn create_configured(
         store: Arc<dyn Store>,
         options: CreateOptions,
         config: Option<Config>,
+        cache: Option<&CacheFolder>,
     ) -> Result<Self> {
         let store = with_prefetch(store);
         let options = configured(options, &config);
@@ -340,12 +359,17 @@ impl Container {
         }
         let watched = store.watch(keys::IDENTITY)?;
         let how = How { mode: Mode::ReadWrite, trust: Trust::Writing, created: true, watched };
-        Self::with(store, identity, how, config, None, Some(None))
+        Self::with(store, identity, how, config, (None, cache), Some(None))
     }
 
     /// Opens a container in a store.
     pub fn open(store: Arc<dyn Store>, mode: Mode) -> Result<Self> {
-        Self::open_configured(store, (mode, trust(mode)), Config::find(None)?, None)
+        Self::open_cached(store, mode, None)
+    }
+
+    /// The same, with a cache.
+    pub fn open_cached(store: Arc<dyn Store>, mode: Mode, cache: Option<&CacheFolder>) -> Result<Self> {
+        Self::open_configured(store, (mode, trust(mode)), Config::find(None)?, None, cache)
     }
 
     /// Another handle on the same store, on the newest snapshot: what one does does not move the other.
@@ -353,7 +377,7 @@ impl Container {
         let inner = &self.inner;
         let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
         let config = inner.config.as_deref().cloned();
-        Self::open_configured(inner.store.clone(), (mode, inner.trust), config, inner.placing.clone())
+        Self::open_configured(inner.store.clone(), (mode, inner.trust), config, inner.placing.clone(), None)
     }
 
     fn open_configured(
@@ -361,6 +385,7 @@ impl Container {
         (mode, trust): (Mode, Trust),
         config: Option<Config>,
         placing: Option<Arc<Placing>>,
+        cache: Option<&CacheFolder>,
     ) -> Result<Self> {
         let store = with_prefetch(store);
         // Before it is read: what replaces it in between is noticed.
@@ -383,11 +408,19 @@ impl Container {
         let bytes = match read {
             Ok(bytes) => bytes,
             Err(StoreError::NotFound { .. }) if mode == Mode::Append => {
-                return match Self::create_configured(store.clone(), CreateOptions::default(), config.clone())
-                {
-                    Err(e) if e.kind() == ErrorKind::Conflict => {
-                        Self::open_configured(store, (Mode::ReadWrite, Trust::Writing), config, placing)
-                    }
+                return match Self::create_configured(
+                    store.clone(),
+                    CreateOptions::default(),
+                    config.clone(),
+                    cache,
+                ) {
+                    Err(e) if e.kind() == ErrorKind::Conflict => Self::open_configured(
+                        store,
+                        (Mode::ReadWrite, Trust::Writing),
+                        config,
+                        placing,
+                        cache,
+                    ),
                     other => other,
                 };
             }
@@ -416,7 +449,8 @@ impl Container {
                 store.describe()
             )));
         }
-        Self::with(store, identity, How { mode, trust, created: false, watched }, config, placing, hint)
+        let how = How { mode, trust, created: false, watched };
+        Self::with(store, identity, how, config, (placing, cache), hint)
     }
 
     fn with(
@@ -424,13 +458,14 @@ impl Container {
         identity: Identity,
         how: How,
         config: Option<Config>,
-        placing: Option<Arc<Placing>>,
+        (placing, cache): (Option<Arc<Placing>>, Option<&CacheFolder>),
         hint: Option<Option<u64>>,
     ) -> Result<Self> {
         let How { mode, trust, .. } = how;
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::base::cpus::set_threads(threads);
         }
+        let (store, cache, warning) = cache::in_front(store, identity.uuid, cache)?;
         let has = |name: &str| identity.features.iter().any(|feature| feature == name);
         let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
         let store = packs.as_ref().map_or(store, |packs| packs.clone());
@@ -467,12 +502,14 @@ impl Container {
             created_by: how.created.then(drystone_store::process_id),
             others_commit: AtomicBool::new(false),
             current: RwLock::new(newest),
-            warnings: Mutex::new(head.warnings),
+            warnings: Mutex::new(head.warnings.into_iter().chain(warning).collect()),
             batch: Mutex::new(None),
             config: config.map(Arc::new),
             known: Known::default(),
             seen: Seen::default(),
-            following: Mutex::default(),
+            predictor: Mutex::default(),
+            prefetcher: Arc::default(),
+            cache,
             placing,
             store,
             tiers,

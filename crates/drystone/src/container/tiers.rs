@@ -408,9 +408,10 @@ impl Container {
         tiers.wake();
     }
 
-    /// The tiers of this handle, nearest first.
+    /// The tiers of this handle, nearest first, and its cache folder, if it has one.
     pub fn tiers(&self) -> Vec<TierRow> {
-        let Some(tiers) = &self.inner.tiers else { return Vec::new() };
+        let cache = self.inner.cache_row();
+        let Some(tiers) = &self.inner.tiers else { return cache.into_iter().collect() };
         let rate = *lock(&tiers.drain.rate);
         let rows = tiers.store.rows().into_iter();
         let row = |row: drystone_store_tiers::TierState| TierRow {
@@ -422,7 +423,7 @@ impl Container {
             hits: row.reads,
             aside: row.aside,
         };
-        rows.map(row).collect()
+        rows.map(row).chain(cache).collect()
     }
 
     /// Why the drain does not get on, if so.

@@ -74,6 +74,7 @@ impl Container {
         self.inner.require_open()?;
         self.inner.require_same()?;
         let inner = &self.inner;
+        let _home = inner.bypass_cache();
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();
         let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };

@@ -7,7 +7,8 @@ use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::checker::Checker;
-use super::execute::{self, Sources};
+use super::execute;
+use super::sources::Sources;
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::base::array::Target;

@@ -10,7 +10,6 @@ mod coded;
 mod io_modes;
 mod listed;
 mod mapped;
-mod sources;
 mod stream;
 mod there;
 pub(crate) mod trailers;
@@ -31,12 +30,13 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::form::Form;
 use drystone_plan::local_read::{self, Processors};
 use drystone_plan::parts::SubchunkPart;
-use drystone_plan::read_plan::{IoMode, LocalRead, ReadPlan, Work};
-use drystone_store::{Reply, Request, StoreExt};
+use drystone_plan::read_plan::{IoMode, LocalRead, Work};
+use drystone_store::StoreExt;
 use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
 use self::trailers::Needed;
+use super::prefetch;
 use super::published;
 use super::{Carried, Prepared, Reading, segment_key};
 use crate::base::array::Target;
@@ -58,7 +58,7 @@ const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 /// A request, with the numbers of the works that it serves and what it holds of their payloads.
 type Asked = Fetch<(usize, Range<u64>)>;
 
-pub(crate) use sources::Sources;
+pub(crate) use super::sources::Sources;
 pub(super) use stream::Stream;
 pub(super) use there::decisions;
 
@@ -175,7 +175,9 @@ fn attempt(
     if let Some(window) = reading.inner.window() {
         return stream::attempt(reading, prepared, first_step, out, sources, needed, window);
     }
-    prefetch(reading, plan, &needed, sources);
+    let slow = prefetch::may_wait(reading);
+    let ranges = plan.ahead(|request| needed.is_missing(request), slow);
+    prefetch::now(reading, &ranges, slow, sources);
     needed.load(reading, prepared, sources)?;
     let trailers = needed.all();
     let waiting = Waiting::default();
@@ -247,34 +249,6 @@ fn each_on(
         take();
     });
     lock(&failed).take().map_or(Ok(()), Err)
-}
-
-/// Prefetches what will be read. Checks are prefetched with the rest, though they are read first.
-fn prefetch(reading: &Reading, plan: &ReadPlan, needed: &Needed<'_>, sources: &Sources<'_>) {
-    let slow = lock(&reading.inner.following).may_wait();
-    let ranges = plan.ahead(|request| needed.is_missing(request), slow);
-    if slow {
-        for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
-            prefetch_one(reading, of_source, sources);
-        }
-    } else {
-        // What was read before was at hand: as soon as some of this is, too, all is taken to be.
-        prefetch_alike(reading, &ranges, sources);
-    }
-}
-
-/// Like [`prefetch`], but stops after the first source that is already in memory: the others are taken to be, too.
-pub(super) fn prefetch_alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
-    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| prefetch_one(reading, of_source, sources));
-}
-
-/// Prefetches ranges of one source; `false`: they were in memory already.
-fn prefetch_one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
-    let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
-    let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
-    // A hint: nobody waits for it, and a failure shows in the read itself.
-    let told = reading.inner.store.submit(Request::Expect { key, ranges });
-    !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
 }
 
 impl Job<'_> {

@@ -13,8 +13,9 @@ use drystone_plan::read_plan::{self, ReadPlan, Slot};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tiles::{Grain, Tiles, planes_together};
 
+use super::execute;
 use super::execute::trailers;
-use super::execute::{self, Sources};
+use super::sources::Sources;
 use super::{BATCH, Prepared, ReadReport, Reading, Sought};
 use crate::base::array::Target;
 use crate::schema::member::Column;
@@ -31,7 +32,7 @@ impl Reading {
     /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
     pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.note_listing(listing);
-        self.read_cells(listing, out).map_err(|e| self.reason(e))
+        self.inner.unless_cached(|| self.read_cells(listing, out)).map_err(|e| self.reason(e))
     }
 
     pub(super) fn read_cells(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {

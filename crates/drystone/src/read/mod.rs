@@ -11,13 +11,14 @@ mod covered;
 mod derived;
 mod execute;
 mod listing;
-mod next;
 mod planning;
+mod prefetch;
 mod published;
 mod replicas;
 mod search;
 mod sidecars;
 mod sorted;
+mod sources;
 mod statistics;
 mod stored;
 mod strings;
@@ -29,13 +30,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, OnceLock};
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
 use drystone_format::keys;
 use drystone_format::schema::Variable;
 use drystone_format::source::Source;
 use drystone_format::table::{self, Subchunk};
-use drystone_plan::in_order::in_order;
 use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
 use drystone_plan::programs::Programs;
@@ -58,13 +57,14 @@ use crate::{Error, Result};
 pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 pub use derived::Derivation;
-use execute::Sources;
 pub use listing::{Planned, Wanted};
+pub use prefetch::WarmReport;
 use published::Shelf;
 pub use search::Hits;
 pub(crate) use search::ZoneCells;
 pub use sidecars::PublishedStatistics;
 pub(crate) use sorted::SortedWith;
+use sources::Sources;
 pub use statistics::StoredStatistics;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
@@ -348,7 +348,8 @@ impl Reading {
     pub fn read(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.note_box(selection);
         self.check_read(selection, out)?;
-        self.followed(selection, || self.read_box(selection, out)).map_err(|e| self.reason(e))
+        let read = || self.inner.unless_cached(|| self.read_box(selection, out));
+        self.predicted_before(selection, read).map_err(|e| self.reason(e))
     }
 
     /// Takes note of the extents of a read.
@@ -395,7 +396,7 @@ impl Reading {
             let prepared = self.by_log_or(&|reading| {
                 let sought = reading.sought(&range, &cells)?;
                 found.set(sought.candidates());
-                reading.prefetch_blocks(&sought.slots, &sources);
+                prefetch::blocks(reading, &sought.slots, &sources);
                 reading.plan(sought)
             })?;
             let found = found.get();
@@ -411,29 +412,6 @@ impl Reading {
             }
         }
         Ok((report, has_voids))
-    }
-
-    /// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
-    /// the rest. Errors show when the blocks are read.
-    fn prefetch_blocks(&self, slots: &[Slot], sources: &Sources<'_>) {
-        let Some(files) = self.inner.store.local() else { return };
-        // Members of a record stand side by side: a table is not behind its own subchunks.
-        if self.shelf.is_some() || !matches!(self.variable.dtype, DType::Scalar(_)) {
-            return;
-        }
-        for block in in_order(slots) {
-            let (Ok(source), Ok(key)) = (sources.get(block.source), sources.key(block.source)) else {
-                continue;
-            };
-            if self.inner.tables.find(&(source.writer, source.part, block.table)).is_some() {
-                continue;
-            }
-            if block.whole {
-                files.prefetch(&key, block.bytes);
-            } else {
-                files.prefetch_shared(&key, block.bytes);
-            }
-        }
     }
 
     /// Steps that are planned together at first: those that have no more than half of [`BATCH`] entries if each has as many as the others.
@@ -496,9 +474,13 @@ impl Reading {
         }
         let decisions = execute::decisions(self, &prepared)?;
         let local = execute::explained(self, &prepared);
+        let cached = match &self.inner.cache {
+            Some(cache) => cache.held(&self.ranges_of(&prepared.plan)?),
+            None => None,
+        };
         let window = self.inner.window();
         let rounds = window.map_or(0, |_| planning::rounds(&prepared));
-        Ok(ReadPlan { predicted, every_bit, decisions, local, window, rounds, ..prepared.plan })
+        Ok(ReadPlan { predicted, every_bit, decisions, local, window, rounds, cached, ..prepared.plan })
     }
 
     /// How requests are merged on this store.

@@ -11,7 +11,8 @@ use drystone_plan::read_plan::{self, Choice, PlanError, Slot};
 use drystone_plan::resolve::Resolved;
 
 use super::execute::trailers;
-use super::execute::{self, Sources};
+use super::prefetch;
+use super::sources::Sources;
 use super::{FAR_TABLE, Prepared, Reading, Sought, Tables, decode_table, published};
 use crate::base::cpus::threads;
 use crate::schema::member::Column;
@@ -120,7 +121,7 @@ impl Reading {
         if self.inner.window().is_none() {
             let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
             let ahead = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
-            execute::prefetch_alike(self, &ahead, sources);
+            prefetch::alike(self, &ahead, sources);
         }
         self.fetch_tables(&missing, sources)?;
         for (at, entry) in missing {

@@ -18,8 +18,8 @@ use drystone_transform::{
     Whole, key_of, keys_between, meets,
 };
 
-use super::execute::Sources;
 use super::execute::trailers;
+use super::sources::Sources;
 use super::zones::is_of_index;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;

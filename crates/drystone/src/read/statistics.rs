@@ -9,8 +9,8 @@ use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 
 use super::Reading;
-use super::execute::Sources;
 use super::execute::trailers;
+use super::sources::Sources;
 use crate::schema::element_type::kind_of;
 use crate::schema::member::Column;
 use crate::{Error, Result};

@@ -16,8 +16,8 @@ use drystone_plan::resolve::Visible;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::checks::verify_units;
 
-use super::execute::Sources;
 use super::execute::trailers;
+use super::sources::Sources;
 use super::{Reading, Sought};
 use crate::Result;
 use crate::base::checksum::crc32;

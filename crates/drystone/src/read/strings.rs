@@ -6,7 +6,8 @@ use drystone_format::dtype::DType;
 use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::selection::{Axis, Selection};
 
-use super::execute::{self, Sources};
+use super::execute;
+use super::sources::Sources;
 use super::{Prepared, ReadReport, Reading, segment_key};
 use crate::base::array::Target;
 use crate::base::checksum::crc32;

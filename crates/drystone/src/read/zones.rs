@@ -19,7 +19,7 @@ use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
 
-use super::execute::Sources;
+use super::sources::Sources;
 use super::{ReadReport, Reading};
 use crate::base::array::Target;
 use crate::base::cpus::threads;

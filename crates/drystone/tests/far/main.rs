@@ -11,3 +11,4 @@ mod sample;
 mod far_store;
 #[cfg(feature = "object")]
 mod far_team;
+mod prefetch;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_format::branch::{Branch, Child, PageRef};
+use drystone_format::cache_unit::UnitHead;
 use drystone_format::column;
 use drystone_format::derived::{self, Derived, Edge, Input};
 use drystone_format::dtype::{DType, Member, Record, Scalar};
@@ -93,6 +94,14 @@ fn parity_object(group: &Group, keeper: usize) -> Vec<u8> {
     object.extend_from_slice(&payload);
     object.extend_from_slice(&drystone_format::crc32c(&payload).to_le_bytes());
     object
+}
+
+/// A unit with its bytes.
+fn cache_unit(length: usize) -> Vec<u8> {
+    let bytes: Vec<u8> = (0..length).map(|n| (n * 7) as u8).collect();
+    let mut unit = UnitHead::of(UUID, "log/0123456789abcdef-0002.seg", 4096, &bytes).encode();
+    unit.extend(bytes);
+    unit
 }
 
 /// All of them.
@@ -203,6 +212,8 @@ fn files() -> Vec<Case> {
         ("frames", "frames", frames),
         ("identity", "identity", identity.encode()),
         ("identity_features", "identity", odd.encode()),
+        ("cache_unit", "cache_unit", cache_unit(8)),
+        ("cache_unit_blocks", "cache_unit", cache_unit(65_537)),
         ("staged", "staged", staged().encode()),
         ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
         ("parity_group", "parity_group", parity_group(&[100, 37], true, 1).encode()),

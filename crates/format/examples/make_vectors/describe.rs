@@ -3,6 +3,7 @@
 use drystone_format::Corrupt;
 use drystone_format::block::decode_block;
 use drystone_format::branch::{Branch, PageRef};
+use drystone_format::cache_unit::{UnitHead, head_len};
 use drystone_format::column;
 use drystone_format::cursor::Reader;
 use drystone_format::derived::{Derived, Input};
@@ -41,6 +42,7 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         "identity" => identity(&Identity::decode(bytes)?),
         "parity_group" => parity_group(&Group::decode(bytes)?),
         "parity_object" => parity_object(bytes)?,
+        "cache_unit" => cache_unit(bytes)?,
         "staged" => staged(&Registration::decode(bytes)?),
         "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
         "mark" => decode_mark(bytes)?.into(),
@@ -108,6 +110,25 @@ fn frames(bytes: &[u8]) -> Result<Json, Corrupt> {
             Next::Torn(e) => return Err(e),
         }
     }
+}
+
+fn cache_unit(bytes: &[u8]) -> Result<Json, Corrupt> {
+    let number = |at: usize, len: usize| {
+        let bytes = bytes.get(at..at + len).unwrap_or_default();
+        bytes.iter().rev().fold(0u64, |number, byte| number << 8 | u64::from(*byte))
+    };
+    let (head, payload) = bytes
+        .split_at_checked(head_len(number(40, 4) as usize, number(32, 8)))
+        .ok_or_else(|| Corrupt::new("a short unit", 0))?;
+    let head = UnitHead::decode(head)?;
+    Ok(Json::object([
+        ("uuid", Json::hex(&head.uuid)),
+        ("key", Json::Text(head.key.clone())),
+        ("offset", head.offset.into()),
+        ("length", head.length.into()),
+        ("checks", Json::list(&head.checks, |check| u64::from(*check).into())),
+        ("payload_crc", u64::from(drystone_format::crc32c(payload)).into()),
+    ]))
 }
 
 fn staged(registration: &Registration) -> Json {

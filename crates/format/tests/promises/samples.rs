@@ -1,5 +1,6 @@
 //! Sound bytes of every structure, to be damaged by tests.
 
+use drystone_format::cache_unit::UnitHead;
 use drystone_format::column;
 use drystone_format::dtype::DType;
 use drystone_format::entry::{StoredPiece, encode_block};
@@ -138,6 +139,11 @@ fn registration() -> impl Strategy<Value = staged::Registration> {
                 .collect(),
         },
     )
+}
+
+fn cache_unit() -> impl Strategy<Value = UnitHead> {
+    (any::<[u8; 16]>(), "[a-z0-9./-]{1,60}", 0u64..1 << 40, vec(any::<u8>(), 1..70_000))
+        .prop_map(|(uuid, key, offset, bytes)| UnitHead::of(uuid, &key, offset, &bytes))
 }
 
 /// Records of a journal of files, of every kind.
@@ -344,6 +350,13 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| redundancy::Group::decode(b).is_ok(),
             fuzz_redundancy,
             draw(group(), |g| g.encode()),
+        ),
+        structure(
+            "cache unit",
+            true,
+            |b| UnitHead::decode(b).is_ok(),
+            fuzz_cache_unit,
+            draw(cache_unit(), |head| head.encode()),
         ),
         structure(
             "hint",

@@ -58,8 +58,18 @@ fn quoted(document: &str) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn the_documents_quote_the_vectors() {
-    let documents =
-        ["columns", "frame", "identity", "staged", "redundancy", "block-index", "log", "manifest", "packs"];
+    let documents = [
+        "columns",
+        "frame",
+        "identity",
+        "staged",
+        "redundancy",
+        "cache-unit",
+        "block-index",
+        "log",
+        "manifest",
+        "packs",
+    ];
     for document in documents {
         let text = fs::read_to_string(root().join(format!("docs/format/{document}.md"))).unwrap();
         let quoted = quoted(&text);

@@ -206,6 +206,8 @@ pub struct ReadPlan {
     pub measured: Option<f64>,
     /// Where values are read at reduced precision: bytes and predicted seconds of an exact read.
     pub every_bit: Option<(u64, f64)>,
+    /// Bytes that are in the cache folder of the handle, if it has one.
+    pub cached: Option<u64>,
     /// Guaranteed largest error of all values, including what transforms lost when they were written.
     pub bound: Bound,
     /// Encoded pieces, with their source, whose metadata was not given though it could make the read smaller.

@@ -28,6 +28,9 @@ impl Display for ReadPlan {
         if let Some(window) = &self.window {
             write!(f, "\n{window}, {}", counted(self.rounds.into(), "round trip"))?;
         }
+        if let Some(cached) = self.cached {
+            write!(f, "\ncache: {cached} bytes of them are in the folder")?;
+        }
         if let Some(local) = &self.local {
             write!(f, "\n{local}")?;
         }

@@ -3,6 +3,7 @@
 //! A tier is a place nearer than the container's home: memory, a local disk, a burst buffer. Everything here is a pure function from values
 //! (room, sizes, ages) to a printable decision; `drystone-store-tiers` carries the decisions out.
 
+pub mod cover;
 pub mod drain;
 pub mod evict;
 pub mod level;

@@ -116,6 +116,10 @@ impl crate::container::Inner {
 
     /// The requests that reads have under way at once; `None` where threads carry out one each.
     pub(crate) fn window(&self) -> Option<Window> {
-        self.store.features().far.map(|far| Window::choose(far.requests, self.profile().as_ref()))
+        let window =
+            self.store.features().far.map(|far| Window::choose(far.requests, self.profile().as_ref()));
+        // What is fetched ahead of a read is on its way beside it, in the same 32 MiB.
+        let ahead = self.cache.as_ref().map_or(0, |_| drystone_store_cache::MOST_HELD);
+        window.map(|window| window.beside(1, ahead, 0))
     }
 }

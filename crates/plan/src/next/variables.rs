@@ -68,7 +68,7 @@ impl Next {
 
 /// What one reader has read, as far as it predicts the next read. Variables are identified by their numbers.
 #[derive(Debug, Default)]
-pub struct Following {
+pub struct Variables {
     /// The cells of the last read.
     cells: Option<Selection>,
     /// The variables from which they were read.
@@ -92,10 +92,10 @@ enum Says {
     NothingMore,
 }
 
-impl Following {
+impl Variables {
     /// Cells of a variable are about to be read, in this many steps. Returns which cells of other variables
     /// are likely to follow. A caller that prefetches them reports it by
-    /// [`prefetched`](Following::prefetched).
+    /// [`prefetched`](Variables::prefetched).
     pub fn begins(&mut self, variable: u32, cells: &Selection, steps: u64) -> Next {
         if self.cells.as_ref() != Some(cells) {
             let read = std::mem::take(&mut self.read);
@@ -227,7 +227,7 @@ mod tests {
     }
 
     /// Reads variables one after the other, each of which waits; returns the prediction before each.
-    fn read(following: &mut Following, step: u64, variables: &[u32]) -> Vec<Next> {
+    fn read(following: &mut Variables, step: u64, variables: &[u32]) -> Vec<Next> {
         let each = |&variable: &u32| {
             let next = following.begins(variable, &cells(step), 1);
             match &next {
@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn behind_the_second_variable_the_others_are_expected_and_at_the_next_cells_those_that_were_read() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         let said = read(&mut following, 0, &[7, 8, 9, 4]);
         assert_eq!(said, [Next::Unknown, Next::Behind(vec![7, 8]), Next::Unknown, Next::Unknown]);
         let said = read(&mut following, 1, &[7, 8, 9, 4]);
@@ -259,7 +259,7 @@ mod tests {
 
     #[test]
     fn while_the_last_prefetched_one_is_read_more_are_prefetched() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         let said = read(&mut following, 0, &[1, 2, 3, 4, 5, 6, 7, 8, 8, 9]);
         let predicted = |n: &usize| said[*n] != Next::Unknown;
         assert_eq!((0..said.len()).filter(predicted).collect::<Vec<_>>(), [1, 4, 7], "three at a time");
@@ -283,7 +283,7 @@ mod tests {
 
     #[test]
     fn long_reads_say_nothing_of_what_follows() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         let many = Selection::boxed(&[0, 0], &[STEPS + 1, 8]);
         for variable in 0..4 {
             assert_eq!(following.begins(variable, &many, STEPS + 1), Next::Unknown);
@@ -293,14 +293,14 @@ mod tests {
 
     #[test]
     fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         assert!(following.may_wait(), "nothing was read yet");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
             assert_eq!(following.begins(variable, &cells(step), 1), Next::Unknown);
             following.ended(false);
         }
         assert!(!following.may_wait());
-        let mut following = Following::default();
+        let mut following = Variables::default();
         for step in 0..9 {
             assert_eq!(read(&mut following, step, &[1]), [Next::Unknown]);
         }
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn one_variable_alone_changes_nothing_of_what_was_read_together() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         read(&mut following, 0, &[3, 5]);
         assert_eq!(read(&mut following, 1, &[9]), [Next::Unknown]);
         assert_eq!(read(&mut following, 2, &[3]), [Next::These(vec![5])]);
@@ -317,7 +317,7 @@ mod tests {
 
     #[test]
     fn only_some_variables_are_kept_in_mind() {
-        let mut following = Following::default();
+        let mut following = Variables::default();
         let many: Vec<u32> = (0..200).collect();
         read(&mut following, 0, &many);
         assert_eq!(following.read.len(), VARIABLES);

@@ -1,0 +1,186 @@
+//! The cache of a handle: which folder it uses, and what it is told to keep.
+//!
+//! The folder is named by an option of the store (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a container
+//! again, a pickle or another process, uses it too; else by the environment. A local home has none unless it is named.
+
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use drystone_store::Store;
+use drystone_store_cache::{Bypass, CacheStore, Folder, Warmed};
+
+use super::tiers::TierRow;
+use super::{Container, Inner};
+use crate::base::metrics::Metrics;
+use crate::{Error, Result};
+
+/// Options that name the folder and its budget in bytes; an empty folder is none.
+const FOLDER: &str = "drystone_cache";
+const BYTES: &str = "drystone_cache_bytes";
+/// Their names in the environment.
+const OF_ENVIRONMENT: (&str, &str) = ("DRYSTONE_CACHE", "DRYSTONE_CACHE_BYTES");
+
+/// A folder for units of far stores.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CacheFolder {
+    /// The folder, which is made if it is absent.
+    pub folder: PathBuf,
+    /// The most bytes that it may hold; `None`: a tenth of what its device has free.
+    pub budget: Option<u64>,
+    /// Somebody named it for this container: then it is an error if it cannot be used.
+    pub(super) named: bool,
+}
+
+fn budget(text: &str, name: &str) -> Result<u64> {
+    text.parse().map_err(|_| Error::invalid(format!("{name} is {text:?}; it is a number of bytes")))
+}
+
+/// Whether an option is one of these.
+pub(super) fn is_option(name: &str) -> bool {
+    [FOLDER, BYTES].contains(&name)
+}
+
+impl CacheFolder {
+    /// A folder and its budget in bytes, if it has one.
+    pub fn new(folder: impl Into<PathBuf>, budget: Option<u64>) -> Self {
+        CacheFolder { folder: folder.into(), budget, named: true }
+    }
+
+    /// The options of a store that name it.
+    pub fn options(&self) -> Vec<(String, String)> {
+        let mut options = vec![(FOLDER.to_owned(), self.folder.to_string_lossy().into_owned())];
+        options.extend(self.budget.map(|bytes| (BYTES.to_owned(), bytes.to_string())));
+        options
+    }
+
+    /// What options of a store say of the cache, and the options that remain. Where they do not say, of a far store the environment
+    /// does. `InvalidArgument` if a budget is no number.
+    pub fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Self>, Vec<(String, String)>)> {
+        let rest = options.iter().filter(|(name, _)| !is_option(name)).cloned().collect();
+        let said =
+            |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+        let bytes = said(BYTES).map(|text| budget(text, BYTES)).transpose()?;
+        if let Some(folder) = said(FOLDER) {
+            let named = (!folder.is_empty()).then(|| CacheFolder::new(folder, bytes));
+            return Ok((named, rest));
+        }
+        let of_environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let Some(folder) = of_environment(OF_ENVIRONMENT.0).filter(|_| is_far) else {
+            return Ok((None, rest));
+        };
+        let bytes =
+            of_environment(OF_ENVIRONMENT.1).map(|text| budget(&text, OF_ENVIRONMENT.1)).transpose()?;
+        Ok((Some(CacheFolder { folder: folder.into(), budget: bytes, named: false }), rest))
+    }
+}
+
+/// What stands in front of a home: the store to use, the cache in it, and a warning.
+pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
+
+/// Puts a cache in front of a home where a folder is given. Without one nothing is kept, and nothing is fetched before it is read.
+pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&CacheFolder>) -> Result<Front> {
+    let Some(given) = given else { return Ok((home, None, None)) };
+    match Folder::open(&given.folder, given.budget) {
+        Ok(folder) => {
+            let cache = Arc::new(CacheStore::new(home, uuid, Some(folder)));
+            Ok((cache.clone(), Some(cache), None))
+        }
+        Err(error) if given.named => {
+            Err(Error::from(error).while_doing(format!("the cache {}", given.folder.display())))
+        }
+        Err(error) => {
+            let warning = format!("the cache {} cannot be used: {error}", given.folder.display());
+            Ok((home, None, Some(warning)))
+        }
+    }
+}
+
+/// What is to be done with the bytes of a selection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Bring them into the cache.
+    Warm,
+    /// The same, and keep them there.
+    Pin,
+    /// They may be given up again.
+    Unpin,
+}
+
+impl Container {
+    /// Brings ranges of objects into the cache, pins or unpins them. `InvalidArgument` where this handle has no cache folder; errors of
+    /// home, of making pins; `Cancelled` when `go_on`, which gets bytes done and in all, says no.
+    pub(crate) fn keep(
+        &self,
+        ranges: &[(String, Range<u64>)],
+        keep: Keep,
+        go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Warmed> {
+        let cache = self.inner.cache.as_ref().filter(|cache| cache.state().is_some()).ok_or_else(|| {
+            Error::invalid(format!(
+                "{} was opened without a cache folder: open it with cache=\"/a/folder\", or set DRYSTONE_CACHE",
+                self.location()
+            ))
+        })?;
+        let mut stopped = false;
+        let mut warmed = Warmed::default();
+        if keep != Keep::Unpin {
+            warmed = cache.warm(ranges, &mut |done, all| {
+                let more = go_on(done, all);
+                stopped |= !more && done < all;
+                more
+            })?;
+        }
+        if stopped {
+            return Err(Error::new(
+                crate::ErrorKind::Cancelled,
+                "warming was stopped; what was fetched stays in the cache",
+            ));
+        }
+        if keep != Keep::Warm {
+            cache.pin(ranges, keep == Keep::Pin)?;
+        }
+        Ok(warmed)
+    }
+}
+
+impl Inner {
+    /// The cache folder as a row of the table of tiers.
+    pub(super) fn cache_row(&self) -> Option<TierRow> {
+        let cache = self.cache.as_ref()?;
+        let state = cache.state()?;
+        let hits = cache.counts().hits;
+        let (place, bytes, aside) = (state.place, state.bytes, state.aside);
+        Some(TierRow { place, bytes, undrained: 0, oldest: None, rate: 0.0, hits, aside })
+    }
+
+    /// Adds what the cache counted.
+    pub(super) fn count_cache(&self, metrics: &mut Metrics) {
+        let Some(cache) = &self.cache else { return };
+        let counts = cache.counts();
+        metrics.folder_hits = counts.hits;
+        metrics.folder_misses = counts.misses;
+        metrics.folder_bytes = counts.hit_bytes;
+        metrics.home_bytes = counts.home_bytes;
+        metrics.prefetched_bytes = counts.prefetched_bytes;
+        metrics.prefetch_used_bytes = counts.prefetch_used_bytes;
+        metrics.folder_repairs = counts.repaired;
+        metrics.folder_failures = counts.failures;
+    }
+
+    /// While this is there, home answers every read.
+    pub(crate) fn bypass_cache(&self) -> Option<Bypass> {
+        self.cache.as_ref().map(|cache| cache.bypass())
+    }
+
+    /// Does a read again if it failed for wrong bytes that may be the cache's: then home answers.
+    pub(crate) fn unless_cached<T>(&self, read: impl Fn() -> Result<T>) -> Result<T> {
+        match read() {
+            Err(error) if error.kind() == crate::ErrorKind::Corrupt => match &self.cache {
+                Some(cache) if cache.distrust() => read(),
+                _ => Err(error),
+            },
+            other => other,
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Which ranges of which objects a selection needs, for the cache: to prefetch, to warm, to pin.
+
+use std::ops::Range;
+
+use drystone_plan::read_plan::ReadPlan;
+use drystone_plan::selection::{Axis, Selection};
+
+use crate::Result;
+use crate::container::{Container, Keep};
+use crate::read::Reading;
+use crate::read::sources::Sources;
+
+/// What [`Container::warm`] did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WarmReport {
+    /// Bytes that the selection needs of logs.
+    pub wanted_bytes: u64,
+    /// Bytes that were fetched from home.
+    pub fetched_bytes: u64,
+    /// Bytes that are in the cache now.
+    pub held_bytes: u64,
+}
+
+impl Reading {
+    /// The ranges that a read of the selection needs, of parts of logs. Tables of subchunks are loaded on the way, which caches them.
+    pub(super) fn ranges(&self, selection: &Selection) -> Result<Vec<(String, Range<u64>)>> {
+        let mut found = Vec::new();
+        if selection.is_empty() {
+            return Ok(found);
+        }
+        let (steps, cells) = self.split(selection);
+        let mut from = 0;
+        while from < steps.count {
+            let many = self.first_batch().min(steps.count - from);
+            let some = Axis { start: steps.cell(from), step: steps.step, count: many };
+            let prepared = self.prepare(&some, &cells)?;
+            found.extend(self.ranges_of(&prepared.plan)?);
+            from += many;
+        }
+        Ok(found)
+    }
+
+    /// The ranges of a plan, by the keys of their objects.
+    pub(in crate::read) fn ranges_of(&self, plan: &ReadPlan) -> Result<Vec<(String, Range<u64>)>> {
+        let sources = Sources::of(self);
+        let trailers = plan.trailers.iter().map(|fetch| (fetch.source, &fetch.range));
+        let payloads = plan.fetches.iter().map(|fetch| (fetch.source, &fetch.range));
+        trailers.chain(payloads).map(|(source, range)| Ok((sources.key(source)?, range.clone()))).collect()
+    }
+
+    /// Brings what the selection needs into the cache folder, pins it there, or unpins it. `go_on` gets bytes done and bytes in all, and
+    /// stops it by false.
+    ///
+    /// Errors: as of [`read`](Self::read); `InvalidArgument` where the handle has no cache folder; `Cancelled`.
+    pub fn keep(
+        &self,
+        selection: &Selection,
+        keep: Keep,
+        go_on: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<WarmReport> {
+        self.check_selection(selection)?;
+        let ranges = self.clone().from_log().ranges(selection)?;
+        let container = Container { inner: self.inner.clone() };
+        let warmed = container.keep(&ranges, keep, go_on)?;
+        Ok(WarmReport { wanted_bytes: warmed.wanted, fetched_bytes: warmed.fetched, held_bytes: warmed.held })
+    }
+}

@@ -1,0 +1,65 @@
+//! Hints for what a read that begins needs, and for what follows it, to files of this machine.
+
+use std::ops::Range;
+
+use drystone_format::dtype::DType;
+use drystone_plan::in_order::in_order;
+use drystone_plan::read_plan::Slot;
+use drystone_store::{Reply, Request};
+
+use crate::read::Reading;
+use crate::read::sources::Sources;
+
+/// Prefetches ranges that a plan reads now; `slow`: the medium may have to be waited for.
+pub(in crate::read) fn now(
+    reading: &Reading,
+    ranges: &[(u32, Range<u64>)],
+    slow: bool,
+    sources: &Sources<'_>,
+) {
+    if slow {
+        for of_source in ranges.chunk_by(|a, b| a.0 == b.0) {
+            one(reading, of_source, sources);
+        }
+    } else {
+        // What was read before was at hand: as soon as some of this is, too, all is taken to be.
+        alike(reading, ranges, sources);
+    }
+}
+
+/// Like [`now`], but stops after the first source that is already in memory: the others are taken to be, too.
+pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
+    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| one(reading, of_source, sources));
+}
+
+/// Prefetches ranges of one source; `false`: they were in memory already.
+fn one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
+    let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
+    let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
+    // A hint: nobody waits for it, and a failure shows in the read itself.
+    let told = reading.inner.store.submit(Request::Expect { key, ranges });
+    !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
+}
+
+/// Prefetches blocks together with subchunk tables that are not cached: blocks read whole, and others while a concurrent reader wants
+/// the rest. Errors show when the blocks are read.
+pub(in crate::read) fn blocks(reading: &Reading, slots: &[Slot], sources: &Sources<'_>) {
+    let Some(files) = reading.inner.store.local() else { return };
+    // Members of a record stand side by side: a table is not behind its own subchunks.
+    if reading.shelf.is_some() || !matches!(reading.variable.dtype, DType::Scalar(_)) {
+        return;
+    }
+    for block in in_order(slots) {
+        let (Ok(source), Ok(key)) = (sources.get(block.source), sources.key(block.source)) else {
+            continue;
+        };
+        if reading.inner.tables.find(&(source.writer, source.part, block.table)).is_some() {
+            continue;
+        }
+        if block.whole {
+            files.prefetch(&key, block.bytes);
+        } else {
+            files.prefetch_shared(&key, block.bytes);
+        }
+    }
+}

@@ -1,0 +1,37 @@
+//! Long work that a Python function watches, and may stop.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBool;
+
+use crate::error::{Failure, Result};
+
+/// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
+/// from it, or a signal stops the work. What was raised is raised.
+pub(crate) fn watched<T: Send>(
+    py: Python<'_>,
+    progress: Option<&Py<PyAny>>,
+    work: impl FnOnce(&mut dyn FnMut(u64, u64) -> bool) -> drystone::Result<T> + Send,
+) -> Result<T> {
+    let mut raised: Option<PyErr> = None;
+    let done = py.detach(|| {
+        work(&mut |done, total| {
+            Python::attach(|py| {
+                let called = py.check_signals().and_then(|()| match progress {
+                    Some(callback) => {
+                        let answer = callback.call1(py, (done, total))?;
+                        Ok(!answer.bind(py).is(PyBool::new(py, false)))
+                    }
+                    None => Ok(true),
+                });
+                called.unwrap_or_else(|error| {
+                    raised = Some(error);
+                    false
+                })
+            })
+        })
+    });
+    match raised {
+        Some(error) => Err(Failure::Python(error)),
+        None => Ok(done?),
+    }
+}

@@ -1,0 +1,121 @@
+//! Prefetched ranges that are on their way, or in memory because no folder has them.
+
+use std::collections::VecDeque;
+use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use drystone_plan::tier::cover::Units;
+use drystone_store::Pending;
+
+/// A prefetched range that was not read for this long may be dropped for another.
+const FRESH: Duration = Duration::from_secs(10);
+
+/// A range that was asked for before it is wanted.
+#[derive(Debug)]
+pub(crate) struct Flight {
+    /// When it was asked for.
+    pub(crate) era: u64,
+    pub(crate) key: String,
+    pub(crate) range: Range<u64>,
+    since: Instant,
+    read: AtomicU64,
+    content: Mutex<Content>,
+}
+
+#[derive(Debug)]
+enum Content {
+    UnderWay(Option<Pending>),
+    Here(Arc<Vec<u8>>),
+    Failed,
+}
+
+impl Flight {
+    pub(crate) fn new(era: u64, key: &str, range: Range<u64>, pending: Pending) -> Self {
+        let content = Mutex::new(Content::UnderWay(Some(pending)));
+        Flight { era, key: key.to_owned(), range, since: Instant::now(), read: AtomicU64::new(0), content }
+    }
+
+    fn len(&self) -> u64 {
+        self.range.end - self.range.start
+    }
+
+    /// Its bytes, when they are there; all who want them wait for one reply. `None`: it failed, and a read says why.
+    pub(crate) fn bytes(&self) -> Option<Arc<Vec<u8>>> {
+        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Content::UnderWay(pending) = &mut *content {
+            let reply = pending.take().map(Pending::wait);
+            let bytes = reply.and_then(Result::ok).and_then(|reply| reply.into_buffers().pop());
+            let whole = bytes.filter(|bytes| bytes.len() as u64 == self.len());
+            *content = whole.map_or(Content::Failed, |bytes| Content::Here(Arc::new(bytes)));
+        }
+        match &*content {
+            Content::Here(bytes) => Some(Arc::clone(bytes)),
+            _ => None,
+        }
+    }
+
+    /// So many bytes of it were read. Returns how many of them were read for the first time.
+    pub(crate) fn was_read(&self, bytes: u64) -> u64 {
+        let before = self.read.fetch_add(bytes, Ordering::Relaxed);
+        bytes.min(self.len().saturating_sub(before))
+    }
+
+    /// Bytes that were not read yet.
+    pub(crate) fn unread(&self) -> u64 {
+        self.len().saturating_sub(self.read.load(Ordering::Relaxed))
+    }
+}
+
+/// All of them, oldest first.
+#[derive(Debug, Default)]
+pub(crate) struct Flights(VecDeque<Arc<Flight>>);
+
+impl Flights {
+    pub(crate) fn add(&mut self, flight: &Arc<Flight>) {
+        self.0.push_back(Arc::clone(flight));
+    }
+
+    pub(crate) fn remove(&mut self, flight: &Arc<Flight>) {
+        self.0.retain(|other| !Arc::ptr_eq(other, flight));
+    }
+
+    /// Those of an object are not to be read any more.
+    pub(crate) fn forget(&mut self, key: &str) {
+        self.0.retain(|flight| flight.key != key);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn units(&self, key: &str) -> Units {
+        let mut units = Units::default();
+        self.0
+            .iter()
+            .filter(|flight| flight.key == key)
+            .for_each(|flight| units.insert(flight.range.clone()));
+        units
+    }
+
+    pub(crate) fn find(&self, key: &str, range: &Range<u64>) -> Option<Arc<Flight>> {
+        self.0.iter().find(|flight| flight.key == key && flight.range == *range).cloned()
+    }
+
+    /// Makes room for `len` bytes of at most `room`: drops what was read, oldest first, then what nobody read for long.
+    /// `false`: what is there is to be read yet.
+    pub(crate) fn make_room(&mut self, len: u64, room: u64) -> bool {
+        let held = |all: &VecDeque<Arc<Flight>>| all.iter().map(|flight| flight.len()).sum::<u64>();
+        let mut over = (held(&self.0) + len).saturating_sub(room);
+        let may_go: [fn(&Flight) -> bool; 2] = [|f| f.unread() < f.len(), |f| f.since.elapsed() > FRESH];
+        for may_go in may_go {
+            self.0.retain(|flight| {
+                let goes = over > 0 && may_go(flight);
+                over -= if goes { over.min(flight.len()) } else { 0 };
+                !goes
+            });
+        }
+        over == 0
+    }
+}

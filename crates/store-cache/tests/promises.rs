@@ -1,0 +1,235 @@
+//! What a cache promises: bytes are fetched once, shared by processes, verified at each load, and its failures are nobody's.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use drystone_store::{
+    CountingStore, DelayStore, Fault, FaultStore, LocalStore, MemoryStore, PutMode, Request, Script, Store,
+};
+use drystone_store_cache::{CacheStore, Folder};
+
+const KEY: &str = "log/0123456789abcdef-0000.seg";
+const LEN: usize = 3 << 20;
+
+fn content() -> Vec<u8> {
+    (0..LEN as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
+}
+
+/// A home with one object, and a counter in front of it.
+fn home() -> Arc<CountingStore<MemoryStore>> {
+    let memory = MemoryStore::new();
+    memory.put(KEY, &[&content()], PutMode::IfAbsent, false).expect("memory takes it");
+    Arc::new(CountingStore::new(memory))
+}
+
+fn cache(home: &Arc<CountingStore<MemoryStore>>, root: &Path, budget: u64) -> CacheStore {
+    let folder = Folder::open(root, Some(budget)).expect("a folder can be made");
+    CacheStore::new(Arc::clone(home) as Arc<dyn Store>, [5; 16], Some(folder))
+}
+
+/// Reads a range both ways, compares it, and returns nothing.
+fn check(store: &CacheStore, at: usize, len: usize) {
+    let expected = &content()[at..at + len];
+    let mut out = vec![0; len];
+    store.read(KEY, at as u64, &mut out).expect("it can be read");
+    assert!(out == expected, "read {at} {len}");
+    let request = Request::read_many(KEY, vec![(at as u64, len), (at as u64, len.min(7))]);
+    let buffers = store.submit(request).wait().expect("it can be read").into_buffers();
+    assert!(buffers[0] == expected && buffers[1] == expected[..len.min(7)], "submitted {at} {len}");
+}
+
+fn fetched(home: &CountingStore<MemoryStore>) -> u64 {
+    home.counters().bytes_read
+}
+
+/// The files of units.
+fn units(root: &Path) -> Vec<PathBuf> {
+    let entries =
+        |path: &Path| std::fs::read_dir(path).expect("a folder").map(|e| e.expect("an entry").path());
+    let objects: Vec<PathBuf> =
+        entries(root).flat_map(|container| entries(&container).collect::<Vec<_>>()).collect();
+    objects.iter().flat_map(|object| entries(object).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn every_byte_is_fetched_once_also_where_ranges_overlap() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    let store = cache(&home, dir.path(), 64 << 20);
+    for at in [0, 60_000, 120_000] {
+        check(&store, at, 70_000);
+    }
+    assert_eq!(fetched(&home), 190_000, "10,000 bytes of each next range were there");
+    check(&store, 5, 189_000);
+    assert_eq!(fetched(&home), 190_000);
+    assert_eq!(store.counts().home_bytes, 190_000);
+}
+
+#[test]
+fn two_handles_share_one_folder_without_being_told() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    let (one, other) = (cache(&home, dir.path(), 64 << 20), cache(&home, dir.path(), 64 << 20));
+    check(&other, 0, 100);
+    check(&one, 1 << 20, 1 << 20);
+    std::thread::sleep(Duration::from_millis(60));
+    let before = fetched(&home);
+    check(&other, 1 << 20, 1 << 20);
+    assert_eq!(fetched(&home), before);
+    let another = CacheStore::new(
+        Arc::clone(&home) as Arc<dyn Store>,
+        [6; 16],
+        Some(Folder::open(dir.path(), None).expect("a folder")),
+    );
+    check(&another, 1 << 20, 1 << 20);
+    assert_eq!(fetched(&home), before + (1 << 20), "another container has its own");
+}
+
+#[test]
+fn every_flipped_bit_is_found_and_fetched_again() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    check(&cache(&home, dir.path(), 64 << 20), 1000, 60);
+    let [unit] = units(dir.path()).try_into().expect("one unit");
+    let sound = std::fs::read(&unit).expect("it can be read");
+    for bit in 0..sound.len() * 8 {
+        let mut bytes = sound.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        std::fs::write(&unit, &bytes).expect("it can be written");
+        let before = fetched(&home);
+        let store = cache(&home, dir.path(), 64 << 20);
+        check(&store, 1000, 60);
+        assert_eq!((fetched(&home) - before, store.counts().repaired), (60, 1), "bit {bit}");
+        assert_eq!(std::fs::read(&unit).expect("it is there again"), sound);
+    }
+    for cut in [0, 1, 40, sound.len() - 1] {
+        std::fs::write(&unit, &sound[..cut]).expect("it can be written");
+        check(&cache(&home, dir.path(), 64 << 20), 1000, 60);
+    }
+}
+
+#[test]
+fn what_a_reader_distrusts_is_fetched_again() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    let store = cache(&home, dir.path(), 64 << 20);
+    assert!(!store.distrust(), "nothing was loaded");
+    check(&store, 0, 5000);
+    assert!(store.distrust() && units(dir.path()).is_empty());
+    check(&store, 0, 5000);
+    assert_eq!(fetched(&home), 10_000);
+}
+
+#[test]
+fn the_budget_holds_and_what_is_pinned_stays() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    let store = cache(&home, dir.path(), 1 << 20);
+    let first = [(KEY.to_owned(), 0..100_000)];
+    let warmed = store.warm(&first, &mut |_, _| true).expect("it can be warmed");
+    assert_eq!((warmed.wanted, warmed.fetched, warmed.held), (100_000, 100_000, 100_000));
+    assert!(store.pin(&first, true).expect("it can be pinned"));
+    for n in 1..30 {
+        check(&store, n * 100_000, 100_000);
+        let bytes: u64 = units(dir.path()).iter().map(|unit| unit.metadata().expect("a file").len()).sum();
+        assert!(bytes <= 1 << 20, "{bytes}");
+    }
+    assert!(store.counts().evicted_bytes > 0);
+    let before = fetched(&home);
+    check(&store, 0, 100_000);
+    assert_eq!(fetched(&home), before, "it was pinned");
+    store.pin(&[(KEY.to_owned(), 0..LEN as u64)], false).expect("it can be unpinned");
+    for n in 1..30 {
+        check(&store, n * 100_000, 100_000);
+    }
+    let before = fetched(&home);
+    check(&store, 0, 100_000);
+    assert!(fetched(&home) > before, "it went with the others");
+}
+
+#[test]
+fn a_folder_that_is_full_or_fails_or_is_gone_is_no_error() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    for fault in [Fault::NoSpace, Fault::Fail] {
+        let home = home();
+        let local = LocalStore::create(dir.path().join(format!("{fault:?}"))).expect("a folder");
+        let script = Script::seeded(1).one_in(1, fault).one_read_in(1, Fault::Fail);
+        let failing: Arc<dyn Store> = Arc::new(FaultStore::new(local, script).expect("it is empty"));
+        let folder = Folder::over(failing, dir.path(), Some(64 << 20));
+        let store = CacheStore::new(Arc::clone(&home) as Arc<dyn Store>, [5; 16], Some(folder));
+        check(&store, 0, 50_000);
+        check(&store, 0, 50_000);
+        assert!(store.counts().failures > 0 && store.state().expect("a folder").aside.is_some(), "{fault:?}");
+    }
+    let home = home();
+    let store = cache(&home, &dir.path().join("gone"), 64 << 20);
+    check(&store, 0, 50_000);
+    std::fs::remove_dir_all(dir.path().join("gone")).expect("it can be removed");
+    check(&store, 0, 50_000);
+    check(&store, 10, 500_000);
+}
+
+#[test]
+fn reads_join_what_was_prefetched_and_a_prefetch_waits_for_reads() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    for with_folder in [false, true] {
+        let memory = MemoryStore::new();
+        memory.put(KEY, &[&content()], PutMode::IfAbsent, false).expect("memory takes it");
+        let far = DelayStore::new(memory, Duration::from_millis(20), 1e9);
+        let folder = with_folder.then(|| Folder::open(dir.path(), None).expect("a folder"));
+        let store = CacheStore::new(Arc::new(far.clone()), [5; 16], folder);
+        let wanted = [(KEY.to_owned(), 0..200_000u64), (KEY.to_owned(), 300_000..400_000)];
+        std::thread::scope(|scope| {
+            let fetching = scope.spawn(|| store.prefetch(&wanted, &|| true));
+            std::thread::sleep(Duration::from_millis(5));
+            check(&store, 0, 200_000);
+            fetching.join().expect("it ends");
+        });
+        check(&store, 350_000, 50_000);
+        let asked: u64 = far.take_log().iter().map(|asked| asked.bytes).sum();
+        assert_eq!(asked, 300_000, "nothing was asked for twice");
+        let counts = store.counts();
+        assert_eq!((counts.prefetched_bytes, counts.home_bytes), (300_000, 0));
+        assert!(counts.prefetch_used_bytes >= 250_000, "{counts:?}");
+        // A read that waits for home comes first, and a prefetch that is not wanted any more ends.
+        let go_on = AtomicBool::new(true);
+        std::thread::scope(|scope| {
+            let read = scope.spawn(|| check(&store, 1 << 20, 1000));
+            std::thread::sleep(Duration::from_millis(5));
+            let fetching = scope.spawn(|| {
+                store.prefetch(&[(KEY.to_owned(), 2_000_000..2_100_000)], &|| go_on.load(Ordering::SeqCst));
+            });
+            std::thread::sleep(Duration::from_millis(5));
+            go_on.store(false, Ordering::SeqCst);
+            fetching.join().expect("it ends");
+            read.join().expect("it ends");
+        });
+        assert!(far.take_log().iter().all(|asked| asked.bytes < 100_000), "it was not begun");
+    }
+}
+
+#[test]
+fn random_reads_from_many_threads_give_what_home_has() {
+    let dir = tempfile::tempdir().expect("a folder can be made");
+    let home = home();
+    // So small that units are given up all the time.
+    let stores = [cache(&home, dir.path(), 600_000), cache(&home, dir.path(), 600_000)];
+    std::thread::scope(|scope| {
+        for thread in 0..4u64 {
+            let store = &stores[thread as usize % 2];
+            scope.spawn(move || {
+                let mut state = thread + 1;
+                let mut below = |n: u64| {
+                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    (state >> 33) % n
+                };
+                for _ in 0..60 {
+                    let len = 1 + below(90_000) as usize;
+                    check(store, below((LEN - len) as u64) as usize, len);
+                }
+            });
+        }
+    });
+}
