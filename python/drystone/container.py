@@ -179,7 +179,9 @@ def open(
         if (
             damaged
             or mode == "a"
-            or not all(given is None for given in (targets, storage_options, credentials, token, tiers, cache))
+            or not all(
+                given is None for given in (targets, storage_options, credentials, token, tiers, cache)
+            )
         ):
             raise UnsupportedError(
                 'server="node" opens what is there with what the environment says: mode is "r" or "r+", and targets, tiers, cache, '
