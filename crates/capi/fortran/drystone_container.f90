@@ -34,7 +34,7 @@ module drystone_container
      procedure :: steps
      procedure :: publish
      procedure :: map
-     procedure :: transfer
+     procedure :: transfer => carry
      procedure :: wait
   end type dry_container
 
@@ -280,7 +280,7 @@ contains
   end subroutine map
 
   !> Carries committed values of one variable to another, of one step or of all; `rule` as "cast:dtype=f4". `number` is waited for.
-  subroutine transfer(self, from, to, number, rule, step, status)
+  subroutine carry(self, from, to, number, rule, step, status)
     class(dry_container), intent(in) :: self
     character(*), intent(in) :: from, to
     integer(int64), intent(out) :: number
@@ -292,7 +292,7 @@ contains
 
     call convert_text(rule, kept, rule_given)
     call settle(c_transfer(self%handle, c_text(from), c_text(to), rule_given, step_given(step), number), status)
-  end subroutine transfer
+  end subroutine carry
 
   !> Waits until a transfer has a level (DRY_NODE if left out), for `timeout` seconds (60 if left out).
   subroutine wait(self, number, level, timeout, status)
