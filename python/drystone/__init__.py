@@ -31,6 +31,7 @@ from drystone.errors import (
 )
 from drystone.events import Event, on_event
 from drystone.fragments import Coverage, Fragment, Missing
+from drystone.functions import Function, FunctionFailed, function
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
 from drystone.interchange.importing import Imported, ImportedVariable, import_file
@@ -48,6 +49,7 @@ from drystone.reports import (
     RecoverReport,
     Snapshot,
     StagedPart,
+    StoredDerived,
     Tier,
     TransformChoice,
     VerifyReport,
@@ -81,6 +83,8 @@ __all__ = [
     "Files",
     "Found",
     "Fragment",
+    "Function",
+    "FunctionFailed",
     "GcReport",
     "Group",
     "Imported",
@@ -106,6 +110,7 @@ __all__ = [
     "Snapshot",
     "StagedPart",
     "Statistics",
+    "StoredDerived",
     "Tier",
     "Transfer",
     "TransformChoice",
@@ -126,6 +131,7 @@ __all__ = [
     "enum_names",
     "export",
     "expr",
+    "function",
     "import_file",
     "metrics",
     "on_event",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
@@ -59,6 +59,17 @@ def tiles(
     edge: _Edge,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
     """The tiles in order, each with its halo, while the next is read."""
+    whole, size, around = frame(variable, shape, halo, edge)
+    return _each(variable, whole, size, around, _steps(variable, steps), edge)
+
+
+def frame(
+    variable: Variable,
+    shape: SupportsIndex | Sequence[SupportsIndex] | None,
+    halo: SupportsIndex | Sequence[SupportsIndex],
+    edge: _Edge,
+) -> tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]:
+    """The extents of a variable without its steps, of its tiles, and of the halo."""
     if variable.local:
         raise InvalidArgumentError(f'"{variable.name}" is a local variable: it has blocks, not one array')
     if edge not in ("one_sided", "fill", "periodic", "nan"):
@@ -75,7 +86,7 @@ def tiles(
         size = shape_of_tiles(whole, variable.dtype.itemsize, cut)
     else:
         size = extents(shape, len(whole), "shape", 1)
-    return _each(variable, whole, size, around, _steps(variable, steps), edge)
+    return whole, size, around
 
 
 def _steps(variable: Variable, steps: SupportsIndex | Sequence[SupportsIndex] | None) -> list[int | None]:
@@ -107,7 +118,7 @@ def _each(
     with ThreadPoolExecutor(1, "drystone-tiles") as pool:
         ahead = None
         for step, box in boxes:
-            begun = (step, box, pool.submit(_read, variable, step, box, whole, halo, edge))
+            begun = (step, box, pool.submit(read, variable, step, box, whole, halo, edge))
             if ahead is not None:
                 yield _place(ahead[0], ahead[1]), ahead[2].result()
             ahead = begun
@@ -120,7 +131,7 @@ def _place(step: int | None, box: _Box) -> Place:
     return cells if step is None else (step, *cells)
 
 
-def _read(
+def read(
     variable: Variable, step: int | None, box: _Box, whole: Sequence[int], halo: Sequence[int], edge: _Edge
 ) -> npt.NDArray[Any]:
     """A box with its halo; what lies beyond the domain is as the edge rule says."""
@@ -157,36 +168,3 @@ def _around(
         to = tuple(slice(at, at + count) for at, _, count in part)
         out[to] = variable.read(step, [first for _, first, _ in part], [count for *_, count in part])
     return out
-
-
-def apply(
-    variable: Variable,
-    function: Callable[[npt.NDArray[Any]], Any],
-    halo: SupportsIndex | Sequence[SupportsIndex],
-    dtype: npt.DTypeLike | None,
-    out: Any,
-    shape: SupportsIndex | Sequence[SupportsIndex] | None,
-    edge: _Edge,
-) -> Any:
-    """What a function makes of all tiles, each put in its place."""
-    around = extents(halo, variable.ndim - variable.has_steps, "halo", 0)
-    for place, tile in tiles(variable, shape, around, None, edge):
-        cells = tuple(slice(h, n - h) for h, n in zip(around, tile.shape, strict=True))
-        wanted = tile[cells].shape
-        box = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in place)
-        try:
-            made = np.asarray(function(tile))
-        except Exception as error:
-            error.add_note(f'in the tile [{box}] of "{variable.name}"')
-            raise
-        if made.shape == tile.shape:
-            made = made[cells]
-        if made.shape != wanted:
-            raise InvalidArgumentError(
-                f'the function gave an array of shape {made.shape} for the tile [{box}] of "{variable.name}"; '
-                f"{wanted} is needed, or {tile.shape} with the halo"
-            )
-        if out is None:
-            out = np.empty(variable.shape, made.dtype if dtype is None else dtype)
-        out[place] = made
-    return np.empty(variable.shape, variable.dtype if dtype is None else dtype) if out is None else out

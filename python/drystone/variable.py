@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import assigning, described, expr, html, selection, tiles, views
+from drystone import applying, assigning, described, expr, html, selection, tiles, views
 from drystone.described import PublishedStatistics, Statistics
 from drystone.enumerations import enum_names
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
@@ -24,6 +24,7 @@ from drystone.views import Indexer, IndexPlans, Lazy
 if TYPE_CHECKING:
     from drystone._core import ReadingHandle
     from drystone.container import Container
+    from drystone.functions import Function
 
 
 class Variable(expr.Operators):
@@ -469,29 +470,34 @@ class Variable(expr.Operators):
 
     def apply(
         self,
-        function: Callable[[npt.NDArray[Any]], Any],
+        function: Callable[[npt.NDArray[Any]], Any] | Function,
         halo: SupportsIndex | Sequence[SupportsIndex] = 0,
         dtype: npt.DTypeLike | None = None,
         *,
         out: Any = None,
         shape: SupportsIndex | Sequence[SupportsIndex] | None = None,
         edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
+        deadline: float | None = None,
+        lazy: bool = False,
     ) -> Any:
         """What a function makes of it, tile by tile, as an array of the variable's shape.
 
-        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo is cut off. It is called
-        once per tile, in one thread. An error of its own passes on, with a note that names the tile's box.
+        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo is cut off. One in Python
+        is called in one thread, a compiled one that is thread safe in several. Its errors pass on with the tile's box; so do those of a
+        wrong shape or dtype (`InvalidArgumentError`) and of the deadline (`DeadlineError`). See docs/guide/derived.md.
 
         Args:
-            function: Takes an array of one step's cells and gives one.
-            halo: Cells on each side that it needs, one number or one per dimension.
+            function: Takes an array of one step's cells and gives one; or a compiled one: `drystone.function(...)`, or a capsule.
+            halo: Cells on each side that it needs, one number or one per dimension. A compiled function declares its own.
             dtype: Of the result; by default that of the first tile's.
             out: What takes the result, by `out[place] = array`: an array, a memory map, another variable. By default a new array.
             shape: Extents of a tile, as in `tiles`.
             edge: What lies beyond the edge of the domain, as in `tiles`.
+            deadline: Seconds that the function may take for one tile.
+            lazy: Give a Dask array instead, with one task per tile. Without `dtype` the result has the variable's.
 
         """
-        return tiles.apply(self, function, halo, dtype, out, shape, edge)
+        return applying.apply(self, function, halo, dtype, out, shape, edge, deadline, lazy)
 
     def map(
         self,

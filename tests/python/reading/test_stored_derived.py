@@ -1,0 +1,238 @@
+"""What stored values and statistics of derived variables promise: read as computed ones, never older than the inputs, worth it in queries."""
+
+import drystone as dry
+import numpy as np
+import pytest
+from command_line import drystone
+from drystone.errors import InvalidArgumentError, NotFoundError
+
+SHAPE = (24, 32, 40)
+TEXTS = {"speed": "sqrt(u*u + v*v)", "lap": "diff2(u, x, 1) + diff2(u, y, 1)", "twice": "2*lap"}
+
+
+def flow(seed):
+    rng = np.random.default_rng(seed)
+    return [rng.standard_normal(SHAPE).astype("f4") for _ in range(2)]
+
+
+def put_step(w, seed, step=None):
+    with w.step(step):
+        for name, values in zip("uv", flow(seed), strict=True):
+            for lo in range(0, SHAPE[0], 8):
+                w.put(name, values[lo : lo + 8], offset=(lo, 0, 0))
+
+
+@pytest.fixture
+def run(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f4", SHAPE, dims=("z", "y", "x"), steps=True)
+        yield c
+
+
+def define(c, kind):
+    for name, text in TEXTS.items():
+        c.derive(name, text, kind=kind)
+        c.derive(f"{name}_now", text.replace("lap", "lap_now"))
+
+
+def same(c, steps):
+    for name in TEXTS:
+        for step in steps:
+            assert np.array_equal(c[name][step], c[f"{name}_now"][step]), (name, step)
+
+
+def inputs_read(c, name, step):
+    """Bytes that a read takes of the log, by its plan."""
+    return c[name].explain[step].read_bytes
+
+
+def test_values_are_stored_when_a_step_commits_and_read_alone(run):
+    define(run, "stored")
+    assert run["speed"].derived.kind == "stored"
+    with run.writer(rank=0, nranks=1) as w:
+        for seed in range(2):
+            put_step(w, seed)
+    run.refresh()
+    same(run, (0, 1))
+    nbytes = run["speed"][0].nbytes
+    assert inputs_read(run, "speed", 0) == nbytes
+    assert inputs_read(run, "speed_now", 0) == 2 * nbytes
+    assert run.store_derived() == dry.StoredDerived(0, 0, 0, 0)
+    assert not run.verify().damage
+    plan = str(run["speed"].explain[0])
+    assert "u" not in plan.split("\n")[0]
+
+
+def test_a_newer_input_hides_what_was_stored_until_it_is_computed_again(run):
+    define(run, "stored")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    run.refresh()
+    run["u"][0, 3:5, 4, 7] = 99
+    run.commit()
+    same(run, (0,))
+    assert run["speed"][0, 3, 4, 7] > 98
+    run.refresh()
+    same(run, (0,))
+    with dry.open(run.path) as other:
+        same(other, (0,))
+
+
+def test_what_is_older_than_its_inputs_is_never_shown(run):
+    """A change of an input whose commit computes nothing, as an older program would make it: the stored values are hidden."""
+    define(run, "stored")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    for name in TEXTS:
+        run.delete(name)
+    for name, text in TEXTS.items():
+        run.derive(name, text, kind="stored")
+    assert run.store_derived(steps=0, budget=0).left > 0
+    same(run, (0,))
+    done = run.store_derived()
+    assert (done.left, done.cells) == (0, 3 * np.prod(SHAPE))
+    assert run.store_derived(names="lap").blocks == 0
+    same(run, (0,))
+
+
+def test_steps_that_are_replaced_and_shapes_that_change_hide_it_too(run):
+    c = run
+    c.create_variable("g", "f8", (None, 50), dims=("y", "x"))
+    c["g"].resize((40, 50))
+    c["g"][...] = np.random.default_rng(1).random((40, 50))
+    c.commit()
+    for kind in ("stored", "virtual"):
+        c.derive(f"d_{kind}", "diff(g, y, 1)", kind=kind)
+        c.derive(f"m_{kind}", "g - mean(g)", kind=kind)
+    c.store_derived()
+    for shape in ((44, 50), (30, 50), (41, 50)):
+        c["g"].resize(shape)
+        assert c["d_stored"].shape == shape
+        for name in "dm":
+            assert np.array_equal(c[f"{name}_stored"][...], c[f"{name}_virtual"][...], equal_nan=True)
+        c.store_derived()
+        for name in "dm":
+            assert np.array_equal(c[f"{name}_stored"][...], c[f"{name}_virtual"][...], equal_nan=True)
+    define(c, "stored")
+    with c.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    c.refresh()
+    with c.writer() as w:
+        with w.step(0, replace=True):
+            w.put("u", flow(7)[0][:8], offset=(0, 0, 0))
+    c.commit()
+    c.refresh()
+    for name in TEXTS:
+        assert np.array_equal(c[name][0], c[f"{name}_now"][0], equal_nan=True)
+    assert np.isnan(c["speed"][0]).all()
+
+
+def test_cells_that_nobody_wrote_stay_unknown(run):
+    define(run, "stored")
+    with run.writer(rank=0, nranks=1) as w, w.step():
+        for name, values in zip("uv", flow(3), strict=True):
+            w.put(name, values[:8], offset=(0, 0, 0))
+            w.put(name, values[16:, :16], offset=(16, 0, 0))
+    run.refresh()
+    for name in TEXTS:
+        assert np.array_equal(run[name][0], run[f"{name}_now"][0], equal_nan=True)
+    assert np.isnan(run["speed"][0, 8:16]).all()
+    found = dry.Matches if False else run.query("speed > 0", steps=0)
+    assert found.count() == (8 * 32 + 8 * 16) * 40
+
+
+@pytest.mark.parametrize("kind", ["bounds", "stored"])
+def test_queries_use_what_is_stored(run, kind):
+    define(run, kind)
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    run.refresh()
+    u, v = (a.astype("f4") for a in flow(0))
+    speed = np.sqrt(u * u + v * v)
+    high = float(np.sort(speed.ravel())[-3])
+    found = run.query(f"speed >= {high}", steps=0)
+    assert found.count() == 3
+    stored, computed = (str(run.query(f"{name} >= {high}", steps=0).explain()) for name in ("speed", "speed_now"))
+    looked = [int(plan.split(" to be looked at")[0].split()[-1]) for plan in (stored, computed)]
+    assert looked[0] * 4 < looked[1]
+    assert run.query(f"lap >= {high}", steps=0).count() == run.query(f"lap_now >= {high}", steps=0).count()
+    assert not run.verify().damage
+    if kind == "bounds":
+        same(run, (0,))
+        assert run["speed"].explain[0].read_bytes == 2 * speed.nbytes
+
+
+def test_bounds_take_no_bytes_of_values(run):
+    before = run.du() if hasattr(run, "du") else None
+    del before
+    run.derive("speed", TEXTS["speed"], kind="bounds")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    values = 2 * np.prod(SHAPE) * 4
+    files = sum(path.stat().st_size for path in (run.path / "log").rglob("*")) if hasattr(run.path, "rglob") else None
+    if files is None:
+        from pathlib import Path
+
+        files = sum(path.stat().st_size for path in Path(run.path, "log").rglob("*"))
+    assert files < values * 1.1
+
+
+def test_ranks_commit_together_and_one_of_them_stores(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        for name in "uv":
+            c.create_variable(name, "f4", SHAPE, dims=("z", "y", "x"), steps=True)
+        define(c, "stored")
+        writers = [c.writer(rank=rank, nranks=3) for rank in range(3)]
+        for rank, w in enumerate(writers):
+            with w, w.step(0):
+                for name, values in zip("uv", flow(5), strict=True):
+                    w.put(name, values[8 * rank : 8 * rank + 8], offset=(8 * rank, 0, 0))
+        c.commit()
+        c.refresh()
+        same(c, (0,))
+        assert inputs_read(c, "lap", 0) == c["lap"][0].nbytes
+
+
+def test_units_are_checked_and_derived(run):
+    for name in "uv":
+        run[name].attrs["units"] = "m/s"
+    run.create_variable("t", "f4", SHAPE, dims=("z", "y", "x"), steps=True, attrs={"units": "K"})
+    run.create_variable("x", data=np.arange(40.0), dims=("x",), attrs={"units": "km"})
+    assert run.derive("speed", TEXTS["speed"]).attrs["units"] == "m/s"
+    assert run.derive("energy", "u**2 / 2").attrs["units"] == "m2 s-2"
+    assert "units" not in run.derive("shear", "diff(u, x)").attrs
+    assert run.derive("odd", "u + t", attrs={"units": "odd"}).attrs["units"] == "odd"
+    with pytest.raises(InvalidArgumentError, match=r"`u` has the unit m s-1 and `t` K"):
+        run.derive("wrong", "u + t")
+    with pytest.raises(InvalidArgumentError, match="exp"):
+        run.derive("wrong", "exp(u)")
+    assert run.derive("speed", TEXTS["speed"]).attrs["units"] == "m/s"
+
+
+def test_what_cannot_be_stored_is_said(run):
+    run.derive("speed", TEXTS["speed"])
+    with pytest.raises(InvalidArgumentError, match="nothing is stored"):
+        run.store_derived("speed")
+    with pytest.raises(NotFoundError):
+        run.store_derived("nowhere")
+    with pytest.raises(InvalidArgumentError, match="no kind"):
+        run.derive("other", "u + v", kind="everything")
+    run.derive("kept", "u + v", kind="stored")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    run.refresh()
+    run.delete("v")
+    with pytest.raises(NotFoundError, match="v"):
+        run["kept"][0]
+
+
+def test_the_command_defines_and_stores(run):
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    done = drystone("derive", run.path, "speed", TEXTS["speed"], "--kind", "stored")
+    assert done.returncode == 0, done.stderr
+    run.refresh()
+    u, v = flow(0)
+    assert np.array_equal(run["speed"][0], np.sqrt(u * u + v * v))
+    assert inputs_read(run, "speed", 0) == u.nbytes
