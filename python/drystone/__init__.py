@@ -31,7 +31,7 @@ from drystone.errors import (
 )
 from drystone.events import Event, on_event
 from drystone.fragments import Coverage, Fragment, Missing
-from drystone.functions import Function, FunctionFailed, function
+from drystone.functions import Function, FunctionError, function
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
 from drystone.interchange.importing import Imported, ImportedVariable, import_file
@@ -84,7 +84,7 @@ __all__ = [
     "Found",
     "Fragment",
     "Function",
-    "FunctionFailed",
+    "FunctionError",
     "GcReport",
     "Group",
     "Imported",

@@ -47,7 +47,9 @@ def apply(
         if out is None:
             out = np.empty(variable.shape, made.dtype if call.dtype is None else call.dtype)
         out[place] = made
-    return np.empty(variable.shape, variable.dtype if call.dtype is None else call.dtype) if out is None else out
+    return (
+        np.empty(variable.shape, variable.dtype if call.dtype is None else call.dtype) if out is None else out
+    )
 
 
 class _Call:
@@ -83,7 +85,9 @@ class _Call:
         self.halo = given.halo
         self.dtype = given.out_dtype if self.dtype is None else self.dtype
         if given.thread_safe:
-            self.threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            self.threads = (
+                len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+            )
 
     def __call__(self, place: _Place, tile: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """What it makes of a tile with its halo."""
@@ -180,7 +184,8 @@ def _lazy(
     if variable.has_steps:
         chunks.insert(0, (1,) * len(steps))
     dtype = variable.dtype if call.dtype is None else call.dtype
-    return dask.array.Array(graph, name, tuple(chunks), dtype=dtype)
+    make: Any = dask.array.Array
+    return make(graph, name, tuple(chunks), dtype=dtype)
 
 
 def _task(

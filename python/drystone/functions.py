@@ -55,7 +55,7 @@ class _Struct(ctypes.Structure):
     )
 
 
-class FunctionFailed(InvalidArgumentError):
+class FunctionError(InvalidArgumentError):
     """A compiled function returned an error; the message has its text and the box of the tile."""
 
 
@@ -97,10 +97,10 @@ class Function:
         failed = self._call(ctypes.byref(given), 1, ctypes.byref(made), self._struct.state)
         del kept_in, kept_out
         if (fenced[:_FENCE] != _FENCED).any() or (fenced[_FENCE + size :] != _FENCED).any():
-            raise FunctionFailed(f"the function wrote outside its tile [{box}]")
+            raise FunctionError(f"the function wrote outside its tile [{box}]")
         if failed:
             text = message.value.decode(errors="replace") or "no text"
-            raise FunctionFailed(f"the function returned {failed} for the tile [{box}]: {text}")
+            raise FunctionError(f"the function returned {failed} for the tile [{box}]: {text}")
         return out
 
 
@@ -122,7 +122,9 @@ def _dtype(code: int) -> np.dtype[Any]:
     return found
 
 
-def _tile(array: npt.NDArray[Any], step: int | None, origin: Sequence[int], message: Any) -> tuple[_Tile, Any]:
+def _tile(
+    array: npt.NDArray[Any], step: int | None, origin: Sequence[int], message: Any
+) -> tuple[_Tile, Any]:
     n = array.ndim
     origins, shape = (ctypes.c_int64 * n)(*origin), (ctypes.c_uint64 * n)(*array.shape)
     strides = (ctypes.c_int64 * n)(*array.strides)
@@ -201,7 +203,9 @@ def from_capsule(capsule: Any) -> Function:
         )
     struct = _Struct.from_address(place)
     if struct.version != _VERSION:
-        raise UnsupportedError(f"a function of version {struct.version}; this version calls version {_VERSION}")
+        raise UnsupportedError(
+            f"a function of version {struct.version}; this version calls version {_VERSION}"
+        )
     if not 0 < struct.ndim <= _MAX_NDIM or not struct.call:
         raise InvalidArgumentError(f"a function of {struct.ndim} dimensions, or without an address")
     return Function(struct, capsule)

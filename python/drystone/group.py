@@ -310,7 +310,9 @@ class Group(Mapping[str, Any]):
         if numbers is not None and any(step < 0 for step in numbers):
             raise InvalidArgumentError(f"steps={numbers}: steps are counted from 0")
         self._container._settle_before_change()
-        done = self._container._handle.store_derived(paths, numbers, None if budget is None else budget.__index__())
+        done = self._container._handle.store_derived(
+            paths, numbers, None if budget is None else budget.__index__()
+        )
         self._container._handle.refresh()
         self._container._warn()
         return StoredDerived(*done)

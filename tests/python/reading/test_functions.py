@@ -63,7 +63,9 @@ def expected(u, edge="edge"):
 @pytest.mark.parametrize("form", ["function", "capsule", "address"])
 def test_compiled_functions_run_over_tiles(run, form, threads):
     made = compiled(smoothing, thread_safe=threads)
-    given = {"function": lambda: made, "capsule": lambda: made.capsule, "address": lambda: address(made)}[form]()
+    given = {"function": lambda: made, "capsule": lambda: made.capsule, "address": lambda: address(made)}[
+        form
+    ]()
     for shape in (None, 5, (4, 18, 7)):
         assert np.array_equal(run["u"].apply(given, shape=shape), expected(run["u"][...]))
 
@@ -89,14 +91,16 @@ def test_errors_name_the_tile(run):
         ctypes.memmove(made.message, text, min(len(text), made.message_size))
         return 7 if given.origin[0] > 0 else smoothing(given, made)
 
-    with pytest.raises(dry.FunctionFailed, match=r"returned 7 for the tile \[7:14, 0:18, 0:22\]: a cell is below"):
+    with pytest.raises(
+        dry.FunctionError, match=r"returned 7 for the tile \[7:14, 0:18, 0:22\]: a cell is below"
+    ):
         run["u"].apply(compiled(fails), shape=(7, 18, 22))
 
     def too_far(given, made):
         smoothing(given, made)
         ctypes.memset(made.data + int(np.prod(made.shape[:3])) * 4, 0, 8)
 
-    with pytest.raises(dry.FunctionFailed, match=r"outside its tile \[0:7"):
+    with pytest.raises(dry.FunctionError, match=r"outside its tile \[0:7"):
         run["u"].apply(compiled(too_far), shape=(7, 18, 22))
     with pytest.raises(InvalidArgumentError, match=r"shape \(2, 2\) for the tile \[0:14"):
         run["u"].apply(lambda tile: np.zeros((2, 2)))
@@ -184,10 +188,24 @@ def test_guard_pages_tell_a_function_that_leaves_its_tile(tmp_path):
     source, library = tmp_path / "f.c", tmp_path / "f.so"
     source.write_text(SOURCE)
     include = ROOT / "crates/capi/include"
-    command = ["cc", "-std=c11", "-Wall", "-Werror", "-O1", "-shared", "-fPIC", f"-I{include}", source, "-o", library]
+    command = [
+        "cc",
+        "-std=c11",
+        "-Wall",
+        "-Werror",
+        "-O1",
+        "-shared",
+        "-fPIC",
+        f"-I{include}",
+        source,
+        "-o",
+        library,
+    ]
     subprocess.run(command, check=True)
     for name, ends_well in (("doubled", True), ("beyond", False)):
-        done = subprocess.run([sys.executable, "-c", textwrap.dedent(GUARDED), library, name], capture_output=True)
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(GUARDED), library, name], capture_output=True
+        )
         assert (done.returncode == 0) == ends_well, done.stderr.decode()
     doubled = dry.function(ctypes.CDLL(str(library)).doubled, "f4", "f4", ndim=2, thread_safe=True)
     with dry.create(tmp_path / "c.dry") as c:

