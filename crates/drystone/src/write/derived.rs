@@ -182,14 +182,19 @@ impl Filling<'_> {
                 self.report.left += 1;
                 continue;
             }
-            let writer = self.writer()?;
-            if !begun && let Some(step) = step {
-                writer.begin_step(Some(step), false)?;
-            }
-            begun = true;
-            self.report.blocks += put(&writer, reading, (path, &own), step, part)?;
+            let parts = known_parts(reading, step, part)?;
             self.report.bytes += bytes;
             self.report.cells += part.cells().unwrap_or(0);
+            for (offset, count, values) in &parts {
+                let writer = self.writer()?;
+                if !begun && let Some(step) = step {
+                    writer.begin_step(Some(step), false)?;
+                }
+                begun = true;
+                let source = Source::dense(values, count, item as usize)?;
+                writer.put_to((path, &own), &own.dtype, &source, Some(offset))?;
+                self.report.blocks += 1;
+            }
         }
         if begun && step.is_some() {
             self.writer()?.end_step()?;
@@ -213,14 +218,12 @@ fn stored_form(variable: &Variable, bounds: bool) -> Variable {
     own
 }
 
-/// Computes a box and puts what is known of it; how many blocks that made.
-fn put(
-    writer: &Writer,
+/// Computes a box: offsets, extents and values of the boxes of it that are known.
+fn known_parts(
     reading: &Reading,
-    (path, own): (&str, &Variable),
     step: Option<u64>,
     part: &Selection,
-) -> Result<u64> {
+) -> Result<Vec<(Vec<u64>, Vec<u64>, Vec<u8>)>> {
     let (shape, item) = (part.shape(), reading.item() as usize);
     let mut selection = part.clone();
     if let Some(step) = step {
@@ -233,39 +236,32 @@ fn put(
         reading.read_known(&selection, &out)?.1
     };
     let first: Vec<u64> = part.axes.iter().map(|axis| axis.start).collect();
-    let Some(known) = known else {
-        writer.put_to((path, own), &own.dtype, &Source::dense(&values, &shape, item)?, Some(&first))?;
-        return Ok(1);
-    };
-    let mut blocks = 0;
-    for (lo, count) in known_boxes(&known, &shape) {
+    let Some(known) = known else { return Ok(vec![(first, shape, values)]) };
+    let placed = |(lo, count): Cut| {
         let bytes = cut_out(&values, &shape, item, (&lo, &count));
-        let offset: Vec<u64> = first.iter().zip(&lo).map(|(first, lo)| first + lo).collect();
-        writer.put_to((path, own), &own.dtype, &Source::dense(&bytes, &count, item)?, Some(&offset))?;
-        blocks += 1;
-    }
-    Ok(blocks)
+        (first.iter().zip(&lo).map(|(first, lo)| first + lo).collect(), count, bytes)
+    };
+    Ok(known_boxes(&known, &shape).into_iter().map(placed).collect())
 }
 
 /// A box: first cell and extents.
 type Cut = (Vec<u64>, Vec<u64>);
 
-/// Disjoint boxes of known cells: halves of halves, down to a size that is worth a block.
+/// Disjoint boxes of known cells: what encloses them, and where that has others too, of its halves, down to a size that is worth a block.
 fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
     let (mut open, mut out) = (vec![(vec![0; shape.len()], shape.to_vec())], Vec::new());
-    while let Some((lo, count)) = open.pop() {
-        let (mut some, mut all) = (false, true);
-        each_row(shape, (&lo, &count), |at, len| {
-            let row = known.get(at..at + len).unwrap_or_default();
-            some |= row.iter().any(|known| *known != 0);
-            all &= !row.contains(&0);
+    while let Some(outer) = open.pop() {
+        let Some((lo, count)) = enclosing(known, shape, &outer) else { continue };
+        let mut all = true;
+        each_row(shape, (&lo, &count), |_, at, len| {
+            all &= !known.get(at..at + len).unwrap_or_default().contains(&0);
         });
-        if all && some {
+        if all {
             out.push((lo, count));
             continue;
         }
         let cells = count.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
-        let Some(axis) = (0..count.len()).max_by_key(|d| count[*d]).filter(|_| some && cells > LEAST) else {
+        let Some(axis) = (0..count.len()).max_by_key(|d| count[*d]).filter(|_| cells > LEAST) else {
             continue;
         };
         let half = count[axis] / 2;
@@ -280,25 +276,48 @@ fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
     out
 }
 
+/// The smallest box that holds the known cells of a box; `None` if there are none.
+fn enclosing(known: &[u8], shape: &[u64], (lo, count): &Cut) -> Option<Cut> {
+    let (mut least, mut end) = (vec![u64::MAX; shape.len()], vec![0; shape.len()]);
+    let mut any = false;
+    each_row(shape, (lo, count), |row, at, len| {
+        let cells = known.get(at..at + len).unwrap_or_default();
+        let Some(first) = cells.iter().position(|known| *known != 0) else { return };
+        any = true;
+        let behind = cells.iter().rposition(|known| *known != 0).map_or(0, |last| last + 1);
+        for (d, at) in row.iter().enumerate() {
+            let (from, to) = match d + 1 == row.len() {
+                true => (at + first as u64, at + behind as u64),
+                false => (*at, at + 1),
+            };
+            (least[d], end[d]) = (least[d].min(from), end[d].max(to));
+        }
+    });
+    any.then(|| {
+        let extents = least.iter().zip(&end).map(|(lo, hi)| hi - lo).collect();
+        (least, extents)
+    })
+}
+
 /// The values of a box of a dense array.
 fn cut_out(values: &[u8], shape: &[u64], item: usize, part: (&[u64], &[u64])) -> Vec<u8> {
     let mut out = Vec::with_capacity(part.1.iter().product::<u64>() as usize * item);
-    each_row(shape, part, |at, len| {
+    each_row(shape, part, |_, at, len| {
         out.extend_from_slice(values.get(at * item..(at + len) * item).unwrap_or_default());
     });
     out
 }
 
-/// Calls for each row of a box of a dense array with its first cell and length.
-fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(usize, usize)) {
+/// Calls for each row of a box of a dense array with its place, its first cell and its length.
+fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(&[u64], usize, usize)) {
     if count.contains(&0) {
         return;
     }
-    let Some(last) = shape.len().checked_sub(1) else { return act(0, 1) };
+    let Some(last) = shape.len().checked_sub(1) else { return act(&[], 0, 1) };
     let mut at = lo.to_vec();
     loop {
         let first = at.iter().zip(shape).fold(0u64, |all, (at, n)| all * n + at);
-        act(first as usize, count[last] as usize);
+        act(&at, first as usize, count[last] as usize);
         let Some(d) = (0..last).rev().find(|d| at[*d] + 1 < lo[*d] + count[*d]) else { return };
         at[d] += 1;
         at[d + 1..].copy_from_slice(&lo[d + 1..]);
@@ -321,12 +340,14 @@ mod tests {
             (0..40 * 60).map(|n| u8::from(n / 60 >= 8 && !(n % 60 == 30 && n / 60 == 20))).collect();
         let mut seen = vec![0u8; known.len()];
         for (lo, count) in known_boxes(&known, &shape) {
-            each_row(&shape, (&lo, &count), |at, len| seen[at..at + len].iter_mut().for_each(|n| *n += 1));
+            each_row(&shape, (&lo, &count), |_, at, len| seen[at..at + len].iter_mut().for_each(|n| *n += 1));
         }
         assert!(seen.iter().zip(&known).all(|(seen, known)| *seen <= *known));
         let (some, all): (u32, u32) = (seen.iter().map(|n| u32::from(*n)).sum(), 32 * 60);
         assert!(some > all / 2, "{some} of {all} known cells are in a box");
         assert_eq!(known_boxes(&vec![1; 2400], &shape), vec![(vec![0, 0], vec![40, 60])]);
+        let inner: Vec<u8> = (0..2400).map(|n| u8::from(n / 60 > 0 && n % 60 < 59)).collect();
+        assert_eq!(known_boxes(&inner, &shape), vec![(vec![1, 0], vec![39, 59])]);
         assert_eq!(known_boxes(&vec![0; 2400], &shape), Vec::new());
     }
 }
