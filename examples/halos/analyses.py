@@ -72,7 +72,7 @@ def analyse(path: Path, fields: dict[str, Field]) -> bool:
         lazy = c["u"].apply(network, **tiles, lazy=True)
         compare(f"convolution, {lazy.npartitions} tasks of Dask", lazy.compute(scheduler="threads"), expected)
         gradient = c.derive("gradient", "grad(u)")
-        compare("gradient", gradient[...], np.stack(np.gradient(u), axis=-1))
+        compare("gradient", gradient[...], np.stack(list(np.gradient(u)), axis=-1))
         vorticity = c.derive("vorticity", "curl(u, v, w)", kind="stored")
         c.store_derived("vorticity")
         d = {
