@@ -85,7 +85,7 @@ test: setup plugin $(STAMPS)/test_programs ## run every test: Rust, Python, exam
 	@echo "==> test: Rust"
 	@cargo test --workspace
 	@echo "==> test: Python, examples, documents"
-	@$(BIN)/python -m pytest $(PYTEST)
+	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 lint: setup ## formatters, lints and types
 	@$(MAKE) --no-print-directory lints

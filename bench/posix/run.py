@@ -1,12 +1,15 @@
-"""Ordinary files in a container: `.venv/bin/python bench/posix/run.py [--quick] [--document]`, about 10 minutes; needs /dev/fuse.
+"""Ordinary files in a container: `.venv/bin/python bench/posix/run.py [--quick] [--document]`, some minutes; needs /dev/fuse.
 
 Question: what do unmodified programs gain and lose that write and read files through `drystone mount`?
 
 - N ranks write one file in strided blocks of 47 KiB (LANL's mpi_io_test) and restart from it: on the mount by ROMIO and by POSIX, beside
   ROMIO on the file system, a file per rank on the mount, and puts of the same bytes. Bars: 0.8 of the puts, 2 times ROMIO on the
   file system, 0.95 of a file per rank; restarts 1.0 of ROMIO's on as many ranks, 0.8 on half as many.
+- Pixie3D's checkpoint, 8 arrays of which each rank has a box, by collective MPI-IO (ROMIO) and by a call for each row of the box,
+  on the mount beside the file system, restarted on as many ranks and on half as many.
 - What reaches the disk: appends only, no lock, at most 2 files per rank.
-- Views: sequential reads of 1 MiB at 0.5 of the file system, the first byte of 1 GiB within 20 ms, 20,000 open-stat-close a second.
+- Views: sequential reads of 1 MiB at 0.5 of the file system where they are made on the fly, and at 0.9 where the kernel reads a
+  stored file itself; the first byte of 1 GiB within 20 ms, 20,000 open-stat-close a second.
 - The end of a file of many writes within 10 ms; 32 MiB of memory of an idle mount.
 
 The ways are taken in turn, and medians are told. Every word that is read is compared.
@@ -65,6 +68,7 @@ class Bench:
 
     def __init__(self, folder: Path, blocks: int) -> None:
         self.folder, self.blocks = folder, blocks
+        self.side = 96 if blocks > 64 else 16
         self.program = folder / "shared_file"
         source = ROOT / "tests" / "mpi" / "shared_file.c"
         flags = ["-std=c99", "-O2", "-D_POSIX_C_SOURCE=200809L", source, "-o", self.program]
@@ -79,6 +83,10 @@ class Bench:
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")
         return float(done.stdout.split()[-1])
+
+    def cube(self, act: str, how: str, ranks: int, path: Path) -> float:
+        """Writes or reads Pixie3D's checkpoint: 8 arrays of `side`^3 numbers."""
+        return self.ranks(ranks, self.program, act, "cube", how, 8, self.side, 1, path)
 
     def strided(self, act: str, how: str, ranks: int, path: Path) -> float:
         """Writes or reads the strided kernel."""
@@ -136,6 +144,28 @@ def shared(bench: Bench, files: Path, rounds: int) -> list[str]:
         ]
         mount, other = (total / statistics.median(side) for side in zip(*pairs, strict=True))
         out.append(f"| {ranks} ranks | {mount:.0f} MB/s | {other:.0f} MB/s | {mount / other:.2f} | {bar} |")
+    return out
+
+
+def checkpoint(bench: Bench, files: Path, rounds: int) -> list[str]:
+    """The table of Pixie3D's checkpoint."""
+    total = 8 * bench.side**3 * 8 / 1e6
+    beside = bench.folder / "beside"
+    out = [
+        f"| Pixie3D's checkpoint, {total:.0f} MB | the mount | the file system | ratio |",
+        "|---|---:|---:|---:|",
+    ]
+    for how, said in (("view_all", "collective"), ("posix", f"a call per row of {bench.side * 4} bytes")):
+        for act, ranks in (("write", 8), ("read", 8), ("read", 4)):
+            seen: dict[Path, list[float]] = {files: [], beside: []}
+            for number in range(rounds):
+                for folder, rates in seen.items():
+                    if act == "write" or number == 0 or how == "view_all":
+                        path = folder / f"cube-{how}.{number if act == 'write' else 0}"
+                        rates.append(total / bench.cube(act, how, ranks, path))
+            mount, plain = (statistics.median(rates) for rates in seen.values())
+            row = f"| {said}: {act}, {ranks} ranks | {mount:.0f} MB/s | {plain:.0f} MB/s |"
+            out.append(f"{row} {mount / plain:.2f} |")
     return out
 
 
@@ -209,24 +239,43 @@ def views(bench: Bench, run: Path, at: Path, mib: int, rounds: int) -> list[str]
                 total += got
         return total / (time.perf_counter() - begun) / 1e6
 
-    pairs = [(read(view), read(beside), read_again(view)) for _ in range(rounds)]
-    made, plain, kept = (statistics.median(side) for side in zip(*pairs, strict=True))
+    read(view), read(beside)
+    pairs = [(read(view), read(beside)) for _ in range(rounds)]
+    made, plain = (statistics.median(side) for side in zip(*pairs, strict=True))
+    opens = max(opened(view) for _ in range(rounds))
     if not (np.load(view, mmap_mode="r") == values).all():
         raise SystemExit("the view has other values")
-    begun, many = time.perf_counter(), 5000
-    for _ in range(many):
-        handle = os.open(view, os.O_RDONLY)
-        os.fstat(handle)
-        os.close(handle)
-    opens = many / (time.perf_counter() - begun)
+    # It was mapped: from now on the kernel keeps what is read of it.
+    read_again(view)
+    kept = statistics.median(read_again(view) for _ in range(rounds))
+    with dry.open(run, mode="r+") as c:
+        c.publish("big", progress=False)
+    time.sleep(1.1)
+    shard = max((p for p in (run / "zarr/big").rglob("*") if p.is_file()), key=lambda p: p.stat().st_size)
+    shown = at / "published" / shard.relative_to(run)
+    read_again(shard)
+    pairs = [(read_again(shown), read_again(shard)) for _ in range(rounds)]
+    passed, stored = (statistics.median(side) for side in zip(*pairs, strict=True))
+    through = f"{passed:.0f} MB/s, {passed / stored:.2f} of the same file without the mount"
     return [
         f"| views, of {mib} MiB | measured | bar |",
         "|---|---:|---:|",
         f"| first byte after the commit | {first * 1e3:.1f} ms | 20 ms |",
         f"| read in pieces of 1 MiB, made on the fly | {made:.0f} MB/s, {made / plain:.2f} of the file system | 0.5 |",
-        f"| read again, kept by the kernel | {kept:.0f} MB/s, {kept / plain:.2f} of the file system | |",
+        f"| read again after it was mapped, kept by the kernel | {kept:.0f} MB/s, {kept / plain:.2f} of the file system | |",
+        f"| a published shard of {shard.stat().st_size >> 20} MiB, read by the kernel itself | {through} | 0.9 |",
         f"| open, stat, close | {opens:.0f} a second | 20000 |",
     ]
+
+
+def opened(path: Path) -> float:
+    """How often a second a file is opened, asked for its length and closed."""
+    begun, many = time.perf_counter(), 5000
+    for _ in range(many):
+        handle = os.open(path, os.O_RDONLY)
+        os.fstat(handle)
+        os.close(handle)
+    return many / (time.perf_counter() - begun)
 
 
 def read_again(path: Path) -> float:
@@ -272,7 +321,7 @@ def main() -> None:
     )
     options.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()))
     given = options.parse_args()
-    rounds, blocks, mib, writes = (1, 64, 8, 2000) if given.quick else (5, 2048, 1024, 1_000_000)
+    rounds, blocks, mib, writes = (1, 64, 8, 2000) if given.quick else (3, 2048, 1024, 1_000_000)
     with tempfile.TemporaryDirectory(dir=given.folder) as name:
         folder = Path(name)
         run, at = folder / "run.dry", folder / "at"
@@ -280,7 +329,8 @@ def main() -> None:
         bench = Bench(folder, blocks)
         with mounted(run, at) as daemon:
             idle = resident(daemon)
-            parts = [shared(bench, at / "files", rounds), counted(bench, at / "files", daemon)]
+            parts = [shared(bench, at / "files", rounds), checkpoint(bench, at / "files", rounds)]
+            parts.append(counted(bench, at / "files", daemon))
             parts.append(views(bench, run, at, mib, rounds))
             parts[-1].append(unlinked(at / "files", writes))
             parts[-1].append(f"| memory of a mount that does nothing | {idle:.0f} MiB | 32 MiB |")

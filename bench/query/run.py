@@ -1,18 +1,22 @@
 """Do queries by value read less than a scan, and never cost more? Particles, a turbulent field, shuffled values.
 
 The bars: 10 times a scan at one hit in 1e5 and in 1e3, for counts and for coordinates; never more than 1.1 times a scan, at any
-selectivity; writing with an index at 0.8 of the speed without; data and index together at 1.35 of the raw bytes.
+selectivity; writing with an index at 0.8 of the speed without; data and index together at 1.35 of the raw bytes; a range of a sorted key
+with three other members at a 20th of a scan's bytes at one hit in 1e4; indexing afterwards at half the speed of a scan.
 
 A scan is: read the whole array into memory that was touched before, compare with NumPy, count or list the hits. Queries are the same question
 asked of the same values, raw with zone statistics and with `transform="alacrity:bits=13"`, which keeps values by bins. Everything is in the
 system's cache, unless `--cold`. Every count and every coordinate is compared. The least time of the rounds counts, for every side.
 
-`python bench/query/run.py [--cells N] [--quick] [--peers]`, a few minutes; it writes docs/benchmarks/query.md.
+`python bench/query/run.py [--cells N] [--quick] [--peers]`, a few minutes; it writes docs/benchmarks/query.md. Peers that are installed
+take part: `pip install -r bench/query/requirements.txt` into an environment of its own. 10^4 random conditions against NumPy are
+`DRYSTONE_LONG=1 pytest tests/python/queries/test_query_model.py`.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shutil
 import tempfile
@@ -29,6 +33,7 @@ Array = npt.NDArray[Any]
 SELECTIVITIES = (1e-5, 1e-3, 1e-1, 0.5, 1.0)
 PAGE = Path(__file__).parent.parent.parent / "docs" / "benchmarks" / "query.md"
 BINS = {"index": "bins"}
+PEERS = ("pyarrow", "blosc2", "tiledb", "tables", "xarray", "xarray_sql", "adios2")
 
 
 def turbulence(edge: int) -> Array:
@@ -158,16 +163,51 @@ def ask(
     return made, rows
 
 
+def members(cells: int) -> dict[str, Array]:
+    """A key in any order, and three other members of particles."""
+    random = np.random.default_rng(11)
+    energy = random.gamma(1.5, 1.0, cells).astype("f4")
+    return {"energy": energy} | {name: random.random(cells).astype("f4") for name in "xyz"}
+
+
+def afterwards(folder: Path, cells: int, rounds: int) -> list[dict[str, Any]]:
+    """Ranges of a key with three other members: as written, with bins made afterwards, sorted; and what making these took."""
+    arrays, names = members(cells), ("p/energy", "p/x", "p/y", "p/z")
+    ordered = np.sort(arrays["energy"])
+    nbytes = sum(array.nbytes for array in arrays.values())
+    rows: list[dict[str, Any]] = []
+    path = folder / "afterwards.dry"
+    with dry.create(path) as c:
+        for name, array in arrays.items():
+            c.create_variable(f"p/{name}", "f4", array.shape)
+            c[f"p/{name}"][:] = array
+        scanned, _ = timed(lambda: [c[name][:] for name in names], rounds, lambda: None)
+        for kind in ("as written", "bins", "sorted"):
+            begun, before = perf_counter(), stored(path)
+            if kind == "bins":
+                c.index("p/energy")
+            elif kind == "sorted":
+                c.sort("p", by="energy")
+            row: dict[str, Any] = {"kind": kind, "made": perf_counter() - begun, "scan": scanned}
+            row["size"] = (stored(path) - before) / nbytes
+            for share in (1e-5, 1e-4, 1e-3, 1e-2):
+                low = float(ordered[int(cells * (1 - share))])
+                q = c.query(f"p/energy >= {low!r}")
+                row[f"{share:g}"], found = timed(lambda q=q: q.values(*names), rounds, lambda: None)
+                row[f"{share:g} bytes"] = q.report.bytes / nbytes
+                hits = arrays["energy"] >= np.float32(low)
+                for name, values in zip(names, found, strict=True):
+                    assert np.array_equal(values, arrays[name.split("/")[1]][hits]), (kind, share, name)
+            rows.append(row)
+            print("  ", row)
+    shutil.rmtree(path)
+    return rows
+
+
 def peers(folder: Path, array: Array, rounds: int) -> list[dict[str, Any]]:
     """Counts of the largest values by other stores, each with what it has for the purpose."""
-    import blosc2
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.dataset as ds
-    import pyarrow.parquet as pq
-    import tables
-    import tiledb
-
+    installed = {name for name in PEERS if importlib.util.find_spec(name)}
+    print("peers:", ", ".join(sorted(installed)) or "none are installed")
     flat = np.ascontiguousarray(array.ravel())
     asks: dict[str, Callable[[float], int]] = {}
     for kind, options in (("Drystone, zones", {}), ("Drystone, bins", BINS)):
@@ -179,32 +219,74 @@ def peers(folder: Path, array: Array, rounds: int) -> list[dict[str, Any]]:
     np.save(folder / "v.npy", flat)
     mapped = np.load(folder / "v.npy", mmap_mode="r")
     asks["NumPy, mapped file"] = lambda low: int(np.count_nonzero(mapped >= np.float32(low)))
-    pq.write_table(pa.table({"v": flat}), folder / "v.parquet", row_group_size=1 << 16)
-    parquet = ds.dataset(folder / "v.parquet")
-    asks["Parquet, row groups of 64 Ki"] = lambda low: parquet.count_rows(
-        filter=pc.field("v") >= pa.scalar(low, pa.float32())
-    )
-    b2 = blosc2.asarray(flat, urlpath=str(folder / "v.b2nd"), mode="w")
-    asks["Blosc2, lazy expression"] = lambda low: int((b2 >= np.float32(low)).sum())
-    schema = tiledb.ArraySchema(
-        domain=tiledb.Domain(tiledb.Dim("i", domain=(0, len(flat) - 1), tile=1 << 16, dtype=np.uint64)),
-        attrs=[tiledb.Attr("v", dtype=np.float32, fill=np.float32("nan"))],
-    )
-    tiledb.DenseArray.create(str(folder / "v.tdb"), schema)
-    with tiledb.DenseArray(str(folder / "v.tdb"), "w") as out:
-        out[:] = flat
-    tdb = tiledb.DenseArray(str(folder / "v.tdb"))
-    asks["TileDB, query condition"] = lambda low: int(
-        np.count_nonzero(~np.isnan(tdb.query(cond=f"v >= {low!r}")[:]["v"]))
-    )
-    with tables.open_file(folder / "v.h5", "w") as h5:
-        table = h5.create_table("/", "t", np.dtype([("v", "f4")]), expectedrows=len(flat))
-        table.append(flat.view([("v", "f4")]))
-        table.cols.v.create_csindex()
-    h5 = tables.open_file(folder / "v.h5")
-    asks["PyTables, complete index"] = lambda low: len(
-        h5.root.t.get_where_list("v >= low", {"low": np.float32(low)})
-    )
+    if "pyarrow" in installed:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.dataset as ds
+        import pyarrow.parquet as pq
+
+        pq.write_table(pa.table({"v": flat}), folder / "v.parquet", row_group_size=1 << 16)
+        parquet = ds.dataset(folder / "v.parquet")
+        asks["Parquet, row groups of 64 Ki"] = lambda low: parquet.count_rows(
+            filter=pc.field("v") >= pa.scalar(low, pa.float32())
+        )
+    if "blosc2" in installed:
+        import blosc2
+
+        b2 = blosc2.asarray(flat, urlpath=str(folder / "v.b2nd"), mode="w")
+        asks["Blosc2, lazy expression"] = lambda low: int((b2 >= np.float32(low)).sum())
+    if "tiledb" in installed:
+        import tiledb
+
+        schema = tiledb.ArraySchema(
+            domain=tiledb.Domain(tiledb.Dim("i", domain=(0, len(flat) - 1), tile=1 << 16, dtype=np.uint64)),
+            attrs=[tiledb.Attr("v", dtype=np.float32, fill=np.float32("nan"))],
+        )
+        tiledb.DenseArray.create(str(folder / "v.tdb"), schema)
+        with tiledb.DenseArray(str(folder / "v.tdb"), "w") as out:
+            out[:] = flat
+        tdb = tiledb.DenseArray(str(folder / "v.tdb"))
+        asks["TileDB, query condition"] = lambda low: int(
+            np.count_nonzero(~np.isnan(tdb.query(cond=f"v >= {low!r}")[:]["v"]))
+        )
+    if "tables" in installed:
+        import tables
+
+        with tables.open_file(folder / "v.h5", "w") as h5:
+            table = h5.create_table("/", "t", np.dtype([("v", "f4")]), expectedrows=len(flat))
+            table.append(flat.view([("v", "f4")]))
+            table.cols.v.create_csindex()
+        h5 = tables.open_file(folder / "v.h5")
+        asks["PyTables, complete index"] = lambda low: len(
+            h5.root.t.get_where_list("v >= low", {"low": np.float32(low)})
+        )
+    if {"xarray_sql", "xarray"} <= installed:
+        import xarray as xr
+        import xarray_sql
+
+        context = xarray_sql.XarrayContext()
+        context.from_dataset("t", xr.Dataset({"v": ("i", flat)}).chunk({"i": 1 << 16}))
+        asks["xarray-sql, of NumPy in memory"] = lambda low: int(
+            context.sql(f"select count(*) as n from t where v >= {low!r}").to_pandas().n[0]
+        )
+    if "adios2" in installed:
+        import adios2
+
+        # Its query names blocks whose extremes meet the range; their values are compared here.
+        name = str(folder / "v.bp")
+        with adios2.Stream(name, "w") as out:
+            for first in range(0, len(flat), 1 << 16):
+                block = flat[first : first + (1 << 16)]
+                out.write("v", block, [len(flat)], [first], [len(block)])
+
+        def adios(low: float) -> int:
+            with adios2.FileReader(name) as file:
+                blocks = file.all_blocks_info("v")[0]
+                met = [b for b in blocks if float(b["Max"]) >= low]
+                read = [file.read("v", [int(b["Start"])], [int(b["Count"])]) for b in met]
+                return sum(int(np.count_nonzero(one >= np.float32(low))) for one in read)
+
+        asks["ADIOS2, extremes of blocks"] = adios
     ordered = np.sort(flat)
     rows = []
     for name, ask_one in asks.items():
@@ -215,7 +297,8 @@ def peers(folder: Path, array: Array, rounds: int) -> list[dict[str, Any]]:
             assert count == np.count_nonzero(flat >= np.float32(low)), (name, share, count)
         rows.append(row)
         print("  ", row)
-    h5.close()
+    if "tables" in installed:
+        h5.close()
     return rows
 
 
@@ -260,7 +343,14 @@ def dense(rounds: int) -> list[tuple[str, float, float, float]]:
     return out
 
 
-def page(cells: int, made: list[Any], rows: list[Any], others: list[Any], evaluated: list[Any]) -> str:
+def page(
+    cells: int,
+    made: list[Any],
+    rows: list[Any],
+    after: list[Any],
+    others: list[Any],
+    evaluated: list[Any],
+) -> str:
     """The page of figures."""
     text = [
         "# Queries by value",
@@ -285,6 +375,20 @@ def page(cells: int, made: list[Any], rows: list[Any], others: list[Any], evalua
         )
     text += ["", "| data | writing raw, MB/s | with bins | size with bins, of raw |", "|---|---|---|---|"]
     text += [f"| {m['data']} | {m['zones']:.0f} | {m['bins']:.0f} | {m['bins size']:.3f} |" for m in made]
+    shares = ("1e-05", "0.0001", "0.001", "0.01")
+    text += [
+        "",
+        "Values of a key and of three other members where the key is greatest: parts of the bytes of all four, and times a scan of them is slower.",
+        "",
+        f"| | made in, of a scan | takes, of raw | {' | '.join(f'{s}: bytes | time' for s in shares)} |",
+        f"|---|---|---|{'---|---|' * len(shares)}",
+    ]
+    text += [
+        f"| {a['kind']} | {a['made'] / a['scan']:.1f} | {a['size']:.2f} | "
+        + " | ".join(f"{a[f'{s} bytes']:.4f} | {a['scan'] / a[s]:.1f} x" for s in shares)
+        + " |"
+        for a in after
+    ]
     if others:
         text += [
             "",
@@ -333,13 +437,15 @@ def main() -> None:
             one, some = ask(folder, name, array, rounds, args.cold)
             made.append(one)
             rows += some
+        after = afterwards(folder, 1 << (18 if args.quick else 22), rounds)
         few = arrays["particles"][: 1 << (16 if args.quick else 22)]
         others = peers(folder, few, rounds) if args.peers else []
-        evaluated = dense(rounds) if args.peers else []
+        has_numexpr = importlib.util.find_spec("numexpr") is not None
+        evaluated = dense(rounds) if args.peers and has_numexpr else []
     finally:
         shutil.rmtree(folder)
     if not args.quick and not args.cold:
-        PAGE.write_text(page(cells, made, rows, others, evaluated))
+        PAGE.write_text(page(cells, made, rows, after, others, evaluated))
 
 
 if __name__ == "__main__":

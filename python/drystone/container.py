@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pathlib
 import sys
 import time
 import weakref
@@ -39,6 +40,7 @@ from drystone.reports import (
     Damage,
     GcReport,
     IncompleteStep,
+    IndexReport,
     PublishedArray,
     PublishReport,
     RecoverReport,
@@ -79,6 +81,7 @@ def create(
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
     tiers: Sequence[Path | tuple[Path, int]] | None = None,
+    redundancy: str = "none",
 ) -> Container:
     """Create a container: a directory, made with those above it, a folder of an object store, or one on a server.
 
@@ -101,6 +104,9 @@ def create(
         tiers: Folders nearer than the container's home (memory, a local disk), nearest first, in which blocks are laid down and
             from which they are brought home in the background; a pair gives the most bytes that a tier may hold. Older programs
             cannot read such a container. See docs/guide/tiers.md.
+        redundancy: How steps in tiers survive the loss of a node before they are home, for ever: `"none"`; `"partner"`, another node
+            keeps a copy; `"xor:N"`, sets of up to N writers of different nodes keep parity, and one may be lost; `"rs:D+P"`, sets of
+            up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See docs/guide/redundancy.md.
 
     """
     begun = time.perf_counter()
@@ -115,7 +121,7 @@ def create(
         # What lay beside a container that is replaced lies beside the new one.
         among_files = remove_container(location) or into_existing
     handle = ContainerHandle.create(
-        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers)
+        location, durability, _folders(targets), spread, among_files, options, who, _tiers(tiers), redundancy
     )
     _remember(location, options, credentials)
     log.info("created %s (%s)", location, durability)
@@ -288,7 +294,9 @@ class Container(Group):
     @property
     def targets(self) -> tuple[str, ...]:
         """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
-        found = None if is_url(self._location) else ContainerHandle.targets(self._location)
+        # What an HDF5 program wrote is named by a file, and has no targets.
+        has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
+        found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
     @property
@@ -466,7 +474,7 @@ class Container(Group):
         return metrics.counted(self._handle.metrics(), self._handle.levels())
 
     def levels(self) -> dict[int, str]:
-        """How safe each committed step is: `"node"` while it lies in a tier, `"home"`, or `"stable"` where it survives a power cut.
+        """How safe each committed step is: `"node"` while it lies in a tier, `"partner"` once other nodes keep enough of it, `"home"`, or `"stable"` where it survives a power cut.
 
         The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
         """
@@ -478,6 +486,11 @@ class Container(Group):
         For `"stable"` a handle that may write flushes; any other waits until some process has flushed.
         """
         self._handle.wait(step, level, timeout)
+
+    @property
+    def redundancy(self) -> str:
+        """How steps in tiers survive the loss of nodes, as `create` was told: `"none"`, `"partner"`, `"xor:8"`, `"rs:8+2"`, ..."""
+        return self._handle.redundancy
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
@@ -819,12 +832,13 @@ class Container(Group):
         (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
 
-        Of what lies in tiers it gives up what no tier of this node has any more, and says so per step. What other nodes hold waits
-        for their drain, unless they are named in `lost_nodes`: then all that they did not bring home is given up.
+        What no tier of this node has any more is rebuilt where other nodes kept parity of it (`create(redundancy=)`), and else given
+        up; the report says per step which. What other nodes hold waits for their drain, unless they are named in `lost_nodes`: then
+        all that they did not bring home is lost likewise.
         """
         begun = time.perf_counter()
         which, but = _orders(adopt, discard)
-        adopted, discarded, incomplete, notes, run, version = self._handle.recover(
+        adopted, discarded, incomplete, rebuilt, notes, run, version = self._handle.recover(
             which, but, list(lost_nodes)
         )
         log.info("recovered %s: adopted steps %s, discarded %s", self._location, adopted, discarded)
@@ -834,6 +848,7 @@ class Container(Group):
             tuple(adopted),
             tuple(discarded),
             _incomplete(incomplete),
+            tuple(rebuilt),
             tuple(notes),
             run,
             Snapshot(version, self.snapshot.time, True),
@@ -948,6 +963,87 @@ class Container(Group):
         )
         emit("gc", self._location, begun, bytes=nbytes, files=len(removed), dry_run=bool(dry_run))
         return GcReport(tuple(kept), tuple(expired), superseded, dict(removed), nbytes, bool(dry_run))
+
+    def index(
+        self,
+        variable: str,
+        kind: Literal["bins", "zones"] = "bins",
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> IndexReport:
+        """Index values that were written without an index, so that queries for ranges of them read few bytes.
+
+        The bins are stored beside the values, in one commit: the data grow by about their own size, and reads of arrays stay
+        as they are. Blocks that have bins, and blocks of less than 64 KiB, are left out; so are blocks that are written later,
+        for which it is called again. Zones, the least and greatest value of each subchunk, are always there, so `kind="zones"`
+        has nothing to do. See docs/guide/queries.md.
+
+        Args:
+            variable: Its path, or that of a member of a record (`"P.x"`). Of a record all members that are numbers are indexed.
+            kind: `"bins"` or `"zones"`.
+            progress: As in `verify`, with blocks for bytes.
+
+        Raises:
+            InvalidArgumentError: The values are no integers or floats.
+            NotFoundError: There is no such variable.
+
+        """
+        self._settle()
+        report = _print_progress if progress is True else progress or None
+        done = IndexReport(*self._handle.index(variable, kind, report))
+        log.info("indexed %s of %s: %s", variable, self._location, done)
+        return done
+
+    def drop_index(self, variable: str) -> int:
+        """Take an index that `index` made out of the next snapshot; `gc` gives back its bytes.
+
+        Bins that were asked for when the variable was created are the values, and stay.
+
+        Returns:
+            How many blocks had such an index.
+
+        """
+        self._settle()
+        return self._handle.drop_index(variable)
+
+    def sort(
+        self,
+        name: str,
+        by: str,
+        progress: Callable[[int, int], object] | bool | None = None,
+    ) -> IndexReport:
+        """Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all of them.
+
+        `name` is a group of variables of one dimension and equal shape, or a variable of records; `by` is the variable in the group, or the
+        member, that sorts. Each block of it gets a replica that holds its values in ascending order, and beside them the values of
+        all others at the same cells. Everything is committed at once, answers stay the same, and arrays are read as before. Blocks of
+        less than 64 KiB are left out; so are blocks that are written later, for which it is called again. See docs/guide/queries.md.
+
+        Args:
+            name: Path of the group, or of the variable of records; "" is the root.
+            by: What sorts: integers or floats.
+            progress: As in `index`.
+
+        Raises:
+            InvalidArgumentError: The key is no number, or has several dimensions.
+            NotFoundError: There is no such group or variable, or it has no such key.
+            UnsupportedError: There are more than 64 further columns, or more than 1024 bytes of them in a cell.
+
+        """
+        self._settle()
+        report = _print_progress if progress is True else progress or None
+        done = IndexReport(*self._handle.sort(name, by, report))
+        log.info("sorted %s of %s by %s: %s", name, self._location, by, done)
+        return done
+
+    def drop_sort(self, name: str, by: str) -> int:
+        """Take the replicas that `sort` made out of the next snapshot; `gc` gives back their bytes.
+
+        Returns:
+            How many blocks had one.
+
+        """
+        self._settle()
+        return self._handle.drop_sort(name, by)
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
         """Measure what this container's store costs, so that layouts and predicted costs fit it.

@@ -11,19 +11,25 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, NamedTuple, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
 
-from drystone import expr
+from drystone import expr, html
 from drystone.errors import InvalidArgumentError, OutOfRangeError
 
 if TYPE_CHECKING:
     from drystone._core import QueryHandle
     from drystone.container import Container
     from drystone.variable import Variable
+
+_SHOWN = 10
+"""Hits that a notebook shows."""
+_SHOWN_BYTES = 256 << 20
+"""Bytes at most that are read for them."""
 
 Selection = int | slice | EllipsisType | Sequence[int | slice | EllipsisType]
 Steps = SupportsIndex | slice | Iterable[SupportsIndex]
@@ -246,9 +252,39 @@ class Query:
 
     def _take(self, report: Any) -> None:
         self._report = QueryReport(**_said(report))
+        if not self._container.closed:
+            self._container._warn()  # of an index that was left out
 
     def __repr__(self) -> str:
         return f"<drystone query {self.text}>"
+
+    def _repr_html_(self) -> str:
+        """What statistics say of the conditions, and the first hits with the values that the condition names.
+
+        Reads what the first hits need. Where statistics say that this may be much, no hit is shown.
+        """
+        if self._container.closed:
+            return f"<p>{escape(repr(self))} of a closed container</p>"
+        plan, bounds = self.explain, self.bounds()
+        terms = [
+            (term.text, str(term.none), str(term.all), str(term.some), str(term.bytes)) for term in plan.terms
+        ]
+        found = f"{bounds.low}" if bounds.low == bounds.high else f"{bounds.low} to {bounds.high}"
+        shown = html.table(("condition", "no cell of tiles", "all", "some", "bytes at most"), terms)
+        shown += f"<p>{found} of {plan.cells} cells by statistics</p>"
+        if plan.bytes > _SHOWN_BYTES:
+            return html.box(f"query {self.text}", shown)
+        names = self._stored()
+        first = next(self.batches(rows=_SHOWN, variables=names), None)
+        if first is not None:
+            columns = [*(self.dims or (f"axis {d}" for d in range(self._ndim))), *names]
+            values = [first.values[name] for name in names]
+            rows = [
+                [*map(str, cell), *(str(column[n]) for column in values)]
+                for n, cell in enumerate(first.coords)
+            ]
+            shown += html.table(columns, rows)
+        return html.box(f"query {self.text}", shown)
 
 
 def make(

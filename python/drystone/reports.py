@@ -212,6 +212,8 @@ class RecoverReport:
     """Complete steps that were dropped, as asked."""
     incomplete: tuple[IncompleteStep, ...]
     """Steps that were dropped because ranks are missing."""
+    rebuilt: tuple[int, ...]
+    """Steps of which parts were rebuilt from what other nodes kept, and none is lost."""
     notes: tuple[str, ...]
     run: int
     """Number of the run that begins now."""
@@ -221,6 +223,8 @@ class RecoverReport:
         lines = [f"run {self.run} begins; steps adopted: {_listed(self.adopted)}"]
         if self.discarded:
             lines.append(f"steps discarded: {_listed(self.discarded)}")
+        if self.rebuilt:
+            lines.append(f"steps rebuilt: {_listed(self.rebuilt)}")
         lines.extend(f"dropped: {step}" for step in self.incomplete)
         lines.extend(self.notes)
         return "\n".join(lines)
@@ -379,6 +383,26 @@ class Calibration:
 
     def __str__(self) -> str:
         return self.text.rstrip("\n")
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """What indexing a variable made."""
+
+    blocks: int
+    """Blocks that were indexed; of a record, of each member."""
+    indexed: int
+    """Blocks that had an index before."""
+    decoded_nbytes: int
+    """Bytes of the values."""
+    nbytes: int
+    """Bytes that the index takes."""
+    snapshot: int
+    """The snapshot that has it."""
+
+    def __str__(self) -> str:
+        had = f", {counted(self.indexed, 'block')} had an index" if self.indexed else ""
+        return f"{counted(self.blocks, 'block')} indexed in {counted(self.nbytes, 'byte')}{had}"
 
 
 @dataclass(frozen=True)

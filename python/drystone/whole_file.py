@@ -1,14 +1,40 @@
-"""A file that a command writes: it is there whole, or not at all."""
+"""A file or folder that a command writes: it is there whole, or not at all."""
 
 from __future__ import annotations
 
 import errno
 import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from drystone.errors import DrystoneError, InvalidArgumentError, IoError, NotFoundError
+
+
+@contextmanager
+def appearing_folder(path: Path) -> Iterator[Path]:
+    """As `appearing`, for a folder; one that is there is put aside first, and removed when the new one is in its place."""
+    if not path.parent.is_dir():
+        raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
+    if path.is_file():
+        raise InvalidArgumentError(f"{path} is a file; name the folder to write")
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
+    try:
+        yield part
+        if path.exists():
+            path.replace(old)
+        part.replace(path)
+    except OSError as error:
+        if isinstance(error, DrystoneError):
+            raise
+        raise unwritable(path, error) from None
+    finally:
+        if old.exists() and not path.exists():
+            old.replace(path)
+        for left in (part, old):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 @contextmanager

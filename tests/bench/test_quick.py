@@ -108,3 +108,30 @@ def test_the_kernels_leave_what_numpy_leaves():
     for row in ("| 4096 bytes |", "| strided |", "| transpose |", "| records |", "cases below NumPy"):
         assert row in ran.stdout, row
     assert "beside the limit" in ran.stderr or "No C compiler" in ran.stdout
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_tiers_runs():
+    """Values and counts are compared by the benchmark itself."""
+    command = [sys.executable, str(ROOT / "bench" / "tiers" / "run.py"), "--quick"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    for word in (
+        "checkpoint of",
+        "beside a drain",
+        "steps promised",
+        "of the scheme",
+        "a tier that is failing",
+    ):
+        assert word in ran.stdout, word
+
+
+@pytest.mark.slow
+def test_cold_reads_have_a_row_each_with_calls_and_right_values():
+    (ROOT / "build").mkdir(exist_ok=True)
+    command = [sys.executable, str(ROOT / "bench" / "local_window.py"), "--quick"]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=280)
+    assert ran.returncode == 0, ran.stderr
+    rows = ran.stdout.splitlines()[2:]
+    assert len(rows) == 4
+    assert all(" ms; " in row for row in rows)

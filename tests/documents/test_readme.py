@@ -25,6 +25,7 @@ def blocks(document, language):
     [
         "README.md",
         "docs/guide/reading.md",
+        "docs/guide/writing.md",
         "docs/guide/metrics.md",
         "docs/guide/times-and-names.md",
         "docs/guide/xarray.md",

@@ -58,6 +58,7 @@ WORDS = {
     "VARIABLE": "T", "SELECTION": "[0]", "GROUP": "fields", "N": "2", "DIM": "time", "PATH": "T", "CODECS": "zstd:1", "PORT": "0",
     "CATALOG": "catalogue", "PLACE": "run42.dry", "QUESTION": "max(T)>30", "KEY=VALUE": "campaign=a",
     "SNAPSHOT": "1", "CONDITION": "T>0", "TARGET": "new.dry", "TOKENS": "tokens.toml", "SCOPE": "storage.read:/run42", "TIME": "30d", "A:B": "0:3", "SHAPE": "3,5", "NODE": "n7",
+    "MEMBER": "mask",
     "TEXT": "layout.drepl", "FRAGMENT": "all", "NAME": "double", "EXPRESSION": "T*2", "KIND": "virtual", "RULE": "nan", "UNITS": "K",
 }  # fmt: skip
 FILES = {

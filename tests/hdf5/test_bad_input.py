@@ -51,19 +51,6 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", place], check=True)
 
 
-def test_a_url_is_refused_with_what_to_do_instead(connector_environment):
-    """It was an error of a folder `s3:` that is not there."""
-    code = """
-import sys, h5py
-for mode in "w", "x", "r", "r+", "a":
-    try: h5py.File("s3://bucket/run42.h5", mode)
-    except OSError as error: print(error)
-"""
-    said = program(connector_environment, code).stdout.splitlines()
-    assert len(said) == 5, said
-    assert all("drystone copy FILE s3://bucket/run42.h5" in line for line in said), said
-
-
 def test_a_corrupted_stub_is_refused(connector_environment, made):
     """Each byte changed, and cut at every length: refused in words, or a byte that means nothing; never another file's content."""
     good = made.read_bytes()

@@ -267,7 +267,19 @@ def mloc(data, size):
     return out.tobytes() + data[at:]
 
 
-OF_PARTS = {"isobar": isobar, "aplod": aplod, "alacrity": alacrity, "mloc": mloc}
+def sorted_values(data, size):
+    """Values in ascending order, the place of each, and other columns, which are left out."""
+    version, width, _, columns, fences = struct.unpack_from("<BBBBI", data)
+    need(version == 1 and size % width == 0, "sorted head")
+    count, at = size // width, 8 + 8 * fences + 36 * columns
+    places = np.frombuffer(data, "<u4", count, at + count * width)
+    need(bool((np.sort(places) == np.arange(count)).all()), "each place once")
+    out = np.zeros((count, width), np.uint8)
+    out[places] = np.frombuffer(data, np.uint8, count * width, at).reshape(count, width)
+    return out.tobytes()
+
+
+OF_PARTS = {"isobar": isobar, "aplod": aplod, "alacrity": alacrity, "mloc": mloc, "sorted": sorted_values}
 
 
 def decode(name, parameters, data, size, item, scalar):

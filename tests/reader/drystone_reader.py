@@ -476,8 +476,11 @@ def load(path, version, uuid):
 def open_container(path):
     """The newest sound snapshot, found as docs/format/manifest.md says."""
     about = identity(((path := Path(path)) / "drystone.json").read_bytes())
-    if about["version"] > 1 or about["features"]:
+    if about["version"] > 1 or set(about["features"]) - {"packs"}:
         raise UnsupportedError(f"version {about['version']}, features {about['features']}")
+    from drystone_packs import unpacked
+
+    path = unpacked(path, bytes.fromhex(about["uuid"]))
     versions, marks = ([int(p.stem) for p in path.glob(f"manifest/*.{kind}")] for kind in ("dsm", "mark"))
     hinted = 0
     with suppress(FileNotFoundError, CorruptError):

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import drystone_parity
 import drystone_published
 import drystone_reader as reader
 
@@ -179,6 +180,8 @@ READERS = {
     "frames": frames,
     "identity": identity,
     "staged": staged,
+    "parity_group": drystone_parity.group,
+    "parity_object": drystone_parity.parity_object,
     "hint": reader.hint,
     "mark": int,
     "file_header": file_header,

@@ -10,6 +10,7 @@ the path of the configuration that `CEPH_CONF` or the option `conf` names. It ha
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import shutil
@@ -299,24 +300,25 @@ def stop(folder: Path) -> None:
     numbers = []
     for file in sorted((folder / "run").glob("*.process"), reverse=True):
         number = int(file.read_text())
-        command = Path(f"/proc/{number}/cmdline")
-        # The number may be another process's meanwhile.
-        if command.exists() and str(folder).encode() in Path(f"/proc/{number}/environ").read_bytes():
-            os.kill(number, signal.SIGTERM)
-            numbers.append(number)
+        # The number may be another process's meanwhile, and the process may end while it is looked at.
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            if str(folder).encode() in Path(f"/proc/{number}/environ").read_bytes():
+                os.kill(number, signal.SIGTERM)
+                numbers.append(number)
         file.unlink()
     deadline = time.monotonic() + 8
     for number in numbers:
         while _lives(number) and time.monotonic() < deadline:
             time.sleep(0.02)
-        if _lives(number):
-            os.kill(number, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            if _lives(number):
+                os.kill(number, signal.SIGKILL)
 
 
 def _lives(number: int) -> bool:
     try:
         return Path(f"/proc/{number}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except (FileNotFoundError, IndexError):
+    except (FileNotFoundError, IndexError, ProcessLookupError):
         return False
 
 

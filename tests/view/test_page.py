@@ -206,6 +206,33 @@ def test_the_range_of_colours_can_be_set(page, served):
     page.wait("Number(document.querySelector('#low').value) < 284")
 
 
+def test_a_condition_marks_its_hits_in_the_picture(page, served):
+    c, _ = served
+    show(page, "fields/temperature")
+    drawn(page, page.wait("document.querySelector('#image')?.dataset.shows"))
+
+    def ask(text):
+        page.run(
+            f"document.querySelector('#condition').value = {json.dumps(text)}; "
+            "document.querySelector('#condition').dispatchEvent(new Event('change'))"
+        )
+
+    values = c["fields/temperature"][-1, 0]
+    middle_value = float(np.median(values))
+    ask(f"fields/temperature > {middle_value!r}")
+    hits = int((values > np.float32(middle_value)).sum())
+    page.wait(f"document.querySelector('#image').dataset.hits === '{hits}'")
+    assert f"of {values.size}" in page.run(
+        "document.querySelector('#hits').textContent.replaceAll(/[^0-9a-z ]/g, '')"
+    )
+    ask("fields/temprature > 1")
+    page.wait("document.querySelector('#hits').textContent.includes('did you mean')")
+    assert page.run("document.querySelector('#image').dataset.hits") == ""
+    page.problems.clear()  # the refusal, as the browser tells it
+    ask("")
+    page.wait("document.querySelector('#hits').textContent === ''")
+
+
 def test_missing_values_and_packed_ones(page, served):
     stored = served[0]["packed"][...]
     show(page, "packed")

@@ -498,3 +498,45 @@ fn what_is_shown_to_all_ranks_reaches_the_device_with_the_next_flush() {
         assert_eq!((marks(), committed()), (Some(version), version), "rank {rank}");
     });
 }
+
+/// Options of a store come from the environment, so the ranks run in a process of their own, which has that of the server.
+#[test]
+fn ranks_write_a_file_at_a_url_together() {
+    const URL: &str = "s3://bucket/ranks/x.h5";
+    if std::env::var_os("DRYSTONE_RANKS_AT_A_URL").is_none() {
+        let rig = drystone_s3_rig::Rig::start(drystone_s3_rig::Config::default()).unwrap();
+        let done = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "ranks_write_a_file_at_a_url_together", "--nocapture"])
+            .env("DRYSTONE_RANKS_AT_A_URL", "1")
+            .env("AWS_ENDPOINT_URL", rig.endpoint())
+            .env("AWS_ACCESS_KEY_ID", "the-key-id")
+            .env("AWS_SECRET_ACCESS_KEY", "the-secret")
+            .output()
+            .unwrap();
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        return;
+    }
+    let path = Path::new(URL);
+    for round in 0..2 {
+        on_ranks(3, |rank, ranks| {
+            let file = match round {
+                0 => create(path, Some(ranks)).unwrap(),
+                _ => open(path, RDWR, Some(ranks)).unwrap(),
+            };
+            let name = format!("x{round}");
+            let x = dataset(&file, &name, &[3, 4], &[3, 4]);
+            let row = bytes((0..4).map(|i| rank as i32 * 10 + i + round));
+            file.shared.write(x, &Cells::Box(vec![u64::from(rank), 0], vec![1, 4]), row).unwrap();
+            file.flush().unwrap();
+            assert_eq!(whole(&file, &name, &[3, 4])[5], 11 + round);
+        });
+    }
+    let file = open(path, 0, None).unwrap();
+    assert_eq!(whole(&file, "x0", &[3, 4]), [0, 1, 2, 3, 10, 11, 12, 13, 20, 21, 22, 23]);
+    assert_eq!(whole(&file, "x1", &[3, 4])[11], 24);
+    drop(file);
+    let refused = on_ranks(2, |_, ranks| open(Path::new("s3://bucket/absent.h5"), RDWR, Some(ranks)).err());
+    assert!(refused.iter().all(|e| e.as_ref().is_some_and(|e| e.message.contains("errno = 2"))));
+    Opening::delete(URL.as_bytes(), None).unwrap();
+    assert!(!Opening::accessible(URL.as_bytes()).is_ok_and(|there| there));
+}

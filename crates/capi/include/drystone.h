@@ -155,6 +155,9 @@ enum {
 typedef struct dry_create_options {
     uint32_t struct_size;
     int32_t durability;
+    const char *redundancy; /* "partner", "xor:8", "rs:8+2": how steps in tiers survive the loss of nodes; NULL: "none" */
+    uint32_t tiers;         /* 1: blocks may lie in tiers before they are in the container's store; `redundancy` needs it */
+    uint32_t reserved;
 } dry_create_options;
 
 /** A container at the snapshot of its handle. */
@@ -188,7 +191,7 @@ dry_status dry_open(const char *path, int32_t mode, dry_container **container);
 /** Opens an earlier snapshot for reading; it never changes. 0 is the empty one before the first commit. */
 dry_status dry_open_snapshot(dry_container *container, uint64_t snapshot, dry_container **earlier);
 
-/** Closes the handle. Variables, fragments and writers opened from it go on until they are closed. */
+/** Closes the handle. Variables, fragments and writers opened from it go on until they are closed. What lies in its tiers is brought home. */
 dry_status dry_container_close(dry_container *container);
 
 dry_status dry_container_describe(dry_container *container, dry_container_info *info);
@@ -226,11 +229,42 @@ typedef struct dry_recover_report {
     uint64_t adopted;    /* steps that became visible */
     uint64_t discarded;  /* complete steps that were dropped as asked */
     uint64_t incomplete; /* steps dropped because some rank had not closed them */
+    uint64_t rebuilt;    /* steps of which parts were rebuilt from what other nodes kept, and none is lost */
 } dry_recover_report;
 
 /** Settles what a dead run left, shuts its writers out, and begins a new run, on any number of ranks. */
 dry_status dry_recover(dry_container *container, int32_t decision, const uint64_t *steps, size_t step_count,
                        dry_recover_report *report);
+
+/** The same where these nodes are lost for good: what only their tiers had is rebuilt from other nodes, or given up. */
+dry_status dry_recover_without(dry_container *container, int32_t decision, const uint64_t *steps, size_t step_count,
+                               const char *const *lost_nodes, size_t lost_count, dry_recover_report *report);
+
+/* ---- tiers and levels (docs/guide/tiers.md, docs/guide/levels.md, docs/guide/redundancy.md) -------------------------- */
+
+/** How safe a step is, ascending; each level includes the ones before it. */
+enum {
+    DRY_RECEIVED = 0, /* in the memory of an engine or a server */
+    DRY_NODE = 1,     /* in a tier of its node: it survives the process */
+    DRY_PARTNER = 2,  /* kept by other nodes, too */
+    DRY_HOME = 3,     /* in the container's store */
+    DRY_STABLE = 4    /* on stable storage there */
+};
+
+/** Lays down what is written from now on in folders nearer than the container's store, nearest first, from which a thread of the handle
+ *  brings it home; what dead processes of this node left in them goes home, too. `budgets` (or NULL): the most bytes of the container in
+ *  each, 0: as there is room. In a team every rank calls it with folders of its node. DRY_UNSUPPORTED if the container was created without
+ *  tiers. */
+dry_status dry_use_tiers(dry_container *container, const char *const *folders, const uint64_t *budgets, size_t count);
+
+/** The level of each committed step, ascending by step; either array may be NULL. */
+dry_status dry_levels(dry_container *container, uint64_t *steps, int32_t *levels, size_t capacity, size_t *count);
+
+/** Waits until a step is committed and has this level or a higher one; DRY_DEADLINE after `timeout` seconds, if that is not negative. */
+dry_status dry_wait(dry_container *container, uint64_t step, int32_t level, double timeout);
+
+/** Brings home what lies in the handle's tiers; DRY_DEADLINE after `timeout` seconds, if that is not negative. */
+dry_status dry_drain(dry_container *container, double timeout);
 
 typedef struct dry_verify_report {
     uint32_t struct_size;
@@ -408,6 +442,9 @@ dry_status dry_begin_step(dry_writer *writer, int64_t step, int32_t replace, uin
 
 /** Ends the step. With one rank it is committed; with several, one of them calls dry_commit when all have ended it. */
 dry_status dry_end_step(dry_writer *writer, dry_commit_report *report);
+
+/** Ends the step and returns when it has this level (DRY_NODE to DRY_STABLE) or a higher one. */
+dry_status dry_end_step_at(dry_writer *writer, int32_t level, dry_commit_report *report);
 
 /** Drops the open step: nothing of it will be visible. */
 dry_status dry_abort_step(dry_writer *writer);

@@ -174,6 +174,12 @@ pub(crate) unsafe fn list<'a, T>(given: *const T, count: usize, what: &str) -> R
         .ok_or_else(|| Failure::invalid(format!("{what} is NULL, {count} entries are needed")))
 }
 
+/// Texts of a list.
+pub(crate) unsafe fn texts(given: *const *const c_char, count: usize, what: &str) -> Result<Vec<String>> {
+    // SAFETY: what the caller of this promises: `count` texts that end with NUL.
+    unsafe { list(given, count, what)?.iter().map(|one| text(*one, what).map(str::to_owned)).collect() }
+}
+
 /// A list of `count`, or NULL.
 pub(crate) unsafe fn optional_list<'a, T>(
     given: *const T,

@@ -2,9 +2,9 @@
 
 use std::ffi::c_char;
 
-use drystone::{Committed, Container, CreateOptions, Durability, Mode};
+use drystone::{Committed, Container, CreateOptions, Durability, Mode, Scheme};
 
-use crate::argument::{give, give_list, handle_place, options, set, text, versioned};
+use crate::argument::{give, give_list, handle_place, optional_text, options, set, text, versioned};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::log;
@@ -26,9 +26,12 @@ impl Handled for Container {
 pub(crate) struct dry_create_options {
     struct_size: u32,
     durability: i32,
+    redundancy: *const c_char,
+    tiers: u32,
+    reserved: u32,
 }
 
-versioned!(dry_create_options, 8);
+versioned!(dry_create_options, 8, reserved);
 
 /// The properties of a container, at the snapshot of its handle.
 #[repr(C)]
@@ -105,9 +108,18 @@ pub(crate) fn mode(number: i32) -> Result<Mode> {
 }
 
 impl dry_create_options {
-    /// What is guaranteed after a crash.
-    pub(crate) fn durability(&self) -> Result<Durability> {
-        durability(self.durability)
+    /// What they ask for.
+    ///
+    /// # Safety
+    /// The text is NULL or ends with NUL.
+    pub(crate) unsafe fn create(&self) -> Result<CreateOptions> {
+        // SAFETY: what the caller of this promises.
+        let scheme = unsafe { optional_text(self.redundancy, "redundancy")? }.unwrap_or("none");
+        let redundancy = Scheme::parse(scheme).map_err(Failure::invalid)?;
+        if self.tiers > 1 {
+            return Err(Failure::invalid(format!("tiers is 0 or 1, not {}", self.tiers)));
+        }
+        Ok(CreateOptions { durability: durability(self.durability)?, tiers: self.tiers == 1, redundancy })
     }
 }
 
@@ -127,7 +139,8 @@ pub(crate) unsafe extern "C" fn dry_create(
     guard(|| {
         // SAFETY: pointers as drystone.h says.
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
-        let options = CreateOptions { durability: given.durability()?, ..CreateOptions::default() };
+        // SAFETY: as above.
+        let options = unsafe { given.create()? };
         let created = match Some(path).filter(|name| drystone::is_url(name)) {
             Some(url) => Container::create_url(url, &[], options)?,
             None => Container::create_local(path, options)?,
@@ -180,6 +193,7 @@ pub(crate) extern "C" fn dry_container_close(handle: *mut dry_container) -> Stat
         // it.
         if let Some(container) = take::<Container>(handle)? {
             container.settle();
+            container.end_tiers()?;
             container.flush_made()?;
         }
         Ok(())

@@ -34,6 +34,7 @@ mod schema;
 mod searching;
 mod strings;
 mod team;
+mod tiers;
 mod writer;
 
 use std::ffi::c_char;

@@ -1,10 +1,10 @@
 //! After a failure: recovery of what a dead run left, and verification of what is stored.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_void};
 
 use drystone::Adopt;
 
-use crate::argument::{give, list, versioned};
+use crate::argument::{give, list, texts, versioned};
 use crate::container::{container, dry_container};
 use crate::failure::{Failure, Status, guard};
 use crate::log;
@@ -20,6 +20,7 @@ pub(crate) struct dry_recover_report {
     adopted: u64,
     discarded: u64,
     incomplete: u64,
+    rebuilt: u64,
 }
 
 versioned!(dry_recover_report, 48);
@@ -50,7 +51,24 @@ pub(crate) unsafe extern "C" fn dry_recover(
     step_count: usize,
     out: *mut dry_recover_report,
 ) -> Status {
+    // SAFETY: pointers as drystone.h says.
+    unsafe { dry_recover_without(handle, decision, steps, step_count, std::ptr::null(), 0, out) }
+}
+
+/// The same where nodes are lost for good.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_recover_without(
+    handle: *const dry_container,
+    decision: i32,
+    steps: *const u64,
+    step_count: usize,
+    lost_nodes: *const *const c_char,
+    lost_count: usize,
+    out: *mut dry_recover_report,
+) -> Status {
     guard(|| {
+        // SAFETY: pointers as drystone.h says.
+        let lost_nodes = unsafe { texts(lost_nodes, lost_count, "a lost node")? };
         // SAFETY: pointers as drystone.h says.
         let steps = unsafe { list(steps, step_count, "the steps")? };
         let adopt = match decision {
@@ -64,7 +82,7 @@ pub(crate) unsafe extern "C" fn dry_recover(
             other => return Err(Failure::invalid(format!("{other} is not a decision (dry_adopt)"))),
         };
         let container = container(handle)?;
-        let done = container.recover(&adopt)?;
+        let done = container.recover_without(&adopt, &lost_nodes)?;
         log::tell_warnings(&container);
         done.notes.iter().for_each(|note| log::tell(log::WARNING, note));
         done.incomplete.iter().for_each(|step| log::tell(log::NOTE, &step.to_string()));
@@ -76,6 +94,7 @@ pub(crate) unsafe extern "C" fn dry_recover(
             adopted: done.adopted.len() as u64,
             discarded: done.discarded.len() as u64,
             incomplete: done.incomplete.len() as u64,
+            rebuilt: done.rebuilt.len() as u64,
         };
         // SAFETY: pointers as drystone.h says.
         unsafe { give(out, &report) }

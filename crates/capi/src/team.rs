@@ -5,7 +5,7 @@ use std::ffi::{c_char, c_void};
 use std::sync::Arc;
 
 use drystone::collective::{Call, Communicator, Readers, Team, TeamWriterOptions};
-use drystone::{CreateOptions, Error, ErrorKind};
+use drystone::{Error, ErrorKind};
 
 use crate::argument::{handle_place, options, text, versioned};
 use crate::container::{dry_container, dry_create_options};
@@ -190,9 +190,8 @@ pub(crate) unsafe extern "C" fn dry_team_create(
 ) -> Status {
     // SAFETY: pointers as drystone.h says.
     guard(|| unsafe {
-        let mine = || Ok((text(path, "the path")?, options(given)?.durability()?));
-        begin(out, ranks, mine, |(path, durability), ranks| {
-            let options = CreateOptions { durability, ..CreateOptions::default() };
+        let mine = || Ok((text(path, "the path")?, options(given)?.create()?));
+        begin(out, ranks, mine, |(path, options), ranks| {
             match Some(path).filter(|name| drystone::is_url(name)) {
                 Some(url) => Team::create_url(url, &[], options, ranks),
                 None => Team::create_local(path, options, ranks),
@@ -226,7 +225,9 @@ pub(crate) unsafe extern "C" fn dry_team_open(
 pub(crate) extern "C" fn dry_team_close(handle: *mut dry_team) -> Status {
     guard(|| {
         if let Some(team) = take::<Team>(handle)? {
+            let drained = team.container().end_tiers();
             team.container().close();
+            drained?;
         }
         Ok(())
     })

@@ -16,6 +16,7 @@ use crate::handle::{Handled, get, keep, take};
 use crate::log;
 use crate::memory::{Memory, extents, optional_extents};
 use crate::schema::path;
+use crate::tiers::level;
 
 /// The handle of a writer.
 #[repr(C)]
@@ -190,6 +191,26 @@ pub(crate) unsafe extern "C" fn dry_end_step(
         let done = match &open.kind {
             WriterKind::Alone(writer) => report(writer.end_step()?.as_ref(), &open.container),
             WriterKind::Together(writer) => committed(writer.end_step()?),
+        };
+        log::tell_warnings(&open.container);
+        // SAFETY: pointers as drystone.h says.
+        unsafe { give(out, &done) }
+    })
+}
+
+/// Ends the step and returns when it has a level.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn dry_end_step_at(
+    handle: *const dry_writer,
+    wanted: i32,
+    out: *mut dry_commit_report,
+) -> Status {
+    guard(|| {
+        let open = writer(handle)?;
+        let wanted = level(wanted)?;
+        let done = match &open.kind {
+            WriterKind::Alone(writer) => report(writer.end_step_at(wanted)?.as_ref(), &open.container),
+            WriterKind::Together(writer) => committed(writer.end_step_at(Some(wanted))?),
         };
         log::tell_warnings(&open.container);
         // SAFETY: pointers as drystone.h says.

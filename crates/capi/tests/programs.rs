@@ -43,6 +43,11 @@ fn ranks_steps_and_recovery_keep_their_promises() {
 }
 
 #[test]
+fn steps_climb_through_levels_in_tiers() {
+    runs("tiers.c");
+}
+
+#[test]
 fn fragments_and_rules_convert_between_layouts() {
     runs("fragments.c");
 }

@@ -22,7 +22,7 @@ pub(crate) use python::{PublishHdf5, PythonCommand};
 pub(crate) use service::{Mount, Serve, Token, TokenAction, Umount};
 pub(crate) use shell::{Completion, Shell};
 pub(crate) use texts::{Fmt, Texts};
-pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Publish, Recover, Tiers, Verify};
+pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Index, Publish, Recover, Sort, Tiers, Verify};
 
 const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline; 9 not yet home.\n\
                      A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
@@ -62,6 +62,10 @@ pub(crate) enum Command {
     Gc(Gc),
     /// Define a variable that is computed from others when it is read
     Derive(Derive),
+    /// Index values that were written without an index, so that queries for ranges of them read few bytes
+    Index(Index),
+    /// Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all
+    Sort(Sort),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     Recover(Recover),
     /// What lies in tiers of nodes and is not home yet, by node and step

@@ -414,6 +414,7 @@ impl Store for ServerStore {
             far: Some(Far {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
+                seen: None,
             }),
             targets: 0,
         }

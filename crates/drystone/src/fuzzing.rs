@@ -94,6 +94,7 @@ fn identity() -> Identity {
         uuid: UUID,
         durability: Durability::Async,
         features: Vec::new(),
+        redundancy: String::new(),
         created: "2026-01-01T00:00:00Z".into(),
     }
 }

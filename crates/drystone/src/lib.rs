@@ -51,6 +51,7 @@ pub use container::{
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
+pub use drystone_plan::tier::redundancy::Scheme;
 pub use drystone_store::{Credentials, Supplied};
 pub use drystone_transform::{Bound, Limit, Precision};
 pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
@@ -60,6 +61,7 @@ pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, Wri
 pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
+pub use maintain::index::{IndexKind, IndexReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
 #[cfg(feature = "object")]

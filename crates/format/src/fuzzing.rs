@@ -11,7 +11,9 @@ use crate::frame::{self, FrameKind, Next};
 use crate::identity::{self, Identity};
 use crate::log::{FileHeader, decode_group, encode_group};
 use crate::manifest::Manifest;
+use crate::packs::{Floor, Table};
 use crate::piece::{BlobRef, Trailer};
+use crate::redundancy::{Group, ObjectHead};
 use crate::schema::Schema;
 use crate::staged::Registration;
 use crate::statistics::Statistics;
@@ -200,6 +202,25 @@ pub fn fuzz_staged(data: &[u8]) {
     }
 }
 
+/// A group of parity, as it is and with a sound CRC behind it; the head of a parity object.
+pub fn fuzz_redundancy(data: &[u8]) {
+    let _ = (Group::decode(data), ObjectHead::decode(data));
+    let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);
+    let tail = format!("\"crc32c\": \"{:08x}\"\n}}\n", crate::crc32c(head));
+    if let Ok(group) = Group::decode(&[head, tail.as_bytes()].concat()) {
+        assert_eq!(Group::decode(&group.encode()).as_ref(), Ok(&group));
+        for member in 0..group.members.len() {
+            let _ = (group.chunk(member), group.payload(member));
+        }
+    }
+    if let Some(head) = data.get(..24) {
+        let sound = [head, &crate::crc32c(head).to_le_bytes()].concat();
+        if let Ok(head) = ObjectHead::decode(&sound) {
+            let _ = head.payload_range();
+        }
+    }
+}
+
 /// A hint, a mark, a key.
 pub fn fuzz_names(data: &[u8]) {
     if let Some(version) = identity::decode_hint(data) {
@@ -210,6 +231,12 @@ pub fn fuzz_names(data: &[u8]) {
     }
     if let Ok(key) = std::str::from_utf8(data) {
         let _ = (keys::parse_manifest(key), keys::parse_mark(key), keys::parse_pages(key));
+        if let Some((name, _)) = keys::parse_group(key) {
+            assert_eq!(keys::group(name), key);
+        }
+        if let Some((name, member)) = keys::parse_parity_object(key) {
+            assert_eq!(keys::parity_object(name, member), key);
+        }
         if let Some(writer) = keys::parse_staged(key) {
             assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
         }
@@ -217,6 +244,18 @@ pub fn fuzz_names(data: &[u8]) {
             assert_eq!(key, if is_idx { keys::idx(writer, part) } else { keys::segment(writer, part) });
         }
     }
+}
+
+/// A floor, and the table of a pack.
+pub fn fuzz_packs(data: &[u8]) {
+    if let Ok(floor) = Floor::decode(data) {
+        assert_eq!(Floor::decode(&floor.encode()), Ok(floor.clone()));
+        floor.packs.iter().for_each(|pack| assert_eq!(floor.pack(pack.first), Some(pack)));
+    }
+    if let Ok(table) = Table::decode(data) {
+        table.members.iter().for_each(|member| assert_eq!(table.member(member.version), Some(member)));
+    }
+    let _ = Table::length(data);
 }
 
 /// A length, a unit, a CRC, then a trailer; and a blob reference.

@@ -42,6 +42,8 @@ pub struct Identity {
     pub durability: Durability,
     /// Features that a reader must know to read this container at all.
     pub features: Vec<String>,
+    /// How what lies in tiers survives the loss of nodes ("partner", "xor:8"); empty: not at all. Only writers need it.
+    pub redundancy: String,
     /// UTC time of creation, for people.
     pub created: String,
 }
@@ -56,9 +58,13 @@ impl Identity {
     pub fn encode(&self) -> Vec<u8> {
         let uuid: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
         let features: Vec<String> = self.features.iter().map(|f| quote(f)).collect();
+        let redundancy = match self.redundancy.as_str() {
+            "" => String::new(),
+            said => format!("\"redundancy\": {},\n  ", quote(said)),
+        };
         let head = format!(
             "{{\n  \"format\": \"drystone\",\n  \"version\": {},\n  \"uuid\": \"{uuid}\",\n  \"durability\": \"{}\",\n  \
-             \"features\": [{}],\n  \"created\": {},\n  ",
+             \"features\": [{}],\n  {redundancy}\"created\": {},\n  ",
             self.version,
             self.durability.name(),
             features.join(", "),
@@ -95,11 +101,16 @@ impl Identity {
             _ => None,
         });
         let durability = Durability::parse(text("durability")?);
+        let redundancy = match members.iter().any(|m| m.name == "redundancy") {
+            true => text("redundancy")?,
+            false => "",
+        };
         Ok(Identity {
             version: version.ok_or_else(|| corrupt("no version"))?,
             uuid: parse_uuid(text("uuid")?).ok_or_else(|| corrupt("no uuid"))?,
             durability: durability.ok_or_else(|| corrupt("unknown durability"))?,
             features: features.ok_or_else(|| corrupt("no features"))?,
+            redundancy: redundancy.to_owned(),
             created: text("created")?.to_owned(),
         })
     }

@@ -6,6 +6,9 @@ pub const IDENTITY: &str = "drystone.json";
 /// The hint.
 pub const HINT: &str = "manifest/hint";
 
+/// Up to which version manifests lie in packs, and in which.
+pub const FLOOR: &str = "manifest/floor";
+
 /// Which reads were seen.
 pub const READS: &str = "reads.dsr";
 
@@ -74,6 +77,17 @@ pub fn parse_mark(key: &str) -> Option<u64> {
     (version <= crate::manifest::MAX_VERSION && mark(version) == key).then_some(version)
 }
 
+/// A pack of manifests.
+pub fn pack(id: u64) -> String {
+    format!("manifest/{id:016x}.pack")
+}
+
+/// The id of a pack.
+pub fn parse_pack(key: &str) -> Option<u64> {
+    let id = u64::from_str_radix(key.strip_prefix("manifest/")?.strip_suffix(".pack")?, 16).ok()?;
+    (pack(id) == key).then_some(id)
+}
+
 /// Where registrations of parts in tiers lie.
 pub const STAGED: &str = "tiers/";
 
@@ -103,6 +117,47 @@ pub fn parse_staged(key: &str) -> Option<u64> {
     let digits = name.strip_suffix(".json").filter(|digits| digits.len() == 16 && !node.is_empty())?;
     let writer = u64::from_str_radix(digits, 16).ok()?;
     (format!("{writer:016x}") == digits).then_some(writer)
+}
+
+/// Where groups of parity lie at home, and parity objects in a container's folder of a tier.
+pub const PARITY: &str = "parity/";
+
+/// The groups of a step.
+pub fn groups_of(step: u64) -> String {
+    format!("{PARITY}{step:012}-")
+}
+
+/// The group of that name.
+pub fn group(name: &str) -> String {
+    format!("{PARITY}{name}.json")
+}
+
+/// The name of the file, below [`PARITY`], of a member's parity object of a group.
+pub fn parity_object(name: &str, member: usize) -> String {
+    format!("{name}-{member:03}.red")
+}
+
+/// Name and step of a group.
+pub fn parse_group(key: &str) -> Option<(&str, u64)> {
+    let name = key.strip_prefix(PARITY)?.strip_suffix(".json")?;
+    parse_group_name(name).map(|step| (name, step))
+}
+
+/// Name of the group, and number of the member, of a parity object.
+pub fn parse_parity_object(file: &str) -> Option<(&str, usize)> {
+    let (name, member) = file.strip_suffix(".red")?.rsplit_once('-')?;
+    parse_group_name(name)?;
+    let member = member.parse().ok()?;
+    (parity_object(name, member) == file).then_some((name, member))
+}
+
+fn parse_group_name(name: &str) -> Option<u64> {
+    let mut words = name.splitn(3, '-');
+    let step: u64 = words.next()?.parse().ok()?;
+    let hex =
+        |word: Option<&str>| word.filter(|w| w.len() == 8).and_then(|w| u32::from_str_radix(w, 16).ok());
+    let (crc, length) = (hex(words.next())?, hex(words.next())?);
+    (format!("{step:012}-{crc:08x}-{length:08x}") == name).then_some(step)
 }
 
 /// Where byte files lie.

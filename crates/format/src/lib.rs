@@ -28,15 +28,18 @@ pub mod layout;
 pub mod log;
 pub mod manifest;
 pub mod meaning;
+pub mod packs;
 pub mod piece;
 pub mod published;
 pub mod reads;
+pub mod redundancy;
 pub mod schema;
 pub mod source;
 pub mod staged;
 pub mod statistics;
 pub mod steps;
 pub mod table;
+mod text_object;
 pub mod value;
 
 mod corrupt;

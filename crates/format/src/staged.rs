@@ -6,6 +6,7 @@
 use serde_json::{Map, Value};
 
 use crate::Corrupt;
+use crate::text_object::{self, hex, list, text};
 
 /// No registration is longer, in bytes.
 pub const MAX_REGISTRATION: u64 = 8 << 20;
@@ -20,9 +21,6 @@ pub const MAX_TEXT: usize = 4096;
 const FORMAT: &str = "drystone-staged";
 /// The format version this crate writes and reads.
 const VERSION: u64 = 1;
-/// The end of the file begins with this; eight digits and [`END`] follow.
-const CRC: &str = "\"crc32c\": \"";
-const END: &str = "\"\n}\n";
 
 /// Parts of one writer's log that lie in the tiers of its node.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,14 +60,7 @@ impl Registration {
         let uuid: String = self.uuid.iter().map(|b| format!("{b:02x}")).collect();
         let text = |text: &str| Value::from(text).to_string();
         let folders: Vec<String> = self.folders.iter().map(|folder| text(folder)).collect();
-        let part = |p: &StagedPart| {
-            let step = p.step.map_or("null".to_owned(), |step| step.to_string());
-            let StagedPart { part, length, crc, .. } = p;
-            format!(
-                "    {{\"part\": {part}, \"length\": {length}, \"crc32c\": \"{crc:08x}\", \"step\": {step}}}"
-            )
-        };
-        let parts: Vec<String> = self.parts.iter().map(part).collect();
+        let parts: Vec<String> = self.parts.iter().map(|part| format!("    {}", part.text())).collect();
         let head = format!(
             "{{\n  \"format\": \"{FORMAT}\",\n  \"version\": {VERSION},\n  \"uuid\": \"{uuid}\",\n  \"writer\": \"{:016x}\",\n  \
              \"node\": {},\n  \"group\": {},\n  \"boot\": {},\n  \"folders\": [{}],\n  \"parts\": [\n{}\n  ],\n  ",
@@ -80,38 +71,16 @@ impl Registration {
             folders.join(", "),
             parts.join(",\n"),
         );
-        let crc = crate::crc32c(head.as_bytes());
-        format!("{head}{CRC}{crc:08x}{END}").into_bytes()
+        text_object::seal(head)
     }
 
     /// Reads and verifies the file.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let corrupt = |what: &str| Corrupt::new(format!("registration: {what}"), 0);
-        if bytes.len() as u64 > MAX_REGISTRATION {
-            return Err(corrupt("it is too long"));
-        }
-        let at = bytes.len().checked_sub(CRC.len() + 8 + END.len());
-        let (head, tail) =
-            at.and_then(|at| bytes.split_at_checked(at)).ok_or_else(|| corrupt("it is too short"))?;
-        if tail != format!("{CRC}{:08x}{END}", crate::crc32c(head)).as_bytes() {
-            return Err(corrupt("it fails its CRC"));
-        }
-        let json: Value = serde_json::from_slice(bytes).map_err(|e| corrupt(&e.to_string()))?;
-        let json = json.as_object().ok_or_else(|| corrupt("an object expected"))?;
-        if json.get("format").and_then(Value::as_str) != Some(FORMAT) {
-            return Err(corrupt("the format is not \"drystone-staged\""));
-        }
-        if json.get("version").and_then(Value::as_u64) != Some(VERSION) {
-            return Err(corrupt("a version that this reader does not know"));
-        }
-        let text = |name: &str| {
-            let text = json.get(name).and_then(Value::as_str).filter(|text| text.len() <= MAX_TEXT);
-            text.ok_or_else(|| corrupt(&format!("no text {name:?}")))
-        };
-        let list = |name: &str, most: usize| {
-            let list = json.get(name).and_then(Value::as_array).filter(|list| list.len() <= most);
-            list.ok_or_else(|| corrupt(&format!("no list {name:?}, or a longer one than {most}")))
-        };
+        let json =
+            text_object::open(bytes, MAX_REGISTRATION, (FORMAT, VERSION)).map_err(|what| corrupt(&what))?;
+        let text = |name: &str| text(&json, name, MAX_TEXT).map_err(|what| corrupt(&what));
+        let list = |name: &str, most: usize| list(&json, name, most).map_err(|what| corrupt(&what));
         let uuid = hex(text("uuid")?, 32).and_then(|_| u128::from_str_radix(text("uuid").ok()?, 16).ok());
         let node = text("node")?;
         if node.is_empty() {
@@ -136,14 +105,16 @@ impl Registration {
     }
 }
 
-/// A number of `digits` hexadecimal digits in lower case; the last sixteen of them, if there are more.
-fn hex(text: &str, digits: usize) -> Option<u64> {
-    let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
-    (text.len() == digits && text.bytes().all(lower)).then_some(())?;
-    u64::from_str_radix(text.get(digits.saturating_sub(16)..)?, 16).ok()
+impl StagedPart {
+    /// It as an object of JSON.
+    pub(crate) fn text(&self) -> String {
+        let StagedPart { part, length, crc, step } = self;
+        let step = step.map_or("null".to_owned(), |step| step.to_string());
+        format!("{{\"part\": {part}, \"length\": {length}, \"crc32c\": \"{crc:08x}\", \"step\": {step}}}")
+    }
 }
 
-fn staged_part(value: &Value) -> Option<StagedPart> {
+pub(crate) fn staged_part(value: &Value) -> Option<StagedPart> {
     let json: &Map<String, Value> = value.as_object()?;
     let step = match json.get("step")? {
         Value::Null => None,

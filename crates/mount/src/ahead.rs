@@ -1,32 +1,152 @@
-//! How much is made for one read of a file.
+//! How much is made for one read of a file, and whether the kernel keeps what programs read.
 //!
-//! Making a little costs the decoding of whole subchunks, so a program that reads on gets a large piece made once, which
-//! answers its next reads. A program that reads here and there gets what it asks for.
+//! Making a little costs the decoding of whole subchunks, so a program that reads on gets large pieces, each made while it
+//! reads the one before. A program that reads here and there gets what it asks for.
+//!
+//! A long read goes straight to the program's memory: what the kernel keeps costs it a copy and a page for every 4 KiB, and
+//! the container's own bytes are in its cache already. Mappings, short reads, and cells that are slow to make gain more from
+//! what is kept.
 
 use std::ops::Range;
+use std::time::Duration;
 
 /// Made at once for a program that reads on. Subchunks have at most 16 MiB; most have less than 2.
-const AHEAD: u64 = 8 << 20;
+pub(crate) const PIECE: u64 = 4 << 20;
+/// Requests of a program that reads on arrive up to so far from their order.
+const NEAR: u64 = 2 << 20;
+/// Shorter reads are taken for parts of one that goes on only where they continue it exactly.
+const SHORT: u64 = 64 << 10;
+/// The kernel keeps shorter files.
+const LEAST_DIRECT: u64 = 1 << 20;
+/// So many reads say how a program reads.
+const ENOUGH: u64 = 64;
+/// Cells that are made more slowly, in bytes a second, are kept.
+const FAST: u64 = 1 << 30;
 
-/// The bytes to make for a read of `asked`, of a file of `size` bytes. `before` is the end of the read before it.
-pub(crate) fn made(asked: Range<u64>, before: Option<u64>, size: u64) -> Range<u64> {
+/// How a file's bytes come to programs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Straight to their memory.
+    Direct,
+    /// Through pages that the kernel keeps.
+    Kept,
+}
+
+/// What was seen of the reads of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    reads: u64,
+    bytes: u64,
+    mapped: bool,
+    made: u64,
+    took: Duration,
+}
+
+impl Seen {
+    /// A read that went straight to a program's memory, or filled pages of a mapping.
+    pub(crate) fn read(&mut self, len: u64, for_mapping: bool) {
+        self.mapped |= for_mapping;
+        self.reads += 1;
+        self.bytes = self.bytes.saturating_add(len);
+    }
+
+    /// Bytes that were made.
+    pub(crate) fn made(&mut self, bytes: u64, took: Duration) {
+        self.made = self.made.saturating_add(bytes);
+        self.took = self.took.saturating_add(took);
+    }
+
+    /// With what was seen of other reads of the file.
+    pub(crate) fn add(&mut self, other: &Seen) {
+        self.mapped |= other.mapped;
+        self.reads = self.reads.saturating_add(other.reads);
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.made(other.made, other.took);
+    }
+
+    /// Whether a program has mapped the file.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// How the next handle of a file of `size` bytes reads.
+    pub(crate) fn way(&self, size: u64) -> Way {
+        let short = self.reads >= ENOUGH && self.bytes / self.reads < SHORT;
+        let fast = u128::from(FAST) * self.took.as_nanos() <= u128::from(self.made) * 1_000_000_000;
+        let slow = self.made >= 2 * PIECE && !fast;
+        match size < LEAST_DIRECT || self.mapped || short || slow {
+            true => Way::Kept,
+            false => Way::Direct,
+        }
+    }
+}
+
+/// Whether a read goes on from the one before it, which ended at `before`.
+pub(crate) fn goes_on(asked: &Range<u64>, before: Option<u64>) -> bool {
+    let long = asked.end.saturating_sub(asked.start) >= SHORT;
+    before.is_some_and(|before| before == asked.start || (long && before.abs_diff(asked.start) <= NEAR))
+}
+
+/// The bytes to make for a read of `asked`, of a file of `size` bytes, that goes on or does not.
+pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     let end = asked.end.min(size);
-    match before == Some(asked.start) {
-        true => asked.start..asked.start.saturating_add(AHEAD).clamp(end, size.max(end)),
+    match goes_on {
+        true => asked.start..asked.start.saturating_add(PIECE).clamp(end, size.max(end)),
         false => asked.start..end,
     }
+}
+
+/// The piece behind one, if the file goes on there.
+pub(crate) fn next(piece: &Range<u64>, size: u64) -> Option<Range<u64>> {
+    let next = piece.end..piece.end.saturating_add(PIECE).min(size);
+    (next.start < next.end).then_some(next)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const GIB: u64 = 1 << 30;
+
     #[test]
     fn only_a_program_that_reads_on_gets_more_than_it_asked_for() {
-        assert_eq!(made(0..100, None, 1 << 30), 0..100);
-        assert_eq!(made(100..200, Some(100), 1 << 30), 100..100 + AHEAD);
-        assert_eq!(made(500..600, Some(200), 1 << 30), 500..600);
-        assert_eq!(made(100..200, Some(100), 150), 100..150);
-        assert_eq!(made(100..100 + 2 * AHEAD, Some(100), 1 << 30), 100..100 + 2 * AHEAD);
+        assert_eq!(made(0..100, false, GIB), 0..100);
+        assert_eq!(made(100..200, true, GIB), 100..100 + PIECE);
+        assert_eq!(made(100..200, true, 150), 100..150);
+        assert_eq!(made(100..100 + 2 * PIECE, true, GIB), 100..100 + 2 * PIECE);
+        assert_eq!(next(&(0..PIECE), PIECE + 10), Some(PIECE..PIECE + 10));
+        assert_eq!(next(&(0..PIECE), PIECE), None);
+    }
+
+    #[test]
+    fn long_reads_that_arrive_out_of_order_go_on_and_short_ones_only_in_order() {
+        let mib = 1 << 20;
+        assert!(!goes_on(&(0..mib), None));
+        assert!(goes_on(&(mib..2 * mib), Some(2 * mib)));
+        assert!(!goes_on(&(9 * mib..10 * mib), Some(2 * mib)));
+        assert!(goes_on(&(10..20), Some(10)));
+        assert!(!goes_on(&(11..20), Some(10)));
+    }
+
+    #[test]
+    fn mappings_short_reads_and_slow_cells_are_kept() {
+        let mut seen = Seen::default();
+        assert_eq!(seen.way(1000), Way::Kept);
+        assert_eq!(seen.way(GIB), Way::Direct);
+        for _ in 0..ENOUGH {
+            seen.read(1 << 20, false);
+        }
+        seen.made(GIB, Duration::from_millis(200));
+        assert_eq!(seen.way(GIB), Way::Direct);
+        let (mut short, mut mapped, mut slow) = (Seen::default(), seen, Seen::default());
+        (0..ENOUGH).for_each(|_| short.read(4096, false));
+        mapped.read(4096, true);
+        slow.made(GIB, Duration::from_secs(2));
+        for kept in [short, mapped, slow] {
+            assert_eq!(kept.way(GIB), Way::Kept);
+            let mut both = seen;
+            both.add(&kept);
+            assert_eq!(both.is_mapped(), kept.is_mapped());
+        }
     }
 }

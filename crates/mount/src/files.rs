@@ -16,7 +16,8 @@ use drystone::file_store::{Failure, Files, Handle, Stat};
 use drystone::store::StoreError;
 use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
 
-use crate::fs::locked;
+use crate::locks::locked;
+use crate::room::with_room;
 
 /// Inodes and handles of files have numbers from here on.
 pub(crate) const BASE: u64 = 1 << 62;
@@ -229,11 +230,14 @@ impl FileTree {
         locked(&self.open).get(&number).cloned().ok_or(Errno::EBADF)
     }
 
-    pub(crate) fn read(&self, handle: u64, offset: u64, len: u32) -> Answer<Vec<u8>> {
-        let mut out = vec![0; len as usize];
-        let len = answer(self.files.read(self.handle(handle)?.ino(), offset, &mut out))?;
-        out.truncate(len);
-        Ok(out)
+    /// Gives the bytes from `offset`, fewer at the end of the file.
+    pub(crate) fn read(&self, handle: u64, offset: u64, len: u32, give: impl FnOnce(&[u8])) -> Answer<()> {
+        let ino = self.handle(handle)?.ino();
+        with_room(len as usize, |room| {
+            let got = answer(self.files.read(ino, offset, room))?;
+            give(room.get(..got).unwrap_or_default());
+            Ok(())
+        })
     }
 
     pub(crate) fn write(&self, handle: u64, at: Option<u64>, bytes: &[u8]) -> Answer<()> {

@@ -1,111 +1,78 @@
-//! Views as the kernel asks for them: inodes, open files, answers.
+//! Views as the kernel asks for them: names, attributes, open files, answers.
 //!
 //! Invariants
-//! - an inode number means one node for the life of the mount;
-//! - what depends on `latest` is not cached by the kernel, the rest for as long as it likes.
+//! - the kernel keeps a name below `latest` for [`SOON`], and other names for as long as it likes;
+//! - a handle of a name below `latest` shows the newest snapshot: an open of an older one is refused as stale, and the kernel
+//!   looks the name up again and opens what it finds.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::ops::Range;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, UNIX_EPOCH};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use drystone::{Container, Error, ErrorKind, Result};
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, KernelConfig,
-    LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry,
-    ReplyOpen, ReplyXattr, Request,
+    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
+    KernelConfig, LockOwner, OpenAccMode, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyXattr, Request,
 };
 
-use crate::ahead;
+use crate::ahead::{Seen, Way};
+use crate::inodes::{Identity, Inodes, Node};
+use crate::locks::locked;
+use crate::open::Open;
+use crate::pieces::Pieces;
+use crate::room::with_room;
 use crate::shown::{Shown, Snapshots};
-use crate::tree::{Entry, Form, below};
+use crate::stored::{self, OpenStored, StoredFiles};
+use crate::tree::{Entry, below};
 
 /// How long the kernel keeps what cannot change.
 const FOREVER: Duration = Duration::from_secs(3600);
+/// How long it keeps the names and attributes of the newest snapshot. Opens ask for the newest whatever it keeps.
+const SOON: Duration = Duration::from_secs(1);
+/// Within this the kernel looks up again what was refused as stale. It does so once: the second open of the same thread is
+/// granted, or commits without a pause would keep programs from opening anything.
+const AGAIN: Duration = Duration::from_millis(100);
 /// The kernel reads ahead by this much.
 const READ_AHEAD: u32 = 1 << 20;
-
-/// What an inode is.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Node {
-    Root,
-    /// `/view`
-    Views,
-    /// `/fragments`
-    Fragments,
-    /// A folder of a snapshot; none: of the newest.
-    Folder(Option<u64>, String),
-    /// A file of a snapshot: number of the array.
-    Array(u64, usize, Form),
-    /// A fragment of a snapshot.
-    Fragment(u64, String),
-    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may
-    /// have several.
-    ZarrFolder(u64, bool, String),
-    /// A document or a chunk of that.
-    ZarrFile(u64, String),
-}
-
-impl Node {
-    fn is_file(&self) -> bool {
-        matches!(self, Node::Array(..) | Node::Fragment(..) | Node::ZarrFile(..))
-    }
-}
+/// The kernel may read files of file systems that are themselves stacked on one.
+const STACKED: u32 = 2;
 
 /// The Zarr hierarchy, in the folder of a snapshot that has no group of that name.
 const ZARR: &str = "zarr";
+
+/// The folder of what was published, in the root.
+const PUBLISHED: &str = "published";
 
 /// The file system.
 pub(crate) struct Views {
     snapshots: Snapshots,
     inodes: Mutex<Inodes>,
-    open: Mutex<HashMap<u64, Arc<Open>>>,
+    open: Mutex<HashMap<u64, Handle>>,
+    /// What was seen of reads of files, by inode.
+    seen: Mutex<HashMap<u64, Seen>>,
+    pieces: Arc<Pieces>,
+    stored: StoredFiles,
+    /// The kernel maps files whose reads go straight to programs (Linux 6.6 or newer); else none do.
+    direct: AtomicBool,
+    /// The kernel reads stored files itself.
+    passes: AtomicBool,
+    /// Threads whose last open was refused as stale, and when.
+    stale: Mutex<HashMap<u32, Instant>>,
     next: AtomicU64,
     user: (u32, u32),
     /// There are files beside the views.
     files: bool,
 }
 
-#[derive(Default)]
-struct Inodes {
-    nodes: Vec<Node>,
-    numbers: HashMap<Node, u64>,
-}
-
 /// An open file.
-struct Open {
-    shown: Arc<Shown>,
-    node: Node,
-    size: u64,
-    state: Mutex<Made>,
-}
-
-/// What was read and made last.
-#[derive(Default)]
-struct Made {
-    /// The end of the read before.
-    before: Option<u64>,
-    range: Range<u64>,
-    bytes: Vec<u8>,
-}
-
-impl Inodes {
-    /// The number of a node; the root is 1.
-    fn number(&mut self, node: &Node) -> u64 {
-        if let Some(number) = self.numbers.get(node) {
-            return *number;
-        }
-        self.nodes.push(node.clone());
-        let number = self.nodes.len() as u64;
-        self.numbers.insert(node.clone(), number);
-        number
-    }
-}
-
-pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Clone)]
+enum Handle {
+    View(Arc<Open>),
+    Stored(Arc<OpenStored>),
 }
 
 /// The errno of an error, which is also said on standard error unless it only means that a name is not there.
@@ -124,14 +91,21 @@ fn missing() -> Error {
 }
 
 impl Views {
-    pub(crate) fn new(container: Container, files: bool) -> Self {
+    pub(crate) fn new(container: Container, folder: Option<&Path>, files: bool) -> Self {
+        let stored = StoredFiles::new(folder);
         let mut inodes = Inodes::default();
         inodes.number(&Node::Root);
         let user = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
         Views {
             snapshots: Snapshots::new(container),
             inodes: Mutex::new(inodes),
-            open: Mutex::new(HashMap::new()),
+            open: Mutex::default(),
+            seen: Mutex::default(),
+            pieces: Arc::default(),
+            stored,
+            direct: AtomicBool::new(false),
+            passes: AtomicBool::new(false),
+            stale: Mutex::default(),
             next: AtomicU64::new(1),
             user,
             files,
@@ -139,8 +113,7 @@ impl Views {
     }
 
     fn node(&self, inode: INodeNo) -> Result<Node> {
-        let number = u64::from(inode).checked_sub(1).ok_or_else(missing)?;
-        locked(&self.inodes).nodes.get(number as usize).cloned().ok_or_else(missing)
+        locked(&self.inodes).node(inode.into()).cloned().ok_or_else(missing)
     }
 
     fn shown(&self, version: Option<u64>) -> Result<Arc<Shown>> {
@@ -152,6 +125,7 @@ impl Views {
         Ok(match (parent, name) {
             (Node::Root, "view") => Node::Views,
             (Node::Root, "fragments") => Node::Fragments,
+            (Node::Root, PUBLISHED) if self.stored.is_there() => Node::StoredFolder(String::new()),
             (Node::Views, "latest") => Node::Folder(None, String::new()),
             (Node::Views, number) => {
                 let version =
@@ -174,7 +148,9 @@ impl Views {
                 }
                 match shown.tree.entry(folder, name).ok_or_else(missing)? {
                     Entry::Folder => Node::Folder(*version, below(folder, name)),
-                    Entry::File(array, form) => Node::Array(number, array, form),
+                    Entry::File(array, form) => {
+                        Node::Array { version: number, latest: version.is_none(), array, form }
+                    }
                 }
             }
             (Node::ZarrFolder(version, latest, folder), name) => {
@@ -182,6 +158,13 @@ impl Views {
                 match self.snapshots.at(*version)?.zarr()?.is_folder(&path)? {
                     true => Node::ZarrFolder(*version, *latest, path),
                     false => Node::ZarrFile(*version, path),
+                }
+            }
+            (Node::StoredFolder(folder), name) => {
+                let path = below(folder, name);
+                match self.stored.entry(&path)? {
+                    stored::Entry::Folder => Node::StoredFolder(path),
+                    stored::Entry::File(identity) => Node::Stored(path, identity),
                 }
             }
             _ => return Err(missing()),
@@ -192,8 +175,10 @@ impl Views {
     fn children(&self, node: &Node) -> Result<Vec<(String, bool)>> {
         Ok(match node {
             Node::Root => {
-                let files = self.files.then(|| ("files".into(), true));
-                files.into_iter().chain([("fragments".into(), true), ("view".into(), true)]).collect()
+                let files = self.files.then_some("files");
+                let published = self.stored.is_there().then_some(PUBLISHED);
+                let names = [files, Some("fragments"), published, Some("view")];
+                names.into_iter().flatten().map(|name| (name.to_owned(), true)).collect()
             }
             Node::Views => {
                 let numbers = self.snapshots.numbers()?;
@@ -213,7 +198,8 @@ impl Views {
                 named.chain(zarr).collect()
             }
             Node::ZarrFolder(version, _, folder) => self.snapshots.at(*version)?.zarr()?.entries(folder)?,
-            Node::Array(..) | Node::Fragment(..) | Node::ZarrFile(..) => {
+            Node::StoredFolder(folder) => self.stored.entries(folder)?,
+            Node::Array { .. } | Node::Fragment(..) | Node::ZarrFile(..) | Node::Stored(..) => {
                 return Err(Error::new(ErrorKind::InvalidArgument, "not a folder"));
             }
         })
@@ -222,9 +208,9 @@ impl Views {
     /// Bytes of a file, 0 for a folder, and when its snapshot was committed.
     fn measures(&self, node: &Node) -> Result<(u64, u64)> {
         Ok(match node {
-            Node::Array(version, number, form) => {
+            Node::Array { version, array, form, .. } => {
                 let shown = self.snapshots.at(*version)?;
-                (shown.size(*number, *form)?, shown.time)
+                (shown.size(*array, *form)?, shown.time)
             }
             Node::Fragment(version, name) => {
                 let shown = self.snapshots.at(*version)?;
@@ -236,7 +222,10 @@ impl Views {
                 let shown = self.snapshots.at(*version)?;
                 (shown.zarr()?.size(path)?, shown.time)
             }
-            Node::Root | Node::Views | Node::Fragments => (0, self.snapshots.latest()?.time),
+            Node::Stored(_, identity) => (identity.size, u64::try_from(identity.changed).unwrap_or(0)),
+            Node::Root | Node::Views | Node::Fragments | Node::StoredFolder(_) => {
+                (0, self.snapshots.latest()?.time)
+            }
         })
     }
 
@@ -263,22 +252,77 @@ impl Views {
         })
     }
 
-    fn opened(&self, node: Node) -> Result<u64> {
+    /// Whether an open is refused: the file is of an older snapshot than the newest, and its name meant that one before the open
+    /// began.
+    fn is_stale(&self, thread: u32, node: &Node) -> Result<bool> {
+        let Some(version) = node.as_newest() else { return Ok(false) };
+        let again = locked(&self.stale).remove(&thread).is_some_and(|refused| refused.elapsed() < AGAIN);
+        if again || self.snapshots.newest()? == version {
+            return Ok(false);
+        }
+        let mut stale = locked(&self.stale);
+        stale.retain(|_, refused| refused.elapsed() < AGAIN);
+        stale.insert(thread, Instant::now());
+        Ok(true)
+    }
+
+    fn opened(&self, number: u64, node: Node) -> Result<(u64, Way)> {
         let version = match &node {
-            Node::Array(version, ..) | Node::Fragment(version, _) | Node::ZarrFile(version, _) => *version,
+            Node::Array { version, .. } | Node::Fragment(version, _) | Node::ZarrFile(version, _) => *version,
             _ => return Err(Error::new(ErrorKind::InvalidArgument, "not a file")),
         };
         let (size, _) = self.measures(&node)?;
-        let open = Open { shown: self.snapshots.at(version)?, node, size, state: Mutex::default() };
+        let way = match node.has_ranges() && self.direct.load(Ordering::Relaxed) {
+            true => locked(&self.seen).get(&number).copied().unwrap_or_default().way(size),
+            false => Way::Kept,
+        };
+        let shown = self.snapshots.at(version)?;
+        let open = Open::new(shown, node, (number, size), way, self.pieces.clone());
+        Ok((self.handle(Handle::View(Arc::new(open))), way))
+    }
+
+    fn handle(&self, open: Handle) -> u64 {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
-        locked(&self.open).insert(handle, Arc::new(open));
-        Ok(handle)
+        locked(&self.open).insert(handle, open);
+        handle
+    }
+
+    /// Opens a stored file; the kernel reads it itself where it may.
+    fn open_stored(&self, number: u64, path: &str, identity: Identity, reply: ReplyOpen) {
+        let file = match self.stored.open(path, identity) {
+            Ok(Some(file)) => file,
+            // It was published anew: the name means another file now.
+            Ok(None) => return reply.error(Errno::ESTALE),
+            Err(error) => return reply.error(refused(&error)),
+        };
+        let mut passed = None;
+        if self.passes.load(Ordering::Relaxed) {
+            match self.stored.pass(number, &file, &reply) {
+                Ok(registered) => passed = Some(registered),
+                Err(error) => {
+                    eprintln!("drystone: the kernel does not read stored files itself: {error}");
+                    self.passes.store(false, Ordering::Relaxed);
+                }
+            }
+        }
+        let handle = self.handle(Handle::Stored(Arc::new(OpenStored::new(file, passed.clone()))));
+        match passed {
+            Some(passed) => reply.opened_passthrough(FileHandle(handle), FopenFlags::FOPEN_NOFLUSH, &passed),
+            None => reply.opened(FileHandle(handle), kept()),
+        }
+    }
+
+    /// Adds what was seen of the reads of a file.
+    fn learn(&self, open: &Open) {
+        if open.way == Way::Direct {
+            locked(&self.seen).entry(open.file).or_default().add(&open.seen());
+        }
     }
 
     fn extended(&self, node: &Node, name: &OsStr) -> Result<Option<String>> {
-        let Node::Array(version, number, _) = node else { return Ok(None) };
+        let Node::Array { version, array, .. } = node else { return Ok(None) };
         let shown = self.snapshots.at(*version)?;
-        let array = shown.array(*number)?;
+        let array = shown.array(*array)?;
         let axes = || array.shape().iter().map(u64::to_string).collect::<Vec<_>>().join(",");
         Ok(match name.to_str() {
             Some("user.drystone.snapshot") => Some(version.to_string()),
@@ -289,43 +333,9 @@ impl Views {
     }
 }
 
-impl Open {
-    fn make(&self, offset: u64, out: &mut [u8]) -> Result<()> {
-        match &self.node {
-            Node::Array(_, number, form) => self.shown.read(*number, *form, offset, out),
-            Node::Fragment(_, name) => self.shown.fragments.get(name).ok_or_else(missing)?.read(offset, out),
-            Node::ZarrFile(_, path) => {
-                let bytes = self.shown.zarr()?.bytes(path)?;
-                let from = offset as usize;
-                out.copy_from_slice(bytes.get(from..from + out.len()).ok_or_else(missing)?);
-                Ok(())
-            }
-            _ => Err(missing()),
-        }
-    }
-
-    /// The bytes of a range, fewer at the end of the file.
-    fn read(&self, offset: u64, len: u32, give: impl FnOnce(&[u8])) -> Result<()> {
-        let asked = offset.min(self.size)..offset.saturating_add(len.into()).min(self.size);
-        let mut made = locked(&self.state);
-        if !(made.range.start <= asked.start && asked.end <= made.range.end) {
-            let range = match &self.node {
-                // A chunk is decoded whole.
-                Node::ZarrFile(..) => 0..self.size,
-                _ => ahead::made(asked.clone(), made.before, self.size),
-            };
-            let mut bytes = std::mem::take(&mut made.bytes);
-            made.range = 0..0;
-            bytes.clear();
-            bytes.resize((range.end - range.start) as usize, 0);
-            self.make(range.start, &mut bytes)?;
-            (made.range, made.bytes) = (range, bytes);
-        }
-        made.before = Some(asked.end);
-        let from = (asked.start - made.range.start) as usize;
-        give(made.bytes.get(from..from + (asked.end - asked.start) as usize).unwrap_or_default());
-        Ok(())
-    }
+/// What the kernel keeps of a file is as good as what it would be told again.
+fn kept() -> FopenFlags {
+    FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
 }
 
 impl Filesystem for Views {
@@ -334,6 +344,13 @@ impl Filesystem for Views {
         if let Err(most) = config.set_max_readahead(READ_AHEAD) {
             let _ = config.set_max_readahead(most);
         }
+        let direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
+        self.direct.store(direct, Ordering::Relaxed);
+        // It is granted to root alone, by kernels from 6.9 on.
+        let asked = rustix::process::geteuid().is_root()
+            && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
+            && config.set_max_stack_depth(STACKED).is_ok();
+        self.passes.store(asked, Ordering::Relaxed);
         Ok(())
     }
 
@@ -341,12 +358,11 @@ impl Filesystem for Views {
         let found = || {
             let parent = self.node(parent)?;
             let node = self.child(&parent, name.to_str().ok_or_else(missing)?)?;
-            // A name below `latest` may mean another file with the next commit.
+            // A name may mean another file with the next commit or the next publication.
             let lasts = match (&parent, &node) {
-                (Node::Folder(None, _) | Node::Fragments, Node::Array(..) | Node::Fragment(..)) => {
-                    Duration::ZERO
-                }
-                (Node::Folder(None, _), Node::ZarrFolder(..)) | (_, Node::Folder(None, _)) => Duration::ZERO,
+                (_, Node::Array { latest: true, .. } | Node::Fragment(..)) => SOON,
+                (_, Node::Folder(None, _) | Node::Stored(..) | Node::StoredFolder(_)) => SOON,
+                (Node::Folder(None, _), Node::ZarrFolder(..)) => Duration::ZERO,
                 _ => FOREVER,
             };
             let attributes = self.attributes(&node)?;
@@ -365,19 +381,34 @@ impl Filesystem for Views {
         match self.node(ino).and_then(|node| Ok((self.attributes(&node)?, node))) {
             Ok((attributes, node)) => {
                 let fixed = node.is_file() || matches!(node, Node::ZarrFolder(..) | Node::Folder(Some(_), _));
-                reply.attr(if fixed { &FOREVER } else { &Duration::ZERO }, &attributes);
+                reply.attr(if fixed { &FOREVER } else { &SOON }, &attributes);
             }
             Err(error) => reply.error(refused(&error)),
         }
     }
 
-    fn open(&self, _req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, req: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
         if flags.acc_mode() != OpenAccMode::O_RDONLY {
             return reply.error(Errno::EROFS);
         }
-        match self.node(ino).and_then(|node| self.opened(node)) {
-            Ok(handle) => {
-                reply.opened(FileHandle(handle), FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH)
+        let number = u64::from(ino);
+        let node = match self.node(ino) {
+            Ok(node) => node,
+            Err(error) => return reply.error(refused(&error)),
+        };
+        if let Node::Stored(path, identity) = &node {
+            return self.open_stored(number, path, *identity, reply);
+        }
+        match self.is_stale(req.pid(), &node) {
+            Ok(true) => return reply.error(Errno::ESTALE),
+            Ok(false) => {}
+            Err(error) => return reply.error(refused(&error)),
+        }
+        match self.opened(number, node) {
+            Ok((handle, Way::Kept)) => reply.opened(FileHandle(handle), kept()),
+            Ok((handle, Way::Direct)) => {
+                let direct = FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_NOFLUSH;
+                reply.opened(FileHandle(handle), direct);
             }
             Err(error) => reply.error(refused(&error)),
         }
@@ -391,12 +422,27 @@ impl Filesystem for Views {
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _lock_owner: Option<LockOwner>,
+        lock_owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let Some(open) = locked(&self.open).get(&fh.0).cloned() else { return reply.error(Errno::EBADF) };
+        let handle = locked(&self.open).get(&fh.0).cloned();
+        let open = match handle {
+            None => return reply.error(Errno::EBADF),
+            Some(Handle::Stored(stored)) => {
+                return with_room(size as usize, |room| match stored.read(offset, room) {
+                    Ok(got) => reply.data(room.get(..got).unwrap_or_default()),
+                    Err(error) => {
+                        eprintln!("drystone: {error}");
+                        reply.error(Errno::EIO);
+                    }
+                });
+            }
+            Some(Handle::View(open)) => open,
+        };
+        // The kernel names the program that reads, and none where it fills its own pages.
+        let for_mapping = open.way == Way::Direct && lock_owner.is_none();
         let mut reply = Some(reply);
-        let done = open.read(offset, size, |bytes| {
+        let done = open.read(offset, size, for_mapping, |bytes| {
             if let Some(reply) = reply.take() {
                 reply.data(bytes);
             }
@@ -404,20 +450,35 @@ impl Filesystem for Views {
         if let (Err(error), Some(reply)) = (done, reply) {
             reply.error(refused(&error));
         }
+        if for_mapping && !locked(&self.seen).get(&open.file).is_some_and(Seen::is_mapped) {
+            self.learn(&open);
+        }
     }
 
     fn release(
         &self,
         _req: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         fh: FileHandle,
         _flags: OpenFlags,
         _lock_owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        locked(&self.open).remove(&fh.0);
+        let (closed, others) = {
+            let mut open = locked(&self.open);
+            let closed = open.remove(&fh.0);
+            let file = u64::from(ino);
+            let same = |other: &Handle| matches!(other, Handle::View(view) if view.file == file);
+            (closed, self.pieces.has(file) && open.values().any(same))
+        };
         reply.ok();
+        if let Some(Handle::View(open)) = closed {
+            self.learn(&open);
+            if !others {
+                self.pieces.forget(open.file);
+            }
+        }
     }
 
     fn readdir(&self, _req: &Request, ino: INodeNo, _fh: FileHandle, offset: u64, mut reply: ReplyDirectory) {
@@ -448,7 +509,7 @@ impl Filesystem for Views {
 
     fn listxattr(&self, _req: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
         let names: &[u8] = match self.node(ino) {
-            Ok(Node::Array(..)) => b"user.drystone.snapshot\0user.drystone.shape\0user.drystone.dtype\0",
+            Ok(Node::Array { .. }) => b"user.drystone.snapshot\0user.drystone.shape\0user.drystone.dtype\0",
             _ => b"",
         };
         match size {

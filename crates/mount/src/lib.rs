@@ -2,10 +2,15 @@
 //!
 //! ```text
 //! tree     paths -> what they are; a folder -> its entries      pure
-//! ahead    a read and the read before it -> which bytes to make  pure
+//! ahead    a read and the reads before it -> which bytes to make, and whether the kernel keeps them  pure
 //! shown    a snapshot's arrays, fragments and their sizes        asks the engine
 //! zarr     the Zarr hierarchy of a snapshot: paths -> documents and chunks
-//! fs       views: inodes, open files, answers to the kernel
+//! inodes   numbers of files and folders
+//! room     each thread's room for an answer
+//! pieces   bytes that were made, and those that are made ahead
+//! open     an open view: its reads
+//! stored   what was published, which the kernel reads itself
+//! fs       views: names, attributes, answers to the kernel
 //! files    byte files: numbers, attributes, errnos
 //! whole    each request to the views or the files               the adapter to fuser
 //! ```
@@ -15,6 +20,7 @@
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
 //! /fragments/NAME                    a declared fragment, step behind step
+//! /published/...                     what was published, as it is stored
 //! /files/...                         byte files, which programs write
 //! ```
 //!
@@ -26,13 +32,19 @@
 mod ahead;
 mod files;
 mod fs;
+mod inodes;
+mod locks;
+mod open;
+mod pieces;
+mod room;
 mod shown;
+mod stored;
 mod tree;
 mod whole;
 mod zarr;
 
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -53,11 +65,18 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or SIGHUP.
-/// `ready` is called when the file system is mounted.
+/// `folder` is where the container lies, if that is a folder: what was published there is shown, and its room. `ready` is called
+/// when the file system is mounted.
 ///
 /// A mount point that a killed process left is taken away first. Fails where the folder is missing, FUSE is not available, or
 /// the user may not mount.
-pub fn serve(container: Container, at: &Path, write: bool, ready: impl FnOnce()) -> io::Result<()> {
+pub fn serve(
+    container: Container,
+    folder: Option<PathBuf>,
+    at: &Path,
+    write: bool,
+    ready: impl FnOnce(),
+) -> io::Result<()> {
     take_away_dead(at)?;
     let files = opened(&container, write)?;
     let mut config = Config::default();
@@ -72,9 +91,9 @@ pub fn serve(container: Container, at: &Path, write: bool, ready: impl FnOnce())
     config.acl = if rustix::process::geteuid().is_root() { SessionACL::All } else { SessionACL::Owner };
     config.n_threads = Some(THREADS);
     config.clone_fd = true;
-    let place = std::path::PathBuf::from(container.location());
     let tree = files.clone().map(files::FileTree::new);
-    let whole = whole::Whole::new(fs::Views::new(container, tree.is_some()), tree, place, write);
+    let views = fs::Views::new(container, folder.as_deref(), tree.is_some());
+    let whole = whole::Whole::new(views, tree, folder, write);
     let mut session = Session::new(whole, at, &config)?;
     let mut unmounter = session.unmount_callable();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;

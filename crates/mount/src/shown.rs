@@ -119,6 +119,10 @@ impl Shown {
         if !out.is_empty() && cell < size {
             let now = (out.len() as u64).min(size - cell) as usize;
             let (here, rest) = out.split_at_mut(now);
+            if flat.is_record() {
+                // Nothing is read to the bytes between members; here may be what another read left.
+                here.fill(0);
+            }
             flat.read_at(cell, here)?;
             at += now as u64;
             out = rest;
@@ -190,6 +194,12 @@ impl Snapshots {
     pub(crate) fn numbers(&self) -> Result<Vec<u64>> {
         self.container.refresh()?;
         self.container.snapshots()
+    }
+
+    /// The number of the newest.
+    pub(crate) fn newest(&self) -> Result<u64> {
+        self.container.refresh()?;
+        Ok(self.container.snapshot().version())
     }
 
     /// The newest.

@@ -37,13 +37,13 @@ pub(crate) struct Whole {
     views: Views,
     files: Option<FileTree>,
     /// Where the container lies, for the room that is left.
-    place: PathBuf,
+    folder: Option<PathBuf>,
     writes: bool,
 }
 
 impl Whole {
-    pub(crate) fn new(views: Views, files: Option<FileTree>, place: PathBuf, writes: bool) -> Self {
-        Whole { views, files, place, writes }
+    pub(crate) fn new(views: Views, files: Option<FileTree>, folder: Option<PathBuf>, writes: bool) -> Self {
+        Whole { views, files, folder, writes }
     }
 
     /// The files, if the inode or handle is one of them.
@@ -271,10 +271,17 @@ impl Filesystem for Whole {
     ) {
         match self.files(ino) {
             None => self.views.read(request, ino, fh, offset, size, flags, owner, reply),
-            Some(files) => match files.read(fh.0, offset, size) {
-                Ok(bytes) => reply.data(&bytes),
-                Err(errno) => reply.error(errno),
-            },
+            Some(files) => {
+                let mut reply = Some(reply);
+                let done = files.read(fh.0, offset, size, |bytes| {
+                    if let Some(reply) = reply.take() {
+                        reply.data(bytes);
+                    }
+                });
+                if let (Err(errno), Some(reply)) = (done, reply) {
+                    reply.error(errno);
+                }
+            }
         }
     }
 
@@ -389,8 +396,8 @@ impl Filesystem for Whole {
     }
 
     fn statfs(&self, _request: &Request, _ino: INodeNo, reply: ReplyStatfs) {
-        match rustix::fs::statvfs(&self.place) {
-            Ok(room) => reply.statfs(
+        match self.folder.as_ref().map(rustix::fs::statvfs) {
+            Some(Ok(room)) => reply.statfs(
                 room.f_blocks,
                 room.f_bfree,
                 room.f_bavail,
@@ -400,7 +407,7 @@ impl Filesystem for Whole {
                 255,
                 room.f_frsize as u32,
             ),
-            Err(_) => reply.statfs(0, 0, 0, 0, 0, 512, 255, 512),
+            _ => reply.statfs(0, 0, 0, 0, 0, 512, 255, 512),
         }
     }
 

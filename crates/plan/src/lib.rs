@@ -28,6 +28,7 @@ pub mod layout;
 pub mod linear;
 pub mod listing;
 pub mod local_read;
+pub mod packs;
 pub mod parts;
 pub mod programs;
 pub mod ranges;

@@ -9,8 +9,8 @@ use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
     Adopt, BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions,
-    Incomplete, Limits, Mode, NewVariable, PublishOptions, SchemaOp, StagedPart, Targets, TierFolder,
-    TierRow, VariableUsage, WriterOptions,
+    Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme, StagedPart, Targets,
+    TierFolder, TierRow, VariableUsage, WriterOptions,
 };
 use std::mem::ManuallyDrop;
 use std::ops::Deref;
@@ -33,7 +33,7 @@ type IncompleteStep = (u64, u64, u32, Vec<u32>, bool);
 /// (version, nanoseconds since 1970, changed, incomplete steps, notes)
 type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
 /// (adopted, discarded, incomplete steps, notes, run, version)
-type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<String>, u64, u64);
+type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<u64>, Vec<String>, u64, u64);
 /// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
 /// incomplete steps, notes)
 type Described = (
@@ -57,6 +57,8 @@ type TierItem = (String, u64, u64, Option<u64>, f64, u64, Option<String>);
 /// (node, part, step, bytes)
 type StagedItem = (String, String, Option<u64>, u64);
 
+/// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot)
+type IndexResult = (u64, u64, u64, u64, u64);
 /// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
 type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
 /// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, why it is cut so)
@@ -207,11 +209,13 @@ impl ContainerHandle {
         store: Vec<(String, String)>,
         credentials: Option<Py<PyAny>>,
         tiers: Option<Vec<(PathBuf, Option<u64>)>>,
+        redundancy: &str,
     ) -> Result<Self> {
+        let redundancy = Scheme::parse(redundancy).map_err(invalid)?;
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
-        let options = CreateOptions { durability, tiers: tiers.is_some() };
+        let options = CreateOptions { durability, tiers: tiers.is_some(), redundancy };
         let tiers = tiers.map(tier_folders);
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| {
@@ -325,6 +329,12 @@ impl ContainerHandle {
     /// The application computes from now on, or not any more.
     fn computing(&self, on: bool) {
         self.container.computing(on);
+    }
+
+    /// How what lies in tiers survives the loss of nodes.
+    #[getter]
+    fn redundancy(&self) -> String {
+        self.container.redundancy().to_string()
     }
 
     /// Tiers: place, bytes, undrained bytes, oldest undrained step, bytes a second of the drain, hits, why it is left alone.
@@ -738,7 +748,7 @@ impl ContainerHandle {
         };
         let report = py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?;
         let rest = incomplete(report.incomplete);
-        Ok((report.adopted, report.discarded, rest, report.notes, report.run, report.version))
+        Ok((report.adopted, report.discarded, rest, report.rebuilt, report.notes, report.run, report.version))
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.
@@ -818,6 +828,35 @@ impl ContainerHandle {
         let options = GcOptions { keep, older_than: older_than.map(age).transpose()?, dry_run };
         let report = watched(py, progress.as_ref(), |progress| self.container.gc(&options, progress))?;
         Ok((report.kept, report.expired, report.superseded, report.removed, report.bytes))
+    }
+
+    /// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot); `progress` as in `gc`.
+    fn index(
+        &self,
+        py: Python<'_>,
+        name: &str,
+        kind: &str,
+        progress: Option<Py<PyAny>>,
+    ) -> Result<IndexResult> {
+        let kind = IndexKind::parse(kind)?;
+        let done = watched(py, progress.as_ref(), |progress| self.container.index(name, kind, progress))?;
+        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+    }
+
+    /// What `index` gives, of the blocks of the key.
+    fn sort(&self, py: Python<'_>, name: &str, by: &str, progress: Option<Py<PyAny>>) -> Result<IndexResult> {
+        let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
+        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+    }
+
+    /// How many blocks had a sorted replica.
+    fn drop_sort(&self, py: Python<'_>, name: &str, by: &str) -> Result<u64> {
+        Ok(py.detach(|| self.container.drop_sort(name, by))?)
+    }
+
+    /// How many blocks had an index.
+    fn drop_index(&self, py: Python<'_>, name: &str) -> Result<u64> {
+        Ok(py.detach(|| self.container.drop_index(name))?)
     }
 
     /// Seconds and bytes that a calibration may use.

@@ -31,6 +31,12 @@ impl Plan {
         self.plan.choices.iter().map(one).collect()
     }
 
+    /// On a far store: round trips, one after the other; 0 where requests are not counted so.
+    #[getter]
+    fn rounds(&self) -> u32 {
+        self.plan.rounds
+    }
+
     /// Bytes that are read.
     #[getter]
     fn read_bytes(&self) -> u64 {

@@ -137,10 +137,19 @@ pub(crate) async fn attempt<T>(
     notes: Notes,
     request: impl Future<Output = object_store::Result<T>>,
 ) -> (Turn, Result<T, Failure>) {
+    let turn = attempts.turn().await;
+    attempt_in(turn, attempts, limit, notes, request).await
+}
+
+/// The same, for a request whose turn has come.
+pub(crate) async fn attempt_in<T>(
+    mut turn: Turn,
+    attempts: &Attempts<'_>,
+    limit: Duration,
+    notes: Notes,
+    request: impl Future<Output = object_store::Result<T>>,
+) -> (Turn, Result<T, Failure>) {
     let client = attempts.client;
-    let asked = Instant::now();
-    let mut turn = client.gate.enter().await;
-    attempts.queued.fetch_add(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
     let outcome = tokio::time::timeout(limit, NOTES.scope(notes.clone(), request)).await;
     let outcome = match outcome {
         Ok(Ok(value)) => Ok(value),
@@ -195,6 +204,14 @@ impl<'a> Attempts<'a> {
             queued: AtomicU64::new(0),
             arrived: 0,
         }
+    }
+
+    /// Waits for the turn of one request.
+    pub(crate) async fn turn(&self) -> Turn {
+        let asked = Instant::now();
+        let turn = self.client.gate.enter().await;
+        self.queued.fetch_add(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
+        turn
     }
 
     /// How long one attempt that moves so many bytes may take.

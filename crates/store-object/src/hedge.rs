@@ -1,7 +1,8 @@
 //! Whether to ask a second time for what is late. Pure.
 //!
 //! A reply is late when it takes a tenth and 5 ms longer than nine of ten recent ones, or than twice the median where these differ much.
-//! At most one request in thirteen is asked for twice.
+//! At most one request in thirteen is asked for twice, and no more than a few more at once: a server that became slow for all gets no
+//! second load.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -10,25 +11,29 @@ use std::time::Duration;
 const REMEMBERED: usize = 64;
 /// So many must be known before any is called late.
 const ENOUGH: usize = 12;
+/// So many say how long they usually take.
+const SOME: usize = 4;
 /// Nothing that comes sooner is late.
 const SOONEST: Duration = Duration::from_millis(15);
 /// What a busy machine adds to a reply's way.
 const NOISE: Duration = Duration::from_millis(5);
 /// One in so many may be asked for twice.
 const ONE_IN: u64 = 13;
+/// Second requests that may go out at once, however many went out once before.
+const SAVED: u64 = 16;
 
 /// What is known about one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Hedge {
     recent: VecDeque<Duration>,
-    requests: u64,
-    hedges: u64,
+    // Requests for which no second one went out yet.
+    saved: u64,
 }
 
 impl Hedge {
     /// A request begins; after how long it is late, if that is known.
     pub(crate) fn begins(&mut self) -> Option<Duration> {
-        self.requests += 1;
+        self.saved = (self.saved + 1).min(SAVED * ONE_IN);
         if self.recent.len() < ENOUGH {
             return None;
         }
@@ -38,10 +43,17 @@ impl Hedge {
         Some(((nine_of_ten * 11 / 10).min(median * 2) + NOISE).max(SOONEST))
     }
 
+    /// How long replies usually take to begin, if that is known.
+    pub(crate) fn usual(&self) -> Option<Duration> {
+        let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();
+        sorted.sort_unstable();
+        sorted.get(sorted.len() / 2).copied().filter(|_| sorted.len() >= SOME)
+    }
+
     /// Whether one that is late may be asked for again; if so it is counted.
     pub(crate) fn may_repeat(&mut self) -> bool {
-        let may = (self.hedges + 1) * ONE_IN <= self.requests;
-        self.hedges += u64::from(may);
+        let may = self.saved >= ONE_IN;
+        self.saved -= if may { ONE_IN } else { 0 };
         may
     }
 
@@ -61,10 +73,11 @@ mod tests {
     #[test]
     fn late_is_what_few_are_and_at_most_one_in_thirteen_is_repeated() {
         let mut hedge = Hedge::default();
-        assert_eq!(hedge.begins(), None);
+        assert_eq!((hedge.begins(), hedge.usual()), (None, None));
         (0..60).for_each(|_| hedge.answered(Duration::from_millis(30)));
         hedge.answered(Duration::from_secs(1));
         assert_eq!(hedge.begins(), Some(Duration::from_millis(38)));
+        assert_eq!(hedge.usual(), Some(Duration::from_millis(30)));
         (0..64).for_each(|n| hedge.answered(Duration::from_millis(10 + 10 * n)));
         assert_eq!(
             hedge.begins(),
@@ -81,5 +94,8 @@ mod tests {
             })
             .count();
         assert!((70..=76).contains(&repeated), "{repeated}");
+        (0..10_000).for_each(|_| _ = hedge.begins());
+        let at_once = (0..1000).filter(|_| hedge.may_repeat()).count();
+        assert_eq!(at_once, 16, "a server that became slow for all");
     }
 }

@@ -15,7 +15,7 @@ use object_store::path::Path;
 use object_store::{GetOptions, GetRange, GetResult};
 use tokio::sync::mpsc;
 
-use crate::attempt::{Attempts, Failure, Place, What, attempt};
+use crate::attempt::{Attempts, Failure, Place, What, attempt, attempt_in};
 use crate::flow::Outcome;
 use crate::gate::Turn;
 use crate::provider::Client;
@@ -268,23 +268,30 @@ async fn begun(
     asked: Option<Range<u64>>,
     tag: Option<String>,
 ) -> Result<(Turn, GetResult), Failure> {
-    let once = || async {
+    // The time that a request waits for its turn is no delay of the server's.
+    let once = |turn: Turn| async {
         let mut options = GetOptions { if_match: tag.clone(), ..GetOptions::default() };
         if !client.ignores_ranges.load(Ordering::Relaxed) {
             options.range = asked.clone().map(GetRange::Bounded);
         }
         let begun = Instant::now();
-        let (turn, outcome) =
-            attempt(attempts, attempts.limit(0), Notes::default(), client.objects().get_opts(path, options))
-                .await;
+        let (turn, outcome) = attempt_in(
+            turn,
+            attempts,
+            attempts.limit(0),
+            Notes::default(),
+            client.objects().get_opts(path, options),
+        )
+        .await;
         if outcome.is_ok() {
             client.hedge.lock().unwrap_or_else(PoisonError::into_inner).answered(begun.elapsed());
         }
         outcome.map(|reply| (turn, reply))
     };
+    let turn = attempts.turn().await;
     let late = client.hedge.lock().unwrap_or_else(PoisonError::into_inner).begins();
-    let Some(late) = late else { return once().await };
-    let first = once();
+    let first = once(turn);
+    let Some(late) = late else { return first.await };
     let mut first = std::pin::pin!(first);
     tokio::select! {
         biased;
@@ -294,7 +301,7 @@ async fn begun(
     if !client.hedge.lock().unwrap_or_else(PoisonError::into_inner).may_repeat() {
         return first.await;
     }
-    let second = once();
+    let second = async { once(attempts.turn().await).await };
     let mut second = std::pin::pin!(second);
     let (sooner, first_ended) = tokio::select! {
         biased;

@@ -41,6 +41,14 @@ struct Inner {
     client: Option<Arc<Client>>,
 }
 
+impl Inner {
+    /// How long replies to this process usually take to begin.
+    fn seen_latency(&self) -> Option<std::time::Duration> {
+        let client = self.client.as_ref().filter(|_| self.process == process_id())?;
+        client.hedge.lock().unwrap_or_else(std::sync::PoisonError::into_inner).usual()
+    }
+}
+
 impl Drop for Inner {
     fn drop(&mut self) {
         if self.process != process_id() {
@@ -333,6 +341,7 @@ impl Store for FarStore {
             far: Some(Far {
                 latency: Duration::from_millis(30),
                 requests: u32::try_from(self.inner.resolved.max_requests).unwrap_or(u32::MAX),
+                seen: self.inner.seen_latency(),
             }),
             targets: 0,
         }

@@ -510,7 +510,11 @@ impl Store for RadosStore {
             exec: true,
             sync: true,
             put_is_durable: true,
-            far: Some(Far { latency: Duration::from_millis(1), requests: self.inner.options.requests }),
+            far: Some(Far {
+                latency: Duration::from_millis(1),
+                requests: self.inner.options.requests,
+                seen: None,
+            }),
             targets: 0,
             uploads: false,
         }

@@ -9,11 +9,12 @@
 #![forbid(unsafe_code)]
 
 mod health;
+mod patient;
 mod registry;
 mod staged;
 mod store;
 mod tier;
 
 pub use registry::Node;
-pub use store::{Away, Drained, TieredStore};
+pub use store::{Away, Drained, Kept, ParityObject, Rebuilt, TieredStore, Turn};
 pub use tier::{Tier, TierState};

@@ -26,6 +26,8 @@ pub struct Node {
 #[derive(Debug, Clone)]
 pub(crate) struct Registered {
     pub(crate) node: String,
+    /// Its failure group.
+    pub(crate) group: String,
     pub(crate) folders: Vec<String>,
     pub(crate) part: StagedPart,
 }
@@ -96,8 +98,9 @@ impl Registry {
                         if lost.contains_key(&key) {
                             continue;
                         }
-                        let (node, folders) = (said.node.clone(), said.folders.clone());
-                        now.parts.insert(key, Registered { node, folders, part: *part });
+                        let (node, group, folders) =
+                            (said.node.clone(), said.group.clone(), said.folders.clone());
+                        now.parts.insert(key, Registered { node, group, folders, part: *part });
                     }
                 }
                 Err(StoreError::Io { source, .. }) if source.kind() == std::io::ErrorKind::InvalidData => {

@@ -3,12 +3,14 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use drystone_plan::tier::place::Room;
 use drystone_store::{LocalStore, MemoryStore, Result, Store, StoreError};
 use rustix::fs::FlockOperation;
 
 use crate::health::Health;
+use crate::patient::{PATIENCE, Patient, Threads, is_memory};
 
 /// How many bytes a tier has free; `None`: not known.
 type Free = Box<dyn Fn() -> Option<u64> + Send + Sync>;
@@ -27,6 +29,8 @@ pub struct Tier {
     folder: Option<PathBuf>,
     /// It does not survive the process.
     pub(crate) volatile: bool,
+    /// It may hang: it is asked through these.
+    threads: Option<Arc<Threads>>,
     pub(crate) health: Health,
 }
 
@@ -61,6 +65,16 @@ pub(crate) fn parts_of(folder: &Path) -> PathBuf {
     folder.join("parts")
 }
 
+/// Where parity objects lie in a container's folder of a tier.
+pub(crate) fn parity_of(folder: &Path) -> PathBuf {
+    folder.join("parity")
+}
+
+/// The lock of a writer's parts in a container's folder of a tier.
+pub(crate) fn lock_of(folder: &Path, writer: u64) -> PathBuf {
+    folder.join("locks").join(format!("{writer:016x}"))
+}
+
 /// The name of a container's folder in a tier.
 pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
     uuid.iter().map(|b| format!("{b:02x}")).collect()
@@ -70,7 +84,16 @@ impl Tier {
     /// A tier in a store that appends and that no other container uses. It holds at most `budget` bytes, if that is given.
     pub fn new(store: Arc<dyn Store>, budget: Option<u64>) -> Self {
         let free: Free = Box::new(|| None);
-        Tier { store, budget, free, reserve: 0, folder: None, volatile: false, health: Health::default() }
+        Tier {
+            store,
+            budget,
+            free,
+            reserve: 0,
+            folder: None,
+            volatile: false,
+            threads: None,
+            health: Health::default(),
+        }
     }
 
     /// A tier in this process, for the last part where no other tier has room and home does not append. What lies there is brought home
@@ -83,12 +106,55 @@ impl Tier {
     pub fn in_folder(folder: &Path, uuid: &[u8; 16], budget: Option<u64>) -> Result<Self> {
         let own =
             std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()).join(folder_name(uuid));
-        let store = Arc::new(LocalStore::create(parts_of(&own))?);
-        let place = own.clone();
-        let free = move || rustix::fs::statvfs(&place).ok().map(|s| s.f_bavail.saturating_mul(s.f_frsize));
-        let size = rustix::fs::statvfs(&own).map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
-        let tier = Tier::new(store, budget).with_free(free, (size / RESERVE).min(MOST_RESERVE));
-        Ok(Tier { folder: Some(own), ..tier })
+        let threads = Arc::new(Threads::default());
+        let made = own.clone();
+        let made = threads.ask(PATIENCE, move || -> Result<(LocalStore, u64, bool)> {
+            let store = LocalStore::create(parts_of(&made))?;
+            let size = rustix::fs::statvfs(&made).map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
+            Ok((store, size, is_memory(&made)))
+        });
+        let hangs = || StoreError::Deadline {
+            key: String::new(),
+            store: own.display().to_string(),
+            operation: "open the folder",
+            reason: format!("it does not answer within {PATIENCE:?}; leave it out of tiers="),
+        };
+        let (store, size, is_memory) = made.unwrap_or_else(|| Err(hangs()))?;
+        let (place, waits) = (own.clone(), threads.clone());
+        let free = move || {
+            let place = place.clone();
+            let look = move || rustix::fs::statvfs(&place).ok();
+            let found = if is_memory { look() } else { waits.ask(PATIENCE, look).flatten() };
+            found.map(|s| s.f_bavail.saturating_mul(s.f_frsize))
+        };
+        let tier = Tier::new(Arc::new(store), budget).with_free(free, (size / RESERVE).min(MOST_RESERVE));
+        let tier = Tier { folder: Some(own), ..tier };
+        Ok(if is_memory { tier } else { tier.that_may_hang_with(threads, PATIENCE) })
+    }
+
+    /// The same in a store that may hang: a request is left after `patience`. Its bytes are copied, which memory need not.
+    #[must_use]
+    pub fn that_may_hang(self, patience: Duration) -> Self {
+        self.that_may_hang_with(Arc::default(), patience)
+    }
+
+    fn that_may_hang_with(self, threads: Arc<Threads>, patience: Duration) -> Self {
+        let store = Arc::new(Patient::new(self.store, threads.clone(), patience));
+        Tier { store, threads: Some(threads), ..self }
+    }
+
+    /// Whether a request to it may be left behind.
+    pub(crate) fn may_hang(&self) -> bool {
+        self.threads.is_some()
+    }
+
+    /// What `act` does with the container's folder; `None` if that hangs.
+    fn in_own<T: Send + 'static>(&self, act: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
+        let folder = self.folder.clone()?;
+        match &self.threads {
+            Some(threads) => threads.ask(PATIENCE, move || act(&folder)),
+            None => Some(act(&folder)),
+        }
     }
 
     /// The same, with the bytes that its device has free, of which it leaves `reserve` to others.
@@ -105,30 +171,34 @@ impl Tier {
     /// Takes the lock of a writer's parts in this tier: `None` where a process that lives has it. The file is unlocked when it is dropped,
     /// and when the process ends.
     pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
-        let Some(folder) = &self.folder else { return Ok(None) };
-        let locks = folder.join("locks");
-        std::fs::create_dir_all(&locks)?;
-        let file = File::options().create(true).append(true).open(locks.join(format!("{writer:016x}")))?;
-        match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(file)),
-            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
-            Err(other) => Err(other.into()),
+        if self.folder.is_none() {
+            return Ok(None);
         }
+        let locked = self.in_own(move |folder| -> std::io::Result<Option<File>> {
+            let lock = lock_of(folder, writer);
+            lock.parent().map_or(Ok(()), std::fs::create_dir_all)?;
+            let file = File::options().create(true).append(true).open(lock)?;
+            match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => Ok(Some(file)),
+                Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+                Err(other) => Err(other.into()),
+            }
+        });
+        locked.unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
     }
 
     /// Removes the lock's file of a writer that left nothing. Its lock is held.
     pub(crate) fn forget_lock(&self, writer: u64) {
-        if let Some(folder) = &self.folder {
-            let _ = std::fs::remove_file(folder.join("locks").join(format!("{writer:016x}")));
-        }
+        let _ = self.in_own(move |folder| std::fs::remove_file(lock_of(folder, writer)));
     }
 
     /// Removes the container's folder if nothing is left in it.
     pub(crate) fn tidy(&self) {
-        let Some(folder) = &self.folder else { return };
-        for below in ["parts/log", "parts", "locks", ""] {
-            let _ = std::fs::remove_dir(folder.join(below));
-        }
+        let _ = self.in_own(|folder| {
+            for below in ["parts/log", "parts", "parity", "locks", ""] {
+                let _ = std::fs::remove_dir(folder.join(below));
+            }
+        });
     }
 
     pub(crate) fn room(&self, held: u64, evictable: u64) -> Room {

@@ -24,7 +24,12 @@ fn the_store_of_a_container_keeps_the_contract_of_its_home() {
     let dir = tempfile::tempdir().expect("a folder can be made");
     let node = Node { name: "a".into(), group: "a".into(), boot: String::new() };
     let container = |home: Arc<dyn Store>, with: bool| {
-        let store = TieredStore::of_container(home, [7; 16], node.clone());
+        let store = TieredStore::of_container(
+            home,
+            [7; 16],
+            node.clone(),
+            drystone_plan::tier::redundancy::Scheme::None,
+        );
         assert!(store.attach(if with { vec![tier(None)] } else { Vec::new() }));
         Box::new(store)
     };

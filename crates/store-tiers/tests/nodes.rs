@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{LocalStore, MemoryStore, Store, StoreError, StoreExt};
 use drystone_store_tiers::{Node, Tier, TieredStore};
 
@@ -23,7 +24,7 @@ fn node(name: &str) -> Node {
 
 /// A handle of a process on a node; `tier` is its tier, if it has one.
 fn handle(home: &Arc<MemoryStore>, name: &str, tier: Option<&Path>) -> TieredStore {
-    let store = TieredStore::of_container(home.clone(), UUID, node(name));
+    let store = TieredStore::of_container(home.clone(), UUID, node(name), Scheme::None);
     if let Some(tier) = tier {
         let tier = Tier::in_folder(tier, &UUID, None).expect("a folder can be made");
         assert!(store.attach(vec![tier.with_free(|| None, 0)]));
@@ -135,7 +136,7 @@ fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
     for begun in [&long[..9_000_000], &[9; 17][..]] {
         let (home, near) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
         let home = Arc::new(LocalStore::create(home.path()).expect("a store"));
-        let store = TieredStore::of_container(home.clone(), UUID, node("a"));
+        let store = TieredStore::of_container(home.clone(), UUID, node("a"), Scheme::None);
         let tier = Tier::in_folder(near.path(), &UUID, None).expect("a folder");
         assert!(store.attach(vec![tier.with_free(|| None, 0)]));
         store.append(&key(0), 0, &[&long]).expect("there is room");

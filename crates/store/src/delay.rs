@@ -236,7 +236,7 @@ impl<S: Store> Upload for Delayed<S> {
 
 impl<S: Store + 'static> Store for DelayStore<S> {
     fn features(&self) -> Features {
-        let far = Some(Far { latency: self.shared.latency, requests: 128 });
+        let far = Some(Far { latency: self.shared.latency, requests: 128, seen: None });
         Features { far, put_is_durable: true, uploads: true, sync: true, ..self.shared.inner.features() }
     }
 

@@ -129,6 +129,16 @@ pub enum StoreError {
         /// Which rule it breaks.
         reason: &'static str,
     },
+    /// What the store keeps beside the objects themselves is damaged, so that this one cannot be found or trusted.
+    #[error("'{key}' in {store} is damaged: {reason}")]
+    Damaged {
+        /// The damaged object.
+        key: String,
+        /// The store that holds it.
+        store: String,
+        /// What was found.
+        reason: String,
+    },
     /// The system reported an error. Unless the operation is known to have no effect, it may have been done.
     #[error("cannot {operation} '{key}' in {store}: {source}")]
     Io {

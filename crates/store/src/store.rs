@@ -39,6 +39,9 @@ pub struct Far {
     pub latency: Duration,
     /// Largest useful number of requests under way at once.
     pub requests: u32,
+    /// That time as replies to this process show it, where there were enough: for predictions. What is stored
+    /// follows `latency`, so that it does not depend on the hour.
+    pub seen: Option<Duration>,
 }
 
 /// What `put` does with an object that is already there.

@@ -16,7 +16,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
 /// Name, chain, bytes of a scalar, scalars in an element, shape.
-const CASES: [(&str, &str, Number, usize, &[u64]); 34] = [
+const CASES: [(&str, &str, Number, usize, &[u64]); 35] = [
     ("zlib_f4", "zlib:6", Number::F4, 1, &[200]),
     ("shuffle_zlib_zstd_f4", "shuffle,zlib:9,zstd:1", Number::F4, 1, &[200]),
     ("gzip_f8", "gzip:9", Number::F8, 1, &[10, 20]),
@@ -50,6 +50,7 @@ const CASES: [(&str, &str, Number, usize, &[u64]); 34] = [
     ("multilevel_f4", "multilevel", Number::F4, 1, &[17, 20]),
     ("multilevel_f8_pairs", "multilevel", Number::F8, 2, &[5, 6, 7]),
     ("alacrity_f4", "alacrity", Number::F4, 1, &[1500]),
+    ("sorted_f4", "sorted", Number::F4, 1, &[1500]),
     ("alacrity_i4_data", "alacrity:bits=9,data=1", Number::I4, 1, &[1500]),
 ];
 

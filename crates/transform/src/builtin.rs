@@ -18,6 +18,7 @@ use crate::codecs::mloc::Mloc;
 use crate::codecs::multilevel::Multilevel;
 use crate::codecs::pcodec::Pcodec;
 use crate::codecs::shuffle::Shuffle;
+use crate::codecs::sorted::Sorted;
 use crate::codecs::szip::Szip;
 use crate::codecs::zstandard::Zstd;
 use crate::error::TransformError;
@@ -37,6 +38,7 @@ pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, Transform
         "aplod" => Ok(Some(Arc::new(Aplod::from_params(&spec.params)?))),
         "alacrity" => Ok(Some(Arc::new(Alacrity::from_params(&spec.params)?))),
         "multilevel" => Ok(Some(Arc::new(Multilevel::from_params(&spec.params)?))),
+        "sorted" => Ok(Some(Arc::new(Sorted::from_params(&spec.params)?))),
         "mloc" => Ok(Some(Arc::new(Mloc::from_params(&spec.params)?))),
         "isobar" => Ok(Some(Arc::new(Isobar::from_params(&spec.params)?))),
         "shuffle" => Ok(Some(Arc::new(Shuffle::from_params(&spec.params)?))),

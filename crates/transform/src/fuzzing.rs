@@ -9,7 +9,7 @@ use crate::{
     keys_between,
 };
 
-const CHAINS: [&str; 14] = [
+const CHAINS: [&str; 15] = [
     "identity",
     "zstd:1",
     "shuffle",
@@ -21,6 +21,7 @@ const CHAINS: [&str; 14] = [
     "isobar",
     "alacrity",
     "alacrity:data=1",
+    "sorted",
     "multilevel",
     "mloc",
     "mloc:order=\"P:1.1,S:4,V:3\"",
@@ -104,10 +105,10 @@ fn stages(data: &[u8]) {
 
 /// Searches arbitrary bytes as an index; hits must lie in the subchunk and in the range.
 fn search(data: &[u8]) {
-    let Some((&[_, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
+    let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
     let logical = numbers(usize::from(item), 1);
-    let Ok(chain) = Chain::parse("alacrity") else { return };
+    let Ok(chain) = Chain::parse(["alacrity", "sorted"][usize::from(pick) % 2]) else { return };
     let stored = StoredSubchunk { len: body.len() as u64, meta: chain.meta(body), decoded_len: len };
     let keys = keys_between(logical.kind, Limit::Float(-3.0), Limit::Float(40.0));
     if let Ok(Some(whole)) = chain.whole_bins(&stored, &logical, &keys) {

@@ -50,6 +50,7 @@ pub use codecs::deflate::Zlib;
 pub use codecs::isobar::Isobar;
 pub use codecs::multilevel::Multilevel;
 pub use codecs::shuffle::Shuffle;
+pub use codecs::sorted::{Companion, MOST_COMPANION_BYTES, MOST_COMPANIONS, Sorted, SortedLayout};
 pub use codecs::zstandard::Zstd;
 pub use error::TransformError;
 #[cfg(feature = "fuzzing")]

@@ -10,7 +10,7 @@ use crate::text::is_codec_name;
 use crate::{Codec, CodecSpec, TransformError};
 
 /// Names of the built-in codecs; no other codec may take one of them.
-pub(crate) const BUILT_IN: [&str; 21] = [
+pub(crate) const BUILT_IN: [&str; 22] = [
     "identity",
     "shuffle",
     "bitshuffle",
@@ -32,6 +32,7 @@ pub(crate) const BUILT_IN: [&str; 21] = [
     "multilevel",
     "mloc",
     "zfp",
+    "sorted",
 ];
 
 fn is_built_in(name: &str) -> bool {

@@ -19,7 +19,7 @@ pub struct Scratch {
     pub(crate) tried: Vec<u8>,
     pub(crate) block: Vec<u8>,
     /// Numbers that a codec sorts by; taken out while it runs.
-    pub(crate) words: [Vec<u32>; 3],
+    pub(crate) words: [Vec<u32>; 2],
     /// What [`Codec::alike`](crate::Codec::alike) of the codec before returned for the bytes that are encoded
     /// next.
     pub(crate) alike: Option<usize>,

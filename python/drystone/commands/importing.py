@@ -17,6 +17,9 @@ _COLUMN = 32
 
 def run(**given: Any) -> Outcome:
     """Copy; what cannot be stored is named, and the rest is copied."""
+    codecs = given.pop("transform")
+    if codecs is not None:
+        given["transform"] = None if codecs == "none" else codecs
     copied = import_file(given.pop("file"), given.pop("container"), **given, progress=True)
     rows = [("name", "dtype", "shape", "size")]
     rows += [(v.name, _shown(v.dtype), str(v.shape), size(v.bytes)) for v in copied.variables]

@@ -1,4 +1,4 @@
-"""Variables into HDF5 or netCDF-4, a selection of one into .npy or CSV; piece by piece."""
+"""Variables into HDF5, netCDF-4 or Zarr, a selection of one into .npy or CSV; piece by piece."""
 
 from __future__ import annotations
 
@@ -13,14 +13,24 @@ from typing import Any
 from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
-from drystone.interchange.exports import hdf5, netcdf, single
+from drystone.interchange.exports import hdf5, netcdf, single, zarr
 from drystone.interchange.exports.cells import Row
 from drystone.interchange.exports.stored import Stored
 from drystone.progress import Progress, Report
-from drystone.whole_file import appearing, unwritable
+from drystone.whole_file import appearing, appearing_folder, unwritable
 
-_SUFFIXES = {".h5": "hdf5", ".hdf5": "hdf5", ".nc": "netcdf", ".nc4": "netcdf", ".npy": "npy", ".csv": "csv"}
+_SUFFIXES = {
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".nc": "netcdf",
+    ".nc4": "netcdf",
+    ".npy": "npy",
+    ".csv": "csv",
+    ".zarr": "zarr",
+}
 _FORMATS = sorted(set(_SUFFIXES.values()))
+
+_WRITERS = {"hdf5": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}
 
 Shape = tuple[int, ...] | None
 
@@ -66,12 +76,13 @@ def export(
 
     Args:
         container: A path or URL, or a container that is open.
-        file: The file to write: .h5, .nc, .npy or .csv.
+        file: The file to write, .h5, .nc, .npy or .csv, or the folder, .zarr.
         variables: Names of variables, or of members as `name.member`; by default all.
         select: For .npy and .csv: which cells of the one variable, as an index of NumPy or a text such as `[-1, :, 0:8]`.
-        format: One of `hdf5`, `netcdf`, `npy` and `csv`; by default what the name of the file says.
-        compression: For .h5 and .nc: the level of deflate, 0 to 9, behind a shuffle of bytes; by default none.
-        chunks: For .h5 and .nc: one chunk shape without the axis of steps, None for none, or shapes by variable; by
+        format: One of `hdf5`, `netcdf`, `zarr`, `npy` and `csv`; by default what the name of the file says.
+        compression: For .h5 and .nc the level of deflate, for .zarr that of Zstandard, 0 to 9, behind a shuffle of bytes; by
+            default none.
+        chunks: For .h5, .nc and .zarr: one chunk shape without the axis of steps, None for none, or shapes by variable; by
             default what each variable has.
         overwrite: Replace a file that is there.
         at: An earlier snapshot, by its number.
@@ -89,13 +100,14 @@ def export(
         raise InvalidArgumentError(f"compression is a level from 0 to 9, not {compression}")
     stored = Stored(compression, chunks)
     if kind in ("npy", "csv") and stored != Stored():
-        raise InvalidArgumentError("compression and chunks are for .h5 and .nc")
-    if kind in ("hdf5", "netcdf") and select is not None:
+        raise InvalidArgumentError("compression and chunks are for .h5, .nc and .zarr")
+    if kind not in ("npy", "csv") and select is not None:
         raise InvalidArgumentError("select is for .npy and .csv")
     if path.exists() and not overwrite:
         raise ConflictError(f"{path} is there already; overwrite replaces it")
     lost: list[str] = []
-    with opened(container, at, damaged) as c, appearing(path) as part, Progress(progress) as bar:
+    whole = appearing_folder if kind == "zarr" else appearing
+    with opened(container, at, damaged) as c, whole(path) as part, Progress(progress) as bar:
         chosen = names(variables) or sorted(c.variables)
         if kind in ("npy", "csv"):
             if len(chosen) != 1:
@@ -118,14 +130,14 @@ def _many(
     stored: Stored,
     progress: Progress,
 ) -> list[Row]:
-    """Variables into HDF5 or netCDF."""
+    """Variables into HDF5, netCDF or Zarr."""
     found = (variable(c, name) for name in chosen)
     exported = list({(v.name, v.member): v for v in found}.values())
     stored.require_known(exported)
     try:
-        rows: list[Row] = (hdf5 if kind == "hdf5" else netcdf).write(
-            c, exported, part, lost, stored, progress
-        )
+        rows: list[Row] = _WRITERS[kind](c, exported, part, lost, stored, progress)
+        if kind == "zarr":
+            return rows
         os.truncate(part, part.stat().st_size)  # room that was found for it and not used
     except (OSError, RuntimeError) as error:  # as which these packages show what the system said
         if isinstance(error, DrystoneError):

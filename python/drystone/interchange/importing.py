@@ -10,6 +10,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import zip_longest
 from pathlib import Path
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,8 @@ _MOST = 8 << 20
 """Bytes of a box, of which two are in memory."""
 _MOST_LYING = 32 << 20
 """Bytes of one that is put from where it lies in the file: the fewer and larger, the better a block is cut."""
+_WORTH_SAMPLING = 64 << 10
+"""Bytes of an array for which codecs are chosen by sampling it."""
 _MOST_DIMENSIONS = 8
 
 Transform = str | Sequence[str | Mapping[str, Any]] | None
@@ -71,7 +74,7 @@ class _Wanted:
     below: str
     only: list[str]
     step_dim: str | None
-    transform: Transform
+    transform: Transform | EllipsisType
 
 
 def import_file(
@@ -83,7 +86,7 @@ def import_file(
     only: str | Sequence[str] = (),
     steps: str | None = None,
     into_existing: bool = False,
-    transform: Transform = None,
+    transform: Transform | EllipsisType = ...,
     declare: str | os.PathLike[str] | None = None,
     fragment: str | None = None,
     progress: Report | bool = False,
@@ -101,7 +104,8 @@ def import_file(
         only: Paths of arrays and groups of the file; by default all.
         steps: The dimension that becomes the steps, where it comes first.
         into_existing: Create the container also in a folder that holds other files.
-        transform: Codecs for all variables, as of `create_variable`.
+        transform: Codecs for all variables, as of `create_variable`, None for none. By default `"auto"`, which samples, for
+            numbers that take 64 KiB and more, and none for the rest.
         declare: A file in the dataset language (docs/reference/language.md), for raw files: the variables of its datasets
             are created, and the file is the memory of one of its fragments, step behind step. A text that is declared
             already changes nothing, so that the next file adds steps.
@@ -237,7 +241,7 @@ def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> No
                     shape,
                     dims=_distinct(array, contents)[own] if array.dims else None,
                     steps=steps,
-                    transform=how.transform,
+                    transform=_transform(array, how.transform),
                     chunks=chunks,
                     fill_value=_fill(array),
                     attrs={
@@ -282,6 +286,13 @@ def _chunks(array: Array, steps: bool) -> tuple[int, ...] | None:
     if not chunks or all(c >= n for c, n in zip(chunks, shape, strict=True)):
         return None
     return chunks if math.prod(chunks) * array.dtype.itemsize >= 1 << 14 else None
+
+
+def _transform(array: Array, wanted: Transform | EllipsisType) -> Transform:
+    """The codecs of a variable: where nobody said any, those that a sample of it decides, for what is worth a sample."""
+    if wanted is not ...:
+        return wanted
+    return "auto" if array.dtype.kind in "biufc" and array.nbytes >= _WORTH_SAMPLING else None
 
 
 def _fill(array: Array) -> Any:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +21,13 @@ from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
 from drystone.values import as_elements
 from drystone.variable import Variable
 
+if TYPE_CHECKING:
+    from drystone.container import Container
+
 MOST = 2048
 _MOST_OF_A_BLOCK = 256 << 20
 _BINS = 48
+_MOST_MARKED = 1 << 26
 
 Key = tuple[int | range, ...]
 
@@ -142,6 +146,67 @@ def picture(
         **summary(values),
     }
     return Picture(header, np.ascontiguousarray(values))
+
+
+def hits(
+    container: Container,
+    variable: Variable,
+    key: Key,
+    where: str,
+    most: int,
+    limit: int,
+    down: int | None = None,
+) -> Picture:
+    """The part of the cells behind each value of a picture that satisfies a condition.
+
+    Args:
+        container: Whose variables the condition names.
+        variable: What is looked at.
+        key: Numbers, and a range for each axis that is shown.
+        where: The condition.
+        most: Values along an axis, at most, as for the picture.
+        limit: Bytes that may be read.
+        down: The axis that runs down, of two.
+
+    """
+    axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
+    if len(axes) not in (1, 2):
+        raise InvalidArgumentError(f"a picture shows one or two axes, not {len(axes)}")
+    cells = [slice(place.start, place.stop) if isinstance(place, range) else place for place in key]
+    steps: Any = None
+    if variable.has_steps:
+        first, *cells = cells
+        steps = first
+    q = container.query(where, tuple(cells), steps=steps, over=[variable.name])
+    if math.prod(q.shape) != math.prod(len(_range(key[axis])) for axis in axes):
+        raise InvalidArgumentError(f"`{where}` is about the cells of another variable")
+    if math.prod(q.shape) > _MOST_MARKED:
+        raise InvalidArgumentError(f"hits are shown in {_MOST_MARKED} cells at most: drag over a part")
+    if q.explain.bytes > limit:
+        raise CostlyError(q.explain.bytes)
+    began = time.perf_counter()
+    mask = q.mask().reshape([len(_range(key[axis])) for axis in axes])
+    took = time.perf_counter() - began
+    found = int(mask.sum())
+    parts: npt.NDArray[Any] = mask.astype(np.float32)
+    strides = [max(1, math.ceil(n / most)) for n in mask.shape]
+    for axis, stride in enumerate(strides):
+        edges = np.arange(0, parts.shape[axis], stride)
+        sums = np.add.reduceat(parts, edges, axis=axis)
+        each = np.diff([*edges.tolist(), parts.shape[axis]]).astype(np.float32)
+        parts = sums / (each if axis == parts.ndim - 1 else each[:, None])
+    if len(axes) == 2 and down == axes[1]:
+        parts, axes = parts.T, axes[::-1]
+    header = {
+        "dtype": "f4",
+        "shape": parts.shape,
+        "axes": axes,
+        "hits": found,
+        "cells": mask.size,
+        "read": q.report.bytes,
+        "seconds": took,
+    }
+    return Picture(header, np.ascontiguousarray(parts.astype(np.float32)))
 
 
 def _range(place: int | range) -> range:

@@ -28,6 +28,7 @@ _MOST_SNAPSHOTS = 500
 _SNAPSHOTS_OPEN = 8
 _LIMIT = 256 << 20
 _EXACT = 1 << 53
+_MOST_CONDITION = 4096
 
 Query = Mapping[str, str]
 
@@ -45,6 +46,7 @@ class Questions:
             "tree": self._tree,
             "variable": self._variable,
             "picture": self._picture,
+            "hits": self._hits,
             "texts": self._texts,
             "statistics": self._statistics,
             "sample": self._sample,
@@ -210,6 +212,23 @@ class Questions:
             whole(query, "limit", 0, 1 << 50, _LIMIT),
             query.get("part", "re"),
             query.get("plain") == "1",
+            down,
+        )
+
+    def _hits(self, c: Container, query: Query) -> Picture:
+        """Where in a picture a condition holds: for each of its values the part of the cells that it stands for."""
+        v = _member(c, query)
+        if v.local:
+            raise InvalidArgumentError("a local variable has blocks and no array: no condition is about it")
+        key = pictures.parse(query.get("place", ""), v.shape)
+        down = whole(query, "down", 0) if "down" in query else None
+        return pictures.hits(
+            c,
+            v,
+            key,
+            query.get("where", "")[:_MOST_CONDITION],
+            whole(query, "most", 1, pictures.MOST, 1024),
+            whole(query, "limit", 0, 1 << 50, _LIMIT),
             down,
         )
 

@@ -225,16 +225,16 @@ T = "fields/temperature"
 WRONG = [
     *((f"{name} missing.dry{more}", 3, "missing.dry") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("calibrate", ""),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("index", f" {T}"), ("sort", f" {T} --by x"), ("calibrate", ""),
         ("tiers", ""), ("drain", " --tiers near"), ("derive", " d T*2"),
     ]),
     *((f"{name} some.txt{more}", None, "some.txt") for name, more in [
         ("info", ""), ("ls", ""), ("dump", f" {T}"), ("explain", f" {T}"), ("verify", ""), ("publish", ""), ("recover", " --adopt"),
-        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""),
+        ("export", " out.h5"), ("copy", " new.dry"), ("plot", f" {T}"), ("diff", " good.dry"), ("du", ""), ("top", ""), ("view", ""), ("gc", ""), ("index", f" {T}"), ("sort", f" {T} --by x"),
     ]),
     *((f"{name} good.dry{more}", 3, "fields/temprature") for name, more in [
         ("ls", " fields/temprature"), ("dump", " fields/temprature"), ("explain", " fields/temprature"), ("publish", " fields/temprature"),
-        ("export", " out.h5 fields/temprature"), ("copy", " new.dry fields/temprature"), ("plot", " fields/temprature"), ("du", " fields/temprature"),
+        ("export", " out.h5 fields/temprature"), ("copy", " new.dry fields/temprature"), ("plot", " fields/temprature"), ("du", " fields/temprature"), ("index", " fields/temprature"), ("sort", " fields/temprature --by x"),
     ]),
     *((f"{name} good.dry{more}", 2, "") for name, more in [
         ("dump", f" {T} [0,,]"), ("explain", f" {T} [a]"), ("plot", f" {T} [x]"), ("export", f" out.npy {T} --select [0:1:]x"),

@@ -73,7 +73,7 @@ def test_chunks_by_variable_need_no_compression(filled, tmp_path, suffix):
         (["a.h5", "--chunks", "0,4"], "at least 1"),
         (["a.h5", "--chunks", "1,2,3,4"], "as many"),
         (["a.nc", "--chunks", "u=8"], 'names "u", which is not exported'),
-        (["a.npy", "m", "--compression", "3"], "are for .h5 and .nc"),
+        (["a.npy", "m", "--compression", "3"], "are for .h5, .nc and .zarr"),
         (["a.h5", "--compression", "11"], "'11'"),
     ],
 )

@@ -196,3 +196,32 @@ def test_coordinates_without_a_variable_and_with_one(tmp_path):
         none = c.query("lat > 0", (slice(2, 2), slice(None)), over=["t"])
         assert (none.count(), none.boxes(), none.coords().shape) == (0, [], (0, 2))
         assert c.query("t > 20").values("lat", "lon")[0].tolist() == [30, 30, 30]
+
+
+@pytest.mark.parametrize("options", [{}, {"transform": "zstd:1"}, {"index": "bins"}])
+def test_ten_hits_read_two_subchunks_of_each_variable_at_most(tmp_path, options):
+    each, n = 1 << 16, 1 << 20
+    values = np.random.default_rng(4).random((2, n)).astype("f4")
+    with dry.create(tmp_path / "a.dry") as c:
+        for name, own in zip("vw", values, strict=True):
+            c.create_variable(name, "f4", (n,), chunks=(each,), dims=("i",), **options)
+            c[name][:] = own
+        for text, hits in [
+            ("v > 0.5", values[0] > 0.5),
+            ("v > 0.999", values[0] > np.float32(0.999)),
+            ("v > 0.5 & w > 0.5", (values > 0.5).all(0)),
+        ]:
+            q = c.query(text)
+            batch = next(q.batches(rows=10))
+            assert np.array_equal(batch.coords[:, 0], np.flatnonzero(hits)[:10])
+            assert batch.written["v"] is None
+            assert q.report.bytes <= 2 * 4 * each * len(batch.values) + 4096
+
+
+def test_a_notebook_shows_what_statistics_say_and_the_first_hits(ramp):
+    shown = ramp.query("p > 60 & u < -60.5", steps=0)._repr_html_()
+    assert "p &gt; 60" in shown
+    assert "<th style='text-align:left'>x</th>" in shown
+    assert shown.count("<tr>") == 1 + 2 + 1 + 10
+    assert "-61.0" in shown
+    assert ">0 of " in ramp.query("p > 1e9")._repr_html_()

@@ -24,6 +24,7 @@ import pytest
 ROOT = Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
 import ceph  # noqa: E402
+from far_rig import Rig  # noqa: E402
 
 if lacking := ceph.missing():
     pytest.skip(f"no Ceph cluster can be started: {lacking}", allow_module_level=True)
@@ -110,6 +111,36 @@ def test_errors_say_what_was_asked_and_what_to_do(options: dict[str, str]) -> No
         dry.open("rados:///x", storage_options=options)
     with pytest.raises(dry.NotFoundError):
         dry.open(url("nothing-here"), storage_options=options)
+
+
+def pieces(folder: Path) -> dict[str, list[bytes]]:
+    """The stored bytes of each block, with its checksums, by variable and step."""
+    found = {}
+    with dry.open(folder) as c:
+        for name in c.variables:
+            for step in c[name].steps:
+                places = [block.place for block in c[name].blocks(step)]
+                found[f"{name} {step}"] = [(folder / key).read_bytes()[a:b] for key, a, b in places]
+    return found
+
+
+def test_a_container_copied_to_a_directory_s3_and_a_pool_is_the_same_bytes(
+    options: dict[str, str], tmp_path: Path
+) -> None:
+    rig, at_s3 = Rig(), "s3://bucket/copied.dry"
+    try:
+        write(tmp_path / "a.dry", values(), "shuffle,zstd:3")
+        with dry.open(tmp_path / "a.dry") as c:
+            c.copy(at_s3, storage_options=rig.options)
+        with dry.open(at_s3, storage_options=rig.options) as c:
+            c.copy(url("through"), storage_options=options)
+        with dry.open(url("through"), storage_options=options) as c:
+            c.copy(tmp_path / "b.dry")
+    finally:
+        rig.close()
+    before, after = pieces(tmp_path / "a.dry"), pieces(tmp_path / "b.dry")
+    assert before == after
+    assert sum(map(len, before.values())) >= 3
 
 
 def test_copies_between_a_directory_and_a_pool_have_the_same_content(

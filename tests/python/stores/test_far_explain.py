@@ -1,7 +1,8 @@
-"""What `explain` says of a read from a far store, beside what the server counts: the same requests and bytes."""
+"""What `explain` says of a read from a far store, beside what the server counts: the same requests, rounds and bytes, and the time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -53,3 +54,34 @@ def test_requests_and_bytes_are_those_that_explain_says(rig: Rig, variable: str,
     assert 0 <= copies <= (plan.requests + 5) // 13, (plan, counts)
     assert copies or counts["bytes_out"] == plan.read_bytes, (plan, counts)
     assert copies or counts["rounds"] <= 2, (plan, counts)
+
+
+def test_rounds_are_predicted(rig: Rig) -> None:
+    with dry.open(URL, storage_options={**rig.options, "max_requests": "99"}) as c:
+        plan = c["plain"].explain[3:9, 4, 5:9]
+        rig.order(reset=True)
+        c["plain"][3:9, 4, 5:9]
+        counts = rig.order()
+    assert plan.rounds == 1
+    assert "under way, 1 round trip" in str(plan)
+    assert counts["rounds"] == plan.rounds, (str(plan), counts)
+
+
+def test_the_predicted_time_follows_the_latency_that_replies_show(rig: Rig) -> None:
+    """The time of 80 ms is the server's; a busy machine adds to it, hence the wide bound above. The prediction itself has none."""
+    rig.order(rtt_ms=80)
+    try:
+        with dry.open(URL, storage_options={**rig.options, "max_requests": "98"}) as c:
+            c["plain"][0, 0, 0]
+            c["coded"][0, 0, 0]
+            T = c["plain"]
+            plan = T.explain[3:5, 4, 5:9]
+            began = time.perf_counter()
+            T[3:5, 4, 5:9]
+            seconds = time.perf_counter() - began
+    finally:
+        rig.order(rtt_ms=20)
+    assert plan.predicted is not None
+    assert 0.08 <= plan.predicted < 0.2, plan
+    assert 0.8 * plan.predicted <= 1.2 * seconds, (plan.predicted, seconds)
+    assert seconds < 10 * plan.predicted

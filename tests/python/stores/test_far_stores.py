@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import multiprocessing
 import os
 import pickle
 import signal
@@ -285,6 +286,43 @@ def test_dask_workers_read(rig: Rig, monkeypatch: pytest.MonkeyPatch, method: st
     ):
         lazy = array.from_array(c["T"], chunks=(1, 20, 30))
         np.testing.assert_array_equal(lazy.compute(), np.stack([values(step) for step in range(3)]))
+
+
+def _agrees(array: Any, step: int) -> bool:
+    return bool((array[step] == values(step)).all())
+
+
+def test_forked_children_and_spawned_workers_read_again_and_again(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Goal A-7: opened and read in the parent, then read in 8 forked children and in workers that were spawned with a pickle. No run hangs;
+    `DRYSTONE_LONG=1` makes 1,000 of each."""
+    from concurrent.futures import ProcessPoolExecutor
+
+    runs, pools = (1000, 10) if os.environ.get("DRYSTONE_LONG") else (4, 1)
+    url = "s3://bucket/again.dry"
+    fill(url, rig.options)
+    for name, value in rig.environment.items():
+        monkeypatch.setenv(name, value)
+    for run in range(runs):
+        with dry.open(url, storage_options=rig.options) as c:
+            T = c["T"]
+            assert _agrees(T, run % 3)
+            children = []
+            for n in range(8):
+                child = os.fork()
+                if child == 0:
+                    signal.alarm(60)  # a child that hangs is killed, and fails the run
+                    os._exit(0 if _agrees(T, n % 3) else 1)
+                children.append(child)
+            assert [os.waitpid(child, 0)[1] for child in children] == [0] * 8, run
+            assert _agrees(T, (run + 1) % 3)
+    spawn = multiprocessing.get_context("spawn")
+    with dry.open(url) as c:
+        for _ in range(pools):
+            with ProcessPoolExecutor(2, mp_context=spawn) as pool:
+                parts = [pool.submit(_agrees, c["T"], run % 3) for run in range(runs // pools)]
+                assert all(part.result(timeout=120) for part in parts)
 
 
 def test_xarray_opens_it(rig: Rig) -> None:

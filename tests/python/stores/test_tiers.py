@@ -471,7 +471,10 @@ def test_the_commands_say_what_is_away_and_bring_it_home(home: Path, tier: Path)
     shown = shell("tiers", home, "--json", DRYSTONE_NODE="b")
     rows = json.loads(shown.stdout)["staged"]
     assert [(row["node"], row["step"], row["parts"]) for row in rows] == [("a", 0, 1), ("a", 1, 1)]
-    assert "2 parts not home yet" in shell("tiers", home).stdout
+    assert json.loads(shown.stdout)["levels"] == [{"level": "node", "steps": [0, 1]}]
+    text = shell("tiers", home).stdout
+    assert "2 parts not home yet" in text
+    assert text.splitlines()[-1] == "nn"
     hidden = tier.rename(tier.with_name("hidden"))
     read = shell("dump", home, "T", "[0]", DRYSTONE_NODE="b")
     assert read.returncode == 9
@@ -483,5 +486,7 @@ def test_the_commands_say_what_is_away_and_bring_it_home(home: Path, tier: Path)
     drained = shell("drain", home, "--tiers", tier, DRYSTONE_NODE="a")
     assert drained.returncode == 0
     assert "everything is home" in drained.stdout
+    watched = shell("tiers", home, "--every", "1").stdout.splitlines()
+    assert watched == ["everything is home", "     0 s  ss"]
     with dry.open(home) as c:
         check(c, 0, 1)

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::calls::{args, done, give_text, guard};
 use crate::file::config::{Config, Info};
+use crate::file::far;
 use crate::file::opening::{New, Opening};
 use crate::library::abi::{FileGet, FileSpecific, Herr, Hid, OptionalArgs, Req, Void, access, id};
 use crate::library::driver::{self, FileMedium};
@@ -352,6 +353,9 @@ pub(crate) unsafe extern "C" fn optional(
 /// Bytes of the container that are committed.
 fn size_of_file(h: &Handle) -> u64 {
     let path = &h.context.opening.shared.path;
+    if let Some(url) = far::url(path.as_os_str().as_encoded_bytes()) {
+        return far::size(url).unwrap_or(0);
+    }
     let Ok(crate::file::stub::FileContent::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

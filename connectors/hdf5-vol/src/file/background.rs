@@ -504,8 +504,10 @@ impl FileState {
             }
         }
         self.put_catalogue()?;
-        if let Some(writer) = self.writer.take() {
-            writer.close()?;
+        match (self.writer.take(), &mut self.head) {
+            (Some(writer), Some(head)) => head.commit(&self.container, &writer)?,
+            (Some(writer), None) => writer.close()?,
+            (None, _) => {}
         }
         self.settle()
     }

@@ -5,6 +5,8 @@
 pub mod background;
 pub mod config;
 pub(crate) mod deferred;
+pub(crate) mod far;
+pub(crate) mod head;
 pub mod memory;
 pub mod opening;
 pub(crate) mod patch;

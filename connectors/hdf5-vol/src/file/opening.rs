@@ -1,7 +1,9 @@
 //! Creating, opening, reopening, closing and removing files in this process.
 //!
-//! Files are identified by path; every opening of an open file shares it. The ranks of a program create and
+//! Files are identified by path, or by URL; every opening of an open file shares it. The ranks of a program create and
 //! open a file together, and only the first of them touches its stub.
+
+mod at_url;
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,6 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use drystone::{Container, CreateOptions, Mode};
 
 use crate::file::config::Config;
+use crate::file::far;
 use crate::file::state::{Shared, load};
 use crate::file::stub::{self, FileContent, Stub};
 use crate::library::abi::access;
@@ -26,7 +29,7 @@ type Key = (PathBuf, u32);
 
 static FILES: Mutex<BTreeMap<Key, Arc<Shared>>> = Mutex::new(BTreeMap::new());
 
-fn files() -> MutexGuard<'static, BTreeMap<Key, Arc<Shared>>> {
+pub(super) fn files() -> MutexGuard<'static, BTreeMap<Key, Arc<Shared>>> {
     FILES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -86,7 +89,7 @@ pub struct Opening {
 }
 
 impl Opening {
-    fn of(shared: Arc<Shared>, flags: u32, name: &[u8], together: bool) -> Arc<Opening> {
+    pub(super) fn of(shared: Arc<Shared>, flags: u32, name: &[u8], together: bool) -> Arc<Opening> {
         shared.opens.fetch_add(1, Ordering::SeqCst);
         if flags & access::SWMR_WRITE != 0 {
             shared.swmr.store(true, Ordering::SeqCst);
@@ -218,6 +221,9 @@ impl Opening {
 
     /// Opens the file that the first rank has created.
     fn join(name: &[u8], flags: u32, config: Config, tree: Tree, team: Arc<Team>) -> Result<Arc<Opening>> {
+        if let Some(url) = far::url(name) {
+            return Self::join_far(url, flags, config, tree, team);
+        }
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
         let path = given.canonicalize().map_err(|e| failed(&e))?;
@@ -244,10 +250,13 @@ impl Opening {
         new: New,
         team: Option<Arc<Team>>,
     ) -> Result<Arc<Opening>> {
+        if let Some(url) = far::url(name) {
+            return Self::make_far(url, flags, config, new, team);
+        }
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to create file", e);
         let mut files = files();
-        let path = canonical(given).map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
+        let path = canonical(given).map_err(|e| failed(&e))?;
         let key = (path.clone(), team.as_ref().map_or(0, |team| team.lane()));
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
@@ -339,6 +348,22 @@ impl Opening {
         )
     }
 
+    /// One more opening of a file that is open here.
+    pub(super) fn share(
+        shared: &Arc<Shared>,
+        flags: u32,
+        name: &[u8],
+        together: bool,
+    ) -> Result<Arc<Opening>> {
+        if flags & access::RDWR != 0 && !shared.writable {
+            return Err(Failure::no_file("file is already open for read-only"));
+        }
+        if together && shared.team.is_none() {
+            return Err(Failure::file_open("the file is already open in a rank by itself"));
+        }
+        Ok(Opening::of(shared.clone(), flags, name, together))
+    }
+
     /// Opens a file; `team` has the version that the first rank opened, on the others.
     fn find(
         name: &[u8],
@@ -346,20 +371,17 @@ impl Opening {
         config: Config,
         team: Option<(Arc<Team>, Option<u64>)>,
     ) -> Result<Arc<Opening>> {
+        if let Some(url) = far::url(name) {
+            return Self::find_far(url, flags, config, team);
+        }
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to open file", e);
         let mut files = files();
-        let path = given.canonicalize().map_err(|e| url(name).unwrap_or_else(|| failed(&e)))?;
+        let path = given.canonicalize().map_err(|e| failed(&e))?;
         let writable = flags & access::RDWR != 0;
         let key = (path.clone(), team.as_ref().map_or(0, |(team, _)| team.lane()));
         if let Some(shared) = files.get(&key) {
-            if writable && !shared.writable {
-                return Err(Failure::no_file("file is already open for read-only"));
-            }
-            if team.is_some() && shared.team.is_none() {
-                return Err(Failure::file_open("the file is already open in a rank by itself"));
-            }
-            return Ok(Opening::of(shared.clone(), flags, name, team.is_some()));
+            return Self::share(shared, flags, name, team.is_some());
         }
         if path.is_dir() {
             return Err(failed(&rustix::io::Errno::ISDIR.into()));
@@ -415,6 +437,9 @@ impl Opening {
 
     /// Whether the file at the path is a stub of this connector. An error if there is none.
     pub fn accessible(name: &[u8]) -> Result<bool> {
+        if let Some(url) = far::url(name) {
+            return far::accessible(url);
+        }
         let path = path_of(name);
         match stub::read(path) {
             Ok(found) => Ok(matches!(found, FileContent::Stub(_))),
@@ -434,6 +459,12 @@ impl Opening {
     }
 
     fn remove(name: &[u8]) -> Result<()> {
+        if let Some(url) = far::url(name) {
+            if files().keys().any(|(open, _)| open.as_os_str() == url) {
+                return Err(Failure::file_open("unable to delete a file which is open"));
+            }
+            return far::remove(url);
+        }
         let given = path_of(name);
         let failed = |e: &std::io::Error| system(given, "unable to delete file", e);
         let files = files();
@@ -471,15 +502,6 @@ impl Drop for Opening {
             drop(files);
         }
     }
-}
-
-/// Why a name that is no path here cannot be opened, if it is a URL: HDF5 replaces and renames files, and locks them.
-fn url(name: &[u8]) -> Option<Failure> {
-    let name = std::str::from_utf8(name).ok().filter(|name| drystone::is_url(name))?;
-    Some(Failure::no_file(format!(
-        "{name} is a URL, and HDF5 programs use local files; write FILE here and then call drystone copy FILE {name}, or read it with \
-         drystone.open"
-    )))
 }
 
 fn not_a_file() -> std::io::Error {

@@ -21,6 +21,7 @@ use drystone::plan::selection::Selection;
 use drystone::{Container, Writer};
 
 use crate::file::config::Config;
+use crate::file::head::Head;
 use crate::file::patch::Patch;
 use crate::file::spare::Spare;
 use crate::library::failure::{Failure, Result};
@@ -77,6 +78,8 @@ pub struct FileState {
     /// Path under which each object was made, in HDF5.
     pub named: BTreeMap<Id, String>,
     pub(crate) container: Container,
+    /// For a file at a URL that this process changes alone.
+    pub(crate) head: Option<Head>,
     pub(crate) writer: Option<Writer>,
     /// Writers of values that a commit has shown to the team and no flush has synced.
     pub(crate) shown: Vec<Writer>,
@@ -122,7 +125,7 @@ pub struct FileState {
 
 /// A file that this process has open.
 pub struct Shared {
-    /// The stub.
+    /// The stub, or the URL of the container.
     pub path: PathBuf,
     /// May it be changed?
     pub writable: bool,
@@ -188,6 +191,7 @@ impl Shared {
             open: BTreeMap::new(),
             named: BTreeMap::new(),
             container,
+            head: None,
             writer: None,
             shown: Vec::new(),
             is_only_shown: false,

@@ -153,8 +153,13 @@ impl FileState {
         if !ops.is_empty() {
             match self.container.apply(ops) {
                 Err(e) if e.kind() == drystone::ErrorKind::Conflict => return Ok(Some(e)),
-                done => done?,
-            };
+                done => {
+                    let changed = done?;
+                    if let Some(head) = &mut self.head {
+                        head.check(&self.container, changed)?;
+                    }
+                }
+            }
         }
         let schema = self.container.schema();
         for (id, path) in made {
@@ -189,7 +194,11 @@ impl FileState {
         if unused.is_empty() {
             return Ok(());
         }
-        self.container.apply(unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect())?;
+        let delete = unused.iter().map(|(_, path)| SchemaOp::Delete(path.clone())).collect();
+        let changed = self.container.apply(delete)?;
+        if let Some(head) = &mut self.head {
+            head.check(&self.container, changed)?;
+        }
         for (id, _) in unused {
             self.variables.remove(&id);
         }

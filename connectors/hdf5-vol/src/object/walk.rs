@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex};
 
+use crate::file::far;
 use crate::file::opening::{Opening, path_of};
 use crate::library::abi::{Hid, Loc, P_DEFAULT, Token, access, link_type};
 use crate::library::failure::{Failure, Result};
@@ -122,6 +123,7 @@ fn external(group: &ObjectRef, value: &[u8], walking: &mut Walk) -> Result<Objec
     let prefix = prefix.split(|b| *b == 0).next().unwrap_or_default();
     let beside = opening.shared.path.parent().unwrap_or(Path::new("."));
     let asked = path_of(file);
+    let is_far = |path: &Path| far::url(path.as_os_str().as_encoded_bytes()).is_some();
     let mut candidates = Vec::new();
     if asked.is_absolute() {
         candidates.push(asked.to_path_buf());
@@ -133,9 +135,17 @@ fn external(group: &ObjectRef, value: &[u8], walking: &mut Walk) -> Result<Objec
     if !prefix.is_empty() {
         candidates.push(path_of(prefix).join(tail));
     }
-    candidates.push(beside.join(tail));
+    if is_far(asked) {
+        candidates.clear();
+    } else {
+        candidates.push(beside.join(tail));
+    }
     candidates.push(tail.to_path_buf());
-    let place = candidates.iter().find(|c| c.is_file()).ok_or_else(|| {
+    let there = |path: &Path| match is_far(path) {
+        true => Opening::accessible(path.as_os_str().as_encoded_bytes()).unwrap_or(false),
+        false => path.is_file(),
+    };
+    let place = candidates.iter().find(|path| there(path)).ok_or_else(|| {
         Failure::no_file(format!(
             "unable to open external file, external link file name = '{}'",
             String::from_utf8_lossy(file)

@@ -103,7 +103,7 @@ pub(crate) struct Import {
     /// Create the container also in a folder that holds other files
     #[arg(long)]
     into_existing: bool,
-    /// Codecs for everything, as in shuffle,zstd:1
+    /// Codecs for everything, as in shuffle,zstd:1; none for none; by default what a sample of each decides (auto)
     #[arg(long, value_name = "CODECS")]
     transform: Option<String>,
 }
@@ -113,7 +113,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// The file to write: .h5, .nc, .npy or .csv
+    /// The file to write, .h5, .nc, .npy or .csv, or the folder, .zarr
     #[arg(value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "path")]
     file: PathBuf,
@@ -124,12 +124,12 @@ pub(crate) struct Export {
     #[arg(long, value_name = "SELECTION", allow_hyphen_values = true)]
     select: Option<String>,
     /// The format, if the name does not say it
-    #[arg(long, value_parser = ["csv", "hdf5", "netcdf", "npy"])]
+    #[arg(long, value_parser = ["csv", "hdf5", "netcdf", "npy", "zarr"])]
     format: Option<String>,
-    /// For .h5 and .nc: compress by deflate, from 0 to 9, behind a shuffle of bytes
+    /// Compress: .h5 and .nc by deflate, .zarr by Zstandard, from 0 to 9, behind a shuffle of bytes
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=9))]
     compression: Option<u8>,
-    /// For .h5 and .nc: chunk shape without steps, as in 64,64, or T=64,64; none for none; may be repeated
+    /// For .h5, .nc and .zarr: chunk shape without steps, as in 64,64, or T=64,64; none for none; may be repeated
     #[arg(long, value_name = "[VARIABLE=]SHAPE")]
     chunks: Vec<String>,
     /// Replace a file that is there

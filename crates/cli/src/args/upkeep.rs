@@ -27,6 +27,42 @@ pub(crate) struct Gc {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct Index {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// A variable, or a member of a record, as in P.x
+    #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
+    pub(crate) variable: String,
+    /// bins: ranges of values read few bytes; zones: extremes of subchunks, which are always there
+    #[arg(long, value_name = "KIND", default_value = "bins", conflicts_with = "drop")]
+    pub(crate) kind: String,
+    /// Take the index out again
+    #[arg(long)]
+    pub(crate) drop: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Sort {
+    /// The container's directory or URL
+    #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
+    pub(crate) path: PathBuf,
+    #[command(flatten)]
+    pub(crate) far: Far,
+    /// A group of variables of one dimension, or a variable of records
+    #[arg(value_name = "NAME", add = ArgValueCompleter::new(variables))]
+    pub(crate) name: String,
+    /// The variable in the group, or the member, that sorts
+    #[arg(long, value_name = "KEY")]
+    pub(crate) by: String,
+    /// Take the sorted replicas out again
+    #[arg(long)]
+    pub(crate) drop: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) place: ContainerAt,
@@ -116,6 +152,9 @@ pub(crate) struct Tiers {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
+    /// Look again after so many seconds, until all steps are home
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>, allow_negative_numbers = true)]
+    pub(crate) every: Option<u64>,
 }
 
 #[derive(Debug, Args)]
@@ -139,7 +178,7 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// A node that is lost for good: what only its tiers had is given up
+    /// A node that is lost for good: what only its tiers had is rebuilt from other nodes, or given up
     #[arg(long, value_name = "NODE")]
     pub(crate) lost_node: Vec<String>,
     /// Do not ask

@@ -8,6 +8,7 @@ mod explain;
 mod fmt;
 mod gc;
 mod header;
+mod index;
 mod info;
 mod ls;
 mod mount;
@@ -15,6 +16,7 @@ mod publish;
 mod query;
 mod recover;
 mod serve;
+mod sort;
 mod tiers;
 mod token;
 mod verify;
@@ -49,6 +51,8 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Calibrate(calibrate) => calibrate::run(calibrate, json, output),
         Command::Gc(gc) => gc::run(gc, json, output),
         Command::Derive(derive) => derive::run(derive, json, output),
+        Command::Index(index) => index::run(index, json, output),
+        Command::Sort(sort) => sort::run(sort, json, output),
         Command::Recover(recover) => recover::run(recover, json, output),
         Command::Tiers(tiers) => tiers::run(tiers, json, output),
         Command::Drain(drain) => tiers::drain(drain, json, output),

@@ -27,7 +27,9 @@ pub(super) fn run(asked: &Mount, output: &mut Output) -> Result<i32> {
         output.text(&format!("mounted {run} at {at}\n"));
         output.hand_on();
     };
-    let served = drystone_mount::serve(container, &asked.at, asked.write, ready);
+    // The folder stays the same whatever a program above it does; a URL is none.
+    let folder = asked.path.canonicalize().ok().filter(|path| path.is_dir());
+    let served = drystone_mount::serve(container, folder, &asked.at, asked.write, ready);
     served.map_err(|error| Failure::new(IO, format!("mounting {run} at {at}: {error}{}", advice(&error))))?;
     Ok(OK)
 }

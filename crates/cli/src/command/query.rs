@@ -30,9 +30,12 @@ pub(super) fn run(asked: &Asked, json: bool, output: &mut Output) -> Result<i32>
         return explain(&query.explain()?, json, output);
     }
     if asked.csv || asked.coords {
-        return rows(&query, asked, json, output);
+        let code = rows(&query, asked, json, output)?;
+        warn(&container);
+        return Ok(code);
     }
     let (count, report) = query.count()?;
+    warn(&container);
     match (json, asked.count) {
         (true, _) => {
             let mut document =

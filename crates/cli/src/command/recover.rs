@@ -84,6 +84,9 @@ fn report_text(report: &RecoverReport) -> String {
     rows.push(("committed", steps(&report.adopted)));
     rows.push(("dropped", steps(&report.discarded)));
     rows.extend(report.incomplete.iter().map(|i| ("incomplete", i.to_string())));
+    if !report.rebuilt.is_empty() {
+        rows.push(("rebuilt", steps(&report.rebuilt)));
+    }
     rows.extend(report.notes.iter().map(|note| ("note", note.clone())));
     rows.push(("snapshot", report.version.to_string()));
     rows.push(("next run", report.run.to_string()));
@@ -95,6 +98,7 @@ fn report_json(report: &RecoverReport) -> Json {
         ("adopted", list(report.adopted.iter().copied())),
         ("discarded", list(report.discarded.iter().copied())),
         ("incomplete", info::incomplete_json(&report.incomplete)),
+        ("rebuilt", list(report.rebuilt.iter().copied())),
         ("notes", list(report.notes.iter().cloned())),
         ("run", report.run.into()),
         ("snapshot", report.version.into()),

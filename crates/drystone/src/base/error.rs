@@ -108,7 +108,7 @@ impl From<StoreError> for Error {
             StoreError::NotFound { .. } | StoreError::Removed { .. } => ErrorKind::NotFound,
             StoreError::Replaced { .. } => ErrorKind::Conflict,
             StoreError::AlreadyExists { .. } | StoreError::Conflict { .. } => ErrorKind::Conflict,
-            StoreError::ShortRead { .. } => ErrorKind::Corrupt,
+            StoreError::ShortRead { .. } | StoreError::Damaged { .. } => ErrorKind::Corrupt,
             StoreError::Unsupported { .. } => ErrorKind::Unsupported,
             StoreError::InvalidKey { .. } => ErrorKind::InvalidArgument,
             StoreError::PermissionDenied { .. } => ErrorKind::Permission,

@@ -22,6 +22,9 @@ pub(super) enum Act {
     Close,
     Read,
     Fetched,
+    Keep,
+    Kept,
+    Safe,
 }
 
 /// A collective call.
@@ -48,7 +51,7 @@ impl Call {
     }
 }
 
-const ACTS: [(Act, &str); 13] = [
+const ACTS: [(Act, &str); 16] = [
     (Act::Open, "open"),
     (Act::Opened, "open"),
     (Act::Agree, "agree"),
@@ -62,6 +65,9 @@ const ACTS: [(Act, &str); 13] = [
     (Act::Close, "close a writer"),
     (Act::Read, "read"),
     (Act::Fetched, "read"),
+    (Act::Keep, "end a step"),
+    (Act::Kept, "end a step"),
+    (Act::Safe, "end a step"),
 ];
 
 const KINDS: [ErrorKind; 11] = [

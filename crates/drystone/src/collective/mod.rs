@@ -13,6 +13,7 @@
 mod fuzzing;
 mod meeting;
 mod reader;
+mod redundancy;
 mod staged;
 mod writer;
 

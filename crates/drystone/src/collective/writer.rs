@@ -10,8 +10,10 @@ use drystone_format::dtype::DType;
 use drystone_format::identity::Durability;
 use drystone_format::schema::Variable;
 use drystone_plan::aggregation::{Aggregation, Costs};
+use drystone_plan::tier::level::Level;
 
 use super::meeting::{Act, Meeting, attempt};
+use super::redundancy;
 use super::staged::{Staged, append, put_all, room, together};
 use crate::base::array::Source;
 use crate::base::cpus::available;
@@ -152,6 +154,9 @@ impl TeamWriter {
         let said = meeting.hold(Act::OpenWriter, [run, available() as u64, 0, 0], checked.map(|_| ()))?;
         let run = said.first().map_or(0, |values| values[0]);
         let processors = at_once(said.iter().map(|values| values[1]));
+        if let Some(tiers) = &container.inner.tiers {
+            tiers.in_team.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
         Ok(TeamWriter { container, meeting, run, processors, options, state: Mutex::default() })
     }
 
@@ -295,10 +300,37 @@ impl TeamWriter {
         super::Team::decline(self.meeting.communicator.clone(), call, error)
     }
 
-    /// Ends the step on all ranks, writes what waited, and commits. Returns the snapshot that holds the step.
+    /// Ends the step on all ranks, writes what waited, and commits. Returns the snapshot that holds the step. In a container with redundancy
+    /// the ranks then make parity of each other's parts, where they are on several nodes.
     ///
     /// An error on one rank is an error on all, and nothing of the step becomes visible.
     pub fn end_step(&self) -> Result<u64> {
+        self.end_step_at(None)
+    }
+
+    /// The same; returns when the step has this level or a higher one.
+    pub fn end_step_at(&self, level: Option<Level>) -> Result<u64> {
+        let step = lock(&self.state).step;
+        let version = self.commit_step()?;
+        let writer = lock(&self.state).own.as_ref().map(|own| own.writer.id());
+        let kept = match step {
+            Some((step, _)) => redundancy::protect(&self.container, &self.meeting, step, writer)?,
+            None => false,
+        };
+        // What other nodes cannot keep is brought home by all.
+        let asked = level.filter(|level| *level > Level::Node && !(kept && *level == Level::Partner));
+        let Some(level) = asked else { return Ok(version) };
+        let home = attempt(|| writer.map_or(Ok(()), |writer| self.container.inner.bring_writer_home(writer)));
+        self.meeting.hold(Act::Safe, [0; 4], home)?;
+        if level == Level::Stable {
+            let first = self.meeting.rank() == 0;
+            let flushed = attempt(|| if first { self.container.flush().map(drop) } else { Ok(()) });
+            self.meeting.hold(Act::Safe, [0; 4], flushed)?;
+        }
+        Ok(version)
+    }
+
+    fn commit_step(&self) -> Result<u64> {
         let state = self.state();
         let checked = state.as_ref().map_err(Clone::clone).and_then(|state| {
             let step = state.step.ok_or_else(|| Error::invalid("no step is open in this writer"))?;

@@ -9,7 +9,7 @@ use drystone_format::entry::Entry;
 use drystone_format::source::{Source, SourceState};
 use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::Selection;
-use drystone_plan::tree;
+use drystone_plan::tree::{self, Query, StepSet};
 
 use crate::Result;
 use crate::container::Inner;
@@ -44,6 +44,23 @@ impl Dead {
             group.push(entry.clone());
         })?;
         dead.settle(snapshot, &mut group);
+        Ok(dead)
+    }
+
+    /// The replicas of one number of members of a variable: nothing but a commit that names them makes them dead.
+    pub(crate) fn replicas(
+        inner: &Inner,
+        snapshot: &Snapshot,
+        (variable, members, replica): (u32, &BTreeSet<u32>, u32),
+    ) -> Result<Dead> {
+        let mut dead = Dead::default();
+        let Some(root) = &snapshot.manifest.root else { return Ok(dead) };
+        let query = Query { steps: StepSet::ALL, variable, member: None, bounds: None };
+        tree::find(&inner.pages, root, &query, &mut |entry| {
+            if entry.encoding.replica == replica && members.contains(&entry.member) {
+                dead.names.insert(name(&entry));
+            }
+        })?;
         Ok(dead)
     }
 

@@ -3,6 +3,7 @@
 //! Invariants: see `transaction`.
 
 pub(crate) mod adoption;
+pub(crate) mod beside;
 pub(crate) mod dead;
 mod schema;
 pub(crate) mod transaction;

@@ -201,6 +201,7 @@ fn transact_from(
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
             add(&inner.tally.commits, 1);
+            inner.pack_after(&snapshot);
             return Ok(Committed { snapshot, changed: true, incomplete, notes, touched });
         }
     }

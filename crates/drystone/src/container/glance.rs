@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use drystone_format::identity::Identity;
 use drystone_format::keys;
+use drystone_format::packs::{Floor, MAX_FLOOR};
 use drystone_store::{LocalStore, Store, StoreExt};
 
 use super::Container;
@@ -48,6 +49,14 @@ impl Container {
         let identity = Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))?;
         if identity.uuid != seen.uuid || store.exists(&keys::manifest(seen.version.saturating_add(1)))? {
             return Ok(true);
+        }
+        let floor = match store.read_all(keys::FLOOR, MAX_FLOOR) {
+            Ok(bytes) => Floor::decode(&bytes).map_err(|c| Error::damaged(keys::FLOOR, 0, &c))?.version,
+            Err(e) if e.is_not_found() => 0,
+            Err(e) => return Err(e.into()),
+        };
+        if floor >= seen.version {
+            return Ok(true); // what is packed has newer ones above it
         }
         if seen.version > 0 {
             store.len(&keys::manifest(seen.version)).map_err(must_exist)?;

@@ -12,8 +12,11 @@ mod far;
 mod flush;
 mod glance;
 pub mod hdf5_stub;
+pub(crate) mod keeper_lock;
 mod learn;
 mod opening;
+mod packing;
+pub(crate) mod redundancy;
 pub(crate) mod targets;
 pub(crate) mod tiers;
 
@@ -41,6 +44,7 @@ use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::history::head::{self, Look};
 use crate::history::loss::{self, Losses, Trust};
+use crate::history::packs::Packed;
 use crate::history::pages::PageLoader;
 use crate::history::snapshot::Snapshot;
 use crate::published::shards::Shards;
@@ -59,6 +63,10 @@ pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
     /// Of a container whose parts may lie in tiers.
     pub(crate) tiers: Option<Arc<Tiers>>,
+    /// Of a container whose manifests may lie in packs.
+    pub(crate) packs: Option<Arc<Packed>>,
+    /// The version after which packing is tried next.
+    packing_due: AtomicU64,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
@@ -138,6 +146,8 @@ impl Container {
         let pinned = Inner {
             store: inner.store.clone(),
             tiers: inner.tiers.clone(),
+            packs: inner.packs.clone(),
+            packing_due: AtomicU64::new(u64::MAX),
             identity: inner.identity.clone(),
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),
@@ -281,6 +291,7 @@ impl Container {
     pub fn close(&self) {
         if !self.inner.closed.swap(true, Ordering::SeqCst) {
             self.inner.stop_drain();
+            self.inner.pack_at_end();
             self.inner.leave_tiers();
         }
         self.inner.settle();
@@ -418,6 +429,17 @@ impl Inner {
 
     /// Whether there is a manifest above a version; with `same` of a container that is still this one: both are asked at once.
     fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
+        if self.has_next(version, same)? {
+            return Ok(true);
+        }
+        // Replies of a far store do not tell what was packed.
+        match self.packs.as_ref().filter(|_| self.store.features().far.is_some()) {
+            Some(packs) => Ok(packs.look()?.version > version),
+            None => Ok(false),
+        }
+    }
+
+    fn has_next(&self, version: u64, same: bool) -> Result<bool> {
         let store = self.store.as_ref();
         if self.watched {
             self.require_same()?;
@@ -550,6 +572,14 @@ impl Inner {
 
     pub(crate) fn warn(&self, warning: String) {
         lock(&self.warnings).push(warning);
+    }
+
+    /// The same, unless it waits already.
+    pub(crate) fn warn_once(&self, warning: String) {
+        let mut warnings = lock(&self.warnings);
+        if !warnings.contains(&warning) {
+            warnings.push(warning);
+        }
     }
 }
 

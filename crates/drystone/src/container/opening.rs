@@ -6,12 +6,14 @@ use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{LocalStore, PrefetchStore, PutMode, Store, StoreError, StoreExt};
 
 use super::calibrate::Known;
 use super::config::Config;
 use super::hdf5_stub;
 use super::learn::Seen;
+use super::redundancy;
 use super::targets;
 use super::targets::{Placing, Targets};
 use super::tiers::{FEATURE, Tiers};
@@ -22,6 +24,7 @@ use crate::base::random;
 use crate::history::head;
 use crate::history::head::Look;
 use crate::history::loss::Trust;
+use crate::history::packs::{self, Packed};
 use crate::history::pages::PageLoader;
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
@@ -59,11 +62,13 @@ pub struct CreateOptions {
     pub durability: Durability,
     /// Parts of logs may lie in tiers before they are home ([`Container::use_tiers`]); recorded in the container for ever.
     pub tiers: bool,
+    /// How what lies in tiers survives the loss of nodes; recorded in the container for ever. Other than none it asks for `tiers`.
+    pub redundancy: Scheme,
 }
 
 impl Default for CreateOptions {
     fn default() -> Self {
-        CreateOptions { durability: Durability::Async, tiers: false }
+        CreateOptions { durability: Durability::Async, tiers: false, redundancy: Scheme::None }
     }
 }
 
@@ -105,6 +110,18 @@ fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
         Some(_) => Arc::new(PrefetchStore::new(store)),
         None => store,
     }
+}
+
+/// Features that a container may ask its readers for.
+const KNOWN: [&str; 2] = [FEATURE, packs::FEATURE];
+
+/// What a reader of a new container must know. Manifests are packed where each is a file; to ask whether they were costs a far store a
+/// round trip per commit.
+fn features(store: &dyn Store, options: CreateOptions) -> Vec<String> {
+    let offered = store.features();
+    let packed = offered.append && offered.far.is_none();
+    let named = [(packs::FEATURE, packed), (FEATURE, options.tiers)];
+    named.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_owned()).collect()
 }
 
 impl Container {
@@ -297,11 +314,13 @@ impl Container {
     ) -> Result<Self> {
         let store = with_prefetch(store);
         let options = configured(options, &config);
+        redundancy::check(options.redundancy, options.tiers)?;
         let identity = Identity {
             version: 1,
             uuid: random::id128(),
             durability: options.durability,
-            features: options.tiers.then(|| FEATURE.to_owned()).into_iter().collect(),
+            features: features(store.as_ref(), options),
+            redundancy: redundancy::recorded(options.redundancy),
             created: random::timestamp(),
         };
         let sync = options.durability == Durability::Durable;
@@ -383,7 +402,7 @@ impl Container {
                 identity.version
             )));
         }
-        if let Some(feature) = identity.features.iter().find(|feature| *feature != FEATURE) {
+        if let Some(feature) = identity.features.iter().find(|feature| !KNOWN.contains(&feature.as_str())) {
             return Err(Error::unsupported(format!(
                 "{} needs the feature \"{feature}\", which this program does not have; use a newer drystone",
                 store.describe()
@@ -404,8 +423,10 @@ impl Container {
         if let Some(threads) = config.as_ref().and_then(|config| config.threads) {
             crate::base::cpus::set_threads(threads);
         }
-        let tiers = identity.features.iter().any(|feature| feature == FEATURE);
-        let tiers = tiers.then(|| Tiers::over(store.clone(), identity.uuid));
+        let has = |name: &str| identity.features.iter().any(|feature| feature == name);
+        let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
+        let store = packs.as_ref().map_or(store, |packs| packs.clone());
+        let tiers = has(FEATURE).then(|| Tiers::over(store.clone(), &identity));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
         let writable = mode != Mode::Read;
@@ -447,6 +468,8 @@ impl Container {
             placing,
             store,
             tiers,
+            packs,
+            packing_due: AtomicU64::new(0),
         };
         Ok(Container { inner: Arc::new(inner) })
     }

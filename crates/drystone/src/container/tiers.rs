@@ -12,12 +12,14 @@ use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use drystone_format::identity::Durability;
+use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
 use drystone_plan::tier::drain::{PATIENCE, Pace, pause};
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{Store, StoreError};
 use drystone_store_tiers::{Node, Tier, TieredStore};
 
+use super::redundancy::Unkept;
 use super::{Container, Inner};
 use crate::base::sync::lock;
 use crate::base::writer_process::{self, Process};
@@ -81,6 +83,8 @@ pub use drystone_store_tiers::Away as StagedPart;
 pub(crate) struct Tiers {
     pub(crate) store: Arc<TieredStore>,
     drain: Drain,
+    /// Ranks make the parity of their steps together, when they end them.
+    pub(crate) in_team: AtomicBool,
 }
 
 /// The thread that drains, and what it is told.
@@ -116,9 +120,10 @@ fn node() -> Node {
 
 impl Tiers {
     /// Of a container that has the feature, without tiers of this handle.
-    pub(super) fn over(home: Arc<dyn Store>, uuid: [u8; 16]) -> Arc<Tiers> {
-        let store = Arc::new(TieredStore::of_container(home, uuid, node()));
-        Arc::new(Tiers { store, drain: Drain::default() })
+    pub(super) fn over(home: Arc<dyn Store>, identity: &Identity) -> Arc<Tiers> {
+        let scheme = Scheme::parse(&identity.redundancy).unwrap_or_default();
+        let store = Arc::new(TieredStore::of_container(home, identity.uuid, node(), scheme));
+        Arc::new(Tiers { store, drain: Drain::default(), in_team: AtomicBool::new(false) })
     }
 
     /// Parts that this handle's writers lay down go to its tiers.
@@ -195,11 +200,22 @@ impl Tiers {
         }
         self.store.settle()?;
         self.store.register_all()?;
+        self.store.tend_parity()?;
         self.drain.unsaid.store(false, Ordering::SeqCst);
         match lock(&failure).take() {
             Some(error) => Err(error),
             None => Ok(true),
         }
+    }
+
+    /// Waits until somebody has work, or for so long.
+    fn sleep(&self, most: Duration) {
+        let drain = &self.drain;
+        let mut work = lock(&drain.work);
+        if !*work && !drain.stop.load(Ordering::SeqCst) {
+            work = drain.wake.wait_timeout(work, most).map_or_else(|e| e.into_inner().0, |(work, _)| work);
+        }
+        *work = false;
     }
 
     /// Ends the thread, after the part that is under way.
@@ -222,7 +238,18 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     let drain = &tiers.drain;
     let mut after_failure = AFTER_FAILURE.0;
     let mut tried: Option<(u64, Instant)> = None;
+    let mut unkept = Unkept::default();
     while !drain.stop.load(Ordering::SeqCst) {
+        // Before what is laid down goes home: until then it is to survive its node.
+        let soon = match inner.upgrade() {
+            Some(inner) if !tiers.in_team.load(Ordering::Relaxed) => unkept.look(&inner, &tiers.store),
+            Some(_) => None,
+            None => return,
+        };
+        if tiers.is_held() {
+            tiers.sleep(soon.unwrap_or(LOOK).min(LOOK));
+            continue;
+        }
         let begun = match inner.upgrade() {
             Some(inner) => {
                 let same = if tiers.has_work() { inner.require_same() } else { Ok(()) };
@@ -247,16 +274,7 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
         }
         match done {
             Ok((true, _)) => {}
-            Ok((false, _)) => {
-                let mut work = lock(&drain.work);
-                if !*work && !drain.stop.load(Ordering::SeqCst) {
-                    work = drain
-                        .wake
-                        .wait_timeout(work, LOOK)
-                        .map_or_else(|e| e.into_inner().0, |(work, _)| work);
-                }
-                *work = false;
-            }
+            Ok((false, _)) => tiers.sleep(LOOK),
             Err(error) => {
                 *lock(&drain.failure) = Some(error);
                 let begun = Instant::now();
@@ -303,6 +321,7 @@ impl Container {
         if folders.is_empty() {
             return Ok(());
         }
+        super::redundancy::require_known(&inner.identity)?;
         let mut made = Vec::new();
         for one in folders {
             let tier = Tier::in_folder(&one.folder, &inner.identity.uuid, one.budget);
@@ -326,7 +345,7 @@ impl Container {
             .adopt_dead()
             .map_err(|e| Error::from(e).while_doing("looking for what was left in the tiers"))?;
         tiers.drain.pid.store(drystone_store::process_id() as usize, Ordering::SeqCst);
-        if !held {
+        if !held || tiers.store.scheme() != Scheme::None {
             let (weak, of) = (Arc::downgrade(inner), tiers.clone());
             let thread = std::thread::Builder::new().name("drystone-drain".into());
             let thread = thread.spawn(move || drain_in_background(&weak, &of)).map_err(|e| {
@@ -356,6 +375,7 @@ impl Container {
             let more = tiers.round()?;
             let left = left();
             if !more && left == 0 {
+                tiers.store.tend_parity()?;
                 // Of several processes whose parts a snapshot names the last one marks it, whoever committed it.
                 return inner.mark_drained(&inner.newest()?.0);
             }
@@ -416,8 +436,8 @@ impl Container {
         self.inner.away()
     }
 
-    /// Drains what is left, unless it is held.
-    pub(super) fn end_tiers(&self) -> Result<()> {
+    /// Drains what is left in the handle's tiers, as its end does, unless the drain is held (`DRYSTONE_DRAIN=hold`).
+    pub fn end_tiers(&self) -> Result<()> {
         let Some(tiers) = self.inner.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let here = tiers.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
         if !here || !self.inner.is_unpinned() || self.is_closed() {

@@ -17,23 +17,22 @@ use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
 use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
+use drystone_format::packs::{Floor, MAX_FLOOR};
 use drystone_plan::tree::Pages;
 use drystone_store::{Pending, PutMode, Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
+use super::packs::{self, GONE};
 use super::pages::PageLoader;
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
 use crate::base::{random, writer_process};
 use crate::{Error, ErrorKind, Result};
 
-/// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
-pub(crate) const GONE: &[u8; 4] = b"gone";
-
 /// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
 const MANY_GAPS: usize = 1 << 20;
 /// Manifests with their pages are at most this long.
-const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
+pub(crate) const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
 /// No identity is longer.
 pub(crate) const IDENTITY_LIMIT: u64 = 64 << 10;
@@ -204,6 +203,12 @@ impl Hint {
             self.unsure.store(false, Ordering::Relaxed);
             put
         })
+    }
+
+    /// Whether this process has committed through the handle.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.committed.load(Ordering::Relaxed) > 0
+            && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
     }
 
     /// Whether [`settle`](Self::settle) would write.
@@ -402,11 +407,30 @@ pub(crate) fn find(
 ) -> Result<Head> {
     let mut tries = 0;
     loop {
-        match find_once(store, pages, identity, (look, hint.take()), trust) {
+        let floor = far_floor(store.as_ref(), identity)?;
+        match find_once(store, pages, identity, (look, hint.take()), (trust, floor)) {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
+            // It was packed while it was looked for.
+            Ok(_) if far_floor(store.as_ref(), identity)? > floor && tries < TRIES => tries += 1,
             other => return other,
         }
     }
+}
+
+/// The version up to which manifests of a far store lie in packs; 0 on others, whose every answer counts packs in.
+fn far_floor(store: &dyn Store, identity: &Identity) -> Result<u64> {
+    let asks = store.features().far.is_some() && identity.features.iter().any(|name| name == packs::FEATURE);
+    if !asks {
+        return Ok(0);
+    }
+    let bytes = match store.read_all(keys::FLOOR, MAX_FLOOR) {
+        Err(StoreError::NotFound { .. }) => return Ok(0),
+        other => other?,
+    };
+    let floor = Floor::decode(&bytes).map_or(0, |floor| floor.version);
+    // The store looks at it, too.
+    store.exists(&keys::manifest(floor.max(1)))?;
+    Ok(floor)
 }
 
 fn find_once(
@@ -414,7 +438,7 @@ fn find_once(
     pages: &PageLoader,
     identity: &Identity,
     (look, hint): (Look, Option<Option<u64>>),
-    trust: Trust,
+    (trust, floor): (Trust, u64),
 ) -> Result<Head> {
     let is_far = store.features().far.is_some();
     let hint = match look {
@@ -422,6 +446,7 @@ fn find_once(
         Look::From(from) if is_far && from > 0 => Some(from),
         _ => hint.unwrap_or_else(|| read_hint(store.as_ref())),
     };
+    let hint = if floor > 0 { Some(hint.unwrap_or(0).max(floor)) } else { hint };
     let mut known = None;
     if let Some(from) = hint.filter(|from| is_far && look != Look::List && *from > 0) {
         known = probe(store.as_ref(), from)?;

@@ -2,5 +2,6 @@
 
 pub(crate) mod head;
 pub(crate) mod loss;
+pub(crate) mod packs;
 pub(crate) mod pages;
 pub(crate) mod snapshot;

@@ -40,6 +40,10 @@ impl Container {
         let _hurry = self.inner.hurry_drain();
         loop {
             let mut found = self.levels()?.get(&step).copied();
+            if level == Level::Partner && found.is_some_and(|found| found < level) {
+                self.inner.keep_step(step, begun.elapsed())?;
+                found = self.levels()?.get(&step).copied();
+            }
             let flushes = level == Level::Stable && self.inner.is_unpinned() && !self.inner.is_drain_held();
             if found.is_some_and(|found| found < level) && flushes {
                 match self.flush() {
@@ -116,8 +120,17 @@ fn levels_with(
             .and_then(|manifest| Snapshot::load(manifest, &inner.pages))
             .ok(),
     };
+    // Parts that only the tiers of their node have.
+    let kept = if away.is_empty() { BTreeSet::new() } else { inner.kept()? };
+    let is_alone: BTreeSet<u32> = (0..)
+        .zip(&sources)
+        .filter(|(_, source)| !kept.contains(&(source.writer, source.part)))
+        .map(|(number, _)| number)
+        .filter(|number| is_away.contains(number))
+        .collect();
     let mut written: BTreeSet<u64> = BTreeSet::new();
     let mut staged: BTreeSet<u64> = BTreeSet::new();
+    let mut alone: BTreeSet<u64> = BTreeSet::new();
     if let Some(root) = &snapshot.manifest.root {
         tree::entries(&inner.pages, root, &mut |entry| {
             if entry.commit > marked {
@@ -126,11 +139,14 @@ fn levels_with(
             if is_away.contains(&entry.source) {
                 staged.extend(entry.step.checked_sub(1));
             }
+            if is_alone.contains(&entry.source) {
+                alone.extend(entry.step.checked_sub(1));
+            }
         })?;
     }
     let level = |step: u64| {
         if staged.contains(&step) {
-            return Level::Node;
+            return if alone.contains(&step) { Level::Node } else { Level::Partner };
         }
         if durable {
             return Level::Stable;

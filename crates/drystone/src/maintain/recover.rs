@@ -10,6 +10,7 @@ use std::sync::Arc;
 use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_plan::tree;
+use drystone_store_tiers::Rebuilt;
 
 use crate::base::sync::lock;
 use crate::commit::adoption;
@@ -46,6 +47,8 @@ pub struct RecoverReport {
     pub discarded: Vec<u64>,
     /// Steps that not all ranks had closed: dropped.
     pub incomplete: Vec<Incomplete>,
+    /// Steps of which parts were rebuilt from what other nodes kept, and none is lost.
+    pub rebuilt: Vec<u64>,
     /// Steps dropped because their bytes did not survive, and other things a person should know.
     pub notes: Vec<String>,
     /// Number of the run that begins now.
@@ -79,8 +82,8 @@ impl Container {
     /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete ones, and
     /// fences its writers, so that nothing they still do becomes visible. A new run begins.
     ///
-    /// Of parts that lie in tiers those are given up that no tier of this node has any more; the others wait for their drain, wherever
-    /// they are.
+    /// Parts that no tier of this node has any more are rebuilt where other nodes kept parity of them, and else given up; the others wait for
+    /// their drain, wherever they are.
     pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
         self.recover_without(adopt, &[])
     }
@@ -90,9 +93,16 @@ impl Container {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
-        let mut gone = Vec::new();
+        inner.require_same()?;
+        let mended = inner.mend_floor()?;
+        let (mut gone, mut rebuilt) = (Vec::new(), Rebuilt::default());
         if let Some(tiers) = &inner.tiers {
             gone = tiers.store.lost(lost_nodes)?;
+            rebuilt = tiers
+                .store
+                .rebuild(&gone, lost_nodes)
+                .map_err(|e| Error::from(e).while_doing("rebuilding what was lost with its tiers"))?;
+            gone.retain(|part| !rebuilt.parts.contains(part));
             tiers.store.give_up(&gone)?;
         }
         loop {
@@ -123,7 +133,13 @@ impl Container {
                     loss::in_words(&seen)
                 ));
             }
-            notes.extend(gone_notes(&gone));
+            notes.extend(mended.clone());
+            notes.extend(part_notes(&gone, "that were not home are lost with the tiers of"));
+            notes.extend(part_notes(&rebuilt.parts, "are rebuilt of what was lost with the tiers of"));
+            notes.extend(rebuilt.notes.iter().cloned());
+            let lost: BTreeSet<u64> = gone.iter().filter_map(|part| part.step).collect();
+            let back: BTreeSet<u64> = rebuilt.parts.iter().filter_map(|part| part.step).collect();
+            report.rebuilt = back.difference(&lost).copied().collect();
             report.notes = notes;
             if let Some(snapshot) = transaction::attempt(inner, &base, version, change, false)? {
                 inner.adopt_snapshot(Arc::new(snapshot));
@@ -147,15 +163,15 @@ impl Container {
     }
 }
 
-/// What was lost with the tiers that had it, by node and step.
-fn gone_notes(gone: &[StagedPart]) -> Vec<String> {
+/// What became of the parts that tiers have lost, by node and step.
+fn part_notes(gone: &[StagedPart], became: &str) -> Vec<String> {
     let mut by: BTreeMap<(&str, Option<u64>), u64> = BTreeMap::new();
     for part in gone {
         *by.entry((part.node.as_str(), part.step)).or_default() += part.bytes;
     }
     let note = |((node, step), bytes): ((&str, Option<u64>), u64)| {
         let what = step.map_or_else(|| "values without step".to_owned(), |step| format!("step {step}"));
-        format!("{what}: {bytes} bytes that were not home are lost with the tiers of node \"{node}\"")
+        format!("{what}: {bytes} bytes {became} node \"{node}\"")
     };
     by.into_iter().map(note).collect()
 }

@@ -101,6 +101,9 @@ impl Container {
         for loss in lock(&inner.losses).clone().found {
             report.damage.push(damage(loss.key, loss.message));
         }
+        for (key, message) in inner.broken_packs()? {
+            report.damage.push(damage(key, message));
+        }
         for part in inner.away_of(&snapshot)? {
             *report.away.entry(part.node).or_default() += part.bytes;
         }
@@ -137,11 +140,13 @@ impl Container {
         let mut told = 0;
         let mut checker = Checker::new(inner, &snapshot);
         let mut pages: Vec<Error> = Vec::new();
+        let mut has_replicas = false;
         let mut check = |entry: &Entry, checker: &mut Checker<'_>| {
             if failed.is_some() {
                 return;
             }
             report.entries += 1;
+            has_replicas |= entry.encoding.replica > 0;
             match checker.entry(entry) {
                 Ok(bytes) => report.bytes += bytes,
                 Err(e) if e.kind() == ErrorKind::NotYetHome => {}
@@ -187,7 +192,7 @@ impl Container {
             }
             report.damage.push(damage("index".into(), error.to_string()));
         }
-        if !snapshot.schema.declarations.is_empty() {
+        if has_replicas {
             self.verify_replicas(&mut report)?;
         }
         progress(report.entries, total);

@@ -11,7 +11,7 @@
 //! - an array's `shape` is written behind its shards, the root's consolidated metadata behind all arrays: steps appear at once;
 //! - every shard begins with a stamp that says what it was made of, so a rerun writes only what changed, and what was left
 //!   half done is completed;
-//! - one publisher at a time works on a container ([`lock`]);
+//! - one publisher at a time works on a container ([`keeper_lock`]);
 //! - the record of what is there now is committed last ([`record`]): who reads a snapshot knows its shards from others.
 
 mod attributes;
@@ -22,7 +22,6 @@ mod document;
 mod element;
 mod flat;
 mod hdf5;
-pub(crate) mod lock;
 mod meaning;
 mod netcdf;
 mod nodes;
@@ -42,7 +41,7 @@ use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
-use crate::container::Container;
+use crate::container::{Container, keeper_lock};
 use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
 use changes::Changes;
@@ -84,7 +83,7 @@ impl Container {
         self.inner.require_writable()?;
         options.check()?;
         options.check_hierarchy()?;
-        let done = lock::take(&self.inner).and_then(|lock| {
+        let done = keeper_lock::take(&self.inner).and_then(|lock| {
             let done = self.publish_locked(options, progress);
             let released = lock.release();
             done.and_then(|report| released.map(|()| report))

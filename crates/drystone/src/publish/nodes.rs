@@ -206,7 +206,9 @@ fn arrays_of(
         let element = match Element::of(&leaf.dtype, &own) {
             Some(element) => element,
             None if form == Form::Exact => Element::text(),
-            None => return Err("strings of any length have no portable form in Zarr".into()),
+            None => {
+                return Err("strings of any length are not published; `drystone export` keeps them".into());
+            }
         };
         let node = if record { format!("{base}/{}", form.component(&leaf.path)) } else { base.clone() };
         let at = leaf.offset as usize;

@@ -158,6 +158,7 @@ impl Query {
                 costs: &costs,
                 only_count,
                 keep: &[],
+                columns: None,
             };
             let mut from = 0;
             while from < plan.tiles.len() {

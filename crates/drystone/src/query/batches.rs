@@ -351,8 +351,15 @@ impl Batches {
                 continue;
             };
             let known = asked.known(at.number, &at.zones);
-            let run =
-                Run { known, terms: &asked.terms, costs: &self.costs, only_count: false, keep: &self.keep };
+            let columns = Known { inputs: &self.columns, ..asked.known(at.number, &at.columns) };
+            let run = Run {
+                known,
+                terms: &asked.terms,
+                costs: &self.costs,
+                only_count: false,
+                keep: &self.keep,
+                columns: Some(columns),
+            };
             let mut found = run.hits(&tiles)?;
             let hits = SlabHits::of(&found, &lo, &hi, ndim);
             let shape = extents(&lo, &hi, ndim);

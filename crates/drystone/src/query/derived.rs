@@ -100,7 +100,8 @@ fn zone_of(lo: Place, hi: Place) -> Zone {
 
 fn zones(found: Vec<(Zone, u64, bool)>) -> Zones {
     let of = |(zone, bytes, raw): (Zone, u64, bool)| {
-        let stored = StoredZone { stats: Stats::default(), cells: zone.cells(), bytes, raw, index: None };
+        let (stats, age) = (Stats::default(), (0, 0, 0));
+        let stored = StoredZone { stats, cells: zone.cells(), bytes, raw, index: None, age };
         Zone { stored: Some(stored), ..zone }
     };
     Zones { all: found.into_iter().map(of).collect(), indexed: Vec::new() }

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use drystone_expression::Scratch;
+use drystone_transform::Companion;
 
 use super::bits;
 use super::hits::{Cells, Picked, TileHits};
@@ -14,7 +15,7 @@ use super::inputs::Loaded;
 use super::place::{Place, extents, place};
 use super::plan::{Known, Term, Tile};
 use crate::base::sync::lock;
-use crate::read::{ReadReport, ZoneCells};
+use crate::read::{ReadReport, SortedWith, ZoneCells};
 use crate::{Error, Result};
 
 /// Below one hit in so many cells, further terms read single cells.
@@ -73,6 +74,8 @@ pub(super) struct Run<'a> {
     pub(super) only_count: bool,
     /// By column that comes with the hits: the input that it is, if it is one.
     pub(super) keep: &'a [Option<usize>],
+    /// The columns, where some come with the hits.
+    pub(super) columns: Option<Known<'a>>,
 }
 
 impl Run<'_> {
@@ -123,7 +126,7 @@ impl Run<'_> {
                 return Ok(Outcome::Left(Deferred { tile: number, next, cells }));
             }
             if alive.is_none()
-                && let Some((found, values)) = self.search(term, tile)?
+                && let Some((found, picked)) = self.search(term, tile)?
             {
                 let mut hits = with(found);
                 let count = hits.count();
@@ -132,13 +135,7 @@ impl Run<'_> {
                     return Ok(Outcome::Hits(None));
                 }
                 if next + 1 == tile.open.len() {
-                    if let Some(values) = values {
-                        let here = |input: &Option<usize>| {
-                            let is_it = *input == term.inputs.first().copied();
-                            is_it.then(|| Picked { values: values.clone(), written: None })
-                        };
-                        hits.picked = self.keep.iter().map(here).collect();
-                    }
+                    hits.picked = picked;
                     return Ok(Outcome::Hits(Some(hits)));
                 }
                 let set = match hits.cells {
@@ -199,9 +196,9 @@ impl Run<'_> {
         Ok(Outcome::Hits(Some(hits)))
     }
 
-    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is, and the values there where they are
+    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is, and the values there of columns that are
     /// wanted and at hand; `None` where there is no index.
-    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<(Cells, Option<Vec<u8>>)>> {
+    fn search(&self, term: &Term, tile: &Tile) -> Result<Option<(Cells, Vec<Option<Picked>>)>> {
         let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
         let one = &self.known.inputs[*input];
         let Some(reading) = one.reading().filter(|_| one.is_straight(self.known.grid)) else {
@@ -213,18 +210,43 @@ impl Run<'_> {
             && let Some((count, report)) = reading.count_zone(zone, keys)?
         {
             self.costs.add(&report);
-            return Ok(Some((Cells::Counted(count), None)));
+            return Ok(Some((Cells::Counted(count), Vec::new())));
         }
-        let wanted = tile.open.len() == 1 && self.keep.contains(&Some(*input));
+        let picked = |values: &Vec<u8>| Picked { values: values.clone(), written: None };
+        let is_key = |column: &Option<usize>| *column == Some(*input);
+        let is_last = tile.open.len() == 1;
+        let others: Vec<Option<Companion>> = match is_last {
+            true => (0..self.keep.len()).map(|column| self.companion(column, tile)).collect(),
+            false => Vec::new(),
+        };
+        if let Some((((cells, values), others), report)) = reading.search_sorted(zone, keys, &others)? {
+            self.costs.add(&report);
+            let own = |(column, other): (&Option<usize>, Option<Vec<u8>>)| match is_key(column) {
+                true => values.as_ref().map(picked),
+                false => other.map(|values| Picked { values, written: None }),
+            };
+            let picked = self.keep.iter().zip(others).map(own).collect();
+            return Ok(Some((of_zone(cells), picked)));
+        }
+        let wanted = is_last && self.keep.iter().any(is_key);
         let Some(((cells, values), report)) = reading.search_zone(zone, keys, wanted)? else {
             return Ok(None);
         };
         self.costs.add(&report);
-        let cells = match cells {
-            ZoneCells::Few(few) => Cells::Few(few),
-            ZoneCells::Bits(set, count) => Cells::Bits(set, count),
-        };
-        Ok(Some((cells, values)))
+        let here = |column: &Option<usize>| values.as_ref().filter(|_| is_key(column)).map(picked);
+        Ok(Some((of_zone(cells), self.keep.iter().map(here).collect())))
+    }
+
+    /// What values of a column at a tile are sorted as, if one block holds them all.
+    fn companion(&self, number: usize, tile: &Tile) -> Option<Companion> {
+        let known = self.columns.as_ref()?;
+        let (input, zones) = (known.inputs.get(number)?, known.zones.get(number)?);
+        let reading = input.reading().filter(|reading| !reading.is_derived())?;
+        let member = reading.leaf_number().filter(|_| input.is_straight(known.grid))?;
+        let mut ages = zones.meeting(&tile.lo, &tile.hi).map(|zone| zone.stored.map(|stored| stored.age));
+        let age = ages.next()??;
+        let one = SortedWith { variable: reading.variable().id, member, age };
+        ages.all(|other| other == Some(age)).then(|| one.companion(reading.item()))
     }
 
     /// Tries the terms that are left on few cells each.
@@ -305,6 +327,13 @@ impl Run<'_> {
             at += one.cells.len();
         }
         Ok(kept)
+    }
+}
+
+fn of_zone(cells: ZoneCells) -> Cells {
+    match cells {
+        ZoneCells::Few(few) => Cells::Few(few),
+        ZoneCells::Bits(set, count) => Cells::Bits(set, count),
     }
 }
 

@@ -17,9 +17,11 @@ mod published;
 mod replicas;
 mod search;
 mod sidecars;
+mod sorted;
 mod statistics;
 mod stored;
 mod strings;
+mod unindexed;
 mod zones;
 
 use std::cell::Cell;
@@ -37,7 +39,7 @@ use drystone_plan::in_order::in_order;
 use drystone_plan::layout::Device;
 use drystone_plan::listing::Listing;
 use drystone_plan::programs::Programs;
-use drystone_plan::read_plan::{Options, ReadPlan, Slot};
+use drystone_plan::read_plan::{INDEXES, Options, ReadPlan, Slot};
 use drystone_plan::resolve::{Candidate, Resolved};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree::{self, Query, StepSet};
@@ -63,6 +65,7 @@ use published::Shelf;
 pub use search::Hits;
 pub(crate) use search::ZoneCells;
 pub use sidecars::PublishedStatistics;
+pub(crate) use sorted::SortedWith;
 pub use statistics::StoredStatistics;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
@@ -110,6 +113,8 @@ pub struct Reading {
     programs: Programs,
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
+    /// Whether replicas that answer questions about values are looked at.
+    indexes: bool,
     /// How its values are computed, once it was asked.
     computed: OnceLock<Arc<derived::Computed>>,
 }
@@ -188,6 +193,7 @@ impl Reading {
             item,
             precision,
             shelf,
+            indexes: false,
             forced: None,
             programs,
             noted,
@@ -274,6 +280,11 @@ impl Reading {
             [only] => Some(only.number),
             _ => None,
         }
+    }
+
+    /// The numbers of the leaf members that it reads.
+    pub(crate) fn leaf_numbers(&self) -> BTreeSet<u32> {
+        self.leaves.iter().map(|column| column.number).collect()
     }
 
     /// Bytes per element that a read delivers.
@@ -492,7 +503,9 @@ impl Reading {
         }
         let decisions = execute::decisions(self, &prepared)?;
         let local = execute::explained(self, &prepared);
-        Ok(ReadPlan { predicted, every_bit, decisions, local, window: self.inner.window(), ..prepared.plan })
+        let window = self.inner.window();
+        let rounds = window.map_or(0, |_| planning::rounds(&prepared));
+        Ok(ReadPlan { predicted, every_bit, decisions, local, window, rounds, ..prepared.plan })
     }
 
     /// How requests are merged on this store.
@@ -625,7 +638,7 @@ impl Reading {
     fn candidates(&self, entries: Vec<Entry>) -> Candidates {
         let mut found = Candidates::new();
         let each = (entries.len() / self.leaves.len().max(1)).max(1);
-        for entry in entries {
+        for entry in entries.into_iter().filter(|entry| self.indexes || entry.encoding.replica < INDEXES) {
             let limit = self.limit(&entry);
             let of_member = found.entry(entry.member).or_insert_with(|| Vec::with_capacity(each));
             of_member.push(Candidate { entry, limit });

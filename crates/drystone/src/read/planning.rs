@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use drystone_format::entry::{Entry, StoredPiece};
 use drystone_plan::ahead::ahead_of_tables;
-use drystone_plan::coalesce::coalesce;
+use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::layout::{Device, predict_read, under_way};
+use drystone_plan::local_read::groups;
 use drystone_plan::read_plan::{self, Choice, PlanError, Slot};
 use drystone_plan::resolve::Resolved;
 
@@ -116,20 +117,20 @@ impl Reading {
                 None => missing.push((at, entry)),
             }
         }
-        if self.inner.window().is_some() {
-            self.fetch_tables(&missing, sources)?;
-        } else {
+        if self.inner.window().is_none() {
             let place = |entry: &Entry| (entry.source, entry.piece.position, entry.piece.length);
             let ahead = ahead_of_tables(missing.iter().map(|(_, entry)| place(entry)));
             execute::prefetch_alike(self, &ahead, sources);
         }
+        self.fetch_tables(&missing, sources)?;
         for (at, entry) in missing {
             tables.insert(at, self.table(entry, sources)?);
         }
         Ok(tables)
     }
 
-    /// Fetches tables of a far store into the cache, all at once. One that fails is read again by itself, which says what is wrong.
+    /// Fetches tables into the cache, those of a far store all at once, those of a file in calls for many. One that fails is read
+    /// again by itself, which says what is wrong.
     fn fetch_tables(&self, missing: &[((usize, usize), &Entry)], sources: &Sources<'_>) -> Result<()> {
         let wanted = missing.iter().map(|(_, entry)| *entry).filter(|entry| entry.piece.length <= FAR_TABLE);
         let mut wanted: Vec<(u32, Range<u64>, &Entry)> = wanted
@@ -143,7 +144,7 @@ impl Reading {
         wanted.dedup_by_key(|(source, range, _)| (*source, range.start));
         let options = self.options();
         let fetches = coalesce(wanted, options.gap, options.max_request);
-        self.fetch_all(sources, &fetches, &mut |fetch, bytes| {
+        let mut keep = |fetch: &Fetch<&Entry>, bytes: &[u8]| {
             let source = sources.get(fetch.source)?;
             for (range, entry) in &fetch.items {
                 let within =
@@ -157,7 +158,24 @@ impl Reading {
                 }
             }
             Ok(())
-        })
+        };
+        if self.inner.window().is_some() {
+            return self.fetch_all(sources, &fetches, &mut keep);
+        }
+        let mut buffer = Vec::new();
+        for group in groups(&fetches.iter().collect::<Vec<_>>()) {
+            let group = &fetches[group];
+            if self.read_group(sources, group, &mut buffer).is_err() {
+                continue;
+            }
+            let mut bytes = &buffer[..];
+            for fetch in group {
+                let (own, behind) = bytes.split_at(fetch.len() as usize);
+                bytes = behind;
+                keep(fetch, own)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn plan_error(&self, slots: &[Slot], sources: &Sources<'_>, error: PlanError) -> Error {
@@ -174,12 +192,18 @@ impl Reading {
     }
 }
 
+/// Round trips of a plan on a far store: checksums go out with the bytes that they verify; stamps of published shards are looked at
+/// after the chunks.
+pub(super) fn rounds(prepared: &Prepared) -> u32 {
+    u32::from(prepared.plan.requests > 0) + u32::from(published::is_used(prepared))
+}
+
 impl Reading {
     /// Seconds that a plan is expected to take on the store as it was measured, or else as it is assumed to be: `near`, if it is not far.
     pub(super) fn predicted(&self, prepared: &Prepared, near: Device) -> f64 {
         let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
         if self.inner.window().is_some() {
-            return self.inner.far_latency()
+            return f64::from(rounds(prepared)) * self.inner.far_latency()
                 + predict_read(&prepared.plan, &prepared.slots, &self.inner.device(), working);
         }
         let device = self.inner.profile().map_or(near, |profile| profile.device(depth));

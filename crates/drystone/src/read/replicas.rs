@@ -5,14 +5,10 @@ use std::collections::BTreeMap;
 use drystone_format::MAX_NDIM;
 use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
-use drystone_plan::resolve::Candidate;
-use drystone_plan::selection::{Axis, Selection};
+use drystone_plan::selection::Axis;
 
-use super::execute::{self, Sources};
-use super::{Reading, slot};
-use crate::base::array::Target;
-use crate::schema::element_type::MAX_SUBCHUNK;
-use crate::{Error, ErrorKind, Result};
+use super::Reading;
+use crate::{ErrorKind, Result};
 
 /// Member, commit, rank or writer, put: what a replica shares with what it is one of.
 type Age = (u32, u64, u64, u64);
@@ -53,39 +49,12 @@ impl Reading {
         };
         let mut column = column.clone();
         column.leaf.offset = 0;
-        let (item, leaves) = (column.leaf.size, vec![column.clone()]);
-        let one = Reading { item, leaves, shelf: None, ..self.clone() };
-        let sources = Sources::of(self);
         let ndim = usize::from(replica.ndim);
         let (grid, mut place) = (replica.grid(), [0; MAX_NDIM]);
         for _ in 0..replica.subchunks {
             let (low, count) = replica.subchunk_box(&place);
             let first: Vec<u64> = (0..ndim).map(|d| replica.offset[d].saturating_add(low[d])).collect();
-            let cells = Selection::boxed(&first, &count[..ndim]);
-            let bytes =
-                cells.cells().and_then(|n| n.checked_mul(one.item.into())).filter(|n| *n <= MAX_SUBCHUNK);
-            let bytes = bytes.ok_or_else(|| Error::corrupt("a subchunk claims more than 16 MiB"))? as usize;
-            let read = |entries: &[Entry]| {
-                let whole = |entry: &Entry| Candidate { entry: entry.clone(), limit: [u64::MAX; MAX_NDIM] };
-                let candidates = entries.iter().map(whole).collect();
-                let prepared =
-                    one.plan_one(one.leaves.clone(), vec![slot(&column, candidates, cells.clone())])?;
-                if prepared.plan.fill.contains(&true) {
-                    return Ok(None);
-                }
-                let (mut out, mut shape) = (vec![0; bytes], count[..ndim].to_vec());
-                if one.variable.steps {
-                    shape.insert(0, 1);
-                }
-                execute::run(
-                    &one,
-                    &prepared,
-                    0,
-                    &Target::dense(&mut out, &shape, one.item as usize)?,
-                    &sources,
-                )?;
-                Ok::<_, Error>(Some(out))
-            };
+            let read = |entries: &[Entry]| self.cells_of(&column, entries, (&first, &count[..ndim]));
             if read(originals)? != read(std::slice::from_ref(replica))? {
                 return Ok(Some(format!("cells from {first:?} on are not what was put")));
             }

@@ -13,7 +13,6 @@ use drystone_plan::parts::SubchunkPart;
 use drystone_plan::ranges::{at_units, decoded_len};
 use drystone_plan::read_plan::Work;
 use drystone_plan::selection::{Axis, Selection};
-use drystone_transform::checks::verify_units;
 use drystone_transform::{
     Chain, Fetched, Limit, Logical, MAX_DECODED_LEN, Precision, SearchHits, StoredSubchunk, TransformError,
     Whole, key_of, keys_between, meets,
@@ -21,6 +20,7 @@ use drystone_transform::{
 
 use super::execute::Sources;
 use super::execute::trailers;
+use super::zones::is_of_index;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::base::array::Target;
 use crate::schema::element_type::{kind_of, logical};
@@ -41,17 +41,19 @@ pub struct Hits {
 }
 
 /// A stored piece that may keep an index of its values.
-struct Index<'a> {
-    sources: &'a Sources<'a>,
-    source: u32,
-    step: u64,
-    piece: StoredPiece,
-    chain: &'a Chain,
-    trailer: &'a Trailer,
-    logical: Logical,
-    stored: StoredSubchunk<'a>,
+pub(super) struct Index<'a> {
+    pub(super) sources: &'a Sources<'a>,
+    pub(super) source: u32,
+    pub(super) step: u64,
+    pub(super) piece: StoredPiece,
+    pub(super) chain: &'a Chain,
+    pub(super) trailer: &'a Trailer,
+    pub(super) logical: Logical,
+    pub(super) stored: StoredSubchunk<'a>,
+    /// Whether the values are stored once more, as they were put.
+    beside: bool,
     /// The error for an index that cannot be decoded.
-    damage: Error,
+    pub(super) damage: Error,
 }
 
 impl Index<'_> {
@@ -61,7 +63,7 @@ impl Index<'_> {
         Ok(found.map_err(|e| self.undecodable(&e))?.unwrap_or_else(none))
     }
 
-    fn undecodable(&self, error: &TransformError) -> Error {
+    pub(super) fn undecodable(&self, error: &TransformError) -> Error {
         Error::new(self.damage.kind(), format!("{}: {error}", self.damage))
     }
 }
@@ -78,7 +80,7 @@ pub(crate) enum ZoneCells {
 impl IndexedZone {
     /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones; with the values
     /// there, in the order of cells, where they were found and not others'.
-    fn cells(
+    pub(super) fn cells(
         &self,
         found: &SearchHits,
         other: bool,
@@ -390,7 +392,7 @@ impl Reading {
     }
 
     /// Does something with the index of a zone; `None` where there is none.
-    fn with_index<T>(
+    pub(super) fn with_index<T>(
         &self,
         zone: &IndexedZone,
         act: impl FnOnce(&Index<'_>) -> Result<Option<(T, ReadReport)>>,
@@ -402,13 +404,21 @@ impl Reading {
             let Ok(chain) = Chain::parse(&zone.encoding.chain) else { return Ok(None) };
             let (place, ndim) = ((zone.source, zone.step, zone.piece), self.variable.shape.len());
             let index = self.index(&sources, place, (&zone.part, ndim), &chain, trailer)?;
+            let index = Index { beside: zone.encoding.replica > 0, ..index };
             Ok(act(&index)?.map(|(out, mut report)| {
                 report.requests += trailers.requests;
                 report.read_bytes += trailers.bytes;
                 (out, report)
             }))
         };
-        acted().map_err(|e| self.reason(e))
+        match acted() {
+            // The values are there as well.
+            Err(e) if zone.encoding.replica > 0 && is_of_index(&e) => {
+                self.warn_of_index(&e);
+                Ok(None)
+            }
+            other => other.map_err(|e| self.reason(e)),
+        }
     }
 
     /// A stored piece that may keep an index.
@@ -429,7 +439,7 @@ impl Reading {
         let logical = logical(leaf, &part.chunk_shape[..ndim]);
         let stored = StoredSubchunk { len: piece.length, meta: &trailer.meta, decoded_len: len as usize };
         let damage = self.damaged(sources, source, step, piece.position, "searching");
-        Ok(Index { sources, source, step, piece, chain, trailer, logical, stored, damage })
+        Ok(Index { beside: false, sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
 
     /// Reads and searches the bins of a piece; `None` if it keeps no index, or if all of it is read as cheaply.
@@ -439,7 +449,7 @@ impl Reading {
         keys: &RangeInclusive<u64>,
         found: &mut SearchHits,
     ) -> Result<Option<ReadReport>> {
-        let Index { sources, source, step, piece, chain, trailer, logical, stored, .. } = index;
+        let Index { sources, source, step, piece, chain, logical, stored, .. } = index;
         let damaged = |at: u64, what: &str| self.damaged(sources, *source, *step, at, what);
         let planned = chain.plan_search(stored, logical, keys).map_err(|e| index.undecodable(&e))?;
         let Some(planned) = planned else { return Ok(None) };
@@ -448,27 +458,21 @@ impl Reading {
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
-        // Beside an index that also keeps the values as they are, those are read instead where many are asked for.
+        // Where the values are also stored as they are, those are read instead where many are asked for.
         let (bytes, len) =
             (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
-        if piece.length > len.saturating_add(len / 2) && bytes.saturating_mul(2) > len {
+        let twice = index.beside || piece.length > len.saturating_add(len / 2);
+        if twice && bytes.saturating_mul(2) > len {
             return Ok(None);
         }
         let mut buffers = Vec::with_capacity(ranges.len());
+        let mut report = ReadReport::default();
         for range in &ranges {
-            let mut bytes = Vec::new();
-            let place = piece.position + range.start..piece.position + range.end;
-            self.read_range(sources, *source, &place, &mut bytes)?;
-            let first = (range.start / unit) as usize;
-            let sums = first..first + bytes.len().div_ceil(unit as usize);
-            let sums = trailer.checks.get(sums).unwrap_or_default();
-            verify_units(&bytes, unit as usize, sums)
-                .map_err(|bad| damaged(place.start + bad as u64 * unit, "the data fails its checksum"))?;
-            buffers.push((range.start, bytes));
+            buffers.extend(self.fetch_of(index, range, &mut report)?);
         }
         let fetched = Fetched::new(buffers.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect());
         chain.search(stored, &fetched, logical, keys, found).map_err(|e| index.undecodable(&e))?;
-        Ok(Some(ReadReport { requests: ranges.len() as u64, read_bytes: bytes, ..ReadReport::default() }))
+        Ok(Some(report))
     }
 
     /// Finds cells of a box by reading all of it.

@@ -14,19 +14,22 @@ use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
 use drystone_plan::parts::{SubchunkPart, parts};
-use drystone_plan::read_plan;
+use drystone_plan::read_plan::{self, BINS, SORTED, Slot};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
 
 use super::execute::Sources;
 use super::{ReadReport, Reading};
-use crate::Result;
 use crate::base::array::Target;
 use crate::base::cpus::threads;
+use crate::{Error, ErrorKind, Result};
 
 /// Reads of a far store under way at once, each with a window of its own.
 const MOST_AT_ONCE: u32 = 16;
+
+/// Commit, rank or writer, put: which of two blocks is the newer one.
+pub(crate) type Age = (u64, u64, u64);
 
 /// Cells of a selection that one subchunk holds, or nobody wrote.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,6 +55,8 @@ pub(crate) struct StoredZone {
     pub(crate) raw: bool,
     /// Its place among those that keep an index of their values.
     pub(crate) index: Option<u32>,
+    /// Commit, order and put of its block.
+    pub(crate) age: Age,
 }
 
 /// A zone whose subchunk keeps an index of its values.
@@ -90,25 +95,41 @@ impl Reading {
         if cells.is_empty() {
             return Ok(out);
         }
-        let log = self.clone().from_log();
-        let ndim = cells.axes.len();
+        let log = Reading { indexes: true, ..self.clone().from_log() };
         let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         // One member has one slot, unless arrays in it were put in parts: then nothing is known of the whole.
         if slots.len() != 1 {
             slots.clear();
         }
-        let mut slots = read_plan::offered(&slots, 0);
-        let Some(slot) = slots.first_mut() else {
+        if slots.is_empty() {
             out.all.push(Zone {
                 lo: [0; MAX_NDIM],
                 hi: ends(cells),
                 stored: Some(StoredZone::unknown(cells)),
             });
             return Ok(out);
-        };
+        }
+        for number in [SORTED, BINS] {
+            if !slots[0].candidates.iter().any(|c| c.entry.encoding.replica == number) {
+                continue;
+            }
+            match log.zones_by(&slots, number) {
+                Err(e) if is_of_index(&e) => self.warn_of_index(&e),
+                other => return other,
+            }
+        }
+        log.zones_by(&slots, 0)
+    }
+
+    /// The zones by way of what was put, or of a replica where it has the cells.
+    fn zones_by(&self, slots: &[Slot], replica: u32) -> Result<Zones> {
+        let (log, mut out) = (self, Zones::default());
+        let mut slots = read_plan::offered(slots, replica);
+        let Some(slot) = slots.first_mut() else { return Ok(out) };
+        let ndim = slot.selection.axes.len();
         // Whatever shows of a block below all others, nobody wrote.
         slot.candidates.insert(0, nothing(&self.variable.shape));
-        let sources = Sources::of(&log);
+        let sources = Sources::of(log);
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
         let tables = log.tables(&slots, &found, &sources)?;
         let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(out) };
@@ -147,7 +168,8 @@ impl Reading {
                         (lo[d], hi[d]) = (part.dest[d], part.dest[d].saturating_add(part.chunk[d].2));
                     }
                     let bytes = piece.length;
-                    let stored = Some(StoredZone { stats, cells, bytes, raw, index });
+                    let age = (entry.commit, entry.order, entry.put);
+                    let stored = Some(StoredZone { stats, cells, bytes, raw, index, age });
                     out.all.push(Zone { lo, hi, stored });
                 }
             }
@@ -188,11 +210,27 @@ impl Reading {
     }
 }
 
+impl Reading {
+    /// Says that an index is not used; its values are scanned.
+    pub(super) fn warn_of_index(&self, error: &Error) {
+        let warning = format!(
+            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it anew",
+            self.path
+        );
+        self.inner.warn_once(warning);
+    }
+}
+
+/// Whether an error of an index that stands beside the values leaves the values to be read.
+pub(super) fn is_of_index(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported)
+}
+
 impl StoredZone {
     /// Of cells of which nothing is known.
     fn unknown(cells: &Selection) -> StoredZone {
         let cells = cells.cells().unwrap_or(u64::MAX);
-        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None }
+        StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None, age: (0, 0, 0) }
     }
 }
 

@@ -84,6 +84,7 @@ pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
 }
 
 /// One block of one or more leaf members, ready to be stored.
+#[derive(Clone, Copy)]
 pub(crate) struct BlockPart<'a> {
     /// What is laid down, and how.
     pub(crate) laid: &'a Laid,

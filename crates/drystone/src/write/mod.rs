@@ -5,6 +5,7 @@
 //! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
 
 pub(crate) mod accept;
+pub(crate) mod aside;
 pub(crate) mod block;
 pub(crate) mod bounds_only;
 mod choose;
@@ -136,6 +137,17 @@ struct Named {
     variables: HashMap<String, Arc<Variable>>,
 }
 
+/// How long a segment may become in the store.
+fn limit_on(inner: &Inner, limit: u64) -> u64 {
+    match inner.store.features() {
+        _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
+        Features { append: true, far: None, .. } | Features { far: Some(_), uploads: true, .. } => limit,
+        Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
+        Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
+        _ => limit.min(WHOLE_PART_LIMIT),
+    }
+}
+
 /// Writes blocks. Clones share the log; calls from several threads are taken one after the other (encoding runs in parallel).
 #[derive(Clone)]
 pub struct Writer {
@@ -177,13 +189,7 @@ impl Writer {
         let id = random::id64();
         let run = options.run.unwrap_or(fence);
         let limit = options.segment_limit.unwrap_or(SEGMENT_LIMIT).max(1 << 16);
-        let limit = match inner.store.features() {
-            _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
-            Features { append: true, far: None, .. } | Features { far: Some(_), uploads: true, .. } => limit,
-            Features { append: true, .. } => limit.min(FAR_APPENDED_LIMIT),
-            Features { far: Some(_), .. } => limit.min(FAR_PART_LIMIT),
-            _ => limit.min(WHOLE_PART_LIMIT),
-        };
+        let limit = limit_on(&inner, limit);
         let header = header(&inner, id, 0, run, rank, fence);
         let state = State {
             part: Part::new(&inner, &header, limit),

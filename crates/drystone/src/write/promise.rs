@@ -90,12 +90,18 @@ impl Writer {
         Ok(done)
     }
 
-    /// Ends the step and returns when it has this level: what [`end_step`](Self::end_step) leaves is in a tier, or in the home store of a
-    /// container without tiers; `stable` is synced there. Where others commit the step, its log is.
+    /// Ends the step and returns when it has this level or a higher one: what [`end_step`](Self::end_step) leaves is in a tier, or in the home
+    /// store of a container without tiers; `partner` is kept by other nodes, or home where none can keep it; `stable` is synced there. Where others commit the step, its log is.
     pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
+        let step = self.state()?.open.as_ref().map(|open| open.step);
         let done = self.end_step()?;
-        if level > Level::Node {
-            self.shared.inner.bring_writer_home(self.shared.id)?;
+        match (level, step) {
+            (Level::Partner, Some(step)) => {
+                let ranks = self.shared.rank.map_or(1, |rank| rank.nranks);
+                self.shared.inner.reach_partner(self.shared.id, step, ranks)?;
+            }
+            _ if level > Level::Node => self.shared.inner.bring_writer_home(self.shared.id)?,
+            _ => {}
         }
         if level == Level::Stable {
             match &done {

@@ -1,4 +1,5 @@
 //! Ranks of a program that are threads of a test.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::{Arc, Barrier, Mutex};
 

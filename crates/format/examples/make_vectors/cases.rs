@@ -16,6 +16,8 @@ use drystone_format::manifest::{Manifest, Root, Section};
 use drystone_format::meaning::{Meaning, Scale, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
+use drystone_format::redundancy;
+use drystone_format::redundancy::{Group, object_head};
 use drystone_format::schema::{Name, Schema, Variable};
 use drystone_format::source::{Source, SourceState, encode_page};
 use drystone_format::staged::{Registration, StagedPart};
@@ -42,6 +44,55 @@ fn staged() -> Registration {
             StagedPart { part: 3, length: 5_000_000_000, crc: 0, step: None },
         ],
     }
+}
+
+/// A group whose members' bytes are `(37 * member + 11 * at) % 251`.
+fn parity_group(lengths: &[u64], copies: bool, parity: usize) -> Group {
+    let member = |(number, length): (usize, &u64)| redundancy::Member {
+        writer: 0x0123_4567_89ab_cde0 + number as u64,
+        node: format!("node{number}"),
+        folder: "/dev/shm/x/1032547698badcfe0102030405060708".into(),
+        parts: match length {
+            0 => vec![],
+            length => {
+                let crc = drystone_format::crc32c(&parity_bytes(number, *length as usize));
+                vec![StagedPart { part: 0, length: *length, crc, step: Some(41) }]
+            }
+        },
+    };
+    let members = lengths.iter().enumerate().map(member).collect();
+    Group { uuid: UUID, step: 41, copies, parity, members }
+}
+
+fn parity_bytes(member: usize, length: usize) -> Vec<u8> {
+    (0..length).map(|at| ((37 * member + 11 * at) % 251) as u8).collect()
+}
+
+/// The parity object of a member of a small group: its chunks are shorter than a row.
+fn parity_object(group: &Group, keeper: usize) -> Vec<u8> {
+    let (members, parity) = (group.members.len(), group.parity);
+    let mut payload = Vec::new();
+    for number in 0..parity {
+        let stripe = (keeper + members - if group.copies { 1 } else { number }) % members;
+        let chunk = group.chunk(stripe) as usize;
+        let bytes = |(member, part): (usize, usize)| {
+            let mut bytes = parity_bytes(member, group.members[member].length() as usize);
+            bytes.resize(bytes.len().max((part + 1) * chunk), 0);
+            bytes[part * chunk..(part + 1) * chunk].to_vec()
+        };
+        let data: Vec<Vec<u8>> = match group.copies {
+            true => vec![bytes((stripe, 0))],
+            false => {
+                (0..members - parity).map(|part| bytes(((stripe + parity + part) % members, part))).collect()
+            }
+        };
+        let data: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
+        payload.extend_from_slice(&drystone_parity::encode(&data, parity).expect("equal chunks")[number]);
+    }
+    let mut object = object_head(&group.encode(), keeper as u32, payload.len() as u64);
+    object.extend_from_slice(&payload);
+    object.extend_from_slice(&drystone_format::crc32c(&payload).to_le_bytes());
+    object
 }
 
 /// All of them.
@@ -100,6 +151,7 @@ fn files() -> Vec<Case> {
         uuid: UUID,
         durability: Durability::Async,
         features: vec![],
+        redundancy: String::new(),
         created: "2026-01-01T00:00:00Z".into(),
     };
     let odd = Identity {
@@ -153,6 +205,10 @@ fn files() -> Vec<Case> {
         ("identity_features", "identity", odd.encode()),
         ("staged", "staged", staged().encode()),
         ("staged_empty", "staged", Registration { parts: vec![], folders: vec![], ..staged() }.encode()),
+        ("parity_group", "parity_group", parity_group(&[100, 37], true, 1).encode()),
+        ("parity_copy", "parity_object", parity_object(&parity_group(&[100, 37], true, 1), 0)),
+        ("parity_xor", "parity_object", parity_object(&parity_group(&[100, 37, 0], false, 1), 1)),
+        ("parity_rs", "parity_object", parity_object(&parity_group(&[300, 100, 256, 7, 299], false, 2), 3)),
         ("hint", "hint", encode_hint(17)),
         ("mark", "mark", encode_mark(17)),
         ("file_header_ranked_idx", "file_header", header.encode()),

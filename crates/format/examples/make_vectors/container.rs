@@ -108,6 +108,7 @@ pub(crate) fn container() -> Result<(Files, Json), Corrupt> {
         uuid: UUID,
         durability: Durability::Async,
         features: vec![],
+        redundancy: String::new(),
         created: "2026-01-01T00:00:00Z".into(),
     };
     files.insert(keys::IDENTITY.into(), identity.encode());

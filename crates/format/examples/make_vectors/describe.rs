@@ -16,9 +16,10 @@ use drystone_format::manifest::{Manifest, Section};
 use drystone_format::meaning::{Meaning, Unit};
 use drystone_format::piece::{BlobRef, Trailer};
 use drystone_format::published;
+use drystone_format::redundancy::{Group, ObjectHead};
 use drystone_format::schema::{Attrs, Name, Schema, Variable};
 use drystone_format::source::{Source, decode_page};
-use drystone_format::staged::Registration;
+use drystone_format::staged::{Registration, StagedPart};
 use drystone_format::statistics::Statistics;
 use drystone_format::steps::Steps;
 use drystone_format::table::{self, Prefix};
@@ -38,6 +39,8 @@ pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
         }
         "frames" => frames(bytes)?,
         "identity" => identity(&Identity::decode(bytes)?),
+        "parity_group" => parity_group(&Group::decode(bytes)?),
+        "parity_object" => parity_object(bytes)?,
         "staged" => staged(&Registration::decode(bytes)?),
         "hint" => decode_hint(bytes).ok_or_else(|| Corrupt::new("no hint", 0))?.into(),
         "mark" => decode_mark(bytes)?.into(),
@@ -116,18 +119,56 @@ fn staged(registration: &Registration) -> Json {
         ("group", text(&registration.group)),
         ("boot", text(&registration.boot)),
         ("folders", Json::list(&registration.folders, text)),
+        ("parts", Json::list(&registration.parts, staged_part)),
+    ])
+}
+
+fn staged_part(part: &StagedPart) -> Json {
+    Json::object([
+        ("part", u64::from(part.part).into()),
+        ("length", part.length.into()),
+        ("crc", u64::from(part.crc).into()),
+        ("step", part.step.map_or(Json::Null, Json::from)),
+    ])
+}
+
+fn parity_group(group: &Group) -> Json {
+    let chunks: Vec<u64> = (0..group.members.len()).map(|stripe| group.chunk(stripe)).collect();
+    Json::object([
+        ("uuid", Json::hex(&group.uuid)),
+        ("step", group.step.into()),
+        ("copies", Json::Bool(group.copies)),
+        ("parity", (group.parity as u64).into()),
         (
-            "parts",
-            Json::list(&registration.parts, |part| {
+            "members",
+            Json::list(&group.members, |member| {
                 Json::object([
-                    ("part", u64::from(part.part).into()),
-                    ("length", part.length.into()),
-                    ("crc", u64::from(part.crc).into()),
-                    ("step", part.step.map_or(Json::Null, Json::from)),
+                    ("writer", member.writer.into()),
+                    ("node", Json::Text(member.node.clone())),
+                    ("folder", Json::Text(member.folder.clone())),
+                    ("parts", Json::list(&member.parts, staged_part)),
                 ])
             }),
         ),
+        ("chunks", numbers(&chunks)),
     ])
+}
+
+fn parity_object(bytes: &[u8]) -> Result<Json, Corrupt> {
+    let head = ObjectHead::decode(bytes)?;
+    let range = head.payload_range();
+    let part = |from: u64, to: u64| bytes.get(from as usize..to as usize).unwrap_or_default();
+    let group = Group::decode(part(range.start - head.group, range.start))?;
+    let payload = part(range.start, range.end);
+    let crc = bytes.get(range.end as usize..).and_then(|tail| tail.try_into().ok()).map(u32::from_le_bytes);
+    if crc != Some(drystone_format::crc32c(payload)) {
+        return Err(Corrupt::new("the payload fails its CRC", range.end as usize));
+    }
+    Ok(Json::object([
+        ("member", u64::from(head.member).into()),
+        ("group", parity_group(&group)),
+        ("payload", Json::hex(payload)),
+    ]))
 }
 
 fn identity(identity: &Identity) -> Json {

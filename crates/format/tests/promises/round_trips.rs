@@ -139,7 +139,7 @@ proptest! {
     fn an_identity_comes_back(uuid in any::<[u8; 16]>(), features in vec("\\PC{0,8}", 0..4), created in any::<String>()) {
         for durability in [Durability::Durable, Durability::Async, Durability::Memory] {
             let identity =
-                Identity { version: 1, uuid, durability, features: features.clone(), created: created.clone() };
+                Identity { version: 1, uuid, durability, redundancy: String::new(), features: features.clone(), created: created.clone() };
             prop_assert_eq!(Identity::decode(&identity.encode()), Ok(identity));
         }
     }

@@ -8,6 +8,7 @@ use drystone_format::fuzzing::*;
 use drystone_format::identity::{Durability, Identity, encode_hint};
 use drystone_format::log::{GroupHead, encode_group};
 use drystone_format::piece::{BlobRef, Trailer};
+use drystone_format::redundancy;
 use drystone_format::source::encode_page;
 use drystone_format::staged;
 use drystone_format::statistics::Statistics;
@@ -91,9 +92,34 @@ fn identity() -> impl Strategy<Value = Identity> {
         version: 1,
         uuid,
         durability: Durability::Async,
+        redundancy: if features.is_empty() { String::new() } else { "xor:8".into() },
         features,
         created: "2026-01-01T00:00:00Z".into(),
     })
+}
+
+fn group() -> impl Strategy<Value = redundancy::Group> {
+    let part = (1u64..1 << 40, any::<u32>());
+    let member = (any::<u64>(), "\\PC{1,9}", vec(part, 1..3));
+    (any::<[u8; 16]>(), 0u64..1 << 40, any::<bool>(), vec(member, 3..6)).prop_map(
+        |(uuid, step, copies, members)| {
+            let staged = |(part, (length, crc))| staged::StagedPart { part, length, crc, step: Some(step) };
+            let member = |(writer, node, parts): (u64, String, Vec<(u64, u32)>)| redundancy::Member {
+                writer,
+                node: node.clone(),
+                folder: node,
+                parts: (0..).zip(parts).map(staged).collect(),
+            };
+            let members: Vec<_> = members.into_iter().map(member).collect();
+            redundancy::Group {
+                uuid,
+                step,
+                copies,
+                parity: if copies { 1 } else { members.len() % 2 + 1 },
+                members,
+            }
+        },
+    )
 }
 
 fn registration() -> impl Strategy<Value = staged::Registration> {
@@ -300,6 +326,24 @@ pub(crate) fn structures() -> Vec<Structure> {
             |b| staged::Registration::decode(b).is_ok(),
             fuzz_staged,
             draw(registration(), |r| r.encode()),
+        ),
+        structure(
+            "floor",
+            true,
+            |b| packs::Floor::decode(b).is_ok(),
+            fuzz_packs,
+            draw((any::<[u8; 16]>(), 1u64..1000, any::<u64>()), |(uuid, n, id)| {
+                let pack =
+                    packs::PackRef { id, first: n, last: 2 * n, members: n, length: 8 * id.min(1 << 40) };
+                packs::Floor { uuid, version: 3 * n, packs: vec![pack] }.encode()
+            }),
+        ),
+        structure(
+            "group",
+            true,
+            |b| redundancy::Group::decode(b).is_ok(),
+            fuzz_redundancy,
+            draw(group(), |g| g.encode()),
         ),
         structure(
             "hint",

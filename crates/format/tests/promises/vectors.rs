@@ -58,7 +58,9 @@ fn quoted(document: &str) -> Vec<(String, Vec<u8>)> {
 
 #[test]
 fn the_documents_quote_the_vectors() {
-    for document in ["columns", "frame", "identity", "staged", "block-index", "log", "manifest"] {
+    let documents =
+        ["columns", "frame", "identity", "staged", "redundancy", "block-index", "log", "manifest", "packs"];
+    for document in documents {
         let text = fs::read_to_string(root().join(format!("docs/format/{document}.md"))).unwrap();
         let quoted = quoted(&text);
         assert!(!quoted.is_empty(), "{document}.md has no worked example");

@@ -4,11 +4,13 @@ use std::collections::BTreeMap;
 
 use super::Call;
 use crate::layout::Device;
-use crate::read_plan::{Decision, ReadPlan};
+use crate::read_plan::{Decision, ReadPlan, Slot, decoding_by_source};
 
 /// A program is sent only if its predicted time is below this part of the time of ranges: predictions are not
 /// exact.
 const GAIN: f64 = 0.8;
+/// A trial is worth no more than this multiple of the time of ranges.
+const TRIAL: f64 = 3.0;
 
 /// Whether objects are asked to run programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -41,6 +43,14 @@ pub struct Rates {
     pub device: Device,
     /// Bytes per second that all storage servers together read, decode and gather.
     pub there: f64,
+    /// How much longer reads by ranges took than the link and this program's decoding were predicted to take;
+    /// 1 if none was seen.
+    pub here: f64,
+    /// Threads that decode here.
+    pub threads: usize,
+    /// Programs are tried even if they are not predicted to be faster: how fast the storage servers are is not
+    /// known, or was seen long ago.
+    pub trial: bool,
 }
 
 impl Rates {
@@ -49,9 +59,13 @@ impl Rates {
     pub const THERE: f64 = 6e8;
 }
 
-/// Compares both for each object of a plan; `calls` are those of the same objects.
+/// Compares both for each object of a plan that reads these slots; `calls` are those of the same objects.
+///
+/// By ranges a reader waits for the link and decodes by itself; by programs the servers decode, and the link
+/// carries what is wanted.
 pub fn decide(
     plan: &ReadPlan,
+    slots: &[Slot],
     calls: &BTreeMap<u32, Result<Vec<Call>, &'static str>>,
     rates: &Rates,
     programs: Programs,
@@ -63,8 +77,11 @@ pub fn decide(
         *requests += 1;
         *bytes = bytes.saturating_add(len);
     }
+    let decoded = decoding_by_source(plan, slots);
     let one = |(&source, &(requests, bytes)): (&u32, &(u64, u64))| {
-        let ranges = (bytes, rates.device.seconds(requests as f64, bytes as f64));
+        let own = decoded.get(&source).map_or(0.0, |seconds| seconds / rates.threads.max(1) as f64);
+        let link = rates.device.seconds(requests as f64, bytes as f64);
+        let ranges = (bytes, (link + own) * rates.here);
         let made = match calls.get(&source) {
             None => Err("nothing is read of it".to_owned()),
             Some(Err(reason)) => Err((*reason).to_owned()),
@@ -78,7 +95,9 @@ pub fn decide(
             }
         };
         // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice.
-        let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1 * GAIN;
+        let enough = if rates.trial { TRIAL } else { GAIN };
+        let pays =
+            |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1 * enough;
         let chosen = match programs {
             Programs::Auto => made.as_ref().is_ok_and(pays),
             Programs::Never => false,
@@ -106,11 +125,13 @@ mod tests {
         let fetch = Fetch { source: 3, items: vec![(range.clone(), (0, range.clone()))], range };
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
         let calls = BTreeMap::from([(3, Ok(vec![call(3, result, all)]))]);
-        let rates = Rates { device: Device { bandwidth, request: 1e-4 }, there };
-        let decided = decide(&plan, &calls, &rates, Programs::Auto);
+        let device = Device { bandwidth, request: 1e-4 };
+        let rates = Rates { device, there, here: 1.0, threads: 2, trial: false };
+        let decide = |programs| decide(&plan, &[], &calls, &rates, programs);
+        let decided = decide(Programs::Auto);
         assert_eq!((decided.len(), decided[0].ranges.0), (1, all));
-        assert!(decide(&plan, &calls, &rates, Programs::Always)[0].chosen);
-        assert!(!decide(&plan, &calls, &rates, Programs::Never)[0].chosen);
+        assert!(decide(Programs::Always)[0].chosen);
+        assert!(!decide(Programs::Never)[0].chosen);
         decided[0].chosen
     }
 
@@ -123,13 +144,33 @@ mod tests {
         assert!(!chosen(125e6, 6e9, 10 << 20), "most of the bytes come back anyway");
     }
 
+    /// Symptom: ranges were chosen where programs were many times faster. Cause: the decoding that a reader does
+    /// by itself was not counted, and storage servers that were never asked stayed as slow as they were assumed
+    /// to be.
+    #[test]
+    fn what_readers_decode_counts_and_servers_that_were_never_asked_are_tried() {
+        let all = 16 << 20;
+        let fetch = Fetch { source: 3, items: vec![(0..all, (0, 0..all))], range: 0..all };
+        let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
+        let calls = BTreeMap::from([(3, Ok(vec![call(3, all / 3, all)]))]);
+        let device = Device { bandwidth: 2e9, request: 1e-4 };
+        let chosen = |here: f64, there: f64, trial: bool| {
+            let rates = Rates { device, there, here, threads: 2, trial };
+            decide(&plan, &[], &calls, &rates, Programs::Auto)[0].chosen
+        };
+        assert!(!chosen(1.0, 6e8, false));
+        assert!(chosen(6.0, 6e8, false), "reads by ranges took six times as long as predicted");
+        assert!(!chosen(1.0, 1e9, false) && chosen(1.0, 1e9, true), "a trial that costs little");
+        assert!(!chosen(1.0, 1e8, true), "a trial that costs much");
+    }
+
     #[test]
     fn an_object_without_a_program_says_why() {
         let calls = BTreeMap::from([(3, Err("a reason"))]);
         let fetch = Fetch { source: 3, range: 0..9, items: vec![] };
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
-        let rates = Rates { device: Device::ASSUMED, there: 1.0 };
-        let decided = decide(&plan, &calls, &rates, Programs::Always);
+        let rates = Rates { device: Device::ASSUMED, there: 1.0, here: 1.0, threads: 1, trial: false };
+        let decided = decide(&plan, &[], &calls, &rates, Programs::Always);
         assert!(
             !decided[0].chosen && decided[0].to_string().ends_with("no program: a reason"),
             "{}",

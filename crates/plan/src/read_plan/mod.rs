@@ -41,8 +41,8 @@ use crate::resolve::{Candidate, Resolved, resolve};
 use crate::selection::Selection;
 use coded::{Chains, Coded};
 use piece::{StoredForm, SubchunkLocation, bound};
-pub use replica::{Choice, PUBLISHED, numbers, offered};
-pub(crate) use replica::{decoded_bytes, decoding};
+pub use replica::{BINS, Choice, INDEXES, PUBLISHED, SORTED, numbers, offered};
+pub(crate) use replica::{decoded_bytes, decoding, decoding_by_source};
 
 pub use cells::{Cells, Picks};
 pub use decision::Decision;
@@ -198,6 +198,8 @@ pub struct ReadPlan {
     /// Per object, where the store runs read programs: whether it is read by programs or by ranges, and the
     /// cost of each.
     pub decisions: Vec<Decision>,
+    /// On a far store: round trips, one after the other.
+    pub rounds: u32,
     /// Predicted seconds on the store, if the engine gave its costs.
     pub predicted: Option<f64>,
     /// Measured seconds, if the plan was executed to measure them.

@@ -5,7 +5,7 @@
 //! Published chunks are the replica [`PUBLISHED`]: whole chunks, newer than every block that was published in
 //! them and older than every later one.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
 
 use drystone_format::entry::Encoding;
@@ -15,6 +15,14 @@ use crate::counted::counted;
 
 /// The number of the replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
+
+/// Stored replicas from this number on answer questions about values. Reads of arrays leave them out, so a
+/// damaged one makes a question slower and changes no value.
+pub const INDEXES: u32 = 1 << 31;
+/// The replica that holds values by bins.
+pub const BINS: u32 = INDEXES;
+/// The replica that holds values in ascending order, with those of other variables at the same cells.
+pub const SORTED: u32 = INDEXES + 1;
 
 /// The cost of a read by way of one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -42,6 +50,8 @@ impl Choice {
         match self.replica {
             0 => "default".into(),
             PUBLISHED => "published".into(),
+            BINS => "bins".into(),
+            SORTED => "sorted".into(),
             number => format!("replica {number}"),
         }
     }
@@ -58,14 +68,26 @@ impl Display for Choice {
 
 /// Seconds to decode and scatter the bytes of a plan.
 pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
-    let placing = plan.works.iter().filter_map(|work| {
-        let slot = slots.get(work.slot)?;
-        let item = slot.candidates.get(work.entry)?.entry.encoding.item;
-        let placed = work.part.cells().saturating_mul(u64::from(item));
-        Some(placed as f64 / PLACING + runs(work, slot) as f64 * PER_RUN)
-    });
-    let decoding = coded(plan, slots).map(|(encoding, len)| PER_DECODED + len as f64 / rate(&encoding.chain));
-    placing.chain(decoding).sum()
+    decoding_by_source(plan, slots).values().sum()
+}
+
+/// Seconds to decode and scatter what a plan reads of each source, by one thread.
+pub(crate) fn decoding_by_source(plan: &ReadPlan, slots: &[Slot]) -> BTreeMap<u32, f64> {
+    let mut seconds = BTreeMap::new();
+    let mut before = None;
+    for work in &plan.works {
+        let Some(slot) = slots.get(work.slot) else { continue };
+        let Some(entry) = slot.candidates.get(work.entry).map(|candidate| &candidate.entry) else { continue };
+        let encoding = &entry.encoding;
+        let placed = work.part.cells().saturating_mul(u64::from(encoding.item)) as f64;
+        let mut own = placed / PLACING + runs(work, slot) as f64 * PER_RUN;
+        let piece = (entry.source, work.piece);
+        if !encoding.chain.is_empty() && before.replace(piece) != Some(piece) {
+            own += PER_DECODED + decoded_len(work, encoding) as f64 / rate(&encoding.chain);
+        }
+        *seconds.entry(entry.source).or_insert(0.0) += own;
+    }
+    seconds
 }
 
 /// Bytes that a plan decodes.
@@ -131,10 +153,11 @@ fn rate(chain: &str) -> f64 {
     1.0 / chain.split(',').map(|codec| 1.0 / one(codec)).sum::<f64>()
 }
 
-/// The numbers of the replicas among the candidates, ascending, without 0.
+/// The numbers of the replicas among the candidates that a read of an array may use, ascending, without 0.
 pub fn numbers(slots: &[Slot]) -> Vec<u32> {
     let all = slots.iter().flat_map(|slot| &slot.candidates).map(|c| c.entry.encoding.replica);
-    all.filter(|number| *number > 0).collect::<BTreeSet<_>>().into_iter().collect()
+    let serves = |number: &u32| *number == PUBLISHED || (1..INDEXES).contains(number);
+    all.filter(serves).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
 /// The slots with the original blocks and one replica (0: none) as candidates. Among blocks of one age the

@@ -26,7 +26,7 @@ impl Display for ReadPlan {
             write!(f, "; cells without data in {filled} of {}", counted(self.fill.len() as u64, "slot"))?;
         }
         if let Some(window) = &self.window {
-            write!(f, "\n{window}")?;
+            write!(f, "\n{window}, {}", counted(self.rounds.into(), "round trip"))?;
         }
         if let Some(local) = &self.local {
             write!(f, "\n{local}")?;

@@ -7,4 +7,5 @@ pub mod drain;
 pub mod evict;
 pub mod level;
 pub mod place;
+pub mod redundancy;
 pub mod stripe;

@@ -10,6 +10,7 @@ mod bring;
 mod local;
 mod near;
 mod owner;
+mod redundancy;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -20,6 +21,7 @@ use drystone_format::keys;
 use drystone_plan::tier::drain::{self, Waiting};
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
+use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{
     Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
     validate_key, validate_prefix,
@@ -31,8 +33,13 @@ use crate::tier::{Tier, TierState, is_failure};
 use bring::Moving;
 use near::Folders;
 use owner::Owned;
+use redundancy::Redundancy;
 
 pub use owner::Away;
+pub use redundancy::{Kept, ParityObject, Rebuilt, Turn};
+
+/// The most bytes that are kept of a part that grows: parts end at about 32 MiB, unless one block is longer.
+const MOST_OPEN: usize = 40 << 20;
 
 /// What a drain did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -65,6 +72,9 @@ pub struct TieredStore {
     /// Writers whose parts are this handle's.
     pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
     pub(crate) folders: Folders,
+    pub(crate) redundancy: Redundancy,
+    /// Bytes of parts that grow in a tier that may hang: with them a part goes on elsewhere.
+    open: Mutex<BTreeMap<String, Vec<u8>>>,
     /// Appends under way, and how many were done.
     busy: AtomicUsize,
 }
@@ -93,8 +103,9 @@ impl TieredStore {
     }
 
     /// The store of a container whose parts may lie in tiers, here or on other nodes. Tiers are [attached](Self::attach) to it.
-    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node) -> Self {
-        Self::over(home, is_segment, Some(Registry::new(uuid, node)))
+    pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node, scheme: Scheme) -> Self {
+        let store = Self::over(home, is_segment, Some(Registry::new(uuid, node)));
+        TieredStore { redundancy: Redundancy::new(scheme), ..store }
     }
 
     fn over(home: Arc<dyn Store>, is_part: fn(&str) -> bool, registry: Option<Registry>) -> Self {
@@ -108,6 +119,8 @@ impl TieredStore {
             registry,
             owners: Mutex::default(),
             folders: Folders::default(),
+            redundancy: Redundancy::default(),
+            open: Mutex::default(),
             busy: AtomicUsize::new(0),
         }
     }
@@ -177,6 +190,7 @@ impl TieredStore {
     /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
     pub fn close_part_of(&self, key: &str, step: Option<u64>) {
         let now = self.tick();
+        guard(&self.open).remove(key);
         if let Some(one) = self.lock().get_mut(key) {
             let closed =
                 if self.registry.is_some() { step.map_or(0, |step| step.saturating_add(1)) } else { now };
@@ -368,6 +382,23 @@ impl TieredStore {
         placed
     }
 
+    /// Keeps what was appended to a part at `at`, in a tier that may hang, as long as that is not much.
+    fn remember(&self, key: &str, number: usize, at: u64, parts: &[&[u8]]) {
+        if !self.tiers().get(number).is_some_and(Tier::may_hang) {
+            return;
+        }
+        let mut open = guard(&self.open);
+        if at == 0 {
+            open.insert(key.to_owned(), Vec::new());
+        }
+        let Some(bytes) = open.get_mut(key).filter(|bytes| bytes.len() as u64 == at) else { return };
+        if bytes.len() + parts.iter().map(|part| part.len()).sum::<usize>() > MOST_OPEN {
+            open.remove(key);
+            return;
+        }
+        parts.iter().for_each(|part| bytes.extend_from_slice(part));
+    }
+
     /// Adds to a part where it lies, or moves it down until it can be added to.
     fn extend(&self, key: &str, one: Staged, parts: &[&[u8]]) -> Result<()> {
         let done = self.tier(one.tier, key)?.doing(|store| store.append(key, one.len, parts));
@@ -377,6 +408,7 @@ impl TieredStore {
                     now.grew(parts);
                     now.closed = None;
                 }
+                self.remember(key, one.tier, one.len, parts);
                 return Ok(());
             }
             Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => error,
@@ -385,7 +417,8 @@ impl TieredStore {
         // What was added before the failure is not known: only the first `len` bytes are the part.
         let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
         let tier = self.tier(one.tier, key)?;
-        let before = tier.store.read_vec(key, 0, kept);
+        let remembered = guard(&self.open).remove(key).filter(|bytes| bytes.len() == kept);
+        let before = remembered.map_or_else(|| tier.store.read_vec(key, 0, kept), Ok);
         let Ok(before) = before else {
             return Err(error);
         };
@@ -417,6 +450,7 @@ impl TieredStore {
                             let mut one = Staged { home, ..Staged::new(number) };
                             one.grew(parts);
                             self.lock().insert(key.to_owned(), one);
+                            self.remember(key, number, 0, parts);
                             return Ok(());
                         }
                         Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => {

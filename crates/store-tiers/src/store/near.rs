@@ -7,21 +7,30 @@ use std::sync::{Arc, Mutex};
 use drystone_store::{LocalStore, Result, Store, StoreError};
 
 use super::TieredStore;
+use crate::patient::{PATIENCE, Patient, Threads, is_memory};
 use crate::registry::{Registered, guard};
 use crate::tier::parts_of;
 
 /// Folders of tiers on this node that registrations name, opened for reading.
 #[derive(Debug, Default)]
-pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Arc<LocalStore>>>);
+pub(crate) struct Folders(Mutex<BTreeMap<PathBuf, Arc<dyn Store>>>);
 
 impl Folders {
     /// The store in a container's folder of a tier, if there is one.
-    fn open(&self, folder: &Path) -> Option<Arc<LocalStore>> {
+    pub(crate) fn open(&self, folder: &Path) -> Option<Arc<dyn Store>> {
         let mut known = guard(&self.0);
         if let Some(store) = known.get(folder) {
             return Some(store.clone());
         }
-        let store = Arc::new(LocalStore::open(parts_of(folder), true).ok()?);
+        let threads = Arc::new(Threads::default());
+        let own = folder.to_path_buf();
+        let (store, is_memory) = threads.ask(PATIENCE, move || {
+            LocalStore::open(parts_of(&own), true).ok().map(|store| (store, is_memory(&own)))
+        })??;
+        let store: Arc<dyn Store> = match is_memory {
+            true => Arc::new(store),
+            false => Arc::new(Patient::new(Arc::new(store), threads, PATIENCE)),
+        };
         known.insert(folder.to_path_buf(), store.clone());
         Some(store)
     }
@@ -50,7 +59,7 @@ impl TieredStore {
         for folder in
             said.folders.iter().filter(|_| here).map(Path::new).filter(|folder| !own.contains(folder))
         {
-            stores.extend(self.folders.open(folder).map(|store| store as Arc<dyn Store>));
+            stores.extend(self.folders.open(folder));
         }
         stores
     }

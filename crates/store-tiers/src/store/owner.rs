@@ -40,7 +40,7 @@ pub struct Away {
     pub bytes: u64,
 }
 
-fn writer_of(key: &str) -> Option<(u64, u32)> {
+pub(crate) fn writer_of(key: &str) -> Option<(u64, u32)> {
     keys::parse_log(key).map(|(writer, part, _)| (writer, part))
 }
 
@@ -306,11 +306,16 @@ impl TieredStore {
     /// Takes the registrations of what was given up away, once nothing names it any more.
     pub fn forget_given_up(&self) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
+        let given_up = registry.given_up();
+        self.unregister(given_up.into_iter().filter_map(|(key, said)| Some((said.node, writer_of(&key)?))))
+    }
+
+    /// Takes parts out of the registrations: nodes, with writer and number.
+    pub(crate) fn unregister(&self, parts: impl Iterator<Item = (String, (u64, u32))>) -> Result<()> {
+        let Some(registry) = &self.registry else { return Ok(()) };
         let mut of: BTreeMap<(String, u64), BTreeSet<u32>> = BTreeMap::new();
-        for (key, said) in registry.given_up() {
-            if let Some((writer, part)) = writer_of(&key) {
-                of.entry((said.node, writer)).or_default().insert(part);
-            }
+        for (node, (writer, part)) in parts {
+            of.entry((node, writer)).or_default().insert(part);
         }
         for ((node, writer), parts) in of {
             if let Some(owned) = guard(&self.owners).get_mut(&writer) {
@@ -328,6 +333,7 @@ impl TieredStore {
                 false => self.home.put(&key, &[&said.encode()], PutMode::Replace, false)?,
             }
         }
+        registry.is_outdated();
         Ok(())
     }
 

@@ -12,6 +12,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use super::{CODED, Chain, HEADER_LEN, RAW, check_len};
+use crate::codecs::sorted::SortedLayout;
 use crate::head::Head;
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
@@ -345,6 +346,20 @@ impl Chain {
         descent.ascend(below, &fetched, logical, &mut encoded, &mut Scratch::new())?;
         let view = held(&encoded, descent.wanted.first().map_or(&[], Vec::as_slice));
         index.search(&at.stored, &view, logical, keys, found)
+    }
+
+    /// Where everything lies in a stored subchunk of a chain that is `sorted` alone; `None` where the values were
+    /// stored as they are.
+    pub fn sorted(
+        &self,
+        stored: &StoredSubchunk<'_>,
+        logical: &Logical,
+    ) -> Result<Option<SortedLayout>, TransformError> {
+        self.check(stored)?;
+        let is_sorted = matches!(self.codecs.as_slice(), [only] if only.spec().name == "sorted");
+        let Some((&CODED, meta)) = stored.meta.split_first().filter(|_| is_sorted) else { return Ok(None) };
+        let own = StoredSubchunk { len: stored.len.saturating_sub(HEADER_LEN), meta, ..*stored };
+        Ok(Some(SortedLayout::of(&own, logical)?.behind(HEADER_LEN)))
     }
 
     /// The index with the stages from its own on, and where the stored bytes of the last one begin.

@@ -103,24 +103,37 @@ impl Codec for Alacrity {
 
 /// The data from lists and low bytes.
 fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
-    let width = layout.width;
-    let (elements, tail) = out.split_at_mut(layout.count as usize * width);
-    // Every position occurs once: there are as many distinct ones as elements.
-    let mut seen = vec![0u64; (layout.count as usize).div_ceil(64)];
-    let mut distinct = 0;
-    visit(layout, fetched, &(0..=u64::MAX >> (64 - 8 * width)), |position, key, _| {
-        let at = position as usize;
-        let (word, bit) = (&mut seen[at / 64], 1u64 << (at % 64));
-        distinct += u64::from(*word & bit == 0);
-        *word |= bit;
-        let bits = layout.class.bits(key, width);
-        elements[at * width..(at + 1) * width].copy_from_slice(&bits.to_le_bytes()[..width]);
-    })?;
+    let (elements, tail) = out.split_at_mut(layout.count as usize * layout.width);
+    let distinct = match layout.width {
+        1 => scatter::<1>(layout, fetched, elements),
+        2 => scatter::<2>(layout, fetched, elements),
+        4 => scatter::<4>(layout, fetched, elements),
+        _ => scatter::<8>(layout, fetched, elements),
+    }?;
     if distinct != layout.count {
         return Err(TransformError::corrupt("lists with a position that occurs twice", layout.lists));
     }
     tail.copy_from_slice(fetched.get(layout.rest()..layout.rest() + layout.tail)?);
     Ok(())
+}
+
+/// Writes every element to its place; returns how many places were written.
+fn scatter<const N: usize>(
+    layout: &Layout,
+    fetched: &Fetched<'_>,
+    out: &mut [u8],
+) -> Result<u64, TransformError> {
+    let elements = out.as_chunks_mut::<N>().0;
+    // Every position occurs once: there are as many distinct ones as elements.
+    let mut seen = vec![0u64; elements.len().div_ceil(64)];
+    visit(layout, fetched, &(0..=u64::MAX >> (64 - 8 * N)), |position, key, _| {
+        let (at, bits) = (position as usize, layout.class.bits(key, N).to_le_bytes());
+        if let (Some(to), Some(word)) = (elements.get_mut(at), seen.get_mut(at / 64)) {
+            *to = std::array::from_fn(|n| bits[n]);
+            *word |= 1 << (at % 64);
+        }
+    })?;
+    Ok(seen.iter().map(|word| u64::from(word.count_ones())).sum())
 }
 
 /// Passes position and key of every element in the bins that may hold the keys, and whether its bin is inside

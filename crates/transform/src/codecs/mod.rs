@@ -21,6 +21,7 @@ pub(crate) mod pcodec;
 pub(crate) mod same_length;
 pub(crate) mod section;
 pub(crate) mod shuffle;
+pub(crate) mod sorted;
 pub(crate) mod szip;
 #[cfg(feature = "zfp")]
 pub(crate) mod zfp;

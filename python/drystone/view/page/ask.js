@@ -35,8 +35,8 @@ export async function ask(name, query = {}, signal = undefined) {
   return (await send(name, query, signal)).json();
 }
 
-export async function askPicture(query, signal = undefined) {
-  const body = await (await send("picture", query, signal)).arrayBuffer();
+export async function askPicture(query, signal = undefined, name = "picture") {
+  const body = await (await send(name, query, signal)).arrayBuffer();
   const length = new DataView(body).getUint32(0, true);
   const header = JSON.parse(new TextDecoder().decode(new Uint8Array(body, 4, length)));
   const kind = header.dtype === "f4" ? Float32Array : Float64Array;

@@ -37,6 +37,25 @@ export class ImageView {
     if (this.cross) this.told.hovered(this.cross);
   }
 
+  // Where a condition holds: for each value of the picture the part of its cells; null takes the marks away.
+  mark(hits) {
+    this.hits = null;
+    if (hits && this.picture && hits.shape.every((n, axis) => n === this.picture.shape[axis])) {
+      const [rows, columns] = hits.shape;
+      const image = new ImageData(columns, rows);
+      for (let i = 0; i < rows * columns; i += 1) {
+        if (!(hits.values[i] > 0)) continue;
+        image.data.set([255, 45, 149, 110 + Math.round(130 * hits.values[i])], 4 * i);
+      }
+      this.hits = document.createElement("canvas");
+      this.hits.width = columns;
+      this.hits.height = rows;
+      this.hits.getContext("2d").putImageData(image, 0, 0);
+    }
+    this.canvas.dataset.hits = this.hits ? hits.hits : "";
+    this.canvas.repaint();
+  }
+
   // No taller than square cells need.
   fit() {
     const [rows, columns] = [0, 1].map((n) => this.picture.stops[n] - this.picture.starts[n]);
@@ -96,6 +115,7 @@ export class ImageView {
     context.clip();
     if (this.look.flip) { context.translate(0, 2 * y + h); context.scale(1, -1); }
     context.drawImage(this.pixels, 0, 0, columns, rows, x, y, w * fullW, h * fullH);
+    if (this.hits) context.drawImage(this.hits, 0, 0, columns, rows, x, y, w * fullW, h * fullH);
     context.restore();
     context.strokeStyle = theme("line");
     context.strokeRect(x + 0.5, y + 0.5, w - 1, h - 1);

@@ -18,6 +18,7 @@ export class Values {
     this.axes = v.shape.map((length, n) => new Axis(n, v.axes[n], length, v.coordinates[n]));
     this.question = newest();
     this.profileQuestion = newest();
+    this.hitsQuestion = newest();
     this.limit = undefined;
     this.settle();
     this.root = el("div", { className: "values" });
@@ -51,6 +52,7 @@ export class Values {
     state.scale ??= "linear";
     state.part ??= "re";
     state.plain ??= false;
+    state.where ??= "";
   }
 
   build() {
@@ -123,6 +125,12 @@ export class Values {
           this.rebuild();
         },
       }, this.axes.map((axis) => option(axis.number, `${axis.name} (${axis.length})`, axis.number === state.shown[n]))))));
+    }
+    if (state.mode === "image" && !v.local) {
+      row.append(el("div", { className: "field where" },
+        el("label", { htmlFor: "condition" }, "where "),
+        this.where = el("input", { type: "text", id: "condition", value: state.where, onchange: (event) => { state.where = event.target.value.trim(); this.app.remember(); this.mark(); }, placeholder: `${v.name}${v.member ? `.${v.member}` : ""} > …`, spellcheck: false, autocomplete: "off", title: "A condition, as for queries; Enter shows where it holds" }),
+        this.found = el("output", { id: "hits", htmlFor: "condition" })));
     }
     if (Object.keys(state.region).length) row.append(el("button", { type: "button", id: "whole", onclick: () => this.widen() }, "Show the whole"));
     return row;
@@ -244,12 +252,35 @@ export class Values {
       this.image.show(picture, [down, across], { colours: kept.colours, low, high, log: state.scale === "log", flip: down.upwards, square, label: v.units });
       this.hovered(this.image.cross);
       this.image.canvas.dataset.shows = place(state.index);
+      this.mark();
     } else {
       this.line.show(picture, this.axes[picture.axes[0]], v.units || v.name, state.low === null ? null : [low, high]);
       this.line.canvas.dataset.shows = place(state.index);
     }
     this.drawFacts();
     if (state.pin) this.profile();
+  }
+
+  // Marks the cells of the picture that satisfy the condition.
+  async mark() {
+    const { state } = this;
+    if (state.mode !== "image" || !this.picture || !this.where) return;
+    if (!state.where) {
+      this.image.mark(null);
+      replace(this.found, "");
+      return;
+    }
+    try {
+      const query = this.query({ down: state.shown[0], most: 1024, where: state.where, plain: null, part: null });
+      const hits = await this.hitsQuestion((signal) => askPicture(query, signal, "hits"));
+      if (!hits) return;
+      this.image.mark(hits);
+      replace(this.found, `${count(hits.hits)} of ${count(hits.cells)} cells; ${bytes(hits.read)} in ${short(hits.seconds * 1000, 2)} ms`);
+    } catch (error) {
+      if (!(error instanceof Refused)) throw error;
+      this.image.mark(null);
+      replace(this.found, error.costs ? `this would read ${bytes(error.costs)}: drag over a part` : error.message);
+    }
   }
 
   // The values of the ends of the colours.

@@ -109,9 +109,9 @@ impl crate::container::Inner {
         }
     }
 
-    /// Seconds to the first byte from a far store, else 0.
+    /// Seconds to the first byte from a far store, as its replies show it, else 0.
     pub(crate) fn far_latency(&self) -> f64 {
-        self.store.features().far.map_or(0.0, |far| far.latency.as_secs_f64())
+        self.store.features().far.map_or(0.0, |far| far.seen.unwrap_or(far.latency).as_secs_f64())
     }
 
     /// The requests that reads have under way at once; `None` where threads carry out one each.

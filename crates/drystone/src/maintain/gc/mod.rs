@@ -17,8 +17,8 @@ mod abandoned;
 mod needed;
 
 use crate::commit::dead::Dead;
-use crate::history::head::GONE;
-use std::collections::BTreeSet;
+use crate::history::packs::GONE;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use drystone_format::identity::Durability;
@@ -29,10 +29,9 @@ use drystone_store::{PutMode, Request, Store, StoreExt};
 
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
-use crate::container::{Container, Inner};
+use crate::container::{Container, Inner, keeper_lock};
 use crate::history::head;
 use crate::history::snapshot::Snapshot;
-use crate::publish::lock;
 use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
 use needed::Needed;
@@ -95,7 +94,7 @@ impl Container {
             return Ok(report);
         }
         self.inner.require_writable()?;
-        let done = lock::take(&self.inner).and_then(|lock| {
+        let done = keeper_lock::take(&self.inner).and_then(|lock| {
             let done = self.collect(options, progress).and_then(|mut report| {
                 report.add(self.collect_files(false)?);
                 Ok(report)
@@ -169,6 +168,10 @@ impl Container {
                 && expiring(inner, &needed, oldest.saturating_sub(1))?.is_empty()
             {
                 report.kept = kept.iter().map(|m| m.version).collect();
+                if inner.is_packing_due(newest.version())? {
+                    inner.flush()?;
+                    inner.pack_locked(newest.version() - 1)?;
+                }
                 return Ok(report);
             }
         }
@@ -212,9 +215,25 @@ impl Container {
                 false => Err(Error::new(ErrorKind::Cancelled, "stopped by its caller; call again to go on")),
             }
         };
-        for (key, len, rest) in expiring {
-            store.put(&key, &[&rest], PutMode::Replace, sync)?;
-            tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
+        if inner.packs.is_some() {
+            let rests: HashMap<u64, &[u8]> = expiring
+                .iter()
+                .filter_map(|(key, _, rest)| Some((keys::parse_manifest(key)?, rest.as_slice())))
+                .collect();
+            inner.pack_locked(newest.version() - 1)?;
+            inner.thin(oldest, &|version, file| {
+                let rest = rests.get(&version).map_or(file, |rest| rest.to_vec());
+                // Below the floor what is not there has expired.
+                Ok((rest.len() > GONE.len()).then_some(rest))
+            })?;
+            for (key, len, rest) in expiring {
+                tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
+            }
+        } else {
+            for (key, len, rest) in expiring {
+                store.put(&key, &[&rest], PutMode::Replace, sync)?;
+                tell(&mut report, key, len.saturating_sub(rest.len() as u64))?;
+            }
         }
         let mut marks = Vec::new();
         for mark in store.list("manifest/")? {

@@ -1,8 +1,8 @@
-//! Encoding: bins are counted, then positions and low bytes are written to where their bins begin. Nothing is
-//! sorted.
+//! Encoding: bins are counted, then elements are moved to where their bins begin. Nothing is sorted.
 //!
-//! Two passes over the elements, each a loop of its own per width and class, and one over the positions,
-//! which packs the lists.
+//! The elements are taken as four quarters side by side, each with counters of its own: an element often needs
+//! the counter that the one before it has just changed, and a processor waits for that. What is moved is one
+//! record of position and key, so each element is written to one place.
 
 use super::head::{Bin, Layout, MAX_BINS, MAX_BITS};
 use super::lists;
@@ -10,23 +10,32 @@ use crate::Scratch;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 
-/// Evaluates `$body` with `$key` a function from an element's bytes to its key, and `$n` the bytes of an element.
+/// Parts of the elements that are taken side by side.
+const PARTS: usize = 4;
+/// Keys that are computed at a time.
+const BLOCK: usize = 256;
+
+/// Evaluates `$body` with `$key` a function from an element's bytes to its key, a `$t`, and `$n` the bytes of
+/// an element.
 macro_rules! for_class {
-    ($t:ty, $class:expr, $key:ident, $n:ident => $body:expr) => {{
+    ($t:ty, $signed:ty, $class:expr, $key:ident, $n:ident => $body:expr) => {{
         const $n: usize = size_of::<$t>();
+        const SIGN: $t = 1 << (<$t>::BITS - 1);
         match $class {
             Class::Unsigned | Class::Opaque => {
-                let $key = |bytes: [u8; $n]| -> u64 { <$t>::from_le_bytes(bytes).into() };
+                let $key = |bytes: [u8; $n]| <$t>::from_le_bytes(bytes);
                 $body
             }
             Class::Signed => {
-                let $key =
-                    |bytes: [u8; $n]| -> u64 { Class::Signed.key(<$t>::from_le_bytes(bytes).into(), $n) };
+                let $key = |bytes: [u8; $n]| <$t>::from_le_bytes(bytes) ^ SIGN;
                 $body
             }
             Class::Half | Class::BFloat | Class::Single | Class::Double => {
-                let $key =
-                    |bytes: [u8; $n]| -> u64 { Class::Double.key(<$t>::from_le_bytes(bytes).into(), $n) };
+                let $key = |bytes: [u8; $n]| {
+                    let bits = <$t>::from_le_bytes(bytes);
+                    // All bits of a negative number change, of others the sign.
+                    bits ^ ((bits as $signed >> (<$t>::BITS - 1)) as $t | SIGN)
+                };
                 $body
             }
         }
@@ -36,10 +45,10 @@ macro_rules! for_class {
 macro_rules! for_elements {
     ($width:expr, $class:expr, $key:ident, $n:ident => $body:expr) => {
         match $width {
-            1 => for_class!(u8, $class, $key, $n => $body),
-            2 => for_class!(u16, $class, $key, $n => $body),
-            4 => for_class!(u32, $class, $key, $n => $body),
-            _ => for_class!(u64, $class, $key, $n => $body),
+            1 => for_class!(u8, i8, $class, $key, $n => $body),
+            2 => for_class!(u16, i16, $class, $key, $n => $body),
+            4 => for_class!(u32, i32, $class, $key, $n => $body),
+            _ => for_class!(u64, i64, $class, $key, $n => $body),
         }
     };
 }
@@ -52,127 +61,185 @@ pub(super) fn encode(
     out: &mut Vec<u8>,
     scratch: &mut Scratch,
 ) {
-    let count = elements.len() / width;
     let whole = 8 * width as u32;
-    let [mut counts, mut starts, mut positions] = std::mem::take(&mut scratch.words);
-    let mut lows = std::mem::take(&mut scratch.planes);
+    let [mut next, mut positions] = std::mem::take(&mut scratch.words);
+    let mut records = std::mem::take(&mut scratch.planes);
     let mut bits = wished.unwrap_or(MAX_BITS).min(MAX_BITS).min(whole);
     for_elements!(width, class, key, N => {
-        count_bins(elements.as_chunks::<N>().0, key, whole - bits, &mut counts, &mut starts);
+        count(elements.as_chunks::<N>().0, key, whole - bits, &mut next);
     });
+    let number = elements.len() / width;
     // The most bits that make few enough bins; for few elements fewer, since each bin costs some bytes.
-    let most_bins = (count / 8).clamp(16, MAX_BINS);
-    while counts.iter().filter(|&&n| n > 0).count() > most_bins {
-        let half = counts.len() / 2;
-        (0..half).for_each(|bin| counts[bin] = counts[2 * bin] + counts[2 * bin + 1]);
-        counts.truncate(half);
+    let most_bins = (number / 8).clamp(16, MAX_BINS);
+    let mut sums = sums(&next, 1 << bits);
+    while sums.iter().filter(|&&n| n > 0).count() > most_bins {
+        (sums, next) = (halved(&sums), halved(&next));
         bits -= 1;
     }
+    let bins = sums.iter().zip(0..).filter(|(count, _)| **count > 0);
     let mut layout = Layout {
         width,
         class,
         data,
         bits,
-        bins: Vec::new(),
-        count: count as u64,
+        bins: bins.map(|(&count, number)| Bin { number, count, list: 0 }).collect(),
+        count: number as u64,
         tail: tail.len() as u64,
         lists: 0,
     };
-    // Where each bin's elements begin among all, in the order of bins.
-    starts.clear();
-    let mut at = 0;
-    for (number, &n) in counts.iter().enumerate() {
-        starts.push(at);
-        at += n;
-        if n > 0 {
-            layout.bins.push(Bin { number: number as u32, count: n, list: 0 });
+    // Where the next element of each bin goes, by part: those of the first part stand first.
+    let mut begin = 0;
+    for bin in &layout.bins {
+        for part in next.chunks_mut(1 << bits) {
+            let next = &mut part[bin.number as usize];
+            (begin, *next) = (begin + *next, begin);
         }
     }
-    if positions.len() < count {
-        positions.resize(count, 0);
-    }
-    let low = layout.low();
-    set_len_reusing(&mut lows, count * low);
-    let (below, to) = (layout.below(), (positions.as_mut_slice(), starts.as_mut_slice()));
+    let (below, low) = (layout.below(), layout.low());
+    set_len_reusing(&mut records, number * (4 + width));
     for_elements!(width, class, key, N => {
-        let elements = elements.as_chunks::<N>().0;
-        match low {
-            0 => place::<0, N>(elements, key, below, to, &mut []),
-            1 => place::<1, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            2 => place::<2, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            3 => place::<3, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            4 => place::<4, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            6 => place::<6, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            7 => place::<7, N>(elements, key, below, to, lows.as_chunks_mut().0),
-            _ => place::<8, N>(elements, key, below, to, lows.as_chunks_mut().0),
-        }
+        const M: usize = 4 + N;
+        place::<_, N, M>(elements.as_chunks().0, key, below, &mut next, records.as_chunks_mut().0);
     });
     // The head's length is known before the lengths of the lists that it holds.
     let head = out.len();
     layout.write(out);
-    let mut rest = positions.get(..count).unwrap_or_default();
+    let mut rest = records.as_slice();
     for bin in &mut layout.bins {
-        let (own, after) = rest.split_at(bin.count as usize);
-        let before = out.len();
-        lists::pack(own, out);
-        bin.list = (out.len() - before) as u32;
+        let (own, after) = rest.split_at(bin.count as usize * (4 + width));
         rest = after;
+        positions.clear();
+        match width {
+            1 => positions.extend(own.as_chunks::<5>().0.iter().map(position)),
+            2 => positions.extend(own.as_chunks::<6>().0.iter().map(position)),
+            4 => positions.extend(own.as_chunks::<8>().0.iter().map(position)),
+            _ => positions.extend(own.as_chunks::<12>().0.iter().map(position)),
+        }
+        let before = out.len();
+        lists::pack(&positions, out);
+        bin.list = (out.len() - before) as u32;
     }
     let mut written = Vec::new();
     layout.write(&mut written);
     out[head..head + written.len()].copy_from_slice(&written);
-    out.extend_from_slice(&lows);
+    match (width, low) {
+        (_, 0) => {}
+        (1, _) => lows::<5, 1>(&records, out),
+        (2, 1) => lows::<6, 1>(&records, out),
+        (2, _) => lows::<6, 2>(&records, out),
+        (4, 2) => lows::<8, 2>(&records, out),
+        (4, 3) => lows::<8, 3>(&records, out),
+        (4, _) => lows::<8, 4>(&records, out),
+        (_, 6) => lows::<12, 6>(&records, out),
+        (_, 7) => lows::<12, 7>(&records, out),
+        _ => lows::<12, 8>(&records, out),
+    }
     if data {
         out.extend_from_slice(elements);
     }
     out.extend_from_slice(tail);
-    scratch.words = [counts, starts, positions];
-    scratch.planes = lows;
+    scratch.words = [next, positions];
+    scratch.planes = records;
 }
 
-/// Counts the elements of each bin. Neighbours count alternately in two tables: they often have the same bin.
-fn count_bins<const N: usize>(
+/// The counts of all parts together.
+fn sums(counts: &[u32], bins: usize) -> Vec<u32> {
+    let mut sums = vec![0; bins];
+    for part in counts.chunks(bins) {
+        sums.iter_mut().zip(part).for_each(|(sum, count)| *sum += count);
+    }
+    sums
+}
+
+/// The counts of bins that are twice as wide.
+fn halved(counts: &[u32]) -> Vec<u32> {
+    counts.as_chunks::<2>().0.iter().map(|[a, b]| a + b).collect()
+}
+
+/// The parts, and the elements behind them, which are the last part's.
+fn parts<T>(elements: &[T]) -> ([&[T]; PARTS], &[T]) {
+    let each = elements.len() / PARTS;
+    let (whole, rest) = elements.split_at(each * PARTS);
+    let mut parts = whole.chunks_exact(each.max(1));
+    (std::array::from_fn(|_| parts.next().unwrap_or_default()), rest)
+}
+
+/// The counters of each part.
+fn counters(of: &mut [u32], bins: usize) -> [&mut [u32]; PARTS] {
+    let mut parts = of.chunks_exact_mut(bins.max(1));
+    std::array::from_fn(|_| parts.next().unwrap_or_default())
+}
+
+/// Calls `act` with part, position and key of every element, parts in turn.
+#[inline(always)]
+fn each_key<T: Copy + Default + Into<u64>, const N: usize>(
     elements: &[[u8; N]],
-    key: impl Fn([u8; N]) -> u64,
+    key: impl Fn([u8; N]) -> T,
+    mut act: impl FnMut(usize, usize, u64),
+) {
+    let (parts, rest) = parts(elements);
+    let each = elements.len() / PARTS;
+    // Keys are computed some at a time, in vectors.
+    let mut keys = [[T::default(); BLOCK]; PARTS];
+    for first in (0..each).step_by(BLOCK) {
+        let count = BLOCK.min(each - first);
+        for (keys, part) in keys.iter_mut().zip(parts) {
+            let some = part.get(first..first + count).unwrap_or_default();
+            keys.iter_mut().zip(some).for_each(|(to, element)| *to = key(*element));
+        }
+        for n in 0..count {
+            for (part, keys) in keys.iter().enumerate() {
+                act(part, part * each + first + n, keys[n].into());
+            }
+        }
+    }
+    rest.iter().enumerate().for_each(|(n, one)| act(PARTS - 1, PARTS * each + n, key(*one).into()));
+}
+
+/// Counts the elements of each bin, part by part.
+fn count<T: Copy + Default + Into<u64>, const N: usize>(
+    elements: &[[u8; N]],
+    key: impl Fn([u8; N]) -> T,
     below: u32,
-    even: &mut Vec<u32>,
-    odd: &mut Vec<u32>,
+    counts: &mut Vec<u32>,
 ) {
     let bins = 1usize << (8 * N as u32 - below);
-    for table in [&mut *even, &mut *odd] {
-        table.clear();
-        table.resize(bins, 0);
-    }
-    let (a, b) = (even.as_mut_slice(), odd.as_mut_slice());
-    let (pairs, last) = elements.as_chunks::<2>();
-    for [first, second] in pairs {
-        a[(key(*first) >> below) as usize] += 1;
-        b[(key(*second) >> below) as usize] += 1;
-    }
-    for one in last {
-        a[(key(*one) >> below) as usize] += 1;
-    }
-    a.iter_mut().zip(b).for_each(|(a, b)| *a += *b);
+    counts.clear();
+    counts.resize(PARTS * bins, 0);
+    let counts = counters(counts, bins);
+    each_key(elements, key, |part, _, key| counts[part][(key >> below) as usize] += 1);
 }
 
-/// Writes each element's position, and the low bytes of its key, behind those of its bin. `starts` has the
-/// next offset of each bin.
-fn place<const L: usize, const N: usize>(
+/// Writes each element's position and key behind those of its bin. `next` has the next place of each bin, part by part.
+fn place<T: Copy + Default + Into<u64>, const N: usize, const M: usize>(
     elements: &[[u8; N]],
-    key: impl Fn([u8; N]) -> u64,
+    key: impl Fn([u8; N]) -> T,
     below: u32,
-    (positions, starts): (&mut [u32], &mut [u32]),
-    lows: &mut [[u8; L]],
+    next: &mut [u32],
+    records: &mut [[u8; M]],
 ) {
-    for (i, bytes) in elements.iter().enumerate() {
-        let key = key(*bytes);
-        let next = &mut starts[(key >> below) as usize];
+    let next = counters(next, 1 << (8 * N as u32 - below));
+    each_key(elements, key, |part, position, key| {
+        let next = &mut next[part][(key >> below) as usize];
         let to = *next as usize;
         *next += 1;
-        positions[to] = i as u32;
-        if L > 0 {
-            let bytes = key.to_le_bytes();
-            lows[to] = std::array::from_fn(|n| bytes[n]);
+        if let Some((first, last)) = records.get_mut(to).and_then(|to| to.split_first_chunk_mut()) {
+            *first = (position as u32).to_le_bytes();
+            last.copy_from_slice(&key.to_le_bytes()[..N]);
         }
+    });
+}
+
+/// The position of an element in its record.
+fn position<const M: usize>(record: &[u8; M]) -> u32 {
+    record.first_chunk().map_or(0, |bytes| u32::from_le_bytes(*bytes))
+}
+
+/// Appends the low bytes of keys.
+fn lows<const M: usize, const L: usize>(records: &[u8], out: &mut Vec<u8>) {
+    let (records, before) = (records.as_chunks::<M>().0, out.len());
+    out.resize(before + records.len() * L, 0);
+    for (to, record) in out[before..].as_chunks_mut::<L>().0.iter_mut().zip(records) {
+        to.copy_from_slice(&record[4..4 + L]);
     }
 }

@@ -5,79 +5,120 @@
 //! (u8) and gap (u32). Runs of neighbours, which smooth fields are full of, take no bits at all.
 
 use crate::TransformError;
+use crate::stats::vectorised;
 
 const BATCH: usize = 128;
 /// Bytes of an exception.
 const EXCEPTION: usize = 5;
+/// Bytes of a batch at most, and of what is written behind its gaps on the way.
+const MOST: usize = 6 + 4 * BATCH + 2 * size_of::<u64>();
 
 /// Appends the list to `out`. `positions` ascends strictly.
 pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
-    for batch in positions.chunks(BATCH) {
+    pack_by(positions, |position| position, out);
+}
+
+/// Appends the list of the positions in `of` to `out`; they ascend strictly.
+pub(crate) fn pack_by<T: Copy>(of: &[T], position: impl Fn(T) -> u32, out: &mut Vec<u8>) {
+    let mut packed = [0u8; MOST];
+    for batch in of.chunks(BATCH) {
         let Some((&first, rest)) = batch.split_first() else { continue };
         let mut gaps = [0u32; BATCH];
-        let gaps = &mut gaps[..rest.len()];
-        for (gap, (position, before)) in gaps.iter_mut().zip(rest.iter().zip(batch)) {
-            *gap = position.wrapping_sub(*before).wrapping_sub(1);
+        for (gap, (next, before)) in gaps.iter_mut().zip(rest.iter().zip(batch)) {
+            *gap = position(*next).wrapping_sub(position(*before)).wrapping_sub(1);
         }
-        let (bits, exceptions) = cheapest(gaps);
-        let packed = (gaps.len() * bits as usize).div_ceil(8);
-        let begin = out.len();
-        // Words are written whole, the last one beyond the final length.
-        out.resize(begin + 6 + packed + exceptions * EXCEPTION + 8, 0);
-        let (head, body) = out[begin..].split_at_mut(6);
-        head[..4].copy_from_slice(&first.to_le_bytes());
-        (head[4], head[5]) = (bits as u8, exceptions as u8);
-        if exceptions > 0 {
-            let most = ((1u64 << bits) - 1) as u32;
-            let mut slots = body[packed..].chunks_exact_mut(EXCEPTION);
-            for (slot, gap) in gaps.iter_mut().enumerate().filter(|(_, gap)| **gap > most) {
-                if let Some(to) = slots.next() {
-                    to[0] = slot as u8;
-                    to[1..].copy_from_slice(&gap.to_le_bytes());
-                }
-                *gap = 0;
-            }
-        }
-        let body = &mut body[..packed + exceptions * EXCEPTION + 8];
-        let (mut held, mut have, mut at) = (0u64, 0u32, 0usize);
-        for &gap in gaps.iter() {
-            held |= u64::from(gap) << have;
-            have += bits;
-            if have >= 32 {
-                body[at..at + 4].copy_from_slice(&(held as u32).to_le_bytes());
-                (held, have, at) = (held >> 32, have - 32, at + 4);
-            }
-        }
-        let left = have.div_ceil(8) as usize;
-        body[at..at + left].copy_from_slice(&held.to_le_bytes()[..left]);
-        out.truncate(begin + 6 + packed + exceptions * EXCEPTION);
+        let len = pack_batch(position(first), &mut gaps, rest.len(), &mut packed);
+        out.extend_from_slice(&packed[..len]);
     }
 }
 
-/// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer.
-fn cheapest(gaps: &[u32]) -> (u32, usize) {
-    // How many gaps have each number of bits; neighbours count alternately in two tables.
-    let (mut even, mut odd) = ([0u8; 64], [0u8; 64]);
-    let wide = |gap: u32| (32 - gap.leading_zeros()) as usize % 64;
-    let (pairs, last) = gaps.as_chunks::<2>();
-    for [a, b] in pairs {
-        even[wide(*a)] += 1;
-        odd[wide(*b)] += 1;
-    }
-    last.iter().for_each(|gap| even[wide(*gap)] += 1);
-    let mut exceptions = gaps.len();
-    let mut best = (usize::MAX, 0, 0);
-    for (bits, (a, b)) in even.iter().zip(&odd).take(33).enumerate() {
-        exceptions -= usize::from(*a) + usize::from(*b);
-        let size = (gaps.len() * bits).div_ceil(8) + exceptions * EXCEPTION;
-        if size < best.0 {
-            best = (size, bits as u32, exceptions);
-        }
-        if exceptions == 0 {
-            break;
+/// Packs a batch whose first `count` gaps are given, with zeros behind them; returns its bytes.
+fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; MOST]) -> usize {
+    let (bits, exceptions) = cheapest(gaps, count);
+    let packed = (count * bits as usize).div_ceil(8);
+    out[..4].copy_from_slice(&first.to_le_bytes());
+    (out[4], out[5]) = (bits as u8, exceptions as u8);
+    let mut special = [0u8; (BATCH + 1) * EXCEPTION];
+    if exceptions > 0 {
+        let most = ((1u64 << bits) - 1) as u32;
+        // Every gap is written, and stays if it is longer.
+        let (slots, mut long) = (special.as_chunks_mut::<EXCEPTION>().0, 0);
+        for (slot, gap) in gaps.iter_mut().enumerate() {
+            if let Some([at, to @ ..]) = slots.get_mut(long) {
+                (*at, *to) = (slot as u8, gap.to_le_bytes());
+            }
+            let is_long = *gap > most;
+            long += usize::from(is_long);
+            *gap &= u32::from(is_long).wrapping_sub(1);
         }
     }
-    (best.1, best.2)
+    // Eight bytes are written at a time, of which the last ones are overwritten.
+    let (mut held, mut have, mut at) = (0u64, 0u32, 6);
+    let mut push = |value: u64, wide: u32| {
+        held |= value << have;
+        have += wide;
+        if let Some(to) = out.get_mut(at..at + 8) {
+            to.copy_from_slice(&held.to_le_bytes());
+        }
+        let whole = have / 8;
+        at += whole as usize;
+        (held, have) = (held >> (8 * whole), have % 8);
+    };
+    match bits {
+        0 => {}
+        1..=14 => {
+            for [a, b, c, d] in gaps[..count.next_multiple_of(4)].as_chunks::<4>().0 {
+                let (low, high) =
+                    (u64::from(*a) | u64::from(*b) << bits, u64::from(*c) | u64::from(*d) << bits);
+                push(low | high << (2 * bits), 4 * bits);
+            }
+        }
+        15..=28 => {
+            for [a, b] in gaps[..count.next_multiple_of(2)].as_chunks::<2>().0 {
+                push(u64::from(*a) | u64::from(*b) << bits, 2 * bits);
+            }
+        }
+        _ => gaps[..count].iter().for_each(|gap| push((*gap).into(), bits)),
+    }
+    let special = &special[..exceptions * EXCEPTION];
+    let end = 6 + packed + special.len();
+    out[6 + packed..end].copy_from_slice(special);
+    end
+}
+
+vectorised! {
+    /// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer. Behind the
+    /// first `count` are zeros.
+    fn cheapest<T: Gap>(gaps: &[T; BATCH], count: usize) -> (u32, usize) {
+        let all = gaps.iter().fold(0, |all, gap| all | gap.number());
+        let widest = 32 - all.leading_zeros();
+        let mut best = ((count * widest as usize).div_ceil(8), widest, 0);
+        for bits in (0..widest).rev() {
+            let most = ((1u64 << bits) - 1) as u32;
+            let exceptions = gaps.iter().map(|gap| u32::from(gap.number() > most)).sum::<u32>() as usize;
+            let size = (count * bits as usize).div_ceil(8) + exceptions * EXCEPTION;
+            if size <= best.0 {
+                best = (size, bits, exceptions);
+            }
+            // With fewer bits there are more of them.
+            if exceptions * EXCEPTION > best.0 {
+                break;
+            }
+        }
+        (best.1, best.2)
+    }
+}
+
+/// A gap between positions.
+trait Gap: Copy {
+    fn number(self) -> u32;
+}
+
+impl Gap for u32 {
+    #[inline(always)]
+    fn number(self) -> u32 {
+        self
+    }
 }
 
 /// Passes every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list
@@ -107,42 +148,49 @@ pub(crate) fn unpack(
             return Err(damaged(&format!("with {exceptions} exceptions of {batch} in {bits} bits")));
         }
         let packed = take(((batch - 1) * bits as usize).div_ceil(8))?;
-        let mut special = take(exceptions * EXCEPTION)?.chunks_exact(EXCEPTION);
-        let mut next = special.next();
-        let mut position = u64::from(first);
-        if position < least || position >= limit {
-            return Err(damaged(&format!("holds {position}, not in {least}..{limit}")));
-        }
-        visit(first);
-        let mask = (1u64 << bits) - 1;
-        let (mut held, mut have) = (0u64, 0u32);
-        let mut packed = packed.iter();
-        for slot in 0..batch - 1 {
-            while have < bits {
-                held |= u64::from(packed.next().copied().unwrap_or(0)) << have;
-                have += 8;
+        let special = take(exceptions * EXCEPTION)?.as_chunks::<EXCEPTION>().0;
+        let mut gaps = [0u32; BATCH];
+        unpack_gaps(packed, bits, &mut gaps[..batch - 1]);
+        let mut behind = 0;
+        for [at, wide @ ..] in special {
+            let slot = usize::from(*at);
+            match gaps[..batch - 1].get_mut(slot).filter(|_| slot >= behind) {
+                Some(gap) => (*gap, behind) = (u32::from_le_bytes(*wide), slot + 1),
+                None => return Err(damaged("has exceptions out of place")),
             }
-            let mut gap = held & mask;
-            held >>= bits;
-            have -= bits;
-            if let Some([at, wide @ ..]) = next
-                && usize::from(*at) == slot
-            {
-                gap = word(wide).into();
-                next = special.next();
-            }
-            position += gap + 1;
-            if position >= limit {
-                return Err(damaged(&format!("holds {position}, not below {limit}")));
-            }
-            visit(position as u32);
         }
-        if next.is_some() {
-            return Err(damaged("has exceptions out of place"));
+        let gaps = &gaps[..batch - 1];
+        let last = gaps.iter().fold(u64::from(first), |at, gap| at + u64::from(*gap) + 1);
+        if u64::from(first) < least || last >= limit {
+            return Err(damaged(&format!("holds {first} to {last}, not in {least}..{limit}")));
         }
-        least = position + 1;
+        // All that follow are below the last.
+        let mut position = first;
+        visit(position);
+        for gap in gaps {
+            position = position.wrapping_add(*gap).wrapping_add(1);
+            visit(position);
+        }
+        least = last + 1;
     }
     if rest.is_empty() { Ok(()) } else { Err(damaged("goes on behind its end")) }
+}
+
+/// Takes gaps of this many bits, from the least significant on.
+fn unpack_gaps(packed: &[u8], bits: u32, gaps: &mut [u32]) {
+    // Eight bytes are read at a time, beyond the last ones too.
+    let mut bytes = [0u8; 4 * BATCH + size_of::<u64>()];
+    if let Some(to) = bytes.get_mut(..packed.len()) {
+        to.copy_from_slice(packed);
+    }
+    let mask = (1u64 << bits) - 1;
+    let mut at = 0;
+    for gap in gaps {
+        let word =
+            bytes.get(at / 8..).and_then(|bytes| bytes.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
+        *gap = (word >> (at % 8) & mask) as u32;
+        at += bits as usize;
+    }
 }
 
 #[cfg(test)]

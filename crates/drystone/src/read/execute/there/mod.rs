@@ -58,8 +58,9 @@ pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Resu
         None => Ok(Vec::new()),
         Some(Err(reason)) => {
             let device = reading.inner.device();
-            let rates = Rates { device, there: Rates::THERE };
-            let mut decided = decide(&prepared.plan, &BTreeMap::new(), &rates, Programs::Never);
+            let rates = Rates { device, there: Rates::THERE, here: 1.0, threads: threads(), trial: false };
+            let mut decided =
+                decide(&prepared.plan, &prepared.slots, &BTreeMap::new(), &rates, Programs::Never);
             decided.iter_mut().for_each(|decision| decision.programs = Err(reason.clone()));
             Ok(decided)
         }
@@ -98,7 +99,12 @@ pub(super) fn run(
 ) -> Result<Option<Carried>> {
     let Some(divided) = consider(reading, prepared, sources)? else { return Ok(None) };
     if divided.calls.is_empty() {
-        return Ok(None);
+        let began = Instant::now();
+        attempt(reading, prepared, first_step, out, sources)?;
+        let predicted = divided.decisions.iter().map(|decision| decision.ranges.1).sum();
+        let pool = pool::of(reading.inner.store.as_ref());
+        pool.ranges_took(began.elapsed(), predicted, prepared.plan.read_bytes);
+        return Ok(Some(Carried::of(&prepared.plan)));
     }
     attempt(reading, &divided.rest, first_step, out, sources)?;
     let mut carried = Carried::of(&divided.rest.plan);
@@ -118,7 +124,7 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     let large = Options { max_request: 16 << 20, ..reading.options() };
     let plan = replanned(reading, prepared, sources, &large)?;
     let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS);
-    let decisions = decide(&prepared.plan, &made, &rates, reading.programs);
+    let decisions = decide(&prepared.plan, &prepared.slots, &made, &rates, reading.programs);
     let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
     let with = |plan: ReadPlan| Prepared {
         columns: prepared.columns.clone(),

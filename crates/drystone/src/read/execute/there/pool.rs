@@ -13,6 +13,7 @@ use drystone_plan::programs::{Programs, Rates};
 use drystone_store::{Store, StoreError};
 
 use super::{READ, VERSION};
+use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::container::Inner;
 
@@ -22,6 +23,10 @@ const AGAIN: Duration = Duration::from_secs(600);
 const PROBES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
 /// So much longer than the first read, in seconds: a slow link, of which no more is needed.
 const NOTABLE: f64 = 2e-3;
+/// Programs are tried again after so many reads by ranges: what was seen of keepers may have been a bad moment.
+const TRY_AGAIN: u32 = 64;
+/// One reading that is far off is a bad moment, and no more.
+const FACTORS: (f64, f64) = (0.2, 20.0);
 /// Less than this says nothing of rates.
 const TELLING: u64 = 1 << 20;
 
@@ -40,6 +45,10 @@ struct Known {
     link: Option<Device>,
     /// Bytes per second that keepers decode and gather.
     there: Option<f64>,
+    /// How much longer reads by ranges took than predicted.
+    here: Option<f64>,
+    /// Reads by ranges since programs were run.
+    passed: u32,
     /// Calls that failed otherwise.
     failures: u32,
 }
@@ -65,14 +74,15 @@ impl Pool {
         range: &Range<u64>,
         programs: Programs,
     ) -> Result<Rates, String> {
-        let (speaks, mut link, there) = {
+        let (speaks, mut link, (there, here, trial)) = {
             let mut known = lock(&self.known);
             match &known.refused {
                 Some((at, what)) if at.elapsed() < AGAIN => return Err(what.clone()),
                 Some(_) => *known = Known::default(),
                 None => {}
             }
-            (known.speaks, known.link, known.there)
+            let trial = known.there.is_none() || known.passed >= TRY_AGAIN;
+            (known.speaks, known.link, (known.there, known.here, trial))
         };
         if !speaks && !self.asks(inner, key) {
             let known = lock(&self.known);
@@ -82,7 +92,8 @@ impl Pool {
             link = self.probe(inner, key, range);
         }
         let device = link.filter(|_| inner.profile().is_none()).unwrap_or_else(|| inner.device());
-        Ok(Rates { device, there: there.unwrap_or(Rates::THERE) })
+        let (there, here) = (there.unwrap_or(Rates::THERE), here.unwrap_or(1.0));
+        Ok(Rates { device, there, here, threads: threads(), trial })
     }
 
     /// Asks whether programs are run.
@@ -102,12 +113,20 @@ impl Pool {
     }
 
     fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
+        // The faster of two: whatever else the machine does makes one slower, and none faster.
         let timed = |len: u64| {
             let len = len.min(range.end.saturating_sub(range.start));
             let mut bytes = vec![0; usize::try_from(len).ok()?];
-            let began = Instant::now();
-            inner.store.read(key, range.start, &mut bytes).ok()?;
-            Some((len as f64, began.elapsed().as_secs_f64()))
+            let mut least = f64::INFINITY;
+            for _ in 0..2 {
+                let began = Instant::now();
+                inner.store.read(key, range.start, &mut bytes).ok()?;
+                least = least.min(began.elapsed().as_secs_f64());
+                if least >= NOTABLE {
+                    break;
+                }
+            }
+            Some((len as f64, least))
         };
         let assumed = inner.device();
         let [first, longer @ ..] = PROBES;
@@ -158,12 +177,26 @@ impl Pool {
             return;
         }
         let mut known = lock(&self.known);
-        known.failures = 0;
+        (known.failures, known.passed) = (0, 0);
         let link = known.link.map_or(0.0, |link| link.seconds(calls as f64, bytes as f64));
         // What the link did not take, the keepers did; at least a little.
         let spent = (time.as_secs_f64() - link).max(time.as_secs_f64() * 0.1).max(1e-6);
         let seen = decoded as f64 / spent;
         known.there = Some(known.there.map_or(seen, |before| 0.5 * (before + seen)));
+    }
+}
+
+impl Pool {
+    /// A read by ranges took so long that was predicted to take `predicted` seconds, by what was known then.
+    pub(super) fn ranges_took(&self, time: Duration, predicted: f64, bytes: u64) {
+        let mut known = lock(&self.known);
+        known.passed = known.passed.saturating_add(1);
+        if bytes < TELLING || predicted <= 0.0 {
+            return;
+        }
+        let before = known.here.unwrap_or(1.0);
+        let seen = (before * time.as_secs_f64() / predicted).clamp(FACTORS.0, FACTORS.1);
+        known.here = Some((before * seen).sqrt());
     }
 }
 

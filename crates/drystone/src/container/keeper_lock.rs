@@ -1,0 +1,77 @@
+//! One publisher or collector of garbage at a time: an object `publish/ID.lock` that says which process it is.
+//!
+//! Whoever wants to publish puts his own and then looks for others. A lock of a process that is known to be dead is removed;
+//! of two who come at once at least one sees the other and withdraws. A process on another machine cannot be asked: its lock
+//! stands until it, or a person, removes it.
+
+use std::sync::Arc;
+
+use drystone_store::{PutMode, Store, StoreError, StoreExt};
+
+use super::Inner;
+use crate::base::random;
+use crate::base::writer_process::Process;
+use crate::{Error, Result};
+
+const PREFIX: &str = "publish/";
+
+/// Held while publishing; what is not released is removed by the next publisher.
+pub(crate) struct Lock {
+    store: Arc<dyn Store>,
+    key: String,
+}
+
+/// Takes the lock, or `Conflict` naming who has it.
+pub(crate) fn take(inner: &Inner) -> Result<Lock> {
+    let store = inner.store.clone();
+    let me = Process::current();
+    let key = format!("{PREFIX}{:016x}.lock", random::id64());
+    store.put(&key, &[me.text().as_bytes()], PutMode::IfAbsent, false)?;
+    let lock = Lock { store, key };
+    match lock.others(&me) {
+        Ok(None) => Ok(lock),
+        Ok(Some(who)) => {
+            lock.release()?;
+            Err(Error::conflict(who))
+        }
+        Err(error) => {
+            // The first failure is the one to tell; the next publisher removes the lock once this process is gone.
+            let _ = lock.release();
+            Err(error)
+        }
+    }
+}
+
+impl Lock {
+    /// Gives it back.
+    pub(crate) fn release(self) -> Result<()> {
+        Ok(self.store.delete(&self.key)?)
+    }
+
+    /// Removes locks of dead processes; who else holds one.
+    fn others(&self, me: &Process) -> Result<Option<String>> {
+        for entry in self.store.list(PREFIX)? {
+            if entry.key == self.key || !entry.key.ends_with(".lock") {
+                continue;
+            }
+            let bytes = match self.store.read_all(&entry.key, 4096) {
+                Ok(bytes) => bytes,
+                Err(StoreError::NotFound { .. }) => continue, // just released
+                Err(e) => return Err(e.into()),
+            };
+            let owner = Process::parse(&bytes);
+            if owner.as_ref().is_some_and(|owner| owner.is_dead(me)) {
+                self.store.delete(&entry.key)?;
+                continue;
+            }
+            let who = owner
+                .map_or_else(|| "another process".into(), |o| format!("process {} on {}", o.pid, o.host));
+            return Ok(Some(format!(
+                "{who} is publishing this container or collecting its garbage; if it is gone, remove {} from {}",
+                entry.key,
+                self.store.describe()
+            )));
+        }
+        Ok(None)
+    }
+}

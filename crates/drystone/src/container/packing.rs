@@ -1,0 +1,323 @@
+//! Packing: manifests that are on stable storage move into few packs, so that many small commits are few files.
+//!
+//! ```text
+//! manifests of their own, and the last packs -> plan: which are merged
+//! ─► the pack is put and synced ─► the floor names it, synced ─► what it holds is deleted
+//! ```
+//!
+//! Invariants
+//! - one process packs at a time ([`keeper_lock`]);
+//! - a manifest that a power cut may still take is not packed, except under `memory`, which promises nothing;
+//! - whoever dies in between leaves only what the next packing removes: a pack that no floor names, or objects below the floor.
+
+use std::collections::HashSet;
+use std::sync::atomic::Ordering;
+
+use drystone_format::identity::Durability;
+use drystone_format::keys;
+use drystone_format::packs::{Floor, PackRef, Table};
+use drystone_plan::packs::merged;
+use drystone_store::{PutMode, Request, Store, StoreExt};
+
+use super::{Inner, keeper_lock};
+use crate::base::random;
+use crate::base::sync::lock;
+use crate::history::head;
+use crate::history::packs::{self, Packed};
+use crate::history::snapshot::Snapshot;
+use crate::{Error, ErrorKind, Result};
+
+/// The newest manifests that stay objects of their own: who opens or refreshes finds them by their names.
+const KEPT: u64 = 4;
+/// Commits that packing waits for, in the course of other commits.
+const BATCH: u64 = 64;
+/// Commits after which those that nobody flushed are flushed to be packed.
+const UNFLUSHED: u64 = 256;
+/// Such a flush brings at most this much to stable storage, in bytes; else it is left to whoever flushes.
+const FLUSHED: u64 = 64 << 20;
+/// A handle that closes packs if more manifests than this are objects of their own.
+const FEW: u64 = 12;
+/// Greatest length of a pack, in bytes.
+const LONG: u64 = 32 << 20;
+/// Objects that are deleted together.
+const TOGETHER: usize = 128;
+
+/// What becomes of a manifest file that is packed: its new bytes, or none.
+pub(crate) type Rest<'a> = &'a dyn Fn(u64, Vec<u8>) -> Result<Option<Vec<u8>>>;
+
+impl Inner {
+    /// After a commit: packs what is due. It is no part of the commit, so what fails is left to the next.
+    pub(crate) fn pack_after(&self, snapshot: &Snapshot) {
+        let Some(packs) = &self.packs else { return };
+        let (version, floor) = (snapshot.version(), packs.known().version);
+        if version < floor + BATCH + KEPT || version < self.packing_due.load(Ordering::Relaxed) {
+            return;
+        }
+        self.packing_due.store(version + BATCH, Ordering::Relaxed);
+        if self.is_safe_to(snapshot) < floor + BATCH && version >= floor + UNFLUSHED {
+            self.flush_little(snapshot);
+        }
+        let last = self.is_safe_to(snapshot).min(version - KEPT);
+        if last >= floor + BATCH {
+            let _ = self.pack(last);
+        }
+    }
+
+    /// When a handle that has committed closes.
+    pub(crate) fn pack_at_end(&self) {
+        let Some(packs) = &self.packs else { return };
+        let (snapshot, _) = self.newest_known();
+        let version = snapshot.version();
+        let committed = self.hint.is_ours();
+        if !committed || version <= packs.known().version + FEW || self.require_same().is_err() {
+            return;
+        }
+        if self.is_safe_to(&snapshot) < version {
+            self.flush_little(&snapshot);
+        }
+        let last = self.is_safe_to(&snapshot).min(version - KEPT);
+        if last > packs.known().version {
+            let _ = self.pack(last);
+        }
+    }
+
+    /// The newest version that no power cut takes, or that nothing is promised of.
+    fn is_safe_to(&self, snapshot: &Snapshot) -> u64 {
+        match self.identity.durability {
+            Durability::Memory => snapshot.version(),
+            _ => self.last_marked(snapshot),
+        }
+    }
+
+    /// Flushes a snapshot if little of it is not known to be on stable storage. What lies in tiers comes home at its own pace.
+    fn flush_little(&self, snapshot: &Snapshot) {
+        if self.tiers.is_some() {
+            return;
+        }
+        let left = || -> Result<u64> {
+            let sources = snapshot.sources(&self.pages)?;
+            let synced = lock(&self.synced);
+            let left = |key: String, length: u64| {
+                length.saturating_sub(synced.get(&key).copied().unwrap_or_default())
+            };
+            let of = sources.iter().filter(|source| source.kind == 0);
+            Ok(of.map(|s| left(keys::segment(s.writer, s.part), s.seg_length)).sum())
+        };
+        if left().is_ok_and(|bytes| bytes <= FLUSHED) {
+            let _ = self.flush_snapshot(snapshot, &[], false);
+        }
+    }
+
+    /// Packs manifests up to a version. `false`: another process publishes, collects or packs.
+    fn pack(&self, last: u64) -> Result<bool> {
+        let held = match keeper_lock::take(self) {
+            Err(e) if e.kind() == ErrorKind::Conflict => return Ok(false),
+            other => other?,
+        };
+        let done = self.pack_locked(last);
+        held.release()?;
+        done.map(|()| true)
+    }
+
+    /// Whether more manifests than a few are objects of their own, or something is left of a packing that was killed.
+    pub(crate) fn is_packing_due(&self, newest: u64) -> Result<bool> {
+        let Some(packs) = &self.packs else { return Ok(false) };
+        let floor = packs.look()?;
+        Ok(newest > floor.version + FEW || !leftovers(packs, &floor)?.is_empty())
+    }
+
+    /// [`pack`](Self::pack) for who holds the lock. Nothing is flushed: `last` is on stable storage.
+    pub(crate) fn pack_locked(&self, last: u64) -> Result<()> {
+        let Some(packs) = &self.packs else { return Ok(()) };
+        let store = packs.inner().as_ref();
+        let mut floor = packs.look()?;
+        remove(store, &leftovers(packs, &floor)?)?;
+        loop {
+            let own = packs.list("manifest/")?;
+            let own = own.iter().filter_map(|item| Some((keys::parse_manifest(&item.key)?, item.len)));
+            let (mut new, mut bytes) = (Vec::new(), 0);
+            for (version, len) in own.filter(|(version, _)| *version > floor.version && *version <= last) {
+                // A number that is missing below is free for whoever puts it first: a void closes it, not a pack.
+                let next = floor.version + new.len() as u64 + 1;
+                if version != next || bytes + len > LONG {
+                    break;
+                }
+                new.push(version);
+                bytes += len;
+            }
+            let Some(&top) = new.last() else { return Ok(()) };
+            let sizes: Vec<(u64, u64)> = floor.packs.iter().map(|pack| (pack.members, pack.length)).collect();
+            let taken = merged(&sizes, (new.len() as u64, bytes), LONG);
+            let (kept, old) = floor.packs.split_at(floor.packs.len() - taken);
+            let mut files = members(packs, old)?;
+            for version in new {
+                let file = store.read_all(&keys::manifest(version), head::MANIFEST_LIMIT)?;
+                files.push((version, file));
+            }
+            let first = old.first().map_or(floor.version + 1, |pack| pack.first);
+            let pack = self.put_pack(store, (first, top), &files)?;
+            let packed = kept.iter().copied().chain([pack]).collect();
+            floor = self.put_floor(packs, &floor, top, packed)?;
+        }
+    }
+
+    /// Makes the packs smaller that stand for versions before `oldest`, those that have expired, for who holds the lock.
+    pub(crate) fn thin(&self, oldest: u64, rest: Rest<'_>) -> Result<()> {
+        let Some(packs) = &self.packs else { return Ok(()) };
+        let floor = packs.look()?;
+        let (old, kept) = floor.packs.split_at(floor.packs.partition_point(|pack| pack.first < oldest));
+        let (Some(first), Some(last)) = (old.first(), old.last()) else { return Ok(()) };
+        let mut files = Vec::new();
+        let mut changed = false;
+        for (version, file) in members(packs, old)? {
+            let before = file.len();
+            let file = if version < oldest { rest(version, file)? } else { Some(file) };
+            changed |= file.as_ref().is_none_or(|file| file.len() != before);
+            files.extend(file.map(|file| (version, file)));
+        }
+        if !changed {
+            return Ok(());
+        }
+        let mut packed: Vec<PackRef> = Vec::new();
+        let (mut from, mut at) = (first.first, 0);
+        while at < files.len() {
+            let mut bytes = 0;
+            let fits = |(_, file): &&(u64, Vec<u8>)| {
+                bytes += file.len() as u64;
+                bytes <= LONG
+            };
+            let some = files.iter().skip(at).take_while(fits).count().max(1);
+            let part = files.get(at..at + some).unwrap_or_default();
+            at += some;
+            let to = if at == files.len() { last.last } else { part.last().map_or(from, |(v, _)| *v) };
+            packed.push(self.put_pack(packs.inner().as_ref(), (from, to), part)?);
+            from = to + 1;
+        }
+        packed.extend_from_slice(kept);
+        self.put_floor(packs, &floor, floor.version, packed).map(drop)
+    }
+
+    fn put_pack(&self, store: &dyn Store, range: (u64, u64), files: &[(u64, Vec<u8>)]) -> Result<PackRef> {
+        let sync = self.identity.durability != Durability::Memory;
+        let (pack, bytes) = Table::pack(self.identity.uuid, random::id64(), range, files)?;
+        store.put(&keys::pack(pack.id), &[&bytes], PutMode::IfAbsent, sync)?;
+        Ok(pack)
+    }
+
+    /// Puts a floor in place of another one, and removes what it makes superfluous.
+    fn put_floor(
+        &self,
+        packs: &Packed,
+        before: &Floor,
+        version: u64,
+        packed: Vec<PackRef>,
+    ) -> Result<std::sync::Arc<Floor>> {
+        let sync = self.identity.durability != Durability::Memory;
+        if *packs.look()? != *before {
+            return Err(Error::conflict("another process has packed manifests meanwhile; try again"));
+        }
+        let floor = Floor { uuid: self.identity.uuid, version, packs: packed };
+        packs.inner().put(keys::FLOOR, &[&floor.encode()], PutMode::Replace, sync)?;
+        let floor = packs.look()?;
+        remove(packs.inner().as_ref(), &leftovers(packs, &floor)?)?;
+        Ok(floor)
+    }
+
+    /// Puts the floor again where it was lost or damaged while packs are there; says so.
+    pub(crate) fn mend_floor(&self) -> Result<Option<String>> {
+        let Some(packs) = &self.packs else { return Ok(None) };
+        let store = packs.inner().as_ref();
+        let found = store.read_all(keys::FLOOR, drystone_format::packs::MAX_FLOOR);
+        if found.is_ok_and(|bytes| Floor::decode(&bytes).is_ok()) {
+            return Ok(None);
+        }
+        let floor = packs::rebuilt(store, &self.identity.uuid)?;
+        if floor.version == 0 {
+            return Ok(None);
+        }
+        store.put(keys::FLOOR, &[&floor.encode()], PutMode::Replace, true)?;
+        packs.look()?;
+        Ok(Some(format!("{} was made again from {} packs", keys::FLOOR, floor.packs.len())))
+    }
+
+    /// What is wrong with the floor and its packs: key and message.
+    pub(crate) fn broken_packs(&self) -> Result<Vec<(String, String)>> {
+        let Some(packs) = &self.packs else { return Ok(Vec::new()) };
+        let store = packs.inner().as_ref();
+        let mut out = Vec::new();
+        let floor = match store.read_whole(keys::FLOOR, drystone_format::packs::MAX_FLOOR) {
+            Ok(bytes) => match Floor::decode(&bytes.unwrap_or_default()) {
+                Ok(floor) => floor,
+                Err(found) => {
+                    out.push((keys::FLOOR.into(), Error::damaged(keys::FLOOR, 0, &found).to_string()));
+                    packs::rebuilt(store, &self.identity.uuid)?
+                }
+            },
+            Err(e) if e.is_not_found() => {
+                let floor = packs::rebuilt(store, &self.identity.uuid)?;
+                // A pack that was put before its floor holds what is there as well.
+                let lost = floor.packs.iter().flat_map(|pack| pack.first..=pack.last).next();
+                if let Some(first) = lost
+                    && !store.exists(&keys::manifest(first))?
+                {
+                    let key = keys::FLOOR;
+                    out.push((key.into(), format!("{key} is missing; recover() makes it again")));
+                }
+                floor
+            }
+            Err(e) => return Err(e.into()),
+        };
+        for pack in &floor.packs {
+            let key = keys::pack(pack.id);
+            let sound = packs::read_table(store, pack.id).map_err(Error::from).and_then(|_| {
+                let len = store.len(&key)?;
+                match len == pack.length {
+                    true => Ok(()),
+                    false => Err(Error::corrupt(format!("{key} is {len} bytes long, not {}", pack.length))),
+                }
+            });
+            if let Err(e) = sound {
+                out.push((key, e.to_string()));
+            }
+        }
+        Ok(out)
+    }
+}
+
+/// The files in these packs.
+fn members(packs: &Packed, of: &[PackRef]) -> Result<Vec<(u64, Vec<u8>)>> {
+    let mut files = Vec::new();
+    for pack in of {
+        let table = packs.table(pack)?;
+        let bytes = packs.inner().read_all(&keys::pack(pack.id), pack.length)?;
+        for member in &table.members {
+            let range = member.offset as usize..(member.offset + member.length) as usize;
+            let file = bytes.get(range).ok_or_else(|| {
+                Error::corrupt(format!("{} ends before snapshot {}", keys::pack(pack.id), member.version))
+            })?;
+            files.push((member.version, file.to_vec()));
+        }
+    }
+    Ok(files)
+}
+
+/// Packs that no floor names, manifests that are objects of their own below it, and marks below it that a newer one makes superfluous.
+fn leftovers(packs: &Packed, floor: &Floor) -> Result<Vec<String>> {
+    let named: HashSet<u64> = floor.packs.iter().map(|pack| pack.id).collect();
+    let listed = packs.inner().list("manifest/")?;
+    let marked = listed.iter().filter_map(|item| keys::parse_mark(&item.key)).max().unwrap_or(0);
+    let is_over = |key: &str| {
+        keys::parse_manifest(key).is_some_and(|version| version <= floor.version)
+            || keys::parse_pack(key).is_some_and(|id| !named.contains(&id))
+            || keys::parse_mark(key).is_some_and(|version| version < marked && version <= floor.version)
+    };
+    Ok(listed.into_iter().map(|item| item.key).filter(|key| is_over(key)).collect())
+}
+
+fn remove(store: &dyn Store, keys: &[String]) -> Result<()> {
+    for some in keys.chunks(TOGETHER) {
+        let deletes = some.iter().map(|key| Request::Delete { key: key.clone() }).collect();
+        store.together(deletes).into_iter().try_for_each(|done| done.map(drop))?;
+    }
+    Ok(())
+}

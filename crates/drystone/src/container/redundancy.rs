@@ -1,0 +1,147 @@
+//! Steps in tiers that survive the loss of nodes: when their parity is made, and who waits for it (docs/decisions/151-parity-of-steps.md).
+//!
+//! Invariants
+//! - parity is made of committed steps, and of steps that all ranks have ended where one of them waits for it;
+//! - a level is reached or exceeded: what no other node can keep goes home.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+use drystone_format::identity::Identity;
+use drystone_plan::tier::redundancy::Scheme;
+use drystone_store_tiers::{Kept, TieredStore, Turn};
+
+use super::{Container, Inner};
+use crate::{Error, ErrorKind, Result};
+
+/// After so long another process than that of a step's first writer makes the parity.
+const TAKES_OVER: Duration = Duration::from_millis(500);
+/// A rank that ends its step waits so long for the others; then it brings its own part home.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Pauses between looks of a step that cannot be kept yet: the first, and the longest.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
+
+/// Refuses a scheme without tiers, and one that this build cannot code.
+pub(super) fn check(redundancy: Scheme, tiers: bool) -> Result<()> {
+    if redundancy == Scheme::None {
+        return Ok(());
+    }
+    if !tiers {
+        return Err(Error::invalid(format!(
+            "redundancy \"{redundancy}\" is of steps in tiers, and the container has none; give tiers=[...], too"
+        )));
+    }
+    require_code(redundancy)
+}
+
+/// What the identity says of a scheme.
+pub(super) fn recorded(scheme: Scheme) -> String {
+    if scheme == Scheme::None { String::new() } else { scheme.to_string() }
+}
+
+/// `Unsupported` where tiers are to be used of a container whose scheme this program does not know.
+pub(super) fn require_known(identity: &Identity) -> Result<()> {
+    if identity.redundancy.is_empty() {
+        return Ok(());
+    }
+    let scheme = Scheme::parse(&identity.redundancy).map_err(|_| {
+        Error::unsupported(format!(
+            "the container's redundancy is \"{}\", which this version does not know; update drystone, or write without tiers",
+            identity.redundancy
+        ))
+    })?;
+    require_code(scheme)
+}
+
+fn require_code(scheme: Scheme) -> Result<()> {
+    match TieredStore::codes(scheme) {
+        true => Ok(()),
+        false => Err(Error::unsupported(format!(
+            "redundancy \"{scheme}\": this build has no Reed-Solomon code (the feature reed-solomon); use \"xor:N\" or \"partner\""
+        ))),
+    }
+}
+
+/// Steps of this handle that no other node keeps yet, as its background thread sees them.
+#[derive(Debug, Default)]
+pub(super) struct Unkept {
+    /// Since when, and when to look again after which pause.
+    steps: BTreeMap<u64, (Instant, Instant, Duration)>,
+}
+
+impl Unkept {
+    /// Makes the parity of committed steps; how soon to look again, if there are steps without.
+    pub(super) fn look(&mut self, inner: &Inner, store: &TieredStore) -> Option<Duration> {
+        let unkept = store.unkept_steps();
+        self.steps.retain(|step, _| unkept.contains(step));
+        if unkept.is_empty() {
+            return None;
+        }
+        let now = Instant::now();
+        let newest = inner.newest().ok()?.0;
+        for step in unkept.into_iter().filter(|step| newest.steps.contains(*step)) {
+            let (since, next, pause) = self.steps.entry(step).or_insert((now, now, PAUSES.0));
+            if *next > now {
+                continue;
+            }
+            let turn = if since.elapsed() < TAKES_OVER { Turn::First } else { Turn::Any };
+            // What fails is tried again; the step has the level that it has.
+            if !matches!(store.protect(step, None, turn), Ok(Kept::Yes)) {
+                *next = Instant::now() + *pause;
+                *pause = (*pause * 2).min(PAUSES.1);
+            }
+        }
+        Some(self.steps.values().map(|(_, next, _)| next.saturating_duration_since(now)).min()?.max(PAUSES.0))
+    }
+}
+
+impl Container {
+    /// How what lies in its tiers survives the loss of nodes; none without tiers.
+    pub fn redundancy(&self) -> Scheme {
+        self.inner.scheme()
+    }
+}
+
+impl Inner {
+    /// How what lies in tiers survives the loss of nodes.
+    pub(crate) fn scheme(&self) -> Scheme {
+        self.tiers.as_ref().map_or(Scheme::None, |tiers| tiers.store.scheme())
+    }
+
+    /// Parts of which other nodes keep parity: writer and number.
+    pub(crate) fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
+        self.tiers.as_ref().map_or(Ok(BTreeSet::new()), |tiers| Ok(tiers.store.kept()?))
+    }
+
+    /// Makes the parity of a committed step for a caller that has waited for so long.
+    pub(crate) fn keep_step(&self, step: u64, waited: Duration) -> Result<()> {
+        let Some(tiers) = self.tiers.as_ref().filter(|_| self.is_unpinned()) else { return Ok(()) };
+        let turn = if waited < TAKES_OVER { Turn::First } else { Turn::Any };
+        match tiers.store.protect(step, None, turn).map_err(Error::from) {
+            Err(e) if e.kind() == ErrorKind::Unsupported => Err(e),
+            // The caller looks again.
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns when what a writer laid down in a step is kept by other nodes, or is home. `ranks`: writers of the step.
+    pub(crate) fn reach_partner(&self, writer: u64, step: u64, ranks: u32) -> Result<()> {
+        let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
+        let (begun, mut pause) = (Instant::now(), PAUSES.0 / 10);
+        while ranks > 1 && self.scheme() != Scheme::None && begun.elapsed() < PATIENCE {
+            if tiers.store.is_kept(writer, step)? {
+                return Ok(());
+            }
+            let turn = if begun.elapsed() < TAKES_OVER { Turn::First } else { Turn::Any };
+            match tiers.store.protect(step, Some(ranks), turn).map_err(Error::from) {
+                Ok(Kept::Yes) => continue,
+                Ok(Kept::Cannot) => break,
+                Err(e) if e.kind() == ErrorKind::Unsupported => return Err(e),
+                Ok(Kept::NotYet) | Err(_) => {}
+            }
+            std::thread::sleep(pause);
+            pause = (pause * 2).min(PAUSES.0 * 5);
+        }
+        self.bring_writer_home(writer)
+    }
+}

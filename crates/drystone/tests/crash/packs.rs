@@ -1,0 +1,276 @@
+//! Do many small commits become few files, whenever who packs them dies, and does every snapshot stay what it was?
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
+use drystone_format::keys;
+use drystone_store::{Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store, StoreExt};
+
+use crate::common::{create, dense, f4, ramp_f32, read_all};
+
+const ALL: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
+
+fn container(store: Arc<dyn Store>, durability: Durability) -> Container {
+    let c = Container::create(store, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
+    c.apply(vec![create("t", f4(), &[4], |_| {})]).unwrap();
+    c
+}
+
+/// The values of the `n`th assignment.
+fn values(n: usize) -> Vec<u8> {
+    ramp_f32(4 + n).split_off(4 * n)
+}
+
+/// Assigns, by one writer, so that each time is a commit.
+fn assign(c: &Container, numbers: std::ops::Range<usize>) {
+    let w = c.writer(WriterOptions::default()).unwrap();
+    for n in numbers {
+        w.put("t", &f4(), &dense(&values(n), &[4], 4), None, None).unwrap();
+        w.commit().unwrap();
+    }
+    w.close().unwrap();
+}
+
+fn files(store: &dyn Store) -> Vec<String> {
+    store.list("").unwrap().into_iter().map(|item| item.key).collect()
+}
+
+/// Each of the first assignments has its snapshot, behind the one that made the variable; a collection may have added others.
+fn check(store: &Arc<dyn Store>, assignments: usize, what: &str) {
+    let c = Container::open(store.clone(), Mode::Read).unwrap_or_else(|e| panic!("{what}: {e}"));
+    assert!(c.snapshots().unwrap().len() > assignments, "{what}: {:?}", c.snapshots());
+    for n in 0..assignments {
+        assert!(read_all(&c.at(n as u64 + 2).unwrap(), "t") == values(n), "{what}: assignment {n}");
+    }
+    let verified = c.verify(&mut |_, _| true).unwrap();
+    assert!(verified.damage.is_empty(), "{what}: {:?}", verified.damage);
+}
+
+#[test]
+fn a_thousand_assignments_leave_few_files_and_every_snapshot() {
+    for durability in ALL {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let c = container(store.clone(), durability);
+        assign(&c, 0..1000);
+        c.finish().unwrap();
+        let left = files(&*store);
+        assert!(left.len() <= 32, "{durability:?}: {} files: {left:?}", left.len());
+        check(&store, 1000, durability.name());
+    }
+}
+
+#[test]
+fn a_store_that_cannot_append_keeps_one_object_per_commit() {
+    let inner = Arc::new(MemoryStore::new());
+    let store: Arc<dyn Store> = Arc::new(NoAppendStore::new(inner.clone()));
+    let c = container(store.clone(), Durability::Durable);
+    assign(&c, 0..100);
+    c.finish().unwrap();
+    assert!(files(&*inner).iter().all(|key| key != keys::FLOOR && keys::parse_pack(key).is_none()));
+    assert_eq!(files(&*inner).iter().filter(|key| keys::parse_manifest(key).is_some()).count(), 101);
+}
+
+#[test]
+fn handles_that_saw_an_older_state_find_the_newest_and_commit_on_it() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let c = container(store.clone(), Durability::Durable);
+    assign(&c, 0..2);
+    let [reader, writer] =
+        [Mode::Read, Mode::ReadWrite].map(|mode| Container::open(store.clone(), mode).unwrap());
+    let ready = writer.writer(WriterOptions::default()).unwrap();
+    let old = reader.snapshot().version();
+    assign(&c, 2..300);
+    assert!(!files(&*store).contains(&keys::manifest(old + 1)), "it is packed");
+    // At once, on a base that is long gone: the number above it is free as a file.
+    ready.put("t", &f4(), &dense(&values(777), &[4], 4), None, None).unwrap();
+    ready.commit().unwrap();
+    assert_eq!(writer.snapshot().version(), 302);
+    assert!(!files(&*store).contains(&keys::manifest(old + 1)), "what lost is taken away");
+    assert!(read_all(&reader, "t") == values(1), "it stays what it was");
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.snapshot().version(), 302);
+    assert!(read_all(&reader, "t") == values(777));
+    for n in 0..300 {
+        assert!(read_all(&reader.at(n as u64 + 2).unwrap(), "t") == values(n), "assignment {n}");
+    }
+}
+
+#[test]
+fn what_a_killed_loser_left_below_the_floor_is_nobodys_snapshot() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let c = container(store.clone(), Durability::Durable);
+    assign(&c, 0..10);
+    let reader = Container::open(store.clone(), Mode::Read).unwrap();
+    let bogus = store.read_all(&keys::manifest(11), 1 << 20).unwrap();
+    assign(&c, 10..200);
+    // Its process was killed between the put and the look at the floor.
+    store.put(&keys::manifest(12), &[&bogus], PutMode::IfAbsent, true).unwrap();
+    assert!(reader.refresh().unwrap());
+    assert_eq!(reader.snapshot().version(), 201);
+    check(&store, 200, "beside it");
+    c.gc(&GcOptions::default(), &mut |_, _| true).unwrap();
+    assert!(!files(&*store).contains(&keys::manifest(12)));
+    check(&store, 200, "after a collection");
+}
+
+#[test]
+fn a_collection_leaves_few_files_and_expired_snapshots_are_told() {
+    for durability in ALL {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let c = container(store.clone(), durability);
+        assign(&c, 0..300);
+        let keep = |keep| GcOptions { keep: Some(keep), ..GcOptions::default() };
+        let report = c.gc(&keep(100), &mut |_, _| true).unwrap();
+        assert_eq!(report.kept.len(), 100);
+        assert_eq!(report.expired.len(), 202);
+        assert!(files(&*store).len() < 24, "{:?}", files(&*store));
+        assert!(c.at(100).err().unwrap().to_string().contains("expired"));
+        for n in 202..300 {
+            assert!(read_all(&c.at(n as u64 + 2).unwrap(), "t") == values(n), "{n}");
+        }
+        c.gc(&keep(1), &mut |_, _| true).unwrap();
+        assert!(files(&*store).len() < 16, "{:?}", files(&*store));
+        assert!(read_all(&c, "t") == values(299));
+        assert_eq!(c.gc(&GcOptions::default(), &mut |_, _| true).unwrap().removed, []);
+        let fresh = Container::open(store.clone(), Mode::ReadWrite).unwrap();
+        assert!(fresh.take_warnings().is_empty());
+        assert_eq!(fresh.snapshots().unwrap().len(), 1);
+        assign(&fresh, 300..301);
+        assert!(read_all(&fresh, "t") == values(300));
+    }
+}
+
+#[test]
+fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
+    let stride = if std::env::var("DRYSTONE_LONG").is_ok_and(|long| long == "1") { 1 } else { 3 };
+    for durability in [Durability::Async, Durability::Durable] {
+        let start = Arc::new(MemoryStore::new());
+        let c = container(start.clone(), durability);
+        assign(&c, 0..90);
+        c.flush().unwrap();
+        assign(&c, 90..100);
+        c.flush().unwrap();
+        drop(c);
+        let run = |script: Script| {
+            let copy = MemoryStore::new();
+            for item in start.list("").unwrap() {
+                let bytes = start.read_all(&item.key, u64::MAX).unwrap();
+                copy.put(&item.key, &[&bytes], PutMode::Replace, true).unwrap();
+            }
+            let store = Arc::new(FaultStore::new(copy, script).unwrap());
+            let done = Container::open(store.clone(), Mode::ReadWrite)
+                .and_then(|c| c.gc(&GcOptions::default(), &mut |_, _| true));
+            (store, done)
+        };
+        let (whole, done) = run(Script::default());
+        done.unwrap();
+        assert!(whole.changes() > 20, "{}", whole.changes());
+        for at in (0..whole.changes()).step_by(stride).chain([1, 2, 4, 5]) {
+            for (fault, power) in
+                [(Fault::Crash, false), (Fault::Crash, true), (Fault::LostReply, false), (Fault::Fail, false)]
+            {
+                let (store, _) = run(Script::seeded(at).at(at, fault));
+                if power {
+                    store.power_cut(at);
+                }
+                let what = format!("{fault:?} at change {at} of {durability:?}, power cut: {power}");
+                let survivor = store.survivor();
+                for lock in survivor.list("publish/").unwrap() {
+                    survivor.delete(&lock.key).unwrap();
+                }
+                let survivor: Arc<dyn Store> = Arc::new(survivor);
+                check(&survivor, 100, &what);
+                let c = Container::open(survivor.clone(), Mode::ReadWrite).unwrap();
+                assign(&c, 100..101);
+                c.gc(&GcOptions::default(), &mut |_, _| true).unwrap();
+                assert!(files(&*survivor).len() < 16, "{what}: {:?}", files(&*survivor));
+                drop(c);
+                check(&survivor, 100, &what);
+                let c = Container::open(survivor.clone(), Mode::Read).unwrap();
+                assert!(read_all(&c, "t") == values(100), "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn lost_and_damaged_packs_are_named_and_a_lost_floor_is_made_again() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let c = container(store.clone(), Durability::Durable);
+    assign(&c, 0..200);
+    drop(c);
+    let damage = |store: &Arc<dyn Store>| {
+        let c = Container::open(store.clone(), Mode::Read).unwrap();
+        let found = c.verify(&mut |_, _| true).unwrap().damage;
+        found.into_iter().map(|d| d.key).collect::<Vec<_>>()
+    };
+    let floor = store.read_all(keys::FLOOR, 1 << 20).unwrap();
+    let pack = files(&*store).into_iter().find(|key| keys::parse_pack(key).is_some()).unwrap();
+    let packed = store.read_all(&pack, 1 << 30).unwrap();
+    store.delete(&pack).unwrap();
+    assert!(damage(&store).contains(&pack));
+    let mut flipped = packed.clone();
+    flipped[40] ^= 1;
+    store.put(&pack, &[&flipped], PutMode::Replace, true).unwrap();
+    assert!(damage(&store).contains(&pack));
+    store.put(&pack, &[&packed], PutMode::Replace, true).unwrap();
+    check(&store, 200, "restored");
+    store.put(keys::FLOOR, &[&floor[..floor.len() - 8]], PutMode::Replace, true).unwrap();
+    assert_eq!(damage(&store), [keys::FLOOR], "what it named is found from the packs themselves");
+    store.delete(keys::FLOOR).unwrap();
+    assert!(damage(&store).contains(&keys::FLOOR.to_owned()));
+    let c = Container::open(store.clone(), Mode::ReadWrite).unwrap();
+    let report = c.recover(&Adopt::All).unwrap();
+    assert!(report.notes.iter().any(|note| note.contains(keys::FLOOR)), "{:?}", report.notes);
+    assert!(damage(&store).is_empty());
+    assert!(read_all(&c.at(5).unwrap(), "t") == values(3));
+}
+
+#[test]
+fn writers_and_readers_go_on_beside_packing() {
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let c = container(store.clone(), Durability::Durable);
+    assign(&c, 0..1);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let store = store.clone();
+                scope.spawn(move || {
+                    let c = Container::open(store, Mode::ReadWrite).unwrap();
+                    assign(&c, 0..150);
+                })
+            })
+            .collect();
+        let reader = scope.spawn(|| {
+            let c = Container::open(store.clone(), Mode::Read).unwrap();
+            let mut last = 0;
+            while !stop.load(Ordering::Relaxed) {
+                c.refresh().unwrap();
+                let version = c.snapshot().version();
+                assert!(version >= last, "{version} after {last}");
+                last = version;
+                assert_eq!(read_all(&c, "t").len(), 16);
+                assert_eq!(read_all(&c.at(1 + last / 2).unwrap(), "t").len(), 16);
+            }
+        });
+        let packer = scope.spawn(|| {
+            let c = Container::open(store.clone(), Mode::ReadWrite).unwrap();
+            while !stop.load(Ordering::Relaxed) {
+                match c.gc(&GcOptions::default(), &mut |_, _| true) {
+                    Err(e) if e.kind() != ErrorKind::Conflict => panic!("{e}"),
+                    _ => {}
+                }
+            }
+        });
+        writers.into_iter().for_each(|w| w.join().unwrap());
+        stop.store(true, Ordering::Relaxed);
+        reader.join().unwrap();
+        packer.join().unwrap();
+    });
+    let c = Container::open(store.clone(), Mode::Read).unwrap();
+    assert!(c.snapshots().unwrap().len() >= 452, "a commit was lost");
+    assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
+}

@@ -1,0 +1,14 @@
+//! What reads give, and what they ask of the store.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod flexible_read;
+mod following;
+mod fragments;
+mod learnt_reads;
+mod mapped_reads;
+mod published_reads;
+mod queries;
+mod read_programs;
+mod series;

@@ -1,0 +1,429 @@
+//! Reads by programs give the values of reads by ranges: every codec, precision and selection; and whatever fails, too.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::common::*;
+use drystone::array::Target;
+use drystone::{BlockLayout, Container, CreateOptions, Mode, Precision, ReadReport, WriterOptions};
+use drystone_format::dtype::{DType, Scalar};
+use drystone_plan::listing::Listing;
+use drystone_plan::programs::Programs;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
+use drystone_store::{
+    Far, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
+    Store, StoreError, Upload,
+};
+
+/// A memory store, far away, whose objects run read programs.
+#[derive(Debug)]
+struct Keeper {
+    inner: Arc<MemoryStore>,
+    name: String,
+    /// What goes wrong.
+    fails: AtomicU8,
+    calls: AtomicU64,
+    read: AtomicU64,
+    programs: Mutex<Vec<Vec<u8>>>,
+}
+
+const SOUND: u8 = 0;
+const UNSUPPORTED: u8 = 1;
+const OLD: u8 = 2;
+const BROKEN: u8 = 3;
+const GARBAGE: u8 = 4;
+const NO_TIME: u8 = 5;
+const CUT: u8 = 6;
+const FLIPPED: u8 = 7;
+const WAYS: u8 = 8;
+
+struct Object<'a>(&'a Keeper, &'a str);
+
+impl Source for Object<'_> {
+    fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
+        self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
+        self.0.inner.read(self.1, offset, out).map_err(|e| SourceError::Failed(e.to_string()))
+    }
+}
+
+impl Keeper {
+    fn new(inner: &Arc<MemoryStore>, fails: u8) -> Arc<Keeper> {
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let name = format!("keeper {}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        Arc::new(Keeper {
+            inner: inner.clone(),
+            name,
+            fails: fails.into(),
+            calls: AtomicU64::new(0),
+            read: AtomicU64::new(0),
+            programs: Mutex::default(),
+        })
+    }
+
+    fn failed(&self, operation: &'static str) -> StoreError {
+        let source = std::io::Error::from_raw_os_error(5);
+        StoreError::Io { key: "k".into(), store: self.name.clone(), operation, source }
+    }
+}
+
+impl Store for Keeper {
+    fn features(&self) -> Features {
+        let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None });
+        Features { exec: true, far, ..self.inner.features() }
+    }
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+    fn device(&self) -> Option<String> {
+        Some(self.name.clone())
+    }
+    fn local(&self) -> Option<&dyn LocalFiles> {
+        None
+    }
+    fn watch(&self, key: &str) -> StoreResult<bool> {
+        self.inner.watch(key)
+    }
+    fn unchanged(&self) -> StoreResult<()> {
+        self.inner.unchanged()
+    }
+    fn len(&self, key: &str) -> StoreResult<u64> {
+        self.inner.len(key)
+    }
+    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
+        self.inner.read(key, offset, out)
+    }
+    fn read_whole(&self, key: &str, limit: u64) -> StoreResult<Result<Vec<u8>, u64>> {
+        self.inner.read_whole(key, limit)
+    }
+    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
+        self.inner.append(key, at, parts)
+    }
+    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
+        self.inner.write_at(key, parts, len)
+    }
+    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
+        self.inner.put(key, parts, mode, sync)
+    }
+    fn upload(&self, key: &str) -> StoreResult<Box<dyn Upload>> {
+        self.inner.upload(key)
+    }
+    fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
+        self.inner.list(prefix)
+    }
+    fn delete(&self, key: &str) -> StoreResult<()> {
+        self.inner.delete(key)
+    }
+    fn sweep(&self, prefix: &str, older: Duration) -> StoreResult<u64> {
+        self.inner.sweep(prefix, older)
+    }
+    fn sync(&self, keys: &[&str]) -> StoreResult<()> {
+        self.inner.sync(keys)
+    }
+    fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
+        let fails = self.fails.load(Ordering::Relaxed);
+        let unsupported =
+            || StoreError::Unsupported { operation: format!("exec of {method}"), store: self.name.clone() };
+        match (fails, method) {
+            (UNSUPPORTED, _) => Err(unsupported()),
+            (OLD, "dry.version") => Ok(b"dry.read.0".to_vec()),
+            (_, "dry.version") => Ok(b"dry.version dry.read.1 dry.read.2".to_vec()),
+            (BROKEN, _) => Err(self.failed("exec")),
+            (GARBAGE, _) => Ok(vec![7; 100]),
+            (_, "dry.read.1") => {
+                let mut budget = Budget::OBJECT_CLASS;
+                let call = self.calls.fetch_add(1, Ordering::Relaxed);
+                self.programs.lock().unwrap().push(input.to_vec());
+                let program = match Program::decode(input) {
+                    Ok(program) => program,
+                    Err(ProgramError::Version(_)) => return Ok(Refusal::new(Why::Version, "v").reply()),
+                    Err(error) => panic!("{error}"),
+                };
+                if fails == NO_TIME && call.is_multiple_of(2) {
+                    budget.steps = 1;
+                }
+                let mut left = if fails == NO_TIME { 2 } else { 1 << 20 };
+                let mut reply = run(&program, &mut Object(self, key), &budget, &mut || {
+                    left -= 1;
+                    left > 0
+                });
+                match fails {
+                    CUT => reply.truncate(reply.len() / 2),
+                    FLIPPED => {
+                        let middle = reply.len() / 2;
+                        reply[middle] ^= 4;
+                    }
+                    _ => {}
+                }
+                Ok(reply)
+            }
+            _ => Err(unsupported()),
+        }
+    }
+    fn submit(&self, request: Request) -> Pending {
+        Pending::completed(request.execute_on(self))
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n.max(1)
+    }
+
+    fn axis(&mut self, n: u64) -> Axis {
+        let step = 1 + self.below(4) * self.below(2);
+        let count = 1 + self.below(n.div_ceil(step));
+        let start = self.below(n - (count - 1) * step);
+        if self.below(4) == 0 {
+            Axis { start: start + (count - 1) * step, step: -(step as i64), count }
+        } else {
+            Axis { start, step: step as i64, count }
+        }
+    }
+}
+
+const SHAPE: [u64; 3] = [20, 24, 30];
+
+fn content(dtype: &DType) -> Vec<u8> {
+    let cells = SHAPE.iter().product::<u64>();
+    let value = |i: u64| ((i as f64) * 0.01).sin() * 300.0 + ((i * 7919) % 13) as f64 * 0.25;
+    match dtype {
+        DType::Scalar(Scalar::F32) => (0..cells).flat_map(|i| (value(i) as f32).to_le_bytes()).collect(),
+        DType::Scalar(Scalar::F64) => (0..cells).flat_map(|i| value(i).to_le_bytes()).collect(),
+        _ => (0..cells).flat_map(|i| (value(i) as i32).to_le_bytes()).collect(),
+    }
+}
+
+fn written(objects: &Arc<MemoryStore>, dtype: &DType, transform: &str, chunks: Option<Vec<u64>>) {
+    let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
+    let set = |v: &mut drystone::NewVariable| {
+        v.transform = transform.into();
+        v.chunks = chunks;
+        v.fill = None;
+    };
+    let (z, y, x) = (SHAPE[0], SHAPE[1], SHAPE[2]);
+    c.apply(vec![create("t", dtype.clone(), &[z + 2, y, x], set)]).unwrap();
+    let layout = BlockLayout::Log;
+    let w = c.writer(WriterOptions { rank: Some((0, 1)), layout, ..Default::default() }).unwrap();
+    let item = dtype.item_size() as usize;
+    w.put("t", dtype, &dense(&content(dtype), &SHAPE, item), Some(&[0, 0, 0]), None).unwrap();
+    // A smaller block over a part of it: what shows of the first is no box.
+    let over = content(dtype)[..item * 64].to_vec();
+    w.put("t", dtype, &dense(&over, &[4, 4, 4], item), Some(&[3, 5, 7]), None).unwrap();
+    w.close().unwrap();
+}
+
+type Read = drystone::Result<(Vec<u8>, ReadReport)>;
+
+fn read_box(c: &Container, selection: &Selection, precision: Precision, programs: Programs) -> Read {
+    let reading = c.reading("t", None)?.with_precision(precision)?.with_programs(programs);
+    let shape = selection.shape();
+    let mut out = vec![0xA5; (shape.iter().product::<u64>() * u64::from(reading.item())) as usize];
+    let report = reading.read(selection, &Target::dense(&mut out, &shape, reading.item() as usize)?)?;
+    Ok((out, report))
+}
+
+fn read_listed(c: &Container, listing: &Listing, programs: Programs) -> Read {
+    let reading = c.reading("t", None)?.with_programs(programs);
+    let shape = listing.shape();
+    let mut out = vec![0xA5; (shape.iter().product::<u64>() * u64::from(reading.item())) as usize];
+    let report = reading.read_listed(listing, &Target::dense(&mut out, &shape, reading.item() as usize)?)?;
+    Ok((out, report))
+}
+
+const TRANSFORMS: [&str; 21] = [
+    "",
+    "zlib:3",
+    "gzip:3",
+    "bzip2",
+    "szip",
+    "zstd:3",
+    "lz4",
+    "blosc",
+    "shuffle,zstd:1",
+    "bitshuffle,lz4",
+    "delta,zstd:1",
+    "bytedelta,lz4",
+    "isobar",
+    "aplod:2,1,1",
+    "alacrity",
+    "multilevel",
+    "pcodec",
+    "bitround:12,shuffle,zstd:1",
+    "lorenzo,shuffle,zstd:1",
+    "mloc",
+    "zfp",
+];
+
+#[test]
+fn programs_give_what_ranges_give_for_every_codec_precision_and_selection() {
+    let mut random = Random(3);
+    let (mut tried, mut sent, mut refused) = (0, 0, Vec::new());
+    for (scalar, transform) in [Scalar::F32, Scalar::F64, Scalar::I32]
+        .into_iter()
+        .flat_map(|scalar| TRANSFORMS.into_iter().map(move |transform| (scalar, transform)))
+    {
+        let dtype = DType::Scalar(scalar);
+        let objects = Arc::new(MemoryStore::new());
+        let chunks = (random.below(2) == 0).then(|| vec![10, 24, 15]);
+        if std::panic::catch_unwind(|| written(&objects, &dtype, transform, chunks.clone())).is_err() {
+            refused.push((scalar, transform));
+            continue;
+        }
+        let keeper = Keeper::new(&objects, SOUND);
+        let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+        for round in 0..12 {
+            let selection =
+                Selection { axes: [SHAPE[0] + 2, SHAPE[1], SHAPE[2]].map(|n| random.axis(n)).to_vec() };
+            let precision = match round % 4 {
+                0 | 1 => Precision::Exact,
+                2 => Precision::Absolute(0.5),
+                _ => Precision::Level(1 + random.below(2) as u32),
+            };
+            let told = format!("{scalar:?} {transform} {chunks:?} {precision:?} {selection:?}");
+            let by_ranges = read_box(&c, &selection, precision, Programs::Never);
+            let before = keeper.calls.load(Ordering::Relaxed);
+            let there = read_box(&c, &selection, precision, Programs::Always);
+            match (by_ranges, there) {
+                (Ok((a, _)), Ok((b, _))) => assert_eq!(a, b, "{told}"),
+                (a, b) => assert_eq!(a.is_err(), b.is_err(), "{told}: {a:?} {b:?}"),
+            }
+            sent += u64::from(keeper.calls.load(Ordering::Relaxed) > before);
+            tried += 1;
+        }
+    }
+    assert!(refused.len() < 6, "{refused:?}");
+    assert!(sent * 10 >= tried * 9, "{sent} of {tried} reads sent a program");
+}
+
+#[test]
+fn points_and_lists_are_gathered_there_too() {
+    let mut random = Random(99);
+    for transform in ["", "shuffle,zstd:1", "bzip2"] {
+        let objects = Arc::new(MemoryStore::new());
+        written(&objects, &f4(), transform, Some(vec![10, 24, 15]));
+        let keeper = Keeper::new(&objects, SOUND);
+        let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+        for _ in 0..10 {
+            let cell = |random: &mut Random| SHAPE.map(|n| random.below(n));
+            let many = 1 + random.below(40);
+            let listing = Listing::points(3, (0..many).flat_map(|_| cell(&mut random)).collect());
+            let by_ranges = read_listed(&c, &listing, Programs::Never).unwrap().0;
+            assert_eq!(
+                read_listed(&c, &listing, Programs::Always).unwrap().0,
+                by_ranges,
+                "{transform} {listing:?}"
+            );
+        }
+        assert!(keeper.calls.load(Ordering::Relaxed) >= 10);
+    }
+}
+
+#[test]
+fn whatever_fails_values_are_those_of_ranges_and_one_warning_is_given() {
+    for fails in SOUND..WAYS {
+        let objects = Arc::new(MemoryStore::new());
+        written(&objects, &f4(), "shuffle,zstd:1", Some(vec![10, 24, 15]));
+        let keeper = Keeper::new(&objects, fails);
+        let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+        let all = Selection {
+            axes: vec![
+                Axis { start: 0, step: 2, count: 10 },
+                Axis { start: 0, step: 3, count: 8 },
+                Axis { start: 1, step: 7, count: 4 },
+            ],
+        };
+        let expected = read_box(&c, &all, Precision::Exact, Programs::Never).unwrap().0;
+        for _ in 0..5 {
+            assert_eq!(
+                read_box(&c, &all, Precision::Exact, Programs::Always).unwrap().0,
+                expected,
+                "way {fails}"
+            );
+        }
+        let warnings = c.take_warnings();
+        let warns = matches!(fails, UNSUPPORTED | OLD | BROKEN);
+        assert_eq!(warnings.len(), usize::from(warns), "way {fails}: {warnings:?}");
+        assert!(warnings.iter().all(|warning| warning.contains("docs/guide/ceph.md")), "{warnings:?}");
+    }
+}
+
+#[test]
+fn damage_is_told_by_the_reader_with_file_and_variable() {
+    let objects = Arc::new(MemoryStore::new());
+    written(&objects, &f4(), "", None);
+    let segment = objects.list("log/").unwrap().into_iter().find(|e| e.key.ends_with(".seg")).unwrap();
+    let mut bytes = objects.read_whole(&segment.key, 1 << 30).unwrap().unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    objects.put(&segment.key, &[&bytes], PutMode::Replace, false).unwrap();
+    let c = Container::open(Keeper::new(&objects, SOUND), Mode::Read).unwrap();
+    let all = Selection::all(&[SHAPE[0] + 2, SHAPE[1], SHAPE[2]]);
+    let error = read_box(&c, &all, Precision::Exact, Programs::Always).unwrap_err();
+    assert_eq!(error.kind(), drystone::ErrorKind::Corrupt);
+    assert!(error.to_string().contains(&segment.key) && error.to_string().contains("\"t\""), "{error}");
+}
+
+#[test]
+fn explain_says_which_way_and_why() {
+    let objects = Arc::new(MemoryStore::new());
+    written(&objects, &f4(), "zstd:1", None);
+    let c = Container::open(Keeper::new(&objects, SOUND), Mode::Read).unwrap();
+    let selection = Selection {
+        axes: vec![
+            Axis { start: 0, step: 4, count: 5 },
+            Axis { start: 0, step: 4, count: 6 },
+            Axis { start: 0, step: 5, count: 6 },
+        ],
+    };
+    let explain =
+        |programs| c.reading("t", None).unwrap().with_programs(programs).explain(&selection).unwrap();
+    let plan = explain(Programs::Always);
+    assert!(plan.decisions.iter().all(|d| d.chosen) && !plan.decisions.is_empty());
+    assert!(plan.to_string().contains(": read there; ranges: "), "{plan}");
+    assert_eq!(explain(Programs::Auto).decisions.len(), 1);
+    assert!(explain(Programs::Never).decisions.is_empty());
+}
+
+#[test]
+fn a_field_of_three_moves_little_more_than_its_bytes() {
+    let objects = Arc::new(MemoryStore::new());
+    let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
+    let n = 200_000u64;
+    c.apply(vec![
+        create("raw", f4(), &[n, 3], |_| {}),
+        create("coded", f4(), &[n, 3], |v| v.transform = "shuffle,zstd:1".into()),
+    ])
+    .unwrap();
+    let w = c
+        .writer(WriterOptions { rank: Some((0, 1)), layout: BlockLayout::Log, ..Default::default() })
+        .unwrap();
+    let data = ramp_f32(3 * n as usize);
+    w.put("raw", &f4(), &dense(&data, &[n, 3], 4), None, None).unwrap();
+    w.put("coded", &f4(), &dense(&data, &[n, 3], 4), None, None).unwrap();
+    w.close().unwrap();
+    let keeper = Keeper::new(&objects, SOUND);
+    let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+    for path in ["raw", "coded"] {
+        let reading = c.reading(path, None).unwrap().with_programs(Programs::Always);
+        let selection = Selection {
+            axes: vec![Axis { start: 0, step: 1, count: n }, Axis { start: 1, step: 1, count: 1 }],
+        };
+        let mut out = vec![0; 4 * n as usize];
+        let report = reading.read(&selection, &Target::dense(&mut out, &[n, 1], 4).unwrap()).unwrap();
+        let wanted = 4 * n;
+        assert_eq!(report.wanted_bytes, wanted);
+        assert!(report.read_bytes <= wanted * 102 / 100, "{path}: {report:?}");
+        assert_eq!(report.requests, 1);
+        let expected: Vec<u8> = data.chunks_exact(12).flat_map(|r| r[4..8].to_vec()).collect();
+        assert_eq!(out, expected);
+    }
+    assert!(keeper.programs.lock().unwrap().iter().all(|program| program.len() < 600));
+}

@@ -1,0 +1,92 @@
+//! Inodes of views: which file or folder each is.
+//!
+//! Invariants
+//! - an inode number means one node for the life of the mount;
+//! - a file belongs to one snapshot, or is one stored file: its size and its bytes never change.
+
+use std::collections::HashMap;
+
+use crate::tree::Form;
+
+/// What an inode is.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Node {
+    Root,
+    /// `/view`
+    Views,
+    /// `/fragments`
+    Fragments,
+    /// A folder of a snapshot; none: of the newest.
+    Folder(Option<u64>, String),
+    /// A file of a snapshot: number of the array, and whether it was found as the newest.
+    Array {
+        version: u64,
+        latest: bool,
+        array: usize,
+        form: Form,
+    },
+    /// A fragment of the snapshot that was the newest when it was found.
+    Fragment(u64, String),
+    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may
+    /// have several.
+    ZarrFolder(u64, bool, String),
+    /// A document or a chunk of that.
+    ZarrFile(u64, String),
+    /// A folder of what was published.
+    StoredFolder(String),
+    /// A file of what was published: which one it is for the file system below.
+    Stored(String, Identity),
+}
+
+/// Which file of the file system below: a path that is published anew is another one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct Identity {
+    pub(crate) inode: u64,
+    pub(crate) size: u64,
+    /// Time of its last change, in nanoseconds since 1970.
+    pub(crate) changed: i64,
+}
+
+impl Node {
+    pub(crate) fn is_file(&self) -> bool {
+        matches!(self, Node::Array { .. } | Node::Fragment(..) | Node::ZarrFile(..) | Node::Stored(..))
+    }
+
+    /// Whether any range of it is made by itself. Chunks of Zarr are decoded whole.
+    pub(crate) fn has_ranges(&self) -> bool {
+        matches!(self, Node::Array { .. } | Node::Fragment(..))
+    }
+
+    /// The snapshot of a file that means another with the next commit.
+    pub(crate) fn as_newest(&self) -> Option<u64> {
+        match self {
+            Node::Array { version, latest: true, .. } | Node::Fragment(version, _) => Some(*version),
+            _ => None,
+        }
+    }
+}
+
+/// Numbers of nodes.
+#[derive(Default)]
+pub(crate) struct Inodes {
+    nodes: Vec<Node>,
+    numbers: HashMap<Node, u64>,
+}
+
+impl Inodes {
+    /// The number of a node; the first, the root, has 1.
+    pub(crate) fn number(&mut self, node: &Node) -> u64 {
+        if let Some(number) = self.numbers.get(node) {
+            return *number;
+        }
+        self.nodes.push(node.clone());
+        let number = self.nodes.len() as u64;
+        self.numbers.insert(node.clone(), number);
+        number
+    }
+
+    /// The node of a number.
+    pub(crate) fn node(&self, number: u64) -> Option<&Node> {
+        self.nodes.get(usize::try_from(number.checked_sub(1)?).ok()?)
+    }
+}

@@ -1,0 +1,25 @@
+"""`drystone mount` in a process without the package: it lasts for days, and what only Python needs would stay in memory.
+
+As a program: `small_process.py EXTENSION WORD...` runs the command with the words. It imports only what the standard library
+has, and little of that.
+"""
+
+import signal
+import sys
+from importlib.machinery import ExtensionFileLoader, ModuleSpec
+from importlib.util import module_from_spec
+
+
+def main() -> int:
+    """Run a command of the extension module; gives its exit code."""
+    # The command runs outside the interpreter, which would only notice Ctrl-C afterwards.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    loader = ExtensionFileLoader("drystone._core", sys.argv[1])
+    extension = module_from_spec(ModuleSpec(loader.name, loader, origin=loader.path))
+    loader.exec_module(extension)
+    code, _ = extension.cli_main(["drystone", *sys.argv[2:]])
+    return int(code)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

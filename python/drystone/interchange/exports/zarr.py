@@ -1,0 +1,134 @@
+"""Variables into a Zarr hierarchy (version 3), by zarr."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drystone.container import Container
+from drystone.enumerations import enum_names
+from drystone.interchange.exports import cells
+from drystone.interchange.exports.stored import Stored
+from drystone.interchange.formats import bfloat16
+from drystone.progress import Progress
+from drystone.variable import Variable
+
+
+def write(
+    c: Container,
+    variables: list[Variable],
+    path: Path,
+    lost: list[str],
+    stored: Stored,
+    progress: Progress,
+) -> list[cells.Row]:
+    """Write variables, their groups and attributes; what is lost is named."""
+    import zarr
+
+    rows: list[cells.Row] = []
+    progress.expect(cells.total(c, variables))
+    # zarr warns of types whose specification is not final, fixed-length texts and records: other readers may not know them.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="zarr")
+        warnings.filterwarnings("ignore", message=".*Zarr (format 3|V3) specification.*")
+        root = zarr.create_group(str(path), zarr_format=3)
+        cells.set_attrs(_Attributes(root), dict(c.attrs), "", lost)
+        for name, group in c.groups.items():
+            cells.set_attrs(_Attributes(root.require_group(name)), dict(group.attrs), name, lost)
+        for v in variables:
+            if v.local:
+                lost.append(f"{v.name} (a local variable has no one array)")
+                continue
+            rows.append(_array(c, v, root, lost, stored, progress))
+        gaps = c.steps != list(range(len(c.steps)))
+        if gaps and any(v.has_steps for v in variables) and "step" not in root:
+            steps = root.create_array("step", data=np.array(c.steps, np.int64), dimension_names=["step"])
+            steps.attrs["long_name"] = "numbers of the steps"
+        zarr.consolidate_metadata(root.store)
+    return rows
+
+
+def _array(
+    c: Container, v: Variable, root: Any, lost: list[str], stored: Stored, progress: Progress
+) -> cells.Row:
+    name, shape = v.name if v.member is None else f"{v.name}.{v.member}", cells.shape_of(c, v)
+    dtype, said = _of_zarr(v, name, lost)
+    texts = dtype is str
+    cut = stored.cut(v)
+    chunks: Any = "auto"
+    if cut and 0 not in cut and 0 not in shape:
+        chunks = tuple(min(edge, n) for edge, n in zip(cut, shape, strict=True))
+    fill = v.fill_value
+    target = root.create_array(
+        name,
+        shape=shape,
+        dtype=dtype,
+        chunks=chunks,
+        compressors=_compressors(stored.level, texts),
+        fill_value="" if texts else None if v.dtype.names or v.dtype.kind in "SU" else fill,
+        dimension_names=list(cells.dims_of(v)),  # without names xarray opens nothing
+    )
+    cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
+    into: Any = target
+    if texts:
+        into = cells.Converted(target, _texts)
+    elif dtype != v.dtype:
+        into = cells.Converted(target, lambda piece: piece.astype(dtype))
+    with cells.named(name):
+        cells.copy(c, v, into, progress, along_chunks=True)
+    item = v.dtype.itemsize if texts else np.dtype(dtype).itemsize
+    return name, shape, math.prod(shape) * item
+
+
+def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, Any]]:
+    """The type that Zarr has for a variable's, and the attributes that say what it does not."""
+    names = enum_names(v.dtype)
+    if names:
+        words = [word.replace(" ", "_") for word in names]
+        return np.dtype(v.dtype.str), {
+            "flag_values": [int(value) for value in names.values()],
+            "flag_meanings": " ".join(words),
+        }
+    if v.dtype.kind == "O":
+        return str, {}
+    if bfloat16.is_bfloat16(v.dtype):
+        lost.append(f"{name}: its type bfloat16 (the values are kept as float32)")
+        return np.dtype("f4"), {}
+    return v.dtype, {}
+
+
+def _compressors(level: int | None, texts: bool) -> Any:
+    """Zstandard behind a shuffle of bytes, in the one standard codec that has both."""
+    if not level:
+        return None
+    from zarr.codecs import BloscCodec, ZstdCodec
+
+    return ZstdCodec(level=level) if texts else BloscCodec(cname="zstd", clevel=level, shuffle="shuffle")
+
+
+def _texts(piece: Any) -> Any:
+    """Texts for zarr, where there is no cell without one."""
+    flat = ["" if one is None else one for one in np.ravel(piece).tolist()]
+    out = np.empty(len(flat), object)
+    out[:] = flat
+    return out.reshape(np.shape(piece))
+
+
+class _Attributes:
+    """Takes attributes as JSON has them."""
+
+    def __init__(self, target: Any) -> None:
+        self._attrs = target.attrs
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if isinstance(value, np.generic | np.ndarray):
+            if value.dtype.kind not in "biufSUO":
+                raise TypeError(f"JSON has no {value.dtype}")
+            value = value.tolist()
+        if isinstance(value, bytes):
+            value = value.decode()
+        self._attrs[name] = value
