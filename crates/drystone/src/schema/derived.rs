@@ -465,29 +465,30 @@ pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
         let Some(definition) = schema.variables.get(&id).and_then(|variable| variable.derived.clone()) else {
             continue;
         };
-        let Ok(meaning) = Derivation::of(schema, "", &definition) else { continue };
+        let meaning = Derivation::of(schema, "", &definition);
         let shape_of = |schema: &Schema, id: u32| schema.variables.get(&id).map(|v| v.shape.clone());
-        let far = meaning.field.reaches() || meaning.field.reduces();
+        // Where the inputs do not fit now, they may again later, when nothing of this change is seen any more.
+        let far = meaning.as_ref().map_or(true, |m| m.field.reaches() || m.field.reduces());
         let is_moved =
             definition.inputs.iter().map(|input| input.variable).any(|input| {
                 moved.contains(&input) || far && shape_of(schema, input) != shape_of(base, input)
             });
-        let (Some(variable), shape) = (schema.variables.get_mut(&id), meaning.result_shape()) else {
-            continue;
-        };
-        if shape.len() != variable.shape.len() {
+        let shape = meaning.ok().map(|meaning| meaning.result_shape());
+        let Some(variable) = schema.variables.get_mut(&id) else { continue };
+        if let Some(shape) = shape.filter(|shape| shape.len() == variable.shape.len()) {
+            variable.shape = shape;
+        }
+        if is_moved {
+            // Also where nothing is stored of it: what is computed from it may be stored. Older cuts say nothing any more.
+            moved.insert(id);
+            variable.clips = vec![(version, vec![0; variable.shape.len()])];
             continue;
         }
-        variable.shape = shape;
         let Some(before) = base.variables.get(&id) else { continue };
         let shrinks = variable.shape.iter().zip(&before.shape).any(|(new, old)| new < old);
-        if is_moved {
-            moved.insert(id);
-        }
-        if definition.kind != Kind::Virtual && (is_moved || shrinks) {
-            let rest = if is_moved { vec![0; variable.shape.len()] } else { variable.shape.clone() };
+        if definition.kind != Kind::Virtual && shrinks {
             variable.clips.retain(|(commit, _)| *commit < version);
-            variable.clips.push((version, rest));
+            variable.clips.push((version, variable.shape.clone()));
         }
     }
 }

@@ -33,6 +33,11 @@ const ZONE: u64 = 1 << 15;
 const BOUNDS_ZONE: u64 = 1 << 12;
 /// Parts of a box whose cells are not all known are stored down to this many cells.
 const LEAST: u64 = 1 << 9;
+/// Blocks that one commit stores at most: their numbers share the number of a put with a version.
+const MOST_BLOCKS: u64 = 1 << 23;
+
+/// In the place of a transform: values as they are, whatever a configuration says, which may be lossy. No codec can have this name.
+pub(super) const EXACT: &str = "(exact)";
 
 /// What was stored of derived variables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -178,7 +183,7 @@ impl Filling<'_> {
         let mut begun = false;
         for part in &boxes {
             let bytes = part.cells().unwrap_or(u64::MAX).saturating_mul(item);
-            if self.report.bytes.saturating_add(bytes) > self.budget {
+            if self.report.bytes.saturating_add(bytes) > self.budget || self.report.blocks >= MOST_BLOCKS {
                 self.report.left += 1;
                 continue;
             }
@@ -207,7 +212,7 @@ impl Filling<'_> {
 fn stored_form(variable: &Variable, bounds: bool) -> Variable {
     let mut own = variable.clone();
     own.derived = None;
-    own.transform = if bounds { bounds_only::NAME.to_owned() } else { String::new() };
+    own.transform = if bounds { bounds_only::NAME } else { EXACT }.to_owned();
     let most = if bounds { BOUNDS_ZONE } else { ZONE };
     let mut edges: Vec<u64> = own.shape.iter().map(|n| (*n).max(1)).collect();
     while edges.iter().fold(1u64, |all, n| all.saturating_mul(*n)) > most {

@@ -89,12 +89,12 @@ impl Reading {
             last = last.max(own);
         }
         // Places of cells are taken whole.
-        let is_coordinate = |input: &&Reading| input.variable.shape.len() == 1 && !input.variable.steps;
+        let is_coordinate = |input: &&Reading| input.variable.shape.len() == 1;
         for input in computed.inputs.iter().flatten().filter(is_coordinate) {
             let whole = Selection::all(&input.variable.shape);
             let own = match input.computed()? {
-                Some(nested) => input.changed_at(&nested, 0, &whole)?,
-                None => input.put_at(0, &whole)?,
+                Some(nested) => input.changed_at(&nested, step, &whole)?,
+                None => input.put_at(step, &whole)?,
             };
             last = last.max(own);
         }
