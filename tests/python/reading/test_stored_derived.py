@@ -1,5 +1,6 @@
 """What stored values and statistics of derived variables promise: read as computed ones, never older than the inputs, worth it in queries."""
 
+import os
 from pathlib import Path
 
 import drystone as dry
@@ -201,6 +202,89 @@ def test_a_coordinate_that_is_overwritten_hides_what_it_measures(run):
     as_computed(run, "slope")
     run.store_derived()
     as_computed(run, "slope")
+
+
+def test_a_coordinate_that_comes_later_is_none(run):
+    pair(run, "slope", "diff(u, x)")
+    with run.writer(rank=0, nranks=1) as w:
+        put_step(w, 0)
+    run.refresh()
+    run.create_variable("x", data=np.arange(40.0) ** 2, dims=("x",))
+    as_computed(run, "slope")
+    run.store_derived()
+    as_computed(run, "slope")
+
+
+RANDOM = {
+    "a": ("u*u - v", "one_sided"),
+    "b": ("diff(u, y, 1) + v[x+1]", "periodic"),
+    "c": ("diff2(u, x, 1)", "fill"),
+    "d": ("u - mean(v, y)", "nan"),
+    "e": ("between[y-2] + w", "one_sided"),
+    "f": ("where(u > v, a_stored, between)", "fill"),
+}
+
+
+@pytest.mark.parametrize("seed", range(40 if os.environ.get("DRYSTONE_LONG") else 2))
+def test_whatever_is_done_what_is_stored_reads_as_computed(tmp_path, seed):
+    """Random puts, replaced steps, shapes, commits of two handles and stores: after each, all that is stored is what is computed."""
+    rng = np.random.default_rng(seed)
+    with dry.create(tmp_path / "run.dry") as c, dry.open(tmp_path / "run.dry", "r+") as other:
+        for name in "uv":
+            c.create_variable(name, "f8", (None, 9), dims=("y", "x"), steps=True)
+            c[name].resize((12, 9))
+        c.create_variable("w", "f8", (None, 9), dims=("y", "x"))
+        c["w"].resize((12, 9))
+        c.derive("between", "diff(u, y, 1)")
+        for name, (text, edge) in RANDOM.items():
+            pair(c, name, text, edge=edge)
+        c.derive("low", "diff(u, y, 1) * v", kind="bounds")
+        c.derive("low_now", "diff(u, y, 1) * v")
+        c.commit()
+        for step in range(3):
+            with c.writer() as w, w.step(step):
+                for name in "uv":
+                    w.put(name, rng.random((12, 9)), offset=(0, 0))
+        c.commit()
+        seen = 0
+        for turn in range(40):
+            one = (c, other)[rng.integers(2)]
+            one.refresh()
+            rows = one["u"].shape[0]
+            match rng.integers(8):
+                case 0:
+                    rows = int(rng.integers(4, 16))
+                    for name in rng.permutation(list("uvw")):
+                        one[name].resize((rows, 9))
+                case 1:
+                    one.store_derived(budget=int(rng.integers(1, 4000)))
+                case 2:
+                    one.store_derived()
+                case 3:
+                    lo = int(rng.integers(rows))
+                    one["w"][lo : lo + 3] = rng.random()
+                case 4:
+                    with one.writer() as w, w.step(int(rng.integers(3)), replace=True):
+                        for name in "uv":
+                            w.put(name, rng.random((rows, 9)), offset=(0, 0))
+                case _:
+                    with one.writer() as w, w.step(int(rng.integers(3))):
+                        for name in "uv":
+                            lo, n = int(rng.integers(rows)), int(rng.integers(1, 6))
+                            w.put(name, rng.random((min(n, rows - lo), 9)), offset=(lo, 0))
+            one.commit()
+            for handle in (c, other):
+                handle.refresh()
+                as_computed(handle, *RANDOM)
+                for step in handle["u"].steps:
+                    found, wanted = (
+                        handle.query(f"{n} > 0.1", steps=step).count() for n in ("low", "low_now")
+                    )
+                    assert found == wanted, turn
+            for step in c["a_stored"].steps:
+                plans = [c[f"a_{kind}"].explain[step, :4] for kind in ("stored", "virtual")]
+                seen += plans[0].read_bytes < plans[1].read_bytes
+        assert seen > 10
 
 
 def test_a_configuration_does_not_round_what_is_stored(tmp_path):
