@@ -16,6 +16,8 @@ import argparse
 import os
 import resource
 import shutil
+import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -149,24 +151,81 @@ def memory(c: dry.Container) -> None:
     )
 
 
-def query(c: dry.Container, rounds: int) -> None:
-    """A query on a magnitude at one hit in 1e5, beside computing it everywhere."""
+def query(c: dry.Container, rounds: int, put: float) -> None:
+    """A query on a magnitude at one hit in 1e5, beside computing it everywhere: with nothing stored, with statistics, with values."""
     values = c["magnitude"][...]
     limit = float(np.sort(values.ravel())[-max(values.size // 100_000, 1)])
     expected = int((values > np.float32(limit)).sum())
+    print(f"\n`magnitude > {limit:.3f}`, {expected} hits\n\n| stored | bytes read, of the inputs | beside computing everywhere | "
+          "stored bytes, of the inputs | time to store, of put |\n|---|---|---|---|---|")  # fmt: skip
+    slow = least(lambda: c["magnitude"][...].__gt__(np.float32(limit)).sum(), rounds)
+    for kind in ("virtual", "bounds", "stored"):
+        name = "magnitude" if kind == "virtual" else f"magnitude_{kind}"
+        stored = 0.0
+        size = log_bytes(Path(c.path))
+        if kind != "virtual":
+            c.derive(name, TEXTS["magnitude"], kind=kind)
+            begun = perf_counter()
+            c.store_derived(name)
+            stored = perf_counter() - begun
+        more = log_bytes(Path(c.path)) - size
+        q = c.query(f"{name} > {limit!r}")
+        assert q.count() == expected
+        fast = least(lambda n=name: c.query(f"{n} > {limit!r}").count(), rounds)
+        part = q.report.bytes / (3 * values.nbytes)
+        print(
+            f"| {kind} | {part:.4f} | {slow / fast:.1f} x faster | {more / (3 * values.nbytes):.4f} | {stored / put:.2f} |"
+        )
 
-    def everywhere() -> None:
-        assert int((c["magnitude"][...] > np.float32(limit)).sum()) == expected
 
-    def asked() -> None:
-        assert c.query(f"magnitude > {limit!r}").count() == expected
+def log_bytes(folder: Path) -> int:
+    """Bytes of the logs of a container."""
+    return sum(path.stat().st_size for path in (folder / "log").rglob("*") if path.is_file())
 
-    q = c.query(f"magnitude > {limit!r}")
-    assert q.count() == expected
-    part = q.report.bytes / (3 * values.nbytes)
-    slow, fast = least(everywhere, rounds), least(asked, rounds)
-    print(f"\n`magnitude > {limit:.3f}`, {expected} hits: computing everywhere {slow * 1e3:.0f} ms, query {fast * 1e3:.0f} ms "
-          f"({slow / fast:.1f} x), {part:.3f} of the bytes of the inputs")  # fmt: skip
+
+DASK = """
+import resource, sys
+import dask.array, numpy as np, drystone as dry
+with dry.open(sys.argv[1]) as c:
+    u = dask.array.from_array(c["u"], chunks=(32, 32, -1))
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    def lap(a):
+        out = np.zeros_like(a)
+        for axis in range(3):
+            inner, to = np.moveaxis(a, axis, 0), np.moveaxis(out, axis, 0)
+            to[1:-1] += inner[2:] - 2 * inner[1:-1] + inner[:-2]
+        return out
+    out = np.empty(u.shape, u.dtype)
+    dask.array.store(u.map_overlap(lap, depth=1, boundary="nearest"), out)
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 - out.nbytes)
+"""
+
+
+def beside_dask(folder: Path) -> None:
+    """The memory of Dask for a laplacian, beside its result."""
+    done = subprocess.run([sys.executable, "-c", DASK, folder], capture_output=True, text=True)
+    said = f"{int(done.stdout) >> 20} MiB" if done.returncode == 0 else "not measured: " + done.stderr[-200:]
+    print(f"\nDask's memory for the laplacian of `u` by map_overlap, beside the result: {said}")
+
+
+def beside_adios() -> None:
+    """Whether the adios2 that is installed stores a derived curl."""
+    try:
+        import adios2
+
+        io = adios2.Adios().declare_io("derived")
+        io.set_engine("BP5")
+        for name in "uvw":
+            io.define_variable(name, np.zeros((4, 4, 4), "f4"), [4, 4, 4], [0, 0, 0], [4, 4, 4])
+        io.impl.DefineDerivedVariable(
+            "c", "x=u y=v z=w curl(x,y,z)", adios2.bindings.DerivedVarType.StoreData
+        )
+    except Exception as error:
+        print(
+            f"\nADIOS2's stored curl: not compared, as adios2 says {type(error).__name__}: {str(error).strip()[:160]}"
+        )
+        return
+    print("\nADIOS2's stored curl: this build has derived variables; compare its values by hand")
 
 
 def halo(c: dry.Container, edge: int) -> None:
@@ -225,14 +284,18 @@ def main() -> None:
         path = folder / "run.dry"
         with dry.create(path) as c:
             make(c, given.edge)
+            begun = perf_counter()
             with c.writer() as w:
                 for name, values in zip("uvw", fields, strict=True):
                     w.put(name, values, offset=(0, 0, 0))
             c.commit()
+            put = perf_counter() - begun
             speeds(c, path, fields, given.rounds)
             memory(c)
-            query(c, given.rounds)
+            query(c, given.rounds, put)
             halo(c, given.edge)
+        beside_dask(path)
+        beside_adios()
         cuts(folder, fields, given.edge)
     finally:
         shutil.rmtree(folder)

@@ -73,7 +73,8 @@ def analyse(path: Path, fields: dict[str, Field]) -> bool:
         compare(f"convolution, {lazy.npartitions} tasks of Dask", lazy.compute(scheduler="threads"), expected)
         gradient = c.derive("gradient", "grad(u)")
         compare("gradient", gradient[...], np.stack(list(np.gradient(u)), axis=-1))
-        vorticity = c.derive("vorticity", "curl(u, v, w)")
+        vorticity = c.derive("vorticity", "curl(u, v, w)", kind="stored")
+        c.store_derived("vorticity")
         d = {
             (n, axis): np.gradient(f, axis=axis)
             for n, f in zip("uvw", (u, v, w), strict=True)

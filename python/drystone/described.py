@@ -27,7 +27,7 @@ class Derived:
     text: str
     """The expression, as it was given."""
     kind: str
-    """What is stored besides the definition; `"virtual"`: nothing."""
+    """What is stored besides the definition: `"virtual"` nothing, `"bounds"` statistics, `"stored"` the values."""
     edge: str
     """What lies beyond the edge of the domain."""
     inputs: dict[str, str | None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ import numpy.typing as npt
 from drystone import assigning, html, tree, values
 from drystone._core import element_dtype
 from drystone.errors import ConflictError, InvalidArgumentError, NotFoundError
+from drystone.reports import StoredDerived
 
 if TYPE_CHECKING:
     from drystone.container import Container
@@ -269,10 +270,12 @@ class Group(Mapping[str, Any]):
             name: Path, with `/` between groups.
             definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an expression of variables. See
                 docs/guide/expressions.md.
-            kind: What is stored besides the definition: nothing (`"virtual"`).
+            kind: What is stored besides the definition: nothing (`"virtual"`), statistics by which queries leave parts out (`"bounds"`), or
+                the values (`"stored"`). The commit of a step's blocks computes them; `store_derived` does for what is there already.
             edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as `numpy.gradient`, `"fill"` the fill
                 value of each input, `"periodic"` the cells at the other end, `"nan"` nothing, so that the value is NaN.
-            attrs: Attributes, such as `units`.
+            attrs: Attributes, such as `units`. Without `units` the units of the inputs are checked, and those of the result set, as far as
+                they are known; units that do not fit are an `InvalidArgumentError`.
 
         """
         path = self._below(name)
@@ -283,6 +286,36 @@ class Group(Mapping[str, Any]):
         self._container._handle.derive(path, text, kind, edge, values.named(attrs, "attrs"))
         self._container._warn()
         return Variable(self._container, path)
+
+    def store_derived(
+        self,
+        names: str | Sequence[str] | None = None,
+        steps: SupportsIndex | Sequence[SupportsIndex] | None = None,
+        budget: SupportsIndex | None = None,
+    ) -> StoredDerived:
+        """Compute and store what is not stored, or not current, of derived variables of the kinds `"stored"` and `"bounds"`.
+
+        Commits do so for the steps that they bring. Values of the same bits are read before and after.
+
+        Args:
+            names: Which variables; all if left out.
+            steps: Which steps; all if left out.
+            budget: Bytes of values to compute at most.
+
+        """
+        chosen = [names] if isinstance(names, str) else names
+        paths = None if chosen is None else [self._below(name) for name in chosen]
+        at = [steps] if isinstance(steps, SupportsIndex) else steps
+        numbers = None if at is None else [step.__index__() for step in at]
+        if numbers is not None and any(step < 0 for step in numbers):
+            raise InvalidArgumentError(f"steps={numbers}: steps are counted from 0")
+        self._container._settle_before_change()
+        done = self._container._handle.store_derived(
+            paths, numbers, None if budget is None else budget.__index__()
+        )
+        self._container._handle.refresh()
+        self._container._warn()
+        return StoredDerived(*done)
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
         """Create a group, and those above it; if it is there, the attributes are added to its own."""

@@ -19,6 +19,19 @@ _MAX_RANKS = 1 << 24
 
 
 @dataclass(frozen=True)
+class StoredDerived:
+    """What was stored of derived variables."""
+
+    blocks: int
+    cells: int
+    """Cells whose values were computed."""
+    nbytes: int
+    """Bytes of these values."""
+    left: int
+    """Boxes that the budget left out."""
+
+
+@dataclass(frozen=True)
 class IncompleteStep:
     """A step that some ranks of a run have left and others not: it is not visible, or visible as all left it before."""
 

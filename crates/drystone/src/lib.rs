@@ -83,4 +83,4 @@ pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
 pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
-pub use write::{BlockSink, Writer, WriterOptions};
+pub use write::{BlockSink, StoredDerived, Writer, WriterOptions};

@@ -155,7 +155,8 @@ impl SchemaOp {
     pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
         let changed = self.apply_alone(schema, version)?;
         if let (true, SchemaOp::Resize(..)) = (changed, self) {
-            settle(schema);
+            let before = schema.clone();
+            settle(schema, &before, version);
         }
         Ok(changed)
     }

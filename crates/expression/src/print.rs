@@ -47,7 +47,7 @@ impl Tree {
     }
 
     /// The text of a part, cut where it is long: for messages.
-    pub(crate) fn excerpt(&self, id: NodeId) -> String {
+    pub fn excerpt(&self, id: NodeId) -> String {
         let mut out = Cut { text: String::new() };
         let cut = self.write(&mut out, id).is_err();
         out.text + if cut { "..." } else { "" }

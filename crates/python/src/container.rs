@@ -577,6 +577,19 @@ impl ContainerHandle {
         self.apply(py, SchemaOp::Derive(normal(path).into(), Box::new(definition)))
     }
 
+    /// Stores what is not current of derived variables: blocks, cells, bytes, boxes that the budget left out.
+    #[pyo3(signature = (paths, steps, budget))]
+    fn store_derived(
+        &self,
+        py: Python<'_>,
+        paths: Option<Vec<String>>,
+        steps: Option<Vec<u64>>,
+        budget: Option<u64>,
+    ) -> Result<(u64, u64, u64, u64)> {
+        let done = py.detach(|| self.container.store_derived(paths.as_deref(), steps.as_deref(), budget))?;
+        Ok((done.blocks, done.cells, done.bytes, done.left))
+    }
+
     fn create_group(&self, py: Python<'_>, path: &str, attrs: Option<&Bound<'_, PyAny>>) -> Result<bool> {
         self.apply(py, SchemaOp::CreateGroup(normal(path).into(), value::attrs(attrs)?))
     }

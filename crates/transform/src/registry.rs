@@ -55,7 +55,7 @@ pub fn register(name: &str, maker: Arc<dyn Maker>) -> Result<(), TransformError>
     if !is_codec_name(name) {
         return refuse("a name is a lower-case letter, then lower-case letters, digits, '_', '.' or '-'");
     }
-    if is_built_in(name) || name == "auto" || name == "none" {
+    if is_built_in(name) || matches!(name, "auto" | "none" | "bounds") {
         return refuse("a codec of this name is built in");
     }
     let mut makers = MAKERS.write().unwrap_or_else(PoisonError::into_inner);

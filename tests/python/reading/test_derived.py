@@ -264,7 +264,6 @@ def test_what_is_refused_names_what_was_wrong(run):
     refused("diff(u, whole)", "dimension")
     refused("u", "no kind", kind="actual")
     refused("u", "no edge rule", edge="mirror")
-    refused("u", "version", kind="stored", error=UnsupportedError)
     run.derive("speed", "hypot(u, v)")
     assert run.derive("speed", "hypot(u, v)").derived.text == "hypot(u, v)"
     with pytest.raises(ConflictError, match=r"another definition \(hypot\(u, v\)\)"):

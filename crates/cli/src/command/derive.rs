@@ -24,6 +24,9 @@ pub(super) fn run(derive: &Derive, json: bool, output: &mut Output) -> Result<i3
         attrs: units.collect::<BTreeMap<_, _>>(),
     };
     let made = container.apply(vec![SchemaOp::Derive(path.to_owned(), Box::new(definition))])?;
+    if derive.kind != "virtual" {
+        container.store_derived(Some(&[path.to_owned()]), None, None)?;
+    }
     let reading = container.reading(path, None)?;
     let (shape, dtype) = (reading.shape(), reading.variable().dtype.to_string());
     let inputs: Vec<String> = reading.derived().map_or_else(Vec::new, |found| {

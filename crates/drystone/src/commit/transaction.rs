@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use drystone_format::branch::{Branch, PageRef};
+use drystone_format::derived::Kind;
 use drystone_format::entry::{self, Entry};
 use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
@@ -17,7 +18,7 @@ use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind};
 use drystone_format::manifest::{MAX_PAGES, Manifest, Root, Section};
 use drystone_format::published::{self, PAGE_SHARDS, ShardPage};
-use drystone_format::schema::Schema;
+use drystone_format::schema::{Schema, Variable};
 use drystone_format::source::{self, PAGE_SOURCES, Source};
 use drystone_format::steps::Steps;
 use drystone_plan::tree::{self, Emit, Leaf, NewEntries};
@@ -120,6 +121,8 @@ pub struct Committed {
     pub incomplete: Vec<Incomplete>,
     /// Things a person should know.
     pub notes: Vec<String>,
+    /// Keys of steps (step + 1, 0 without step) of which it took blocks, where something is to be stored of derived variables.
+    pub(crate) touched: BTreeSet<u64>,
 }
 
 /// What the closure of a transaction decides on each base.
@@ -181,12 +184,14 @@ fn transact_from(
             Err(e) if expired(&e) => continue,
             Err(e) => return Err(e),
             Ok(Decision::Keep { incomplete, notes }) => {
-                return Ok(Committed { snapshot: base, changed: false, incomplete, notes });
+                let touched = BTreeSet::new();
+                return Ok(Committed { snapshot: base, changed: false, incomplete, notes, touched });
             }
             Ok(Decision::Apply(change)) => *change,
         };
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
+        let touched = touched(&base, &change);
         // A look for the newest snapshot asks whether it is still this container, too.
         let done = match attempt(inner, &base, version, change, looked || same) {
             Err(e) if expired(&e) => continue,
@@ -197,10 +202,20 @@ fn transact_from(
             inner.adopt_snapshot(snapshot.clone());
             add(&inner.tally.commits, 1);
             inner.pack_after(&snapshot);
-            return Ok(Committed { snapshot, changed: true, incomplete, notes });
+            return Ok(Committed { snapshot, changed: true, incomplete, notes, touched });
         }
     }
     Err(Error::conflict(format!("gave up after losing {MAX_TRIES} races for a commit in a row; try again")))
+}
+
+/// The steps whose new blocks may concern stored values of derived variables; none where nothing is stored of any.
+fn touched(base: &Snapshot, change: &Change) -> BTreeSet<u64> {
+    let schema = change.schema.as_ref().unwrap_or(&base.schema);
+    let stores = |v: &Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
+    match schema.variables.values().any(stores) {
+        true => change.entries.key_steps().clone(),
+        false => BTreeSet::new(),
+    }
 }
 
 /// Commits of at most this many entries try to fit their pages into the manifest.
@@ -219,7 +234,7 @@ pub(crate) fn attempt(
         inner.require_same()?;
     }
     if let Some(schema) = &mut change.schema {
-        derived::settle(schema);
+        derived::settle(schema, &base.schema, version);
     }
     let store = inner.store.as_ref();
     let durable = inner.identity.durability == Durability::Durable;

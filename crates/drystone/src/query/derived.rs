@@ -5,6 +5,7 @@
 use std::sync::Arc;
 
 use drystone_format::MAX_NDIM;
+use drystone_format::derived::Kind;
 use drystone_format::entry::Stats;
 use drystone_plan::selection::{Axis, Selection};
 
@@ -21,6 +22,9 @@ use crate::read::{Reading, StoredZone, Zone, Zones};
 pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
     if !reading.is_derived() {
         return Ok(ZoneSet::new(reading.zones(step, cells)?));
+    }
+    if let Some(stored) = reading.current(step, cells)? {
+        return own_zones(reading, &stored, step, cells);
     }
     let unsure = reading.may_be_unknown(step, cells)?;
     let Some((program, parts)) = reading.parts()? else {
@@ -48,6 +52,24 @@ pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Resul
     let deep = Deep { program, inputs, zones: sets, grid, cells: cells.clone(), step };
     let found = deep.boxes();
     Ok(ZoneSet::new(zones(found)).computed(unsure, Some(Arc::new(deep))))
+}
+
+/// The zones of what is stored, all of it current. Of statistics alone the bytes are those of the inputs, in proportion.
+fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
+    let mut found = stored.zones(step, cells)?;
+    if reading.stored_kind() == Some(Kind::Bounds) {
+        let mut selection = cells.clone();
+        if reading.variable().steps {
+            selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+        }
+        let all = cells.cells().unwrap_or(u64::MAX).max(1) as f64;
+        let bytes = reading.explain(&selection)?.read_bytes as f64;
+        for stored in found.all.iter_mut().filter_map(|zone| zone.stored.as_mut()) {
+            stored.bytes = (bytes * stored.cells as f64 / all).ceil() as u64;
+            stored.raw = true;
+        }
+    }
+    Ok(ZoneSet::new(found).own())
 }
 
 impl Deep {

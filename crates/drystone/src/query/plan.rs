@@ -61,6 +61,8 @@ pub(super) struct ZoneSet {
     pub(super) has_whole: bool,
     /// Of a derived variable: what its values are computed from.
     deep: Option<Arc<Deep>>,
+    /// Of a derived variable: whether these are statistics of its own values.
+    is_own: bool,
 }
 
 impl ZoneSet {
@@ -77,12 +79,17 @@ impl ZoneSet {
         let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
         let has_voids = zones.iter().any(|zone| zone.stored.is_none());
         let has_whole = zones.iter().any(|zone| zone.stored.is_some_and(|stored| !stored.raw));
-        ZoneSet { zones, indexed, axis, longest, has_voids, has_whole, deep: None }
+        ZoneSet { zones, indexed, axis, longest, has_voids, has_whole, deep: None, is_own: false }
     }
 
     /// The same of a derived variable: whether some cells may be unknown, and what its values are computed from.
     pub(super) fn computed(self, has_voids: bool, deep: Option<Arc<Deep>>) -> ZoneSet {
         ZoneSet { has_voids, deep, ..self }
+    }
+
+    /// The same, of what is stored of a derived variable.
+    pub(super) fn own(self) -> ZoneSet {
+        ZoneSet { is_own: true, ..self }
     }
 
     pub(super) fn all(&self) -> &[Zone] {
@@ -200,7 +207,7 @@ impl Known<'_> {
         if let Some(deep) = &self.zones[number].deep {
             return deep.bounds(&lo, &hi);
         }
-        if input.reading().is_some_and(Reading::is_derived) {
+        if input.reading().is_some_and(Reading::is_derived) && !self.zones[number].is_own {
             return Bounds::unknown(2);
         }
         let mut sum = Bounds { extremes: Extremes::Empty, nans: 0, unwritten: 0, cells: 0 };

@@ -57,6 +57,7 @@ use crate::{Error, Result};
 pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 pub use derived::Derivation;
+pub(crate) use derived::first_put;
 pub use listing::{Planned, Wanted};
 pub use prefetch::WarmReport;
 use published::Shelf;
@@ -156,8 +157,14 @@ impl Container {
 }
 
 impl Reading {
+    /// The same, as a read of the engine's own.
+    pub(crate) fn unnoted(mut self) -> Reading {
+        self.noted = false;
+        self
+    }
+
     /// A variable of a snapshot.
-    fn open(
+    pub(crate) fn open(
         inner: Arc<Inner>,
         snapshot: Arc<Snapshot>,
         path: &str,

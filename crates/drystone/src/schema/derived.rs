@@ -10,16 +10,20 @@ use drystone_format::MAX_NDIM;
 use drystone_format::derived::{Derived, Edge, Input, Kind};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Schema, Variable};
+use drystone_format::value::Value;
 
 use super::element_type::expression_type;
 use super::grid::{self, Shaped};
 use super::member::member;
+use super::units::{self, Unit};
 use crate::{Error, Result};
 
 /// Derived variables in a row, each an input of the next, at most.
 const MAX_DEPTH: usize = 16;
 /// Evaluations of definitions that one value needs, at most.
 const MAX_EVALUATIONS: usize = 256;
+/// The attribute that has the unit of measure.
+const UNITS: &str = "units";
 /// The name of the step, unless a dimension has it.
 const STEP: &str = "step";
 
@@ -28,7 +32,7 @@ const STEP: &str = "step";
 pub struct Definition {
     /// The expression.
     pub text: String,
-    /// What of it is stored: "virtual".
+    /// What of it is stored: "virtual", "bounds" or "stored".
     pub kind: String,
     /// What lies beyond the edge of the domain: "one_sided", "fill", "periodic" or "nan".
     pub edge: String,
@@ -266,12 +270,6 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
     let kind = Kind::from_name(&new.kind).ok_or_else(|| {
         bad(format!("there is no kind \"{}\"; write \"virtual\", \"bounds\" or \"stored\"", new.kind))
     })?;
-    if kind != Kind::Virtual {
-        return Err(Error::unsupported(format!(
-            "\"{path}\" cannot be derived: this version derives variables of the kind \"virtual\", not \"{}\"",
-            new.kind
-        )));
-    }
     let edge = drystone_expression::Edge::from_name(&new.edge).ok_or_else(|| {
         bad(format!(
             "there is no edge rule \"{}\"; write \"one_sided\", \"fill\", \"periodic\" or \"nan\"",
@@ -296,6 +294,12 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
     if shape.len() > MAX_NDIM {
         return Err(bad(format!("it has {} dimensions; at most {MAX_NDIM} are supported", shape.len())));
     }
+    let mut attrs = new.attrs.clone();
+    if !attrs.contains_key(UNITS)
+        && let Some(text) = units_of(schema, &tree, &derived.inputs).map_err(&bad)?
+    {
+        attrs.insert(UNITS.to_owned(), Value::Text(text));
+    }
     let dtype = DType::Scalar(scalar_of(meaning.field.dtype()));
     let fill = match meaning.field.dtype() {
         Type::F4 => Some(f32::NAN.to_le_bytes().to_vec()),
@@ -313,7 +317,7 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
         transform: String::new(),
         chunks: None,
         fill,
-        attrs: new.attrs.clone(),
+        attrs,
         created: 0,
         clips: Vec::new(),
         uid,
@@ -321,6 +325,23 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
         meaning: None,
         derived: Some(Box::new(derived)),
     })
+}
+
+/// The text of the unit that values have by the attributes of the inputs; `None` where it is not known. An error says what does not fit.
+fn units_of(schema: &Schema, tree: &Tree, inputs: &[Input]) -> std::result::Result<Option<String>, String> {
+    let text = |name: &Name| {
+        let input = inputs.iter().find(|input| input.name == name.path() && name.members().is_empty())?;
+        match schema.variables.get(&input.variable)?.attrs.get(UNITS)? {
+            Value::Text(text) => Some(text.as_str()),
+            _ => None,
+        }
+    };
+    let texts: Vec<Option<&str>> = tree.names().iter().map(text).collect();
+    let known: Vec<Option<Unit>> = texts.iter().map(|text| text.and_then(Unit::parse)).collect();
+    let Some(found) = units::of_tree(tree, &known)? else { return Ok(None) };
+    // As the inputs spell it, where it is theirs.
+    let same = known.iter().zip(&texts).find(|(unit, _)| unit.is_some_and(|unit| unit == found));
+    Ok(same.and_then(|(_, text)| text.map(str::to_owned)).or_else(|| found.text()))
 }
 
 /// The tree of a text, and the variables that its names stand for, by name.
@@ -433,20 +454,41 @@ fn scalar_of(dtype: Type) -> Scalar {
     }
 }
 
-/// Brings the shapes of derived variables up to date with those of their inputs. Those whose inputs no longer fit keep theirs: reading
-/// them is the error.
-pub(crate) fn settle(schema: &mut Schema) {
+/// Brings the shapes of derived variables up to date with those of their inputs, in the commit of a version on a base. Those whose inputs
+/// no longer fit keep theirs: reading them is the error. Stored values that the change makes wrong are cut away: all of them, where a value
+/// may need cells at an edge that has moved.
+pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
     let derived: Vec<u32> = schema.variables.values().filter(|v| v.derived.is_some()).map(|v| v.id).collect();
+    // Derived variables of which values may be others now, although nothing was put.
+    let mut moved: BTreeSet<u32> = BTreeSet::new();
     for id in derived {
-        let meaning = match schema.variables.get(&id).and_then(|variable| variable.derived.as_deref()) {
-            Some(definition) => Derivation::of(schema, "", definition),
-            None => continue,
+        let Some(definition) = schema.variables.get(&id).and_then(|variable| variable.derived.clone()) else {
+            continue;
         };
-        if let (Ok(meaning), Some(variable)) = (meaning, schema.variables.get_mut(&id)) {
-            let shape = meaning.result_shape();
-            if shape.len() == variable.shape.len() {
-                variable.shape = shape;
-            }
+        let meaning = Derivation::of(schema, "", &definition);
+        let shape_of = |schema: &Schema, id: u32| schema.variables.get(&id).map(|v| v.shape.clone());
+        // Where the inputs do not fit now, they may again later, when nothing of this change is seen any more.
+        let far = meaning.as_ref().map_or(true, |m| m.field.reaches() || m.field.reduces());
+        let is_moved =
+            definition.inputs.iter().map(|input| input.variable).any(|input| {
+                moved.contains(&input) || far && shape_of(schema, input) != shape_of(base, input)
+            });
+        let shape = meaning.ok().map(|meaning| meaning.result_shape());
+        let Some(variable) = schema.variables.get_mut(&id) else { continue };
+        if let Some(shape) = shape.filter(|shape| shape.len() == variable.shape.len()) {
+            variable.shape = shape;
+        }
+        if is_moved {
+            // Also where nothing is stored of it: what is computed from it may be stored. Older cuts say nothing any more.
+            moved.insert(id);
+            variable.clips = vec![(version, vec![0; variable.shape.len()])];
+            continue;
+        }
+        let Some(before) = base.variables.get(&id) else { continue };
+        let shrinks = variable.shape.iter().zip(&before.shape).any(|(new, old)| new < old);
+        if definition.kind != Kind::Virtual && shrinks {
+            variable.clips.retain(|(commit, _)| *commit < version);
+            variable.clips.push((version, variable.shape.clone()));
         }
     }
 }

@@ -7,3 +7,4 @@ pub(crate) mod element_type;
 pub(crate) mod grid;
 pub mod member;
 pub(crate) mod near_miss;
+pub(crate) mod units;

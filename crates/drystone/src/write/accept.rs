@@ -1,10 +1,12 @@
 //! What a writer accepts: ranks that mix with nobody, members, boxes and transforms that fit the variable.
 
+use super::bounds_only;
+use super::derived::{EXACT, bounds_chain};
 use crate::schema::element_type::logical;
 use drystone_format::dtype::DType;
 use drystone_format::log::Rank;
 use drystone_format::schema::Variable;
-use drystone_transform::Transform;
+use drystone_transform::{Chain, Transform};
 
 use crate::commit::adoption;
 use crate::commit::adoption::{Books, Damaged, Listing};
@@ -157,6 +159,12 @@ pub(crate) fn check_box(
 
 /// How blocks of a variable are encoded: as configured, else as declared.
 pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Config>) -> Result<Transform> {
+    if variable.transform == bounds_only::NAME {
+        return Ok(Transform::Chain(bounds_chain()?));
+    }
+    if variable.transform == EXACT {
+        return Ok(Transform::Chain(Chain::identity()));
+    }
     let Some((config, transform)) = config.and_then(|c| Some((c, c.transform(path)?))) else {
         return Transform::parse(&variable.transform).map_err(|e| {
             Error::unsupported(format!("\"{path}\" has a transform this program cannot apply: {e}"))

@@ -2,6 +2,7 @@
 //!
 //! Nothing here knows of steps or files but the [`Segment`] it writes to.
 
+use super::bounds_only;
 use crate::base::error::rule_error;
 use crate::schema::element_type::{MAX_SUBCHUNK, kind_of, logical};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -409,6 +410,10 @@ impl BlockPart<'_> {
         let mut bytes = Lent::take();
         let failed = |e| Error::invalid(format!("encoding with {}: {e}", self.chain.canonical()));
         let mut meta = Vec::new();
+        if self.chain.canonical() == bounds_only::NAME {
+            let stats = self.measured(data).iter().map(entry_stats).collect();
+            return Ok(Coded { bytes, meta, stats, histogram: Vec::new(), prefix: None });
+        }
         self.chain.encode_keeping(data, &logical, &mut bytes, &mut meta, scratch).map_err(failed)?;
         // Statistics speak of what will be read, which rounding may have changed.
         let mut rounded = Vec::new();

@@ -7,8 +7,11 @@
 pub(crate) mod accept;
 pub(crate) mod aside;
 pub(crate) mod block;
+pub(crate) mod bounds_only;
 mod choose;
+mod commit;
 mod cuts;
+mod derived;
 mod encode;
 mod part;
 mod promise;
@@ -41,6 +44,7 @@ use choose::Choices;
 
 use accept::refuse_unfenced;
 use cuts::Cuts;
+pub use derived::StoredDerived;
 use part::{Part, header};
 pub(crate) use promise::Promise;
 pub use putting::BlockSink;
@@ -271,6 +275,12 @@ impl Writer {
         });
         state.generation += 1;
         Ok(step)
+    }
+
+    /// The numbers of puts from now on.
+    fn number_puts_from(&self, first: u64) -> Result<()> {
+        self.state()?.puts = first;
+        Ok(())
     }
 
     /// Drops the open step: nothing of it will be visible.

@@ -13,7 +13,7 @@ use drystone_format::log::{GroupEntries, GroupHead};
 
 use drystone_plan::tier::level::Level;
 
-use super::{State, Writer};
+use super::{State, Writer, derived};
 use crate::base::sync::lock;
 use crate::commit::adoption;
 use crate::commit::transaction::Committed;
@@ -46,7 +46,9 @@ impl Writer {
             return Ok(None);
         }
         if let Some((end, tail)) = later {
-            return self.commit_and_record(&mut state, end, &tail).map(Some);
+            let done = self.commit_and_record(&mut state, end, &tail)?;
+            drop(state);
+            return Ok(Some(derived::follow(&self.shared.inner, done)));
         }
         let tail = state.tail();
         drop(state);
@@ -54,7 +56,7 @@ impl Writer {
         let (log, synced) = ((&parts[..], tail.as_ref()), BTreeSet::new());
         let done = adoption::commit_own(inner, self.shared.id, fence, log, &synced, (true, same))?;
         self.remember_watermark(&mut lock(&self.shared.state), &done);
-        Ok(Some(done))
+        Ok(Some(derived::follow(inner, done)))
     }
 
     /// Asks whether it is still this container while the last bytes go up; nothing is recorded before the answer. False where a log is
@@ -144,6 +146,7 @@ impl Writer {
         let log = (&parts[..], tail.as_ref());
         let done = adoption::commit_own(&s.inner, s.id, self.own_fence(), log, &synced, (steps, false))?;
         self.remember_watermark(&mut lock(&s.state), &done);
+        derived::follow(&s.inner, done);
         Ok(true)
     }
 
@@ -185,7 +188,7 @@ impl Writer {
         let (parts, tail) = (state.parts(), state.tail());
         drop(state);
         if loose && commit {
-            adoption::commit_own(
+            let done = adoption::commit_own(
                 &self.shared.inner,
                 self.shared.id,
                 self.own_fence(),
@@ -193,6 +196,7 @@ impl Writer {
                 &BTreeSet::new(),
                 (self.shared.rank.is_some_and(|r| r.nranks == 1), same),
             )?;
+            derived::follow(&self.shared.inner, done);
         }
         match dropped {
             Some(open) => Err(Error::invalid(format!(

@@ -104,9 +104,12 @@ impl Block<'_> {
         }
     }
 
-    pub(super) fn run(&self, scratch: &mut Scratch) {
+    /// Runs all steps but those from `end` on.
+    pub(super) fn run(&self, scratch: &mut Scratch, end: usize) {
         for (n, (step, dtype)) in self.program.steps().enumerate() {
-            if let Place::Register(r) = scratch.places[n] {
+            if let Place::Register(r) = scratch.places[n]
+                && n < end
+            {
                 let mut out = std::mem::take(&mut scratch.registers[usize::from(r)]);
                 self.step(scratch, step, dtype, &mut out);
                 scratch.registers[usize::from(r)] = out;
@@ -119,6 +122,38 @@ impl Block<'_> {
                 scratch.masks[usize::from(m)] = mask;
             }
         }
+    }
+
+    /// The last step, if its numbers can be written where the caller wants them: one copy less.
+    pub(super) fn direct(&self) -> Option<usize> {
+        let last = self.program.steps().count().checked_sub(1)?;
+        let (step, dtype) = self.program.steps().last()?;
+        let is_plain = match step {
+            Step::Unary(op, _) => !matches!(op, Unary::Cast(_)),
+            Step::Binary(..) => true,
+            _ => false,
+        };
+        (is_plain && dtype != Type::Bool && self.program.result() == last).then_some(last)
+    }
+
+    /// Computes the last step into its place.
+    pub(super) fn put_last(&self, scratch: &Scratch, values: &mut ColumnMut<'_>) {
+        let Some((step, dtype)) = self.program.steps().last() else { return };
+        let (from, end) = (self.start, self.start + self.cells);
+        for_numbers!(
+            dtype,
+            T => {
+                let out = T::room(values).get_mut(from..end).unwrap_or_default();
+                match step {
+                    Step::Unary(op, a) => T::unary(op, self.numbers::<T>(scratch, a), out),
+                    Step::Binary(op, a, b) => {
+                        T::binary(op, self.numbers::<T>(scratch, a), self.numbers::<T>(scratch, b), out);
+                    }
+                    _ => {}
+                }
+            },
+            {}
+        );
     }
 
     fn step(&self, scratch: &Scratch, step: Step, dtype: Type, out: &mut Buffer) {

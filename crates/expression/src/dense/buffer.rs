@@ -101,6 +101,10 @@ macro_rules! typed {
                 if let Column::$variant(values) = column { values } else { &[] }
             }
 
+            fn room<'a>(column: &'a mut ColumnMut<'_>) -> &'a mut [Self] {
+                if let ColumnMut::$variant(values) = column { values } else { &mut [] }
+            }
+
             fn buffer(buffer: &Buffer) -> &[Self] {
                 if let Buffer::$variant(values) = buffer { values } else { &[] }
             }
@@ -115,6 +119,7 @@ macro_rules! typed {
 /// A type that columns and buffers hold. Values of another type are an empty slice: a program does not ask for them.
 pub(super) trait Typed: Sized + 'static {
     fn column<'a>(column: &Column<'a>) -> &'a [Self];
+    fn room<'a>(column: &'a mut ColumnMut<'_>) -> &'a mut [Self];
     fn buffer(buffer: &Buffer) -> &[Self];
     fn buffer_mut(buffer: &mut Buffer) -> &mut [Self];
 }

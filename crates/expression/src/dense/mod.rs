@@ -56,7 +56,7 @@ impl Program {
         let mut count = 0;
         for start in (0..cells).step_by(BLOCK) {
             let block = Block { program: self, inputs, start, cells: BLOCK.min(cells - start) };
-            block.run(scratch);
+            block.run(scratch, usize::MAX);
             let out = &mut hits[start / 64..][..block.words()];
             out.copy_from_slice(&block.bits(scratch, self.result)[..block.words()]);
             if let Some(known) = block.known(scratch, self.result) {
@@ -88,8 +88,16 @@ impl Program {
         self.accept(inputs, cells, scratch, room)?;
         for start in (0..cells).step_by(BLOCK) {
             let block = Block { program: self, inputs, start, cells: BLOCK.min(cells - start) };
-            block.run(scratch);
-            block.put(scratch, &mut values);
+            match block.direct() {
+                Some(last) => {
+                    block.run(scratch, last);
+                    block.put_last(scratch, &mut values);
+                }
+                None => {
+                    block.run(scratch, usize::MAX);
+                    block.put(scratch, &mut values);
+                }
+            }
             let out = &mut known[start / 64..][..block.words()];
             match block.known(scratch, self.result) {
                 Some(mask) => out.copy_from_slice(&mask[..block.words()]),

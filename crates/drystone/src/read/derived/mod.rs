@@ -4,6 +4,7 @@
 //! mod       opens the inputs, cuts what is read into tiles, shares them out to threads
 //! listed    listed cells: boxes around those that lie together
 //! evaluate  one box: the definition, and the values of its inputs by ordinary reads
+//! stored    what was stored of values, and where it is current
 //! memory    values as memory
 //! ```
 //!
@@ -15,12 +16,14 @@
 mod evaluate;
 mod listed;
 mod memory;
+mod stored;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use drystone_copy::{Dim, StridedCopy};
-use drystone_expression::{Array, Program, Type};
+use drystone_expression::{Array, Program, Type, Values};
+use drystone_format::derived::Kind;
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
@@ -34,9 +37,12 @@ use crate::base::sync::lock;
 use crate::schema::derived::{self, Origin, expression_edge};
 use crate::{Error, Result};
 use evaluate::Evaluator;
+pub(crate) use stored::first_put;
 
 /// Bytes of values under way in all threads.
 const ROOM: u64 = 24 << 20;
+/// Steps of which an explanation asks whether their stored values are current.
+const MOST_ASKED: u64 = 1 << 10;
 /// Cells of a tile.
 const LEAST: u64 = 1 << 12;
 const MOST: u64 = 1 << 19;
@@ -67,7 +73,7 @@ pub(crate) struct Part {
 pub struct Derivation {
     /// The expression, as it was given.
     pub text: String,
-    /// What of it is stored: "virtual".
+    /// What of it is stored: "virtual", "bounds" or "stored".
     pub kind: &'static str,
     /// What lies beyond the edge of the domain.
     pub edge: &'static str,
@@ -171,6 +177,7 @@ impl Reading {
         let all = tiles.len().saturating_mul(steps.count);
         let shared = std::sync::Mutex::new((ReadReport::default(), None::<Error>));
         let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let holds_values = self.stored_kind() == Some(Kind::Stored);
         let work = || {
             let mut at_step: Option<(u64, Evaluator<'_>)> = None;
             let mut report = ReadReport::default();
@@ -188,6 +195,16 @@ impl Reading {
                     }
                     let Some((_, evaluator)) = &mut at_step else { return Ok(()) };
                     let Some((place, part)) = tiles.get(tile) else { return Ok(()) };
+                    if holds_values && let Some(stored) = self.current(step, &part)? {
+                        report.join(&self.stored_tile(
+                            computed,
+                            &stored,
+                            (row, step),
+                            (&place, &part),
+                            out,
+                        )?);
+                        continue;
+                    }
                     self.tile(computed, evaluator, (row, &place, &part), out, mask)?;
                     report.join(&evaluator.take_report());
                 }
@@ -298,17 +315,46 @@ impl Reading {
         let strides = memory::dense(&shape);
         self.filled(&mut array);
         let (bytes, _) = memory::bytes(&array.values);
-        self.place(computed, bytes, (&lo, &strides), (row, place, part), out)?;
+        self.place(computed.pointwise, bytes, (&lo, &strides), (row, place, part), out)?;
         if let (Some(mask), Some(known)) = (mask, &array.known) {
-            self.place(computed, known, (&lo, &strides), (row, place, part), mask)?;
+            self.place(computed.pointwise, known, (&lo, &strides), (row, place, part), mask)?;
         }
         Ok(())
     }
 
-    /// Copies the cells of a tile, which lie dense from `lo` on, to their places.
-    fn place(
+    /// Reads one tile of what is stored and puts it in its place.
+    fn stored_tile(
         &self,
         computed: &Computed,
+        stored: &Reading,
+        (row, step): (u64, u64),
+        (place, part): (&[u64], &Selection),
+        out: &Target<'_>,
+    ) -> Result<ReadReport> {
+        let shape = part.shape();
+        let strides = memory::dense(&shape);
+        let count = shape.iter().product::<u64>() as usize;
+        let mut values = Values::new(computed.derivation.field.dtype(), count);
+        let mut selection = part.clone();
+        let (mut own_shape, mut own_strides) = (shape.clone(), strides.clone());
+        if self.variable.steps {
+            selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+            own_shape.insert(0, 1);
+            own_strides.insert(0, 1);
+        }
+        own_strides.iter_mut().zip(&own_shape).filter(|(_, n)| **n == 1).for_each(|(stride, _)| *stride = 1);
+        let target = memory::target(&mut values, &own_shape, &own_strides)?;
+        let report = stored.read_box(&selection, &target)?;
+        drop(target);
+        let (bytes, _) = memory::bytes(&values);
+        self.place(true, bytes, (&[], &strides), (row, place, part), out)?;
+        Ok(report)
+    }
+
+    /// Copies the cells of a tile, which lie dense from `lo` on, to their places; `selected`: they are those of the selection alone.
+    fn place(
+        &self,
+        selected: bool,
         bytes: &[u8],
         (lo, strides): (&[u64], &[u64]),
         (row, place, part): (u64, &[u64], &Selection),
@@ -322,7 +368,7 @@ impl Reading {
         }
         let item = out.item() as u64;
         for (d, axis) in part.axes.iter().enumerate() {
-            let (along, first) = if computed.pointwise { (1, 0) } else { (axis.step, axis.start - lo[d]) };
+            let (along, first) = if selected { (1, 0) } else { (axis.step, axis.start - lo[d]) };
             from += first * strides[d] * item;
             let own = out.strides()[d + skip];
             to += own * place[d] as i64;
@@ -338,7 +384,7 @@ impl Reading {
 
     /// Puts the fill value where values are not known, and makes truth values 0 or 1.
     pub(super) fn filled(&self, array: &mut Array) {
-        if let drystone_expression::Values::Bool(values) = &mut array.values {
+        if let Values::Bool(values) = &mut array.values {
             values.iter_mut().for_each(|value| *value = u8::from(*value != 0));
         }
         let Some(known) = &array.known else { return };
@@ -451,6 +497,16 @@ impl Reading {
     /// What a read of a selection asks of the inputs: a plan each.
     pub(super) fn explain_computed(&self, computed: &Computed, selection: &Selection) -> Result<ReadPlan> {
         let (steps, cells) = self.split(selection);
+        if self.stored_kind() == Some(Kind::Stored) {
+            let current = |n| self.current(steps.cell(n), &cells);
+            let mut all = (0..steps.count.min(MOST_ASKED)).map(current);
+            if let Some(stored) = all.next().transpose()?.flatten()
+                && steps.count <= MOST_ASKED
+                && all.all(|one| one.is_ok_and(|one| one.is_some()))
+            {
+                return stored.explain(selection);
+            }
+        }
         let mut plan = ReadPlan::default();
         let mut predicted = Some(0.0);
         for (input, mut wanted) in self.needed(computed, &cells) {

@@ -1,0 +1,173 @@
+//! What was stored of a derived variable: values or statistics of them, shown only where they are current.
+//!
+//! What is stored says from which snapshot it was computed. It is current while that snapshot has the newest of everything that the
+//! values need: cells of the inputs with their halo, shapes, steps that were replaced. Elsewhere values are computed, with the same bits.
+//!
+//! Invariants
+//! - a stored value is shown only where it is what a computation would give now;
+//! - a box is current as a whole or not at all.
+
+use drystone_format::derived::Kind;
+use drystone_format::entry::Entry;
+use drystone_plan::read_plan;
+use drystone_plan::selection::{Axis, Selection};
+
+use super::Computed;
+use crate::Result;
+use crate::read::Reading;
+use crate::read::execute::Sources;
+
+/// The number of a put of computed blocks holds above these bits the version from which they were computed.
+const PUT_BITS: u32 = 24;
+
+/// The numbers of puts of blocks that are computed from a snapshot begin here.
+pub(crate) fn first_put(version: u64) -> u64 {
+    version << PUT_BITS
+}
+
+/// The version from which a block of a derived variable was computed.
+fn computed_from(entry: &Entry) -> u64 {
+    entry.put >> PUT_BITS
+}
+
+impl Reading {
+    /// What is stored of it besides the definition; `None` of a variable that is not derived, or of which nothing is.
+    pub(crate) fn stored_kind(&self) -> Option<Kind> {
+        self.variable.derived.as_ref().map(|derived| derived.kind).filter(|kind| *kind != Kind::Virtual)
+    }
+
+    /// The same variable as if it held values of its own: what was stored of it, current or not.
+    pub(crate) fn as_stored(&self) -> Reading {
+        let mut variable = (*self.variable).clone();
+        variable.derived = None;
+        let mut reading = self.clone().from_log();
+        reading.variable = std::sync::Arc::new(variable);
+        reading.computed = std::sync::OnceLock::new();
+        reading.noted = false;
+        reading
+    }
+
+    /// What is stored of it, as a variable of its own, if all that shows of it in the cells of a step (without the step axis) is current.
+    pub(crate) fn current(&self, step: u64, cells: &Selection) -> Result<Option<Reading>> {
+        if self.stored_kind().is_none() || cells.is_empty() {
+            return Ok(None);
+        }
+        let Some(computed) = self.computed()? else { return Ok(None) };
+        let stored = self.as_stored();
+        let Some(since) = stored.shown_since(step, cells)? else { return Ok(None) };
+        let changed = self.changed_at(&computed, step, cells)?;
+        Ok((since >= changed).then_some(stored))
+    }
+
+    /// The oldest version from which something that shows in the cells was computed; `None` if some cells show nothing.
+    fn shown_since(&self, step: u64, cells: &Selection) -> Result<Option<u64>> {
+        let slots = self.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
+        let mut slots = read_plan::offered(&slots, 0);
+        let [slot] = &mut slots[..] else { return Ok(None) };
+        if slot.candidates.is_empty() {
+            return Ok(None);
+        }
+        let wanted = cells.cells().unwrap_or(u64::MAX);
+        let sources = Sources::of(self);
+        let found = read_plan::resolve_slots(&slots).map_err(|e| self.plan_error(&slots, &sources, e))?;
+        let (Some(slot), Some(resolved)) = (slots.first(), found.first()) else { return Ok(None) };
+        if resolved.covered < wanted {
+            return Ok(None);
+        }
+        let shown = resolved.visible.iter().filter_map(|v| slot.candidates.get(v.candidate));
+        Ok(shown.map(|candidate| computed_from(&candidate.entry)).min())
+    }
+
+    /// The last version that changed what values of these cells of a step are.
+    fn changed_at(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<u64> {
+        let mut last = self.shape_changed(step);
+        for (input, wanted) in self.needed(computed, cells) {
+            let own = match input.computed()? {
+                Some(nested) => input.changed_at(&nested, step, &wanted)?,
+                None => input.put_at(step, &wanted)?,
+            };
+            last = last.max(own);
+        }
+        // Places of cells are taken whole.
+        let is_coordinate = |input: &&Reading| input.variable.shape.len() == 1;
+        for input in computed.inputs.iter().flatten().filter(is_coordinate) {
+            let whole = Selection::all(&input.variable.shape);
+            let own = match input.computed()? {
+                Some(nested) => input.changed_at(&nested, step, &whole)?,
+                None => input.put_at(step, &whole)?,
+            };
+            last = last.max(own);
+        }
+        Ok(last)
+    }
+
+    /// The last version that put something into cells of a step, or changed the shape.
+    fn put_at(&self, step: u64, cells: &Selection) -> Result<u64> {
+        let mut last = self.shape_changed(step);
+        if cells.is_empty() {
+            return Ok(last);
+        }
+        let log = self.clone().from_log();
+        let found = log.entries(&Axis { start: step, step: 1, count: 1 }, cells.bounds())?;
+        for entry in found.into_values().flatten() {
+            last = last.max(entry.commit);
+        }
+        Ok(last)
+    }
+
+    /// The last version that cut the shape, or replaced the step.
+    fn shape_changed(&self, step: u64) -> u64 {
+        let cut = self.variable.clips.iter().map(|(commit, _)| *commit).max().unwrap_or(0);
+        match self.variable.steps {
+            true => cut.max(self.snapshot.steps.hidden_below(step)),
+            false => cut,
+        }
+    }
+
+    /// Disjoint boxes of a step (without the step axis) in which values are to be stored: those that are not current, of at most `most`
+    /// cells each.
+    pub(crate) fn outdated(&self, step: u64, most: u64) -> Result<Vec<Selection>> {
+        let Some(computed) = self.computed()? else { return Ok(Vec::new()) };
+        let whole = Selection::all(&self.variable.shape);
+        if whole.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut boxes: Vec<Selection> = Vec::new();
+        match self.alike(&computed, step, &whole)?.filter(|(input, _)| !input.is_derived()) {
+            // Blocks of an input are the boxes: then one writer's values are computed together.
+            Some((input, _)) => {
+                let written = input.written_boxes(step, &whole)?;
+                boxes.extend(written.iter().map(|(lo, hi)| boxed(lo, hi)));
+            }
+            None => boxes.push(whole),
+        }
+        let mut out = Vec::new();
+        for one in boxes {
+            let tiles = drystone_plan::tiles::Tiles::new(&one, &[], most);
+            for number in 0..tiles.len() {
+                let Some((_, part)) = tiles.get(number) else { break };
+                if self.current(step, &part)?.is_none() {
+                    out.push(part);
+                }
+            }
+        }
+        Ok(out)
+    }
+
+    /// Disjoint boxes of cells that somebody wrote.
+    fn written_boxes(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
+        let log = self.clone().from_log();
+        let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
+        let slots = read_plan::offered(&slots, 0);
+        let sources = Sources::of(&log);
+        let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
+        let ndim = cells.axes.len();
+        let all = found.first().map(|resolved| resolved.visible.as_slice()).unwrap_or_default();
+        Ok(all.iter().map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
+    }
+}
+
+fn boxed(lo: &[u64], hi: &[u64]) -> Selection {
+    let counts: Vec<u64> = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).collect();
+    Selection::boxed(lo, &counts)
+}

@@ -1,0 +1,37 @@
+//! Commits of what writers closed, and what follows them: values that are to be stored of derived variables.
+
+use drystone_format::schema::Schema;
+
+use super::derived;
+use crate::Result;
+use crate::commit::adoption;
+use crate::commit::transaction::Committed;
+use crate::container::Container;
+
+impl Container {
+    /// Makes what writers have closed visible (DESIGN §6, Commit); nothing new: the current snapshot.
+    ///
+    /// Steps of ranked writers become visible only when every rank has closed them; the others are in `incomplete`. `Conflict`
+    /// if one rank of a step was closed by two writers.
+    pub fn commit(&self) -> Result<Committed> {
+        self.inner.require_writable()?;
+        Ok(derived::follow(&self.inner, adoption::commit_all(&self.inner)?))
+    }
+
+    /// Makes visible, in one commit, what these writers hold that were closed by [`Writer::seal`]; nothing of others.
+    pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
+        self.commit_sealed_with(writers, |_, _| Ok(false))
+    }
+
+    /// [`Container::commit_sealed`], with changes of the schema in the same commit: the writers may hold values of variables that it
+    /// creates ([`Writer::put_to`]). `change` gets the newest schema and the version that the commit will have, says whether it changed
+    /// anything, and is called again where another commit was faster.
+    pub fn commit_sealed_with(
+        &self,
+        writers: &[u64],
+        change: impl FnMut(&mut Schema, u64) -> Result<bool>,
+    ) -> Result<Committed> {
+        self.inner.require_writable()?;
+        Ok(derived::follow(&self.inner, adoption::commit_of(&self.inner, writers, change)?))
+    }
+}

@@ -1,0 +1,358 @@
+//! Storing values, or statistics of them, of derived variables: behind the commit that brought the cells of their inputs.
+//!
+//! Why behind it: a value may need cells that other writers put, and these are known once they are committed. Until the values are stored,
+//! and wherever they cannot be, reads compute them.
+//!
+//! Invariants
+//! - a failure here leaves the commit as it is: nothing stored is something that reads compute;
+//! - blocks say from which snapshot they were computed, so whoever commits them when, reads show no value that is not current.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use drystone_format::derived::Kind;
+use drystone_format::schema::Variable;
+use drystone_plan::selection::{Axis, Selection};
+use drystone_transform::Chain;
+
+use super::{Writer, WriterOptions, bounds_only};
+use crate::base::array::{Source, Target};
+use crate::commit::adoption;
+use crate::commit::transaction::Committed;
+use crate::container::{Container, Inner};
+use crate::history::snapshot::Snapshot;
+use crate::read::{Reading, first_put};
+use crate::{Error, Result};
+
+/// Bytes of values that are computed behind one commit at most.
+const BUDGET: u64 = 1 << 30;
+/// Cells of a stored block at most.
+const MOST: u64 = 1 << 22;
+/// Cells of a part with statistics of its own: of what is stored, and where statistics alone are.
+const ZONE: u64 = 1 << 15;
+const BOUNDS_ZONE: u64 = 1 << 12;
+/// Parts of a box whose cells are not all known are stored down to this many cells.
+const LEAST: u64 = 1 << 9;
+/// Blocks that one commit stores at most: their numbers share the number of a put with a version.
+const MOST_BLOCKS: u64 = 1 << 23;
+
+/// In the place of a transform: values as they are, whatever a configuration says, which may be lossy. No codec can have this name.
+pub(super) const EXACT: &str = "(exact)";
+
+/// What was stored of derived variables.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct StoredDerived {
+    /// Blocks stored.
+    pub blocks: u64,
+    /// Cells whose values were computed.
+    pub cells: u64,
+    /// Bytes of these values.
+    pub bytes: u64,
+    /// Boxes that the budget left out.
+    pub left: u64,
+}
+
+/// What is looked at.
+struct Asked<'a> {
+    /// Paths of variables; `None`: all.
+    paths: Option<&'a [String]>,
+    /// Keys of steps (step + 1, 0 without step); `None`: all.
+    steps: Option<&'a BTreeSet<u64>>,
+    budget: u64,
+}
+
+/// Stores what a commit calls for. What cannot be stored is a note.
+pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
+    if !done.changed || done.touched.is_empty() {
+        return done;
+    }
+    let asked = Asked { paths: None, steps: Some(&done.touched), budget: BUDGET };
+    match fill(inner, &done.snapshot, &asked) {
+        Ok((report, snapshot)) => {
+            done.snapshot = snapshot.unwrap_or(done.snapshot);
+            if report.left > 0 {
+                done.notes.push(format!(
+                    "{} boxes of derived values are not stored: they are more than {} MiB; store_derived() stores them",
+                    report.left,
+                    BUDGET >> 20
+                ));
+            }
+        }
+        Err(e) => {
+            done.notes.push(format!("values of derived variables were not stored, reads compute them: {e}"))
+        }
+    }
+    done
+}
+
+impl Container {
+    /// Computes and stores what is not current of derived variables that keep values or statistics: all of them or some (`paths`), at all
+    /// steps or some. Computes at most `budget` bytes of values if one is given. Errors: `NotFound`, `InvalidArgument` for a path of which
+    /// nothing is stored, and those of reading the inputs.
+    pub fn store_derived(
+        &self,
+        paths: Option<&[String]>,
+        steps: Option<&[u64]>,
+        budget: Option<u64>,
+    ) -> Result<StoredDerived> {
+        self.inner.require_writable()?;
+        let (snapshot, _) = self.inner.newest()?;
+        self.inner.adopt_snapshot(snapshot.clone());
+        for path in paths.unwrap_or_default() {
+            if self.reading_at(snapshot.clone(), path, None)?.stored_kind().is_none() {
+                return Err(Error::invalid(format!(
+                    "nothing is stored of \"{path}\": derive it with the kind \"stored\" or \"bounds\""
+                )));
+            }
+        }
+        let keys: Option<BTreeSet<u64>> =
+            steps.map(|steps| steps.iter().map(|step| step + 1).chain([0]).collect());
+        let asked = Asked { paths, steps: keys.as_ref(), budget: budget.unwrap_or(u64::MAX) };
+        Ok(fill(&self.inner, &snapshot, &asked)?.0)
+    }
+}
+
+/// Stores what is not current in a snapshot; with the snapshot that has it, if there is something new.
+fn fill(
+    inner: &Arc<Inner>,
+    snapshot: &Arc<Snapshot>,
+    asked: &Asked<'_>,
+) -> Result<(StoredDerived, Option<Arc<Snapshot>>)> {
+    let mut filling =
+        Filling { inner, snapshot, writer: None, report: StoredDerived::default(), budget: asked.budget };
+    let stores = |v: &&Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
+    for variable in snapshot.schema.variables.values().filter(stores) {
+        let Some((path, _)) = snapshot.schema.named().find(|(_, named)| named.id == variable.id) else {
+            continue;
+        };
+        let named = |wanted: &String| {
+            snapshot.schema.resolve(wanted.trim_matches('/')).is_some_and(|v| v.id == variable.id)
+        };
+        if asked.paths.is_some_and(|paths| !paths.iter().any(named)) {
+            continue;
+        }
+        let reading = Reading::open(inner.clone(), snapshot.clone(), path, variable.clone(), None)?.unnoted();
+        let steps: Vec<Option<u64>> = match variable.steps {
+            false => vec![None],
+            true => reading.steps()?.into_iter().map(Some).collect(),
+        };
+        for step in steps {
+            let key = step.map_or(0, |step| step + 1);
+            if asked.steps.is_none_or(|steps| steps.contains(&key)) {
+                filling.step(&reading, path, variable, step)?;
+            }
+        }
+    }
+    let report = filling.report;
+    let Some(writer) = filling.writer else { return Ok((report, None)) };
+    writer.seal()?;
+    if report.blocks == 0 {
+        return Ok((report, None));
+    }
+    let done = adoption::commit_of(inner, &[writer.id()], |_, _| Ok(false))?;
+    Ok((report, Some(done.snapshot)))
+}
+
+struct Filling<'a> {
+    inner: &'a Arc<Inner>,
+    snapshot: &'a Arc<Snapshot>,
+    writer: Option<Writer>,
+    report: StoredDerived,
+    budget: u64,
+}
+
+impl Filling<'_> {
+    fn writer(&mut self) -> Result<Writer> {
+        if let Some(writer) = &self.writer {
+            return Ok(writer.clone());
+        }
+        let writer = Writer::open(self.inner.clone(), WriterOptions::default())?;
+        writer.number_puts_from(first_put(self.snapshot.version()))?;
+        Ok(self.writer.insert(writer).clone())
+    }
+
+    /// Stores one variable at one step.
+    fn step(&mut self, reading: &Reading, path: &str, variable: &Variable, step: Option<u64>) -> Result<()> {
+        let boxes = reading.outdated(step.unwrap_or(0), MOST)?;
+        if boxes.is_empty() {
+            return Ok(());
+        }
+        let bounds = reading.stored_kind() == Some(Kind::Bounds);
+        let own = stored_form(variable, bounds);
+        let item = u64::from(reading.item());
+        let mut begun = false;
+        for part in &boxes {
+            let bytes = part.cells().unwrap_or(u64::MAX).saturating_mul(item);
+            if self.report.bytes.saturating_add(bytes) > self.budget || self.report.blocks >= MOST_BLOCKS {
+                self.report.left += 1;
+                continue;
+            }
+            let parts = known_parts(reading, step, part)?;
+            self.report.bytes += bytes;
+            self.report.cells += part.cells().unwrap_or(0);
+            for (offset, count, values) in &parts {
+                let writer = self.writer()?;
+                if !begun && let Some(step) = step {
+                    writer.begin_step(Some(step), false)?;
+                }
+                begun = true;
+                let source = Source::dense(values, count, item as usize)?;
+                writer.put_to((path, &own), &own.dtype, &source, Some(offset))?;
+                self.report.blocks += 1;
+            }
+        }
+        if begun && step.is_some() {
+            self.writer()?.end_step()?;
+        }
+        Ok(())
+    }
+}
+
+/// The variable as what is stored of it is put.
+fn stored_form(variable: &Variable, bounds: bool) -> Variable {
+    let mut own = variable.clone();
+    own.derived = None;
+    own.transform = if bounds { bounds_only::NAME } else { EXACT }.to_owned();
+    let most = if bounds { BOUNDS_ZONE } else { ZONE };
+    let mut edges: Vec<u64> = own.shape.iter().map(|n| (*n).max(1)).collect();
+    while edges.iter().fold(1u64, |all, n| all.saturating_mul(*n)) > most {
+        let Some(longest) = edges.iter_mut().rev().max_by_key(|n| **n) else { break };
+        *longest = longest.div_ceil(2);
+    }
+    own.chunks = Some(edges);
+    own
+}
+
+/// Computes a box: offsets, extents and values of the boxes of it that are known.
+fn known_parts(
+    reading: &Reading,
+    step: Option<u64>,
+    part: &Selection,
+) -> Result<Vec<(Vec<u64>, Vec<u64>, Vec<u8>)>> {
+    let (shape, item) = (part.shape(), reading.item() as usize);
+    let mut selection = part.clone();
+    if let Some(step) = step {
+        selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
+    }
+    let cells = shape.iter().product::<u64>() as usize;
+    let mut values = vec![0u8; cells * item];
+    let known = {
+        let out = Target::dense(&mut values, &selection.shape(), item)?;
+        reading.read_known(&selection, &out)?.1
+    };
+    let first: Vec<u64> = part.axes.iter().map(|axis| axis.start).collect();
+    let Some(known) = known else { return Ok(vec![(first, shape, values)]) };
+    let placed = |(lo, count): Cut| {
+        let bytes = cut_out(&values, &shape, item, (&lo, &count));
+        (first.iter().zip(&lo).map(|(first, lo)| first + lo).collect(), count, bytes)
+    };
+    Ok(known_boxes(&known, &shape).into_iter().map(placed).collect())
+}
+
+/// A box: first cell and extents.
+type Cut = (Vec<u64>, Vec<u64>);
+
+/// Disjoint boxes of known cells: what encloses them, and where that has others too, of its halves, down to a size that is worth a block.
+fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
+    let (mut open, mut out) = (vec![(vec![0; shape.len()], shape.to_vec())], Vec::new());
+    while let Some(outer) = open.pop() {
+        let Some((lo, count)) = enclosing(known, shape, &outer) else { continue };
+        let mut all = true;
+        each_row(shape, (&lo, &count), |_, at, len| {
+            all &= !known.get(at..at + len).unwrap_or_default().contains(&0);
+        });
+        if all {
+            out.push((lo, count));
+            continue;
+        }
+        let cells = count.iter().fold(1u64, |n, extent| n.saturating_mul(*extent));
+        let Some(axis) = (0..count.len()).max_by_key(|d| count[*d]).filter(|_| cells > LEAST) else {
+            continue;
+        };
+        let half = count[axis] / 2;
+        let (mut behind, mut rest) = (lo.clone(), count.clone());
+        behind[axis] += half;
+        rest[axis] -= half;
+        let mut front = count;
+        front[axis] = half;
+        open.push((behind, rest));
+        open.push((lo, front));
+    }
+    out
+}
+
+/// The smallest box that holds the known cells of a box; `None` if there are none.
+fn enclosing(known: &[u8], shape: &[u64], (lo, count): &Cut) -> Option<Cut> {
+    let (mut least, mut end) = (vec![u64::MAX; shape.len()], vec![0; shape.len()]);
+    let mut any = false;
+    each_row(shape, (lo, count), |row, at, len| {
+        let cells = known.get(at..at + len).unwrap_or_default();
+        let Some(first) = cells.iter().position(|known| *known != 0) else { return };
+        any = true;
+        let behind = cells.iter().rposition(|known| *known != 0).map_or(0, |last| last + 1);
+        for (d, at) in row.iter().enumerate() {
+            let (from, to) = match d + 1 == row.len() {
+                true => (at + first as u64, at + behind as u64),
+                false => (*at, at + 1),
+            };
+            (least[d], end[d]) = (least[d].min(from), end[d].max(to));
+        }
+    });
+    any.then(|| {
+        let extents = least.iter().zip(&end).map(|(lo, hi)| hi - lo).collect();
+        (least, extents)
+    })
+}
+
+/// The values of a box of a dense array.
+fn cut_out(values: &[u8], shape: &[u64], item: usize, part: (&[u64], &[u64])) -> Vec<u8> {
+    let mut out = Vec::with_capacity(part.1.iter().product::<u64>() as usize * item);
+    each_row(shape, part, |_, at, len| {
+        out.extend_from_slice(values.get(at * item..(at + len) * item).unwrap_or_default());
+    });
+    out
+}
+
+/// Calls for each row of a box of a dense array with its place, its first cell and its length.
+fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(&[u64], usize, usize)) {
+    if count.contains(&0) {
+        return;
+    }
+    let Some(last) = shape.len().checked_sub(1) else { return act(&[], 0, 1) };
+    let mut at = lo.to_vec();
+    loop {
+        let first = at.iter().zip(shape).fold(0u64, |all, (at, n)| all * n + at);
+        act(&at, first as usize, count[last] as usize);
+        let Some(d) = (0..last).rev().find(|d| at[*d] + 1 < lo[*d] + count[*d]) else { return };
+        at[d] += 1;
+        at[d + 1..].copy_from_slice(&lo[d + 1..]);
+    }
+}
+
+/// The chain of blocks that have statistics alone.
+pub(super) fn bounds_chain() -> Result<Chain> {
+    Chain::from_codecs(vec![Arc::new(bounds_only::BoundsOnly)]).map_err(|e| Error::invalid(e.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_boxes_are_disjoint_known_and_leave_little() {
+        let shape = [40u64, 60];
+        let known: Vec<u8> =
+            (0..40 * 60).map(|n| u8::from(n / 60 >= 8 && !(n % 60 == 30 && n / 60 == 20))).collect();
+        let mut seen = vec![0u8; known.len()];
+        for (lo, count) in known_boxes(&known, &shape) {
+            each_row(&shape, (&lo, &count), |_, at, len| seen[at..at + len].iter_mut().for_each(|n| *n += 1));
+        }
+        assert!(seen.iter().zip(&known).all(|(seen, known)| *seen <= *known));
+        let (some, all): (u32, u32) = (seen.iter().map(|n| u32::from(*n)).sum(), 32 * 60);
+        assert!(some > all / 2, "{some} of {all} known cells are in a box");
+        assert_eq!(known_boxes(&vec![1; 2400], &shape), vec![(vec![0, 0], vec![40, 60])]);
+        let inner: Vec<u8> = (0..2400).map(|n| u8::from(n / 60 > 0 && n % 60 < 59)).collect();
+        assert_eq!(known_boxes(&inner, &shape), vec![(vec![1, 0], vec![39, 59])]);
+        assert_eq!(known_boxes(&vec![0; 2400], &shape), Vec::new());
+    }
+}
