@@ -103,10 +103,10 @@ impl Memory {
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        match (&self.kind, Layout::from_size_align(self.len.max(1), ALIGN)) {
+        if let (Kind::Own(first), Ok(layout)) = (&self.kind, Layout::from_size_align(self.len.max(1), ALIGN))
+        {
             // SAFETY: it was allocated by `own` with this layout.
-            (Kind::Own(first), Ok(layout)) => unsafe { dealloc(first.as_ptr(), layout) },
-            _ => {}
+            unsafe { dealloc(first.as_ptr(), layout) };
         }
     }
 }
