@@ -566,10 +566,10 @@ impl Shared {
         self.era.fetch_add(1, Ordering::SeqCst);
         lock(&self.flights).forget(key);
         lock(&self.index).forget(key);
-        if let Some(folder) = &self.folder {
-            if let Some((units, _)) = folder.look(&Folder::dir(&self.uuid, key)) {
-                units.iter().for_each(|unit| folder.remove(&self.uuid, key, &unit));
-            }
+        if let Some(folder) = &self.folder
+            && let Some((units, _)) = folder.look(&Folder::dir(&self.uuid, key))
+        {
+            units.iter().for_each(|unit| folder.remove(&self.uuid, key, &unit));
         }
     }
 }
