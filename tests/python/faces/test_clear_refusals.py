@@ -87,6 +87,7 @@ def test_import_takes_a_folder_with_other_files_only_when_that_is_said(folder, t
 
 def test_xarray_takes_no_folder_with_other_files(folder):
     xr = pytest.importorskip("xarray")
+    pytest.importorskip("drystone.xarray")  # the accessor
 
     ds = xr.Dataset({"v": ("x", [1.0, 2.0])})
     for mode in ("w-", "w", "a"):
