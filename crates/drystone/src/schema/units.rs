@@ -204,7 +204,7 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
                     _ => None,
                 },
                 Binary::Pow => of(a).and_then(|x| match constant(tree, b) {
-                    Some(power) if power == 0.5 => x.root(2),
+                    Some(0.5) => x.root(2),
                     Some(power) if power.fract() == 0.0 && power.abs() < 100.0 => x.to(power as i8),
                     _ => None,
                 }),

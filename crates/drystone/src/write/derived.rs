@@ -223,12 +223,11 @@ fn stored_form(variable: &Variable, bounds: bool) -> Variable {
     own
 }
 
+/// A box with its values.
+type Valued = (Vec<u64>, Vec<u64>, Vec<u8>);
+
 /// Computes a box: offsets, extents and values of the boxes of it that are known.
-fn known_parts(
-    reading: &Reading,
-    step: Option<u64>,
-    part: &Selection,
-) -> Result<Vec<(Vec<u64>, Vec<u64>, Vec<u8>)>> {
+fn known_parts(reading: &Reading, step: Option<u64>, part: &Selection) -> Result<Vec<Valued>> {
     let (shape, item) = (part.shape(), reading.item() as usize);
     let mut selection = part.clone();
     if let Some(step) = step {
