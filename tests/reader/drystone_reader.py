@@ -482,10 +482,9 @@ def open_container(path):
 
     path = unpacked(path, bytes.fromhex(about["uuid"]))
     versions, marks = ([int(p.stem) for p in path.glob(f"manifest/*.{kind}")] for kind in ("dsm", "mark"))
-    hinted = 0
+    hinted = 0  # listing serves a folder; a reader of objects goes forward from the hint
     with suppress(FileNotFoundError, CorruptError):
         hinted = hint((path / "manifest/hint").read_bytes())
-    # Listing serves a folder; a reader of objects goes forward from the hint.
     durable, top, marked = about["durability"] == "durable", max(versions, default=0), max(marks, default=0)
     need(marked <= top and not (durable and hinted > top), f"a manifest above {top} is lost")
     for version in sorted(versions, reverse=True):
