@@ -36,6 +36,9 @@ fn budget(text: &str, name: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::invalid(format!("{name} is {text:?}; it is a number of bytes")))
 }
 
+/// Options of a store: names and values.
+type StoreOptions = Vec<(String, String)>;
+
 /// Whether an option is one of these.
 pub(super) fn is_option(name: &str) -> bool {
     [FOLDER, BYTES].contains(&name)
@@ -56,7 +59,7 @@ impl CacheFolder {
 
     /// What options of a store say of the cache, and the options that remain. Where they do not say, of a far store the environment
     /// does. `InvalidArgument` if a budget is no number.
-    pub fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Self>, Vec<(String, String)>)> {
+    pub fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Self>, StoreOptions)> {
         let rest = options.iter().filter(|(name, _)| !is_option(name)).cloned().collect();
         let said =
             |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
