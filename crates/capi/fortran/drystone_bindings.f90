@@ -353,7 +353,7 @@ module drystone_bindings
        integer(c_int64_t), intent(out) :: transfer
        integer(c_int32_t) :: status
      end function c_transfer
-     function c_wait(handle, transfer, level, timeout, reached) result(status) bind(c, name="dry_wait")
+     function c_wait(handle, transfer, level, timeout, reached) result(status) bind(c, name="dry_transfer_wait")
        import
        type(c_ptr), value :: handle, reached
        integer(c_int64_t), value :: transfer

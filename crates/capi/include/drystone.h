@@ -865,7 +865,7 @@ dry_status dry_transfer(dry_container *container, const char *from, const char *
 
 /** Waits until a transfer has a level, or DRY_DEADLINE after `timeout` seconds; why it failed is told here. `reached` (or NULL) gets
  *  the level. DRY_STABLE is for releases that asked for it. */
-dry_status dry_wait(dry_container *container, uint64_t transfer, int32_t level, double timeout, int32_t *reached);
+dry_status dry_transfer_wait(dry_container *container, uint64_t transfer, int32_t level, double timeout, int32_t *reached);
 
 /* ---- structures with struct_size set and everything else 0 ------------------------------------------------------ */
 

@@ -234,7 +234,7 @@ pub(crate) unsafe extern "C" fn dry_transfer(
 
 /// Waits for a transfer.
 #[unsafe(no_mangle)]
-pub(crate) unsafe extern "C" fn dry_wait(
+pub(crate) unsafe extern "C" fn dry_transfer_wait(
     handle: *const dry_container,
     transfer: u64,
     wanted: i32,

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
         }
         OK(dry_release(whole, DRY_RECEIVED, &transfer));
     }
-    OK(dry_wait(c, transfer, DRY_NODE, 60.0, &reached));
+    OK(dry_transfer_wait(c, transfer, DRY_NODE, 60.0, &reached));
     REQUIRE(reached >= DRY_NODE);
     OK(dry_commit(c, NULL));
     v = open_variable(c, "T");
@@ -84,7 +84,7 @@ int main(int argc, char **argv) {
 
     /* Committed values, carried to another variable with another precision. */
     OK(dry_transfer(c, "T", "narrow", "cast:dtype=f4", DRY_NO_STEP, &transfer));
-    OK(dry_wait(c, transfer, DRY_NODE, 60.0, NULL));
+    OK(dry_transfer_wait(c, transfer, DRY_NODE, 60.0, NULL));
     OK(dry_commit(c, NULL));
     v = open_variable(c, "narrow");
     OK(dry_read_box(v, 0, DRY_FLOAT32, narrow, sizeof narrow, 2, at, part, NULL));

@@ -182,6 +182,7 @@ export class Layout {
   }
 
   under(event) {
+    if (!this.frame) return null; // nothing is drawn yet
     const box = this.map.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
     for (let n = this.found.blocks.length - 1; n >= 0; n -= 1) {

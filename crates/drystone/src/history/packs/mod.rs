@@ -118,7 +118,8 @@ impl Packed {
     }
 
     fn place_in(&self, floor: &Floor, version: u64) -> Result<Place> {
-        if version > floor.version {
+        // Version 0 is a container without commits: it has no manifest, and has not expired.
+        if version == 0 || version > floor.version {
             return Ok(Place::Own);
         }
         let Some(pack) = floor.pack(version) else { return Ok(Place::Gone) };

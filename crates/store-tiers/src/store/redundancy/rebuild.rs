@@ -4,7 +4,7 @@
 //! - a rebuilt part counts only if its CRC is the registered one; else home keeps nothing of it;
 //! - what a lost node had is not used, even where this process still sees it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use drystone_format::keys;
 use drystone_format::redundancy::{Group, ROW};
 use drystone_format::staged::StagedPart;
 use drystone_plan::tier::redundancy::{Stripe, stripe_of, stripes};
-use drystone_store::{Pending, PutMode, Result, Store, StoreError, StoreExt, Upload};
+use drystone_store::{HELD, Pending, PutMode, Result, Store, StoreError, StoreExt, Upload};
 
 use super::encode::Bytes;
 use super::object::Object;
@@ -288,7 +288,9 @@ struct ToHome<'a> {
     home: &'a dyn Store,
     key: String,
     upload: Option<Box<dyn Upload>>,
-    before: Option<Pending>,
+    under_way: VecDeque<Pending>,
+    /// Bytes that the upload was given.
+    sent: u64,
     /// Bytes that home has, and those that follow.
     there: u64,
     bytes: Vec<u8>,
@@ -304,7 +306,17 @@ impl<'a> ToHome<'a> {
         let long = part.length > PIECE as u64;
         let upload = if long && home.features().uploads { Some(home.upload(&key)?) } else { None };
         let sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        Ok(ToHome { home, key, upload, before: None, there: 0, bytes: Vec::new(), sum, wanted: part.crc })
+        Ok(ToHome {
+            home,
+            key,
+            upload,
+            under_way: VecDeque::new(),
+            sent: 0,
+            there: 0,
+            bytes: Vec::new(),
+            sum,
+            wanted: part.crc,
+        })
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
@@ -320,9 +332,13 @@ impl<'a> ToHome<'a> {
         let piece = std::mem::take(&mut self.bytes);
         match &mut self.upload {
             Some(upload) => {
-                let sent = upload.add(piece);
-                if let Some(before) = self.before.replace(sent) {
-                    before.wait()?;
+                self.sent += piece.len() as u64;
+                self.under_way.push_back(upload.add(piece));
+                // Until then an upload may hold its pieces, and no wait would end.
+                while self.sent > HELD && self.under_way.len() > 2 {
+                    if let Some(first) = self.under_way.pop_front() {
+                        first.wait()?;
+                    }
                 }
             }
             None => {
@@ -349,9 +365,6 @@ impl<'a> ToHome<'a> {
         }
         if !self.bytes.is_empty() {
             self.send()?;
-        }
-        if let Some(before) = self.before.take() {
-            before.wait()?;
         }
         match self.upload.take() {
             Some(upload) => upload.finish().wait().map(|_| true),
