@@ -833,7 +833,6 @@ enum { DRY_MAP_READ = 1, DRY_MAP_WRITE = 2 };
 
 /** How safe released values are: in memory of the library or the server; in the log, so that any dry_commit makes them visible;
  *  at home behind tiers; committed and synced. */
-enum { DRY_RECEIVED = 0, DRY_NODE = 1, DRY_HOME = 3, DRY_STABLE = 4 };
 
 /** Maps `count` cells per dimension from `offset` on (NULL: from 0, to the end), of one step, or with DRY_NO_STEP of a variable
  *  without. With DRY_MAP_READ the memory gets the values of the container's snapshot. The container is open to write. */
