@@ -831,9 +831,6 @@ typedef struct dry_region dry_region;
 /** What a region is mapped or locked for; a map may have both. */
 enum { DRY_MAP_READ = 1, DRY_MAP_WRITE = 2 };
 
-/** How safe released values are: in memory of the library or the server; in the log, so that any dry_commit makes them visible;
- *  at home behind tiers; committed and synced. */
-
 /** Maps `count` cells per dimension from `offset` on (NULL: from 0, to the end), of one step, or with DRY_NO_STEP of a variable
  *  without. With DRY_MAP_READ the memory gets the values of the container's snapshot. The container is open to write. */
 dry_status dry_map(dry_container *container, const char *path, int64_t step, uint32_t ndim, const uint64_t *offset,
