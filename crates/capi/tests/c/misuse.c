@@ -41,6 +41,7 @@ int main(void) {
     FAILS(DRY_INVALID_ARGUMENT, "not a mode", dry_open("misuse.dry", 3, &c));
 
     /* Structures of other versions, and never set. */
+    memset(&newer, 0, sizeof newer); /* padding, too */
     newer.known.struct_size = sizeof newer;
     newer.known.durability = DRY_MEMORY;
     newer.from_the_future = 1;
