@@ -9,10 +9,11 @@ pub fn merged(packs: &[(u64, u64)], new: (u64, u64), most: u64) -> usize {
     let (mut members, mut bytes) = new;
     let mut taken = 0;
     for &(more, length) in packs.iter().rev() {
-        if more > members || bytes.saturating_add(length) > most {
+        let Some(sum) = bytes.checked_add(length).filter(|sum| *sum <= most) else { break };
+        if more > members {
             break;
         }
-        (members, bytes) = (members.saturating_add(more), bytes.saturating_add(length));
+        (members, bytes) = (members.saturating_add(more), sum);
         taken += 1;
     }
     taken
@@ -38,7 +39,6 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "fails: to be mended"]
     fn large_packs_are_left_alone() {
         assert_eq!(merged(&[(8, 900), (8, 100)], (8, 100), 1000), 1);
         assert_eq!(merged(&[(9, 1), (8, 1)], (8, 1), 1000), 2);
