@@ -25,10 +25,14 @@ fn values(n: usize) -> Vec<u8> {
 
 /// Assigns, by one writer, so that each time is a commit.
 fn assign(c: &Container, numbers: std::ops::Range<usize>) {
-    let w = c.writer(WriterOptions::default()).unwrap();
+    let mut w = c.writer(WriterOptions::default()).unwrap();
     for n in numbers {
         w.put("t", &f4(), &dense(&values(n), &[4], 4), None, None).unwrap();
-        w.commit().unwrap();
+        // Without append a writer commits when it closes.
+        if !w.commit().unwrap() {
+            w.close().unwrap();
+            w = c.writer(WriterOptions::default()).unwrap();
+        }
     }
     w.close().unwrap();
 }
@@ -62,7 +66,6 @@ fn a_thousand_assignments_leave_few_files_and_every_snapshot() {
 }
 
 #[test]
-#[ignore = "fails: two manifests are found; to be explained"]
 fn a_store_that_cannot_append_keeps_one_object_per_commit() {
     let inner = Arc::new(MemoryStore::new());
     let store: Arc<dyn Store> = Arc::new(NoAppendStore::new(inner.clone()));
