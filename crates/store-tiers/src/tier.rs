@@ -219,7 +219,15 @@ impl Tier {
     }
 }
 
-/// Whether an error is the tier's, and not the caller's. Of a full tier nothing is thought: the next part finds it full or not.
-pub(crate) fn is_failure(error: &StoreError) -> bool {
-    matches!(error, StoreError::Io { .. } | StoreError::Deadline { .. } | StoreError::Closed { .. })
+/// Whether an error is the tier's, and not the caller's: keys were checked before, so one that a tier cannot have is its folder's fault. Of
+/// a full tier nothing is thought: the next part finds it full or not.
+fn is_failure(error: &StoreError) -> bool {
+    !matches!(
+        error,
+        StoreError::NotFound { .. }
+            | StoreError::AlreadyExists { .. }
+            | StoreError::ShortRead { .. }
+            | StoreError::Conflict { .. }
+            | StoreError::NoSpace { .. }
+    )
 }

@@ -42,12 +42,18 @@ fn files(store: &dyn Store) -> Vec<String> {
 }
 
 /// Each of the first assignments has its snapshot, behind the one that made the variable; a collection may have added others.
-fn check(store: &Arc<dyn Store>, assignments: usize, what: &str) {
+fn check_values(store: &Arc<dyn Store>, assignments: usize, what: &str) -> Container {
     let c = Container::open(store.clone(), Mode::Read).unwrap_or_else(|e| panic!("{what}: {e}"));
     assert!(c.snapshots().unwrap().len() > assignments, "{what}: {:?}", c.snapshots());
     for n in 0..assignments {
         assert!(read_all(&c.at(n as u64 + 2).unwrap(), "t") == values(n), "{what}: assignment {n}");
     }
+    c
+}
+
+/// The same, and everything is sound.
+fn check(store: &Arc<dyn Store>, assignments: usize, what: &str) {
+    let c = check_values(store, assignments, what);
     let verified = c.verify(&mut |_, _| true).unwrap();
     assert!(verified.damage.is_empty(), "{what}: {:?}", verified.damage);
 }
@@ -147,7 +153,6 @@ fn a_collection_leaves_few_files_and_expired_snapshots_are_told() {
 }
 
 #[test]
-#[ignore = "fails: verify names a snapshot that a power cut took"]
 fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
     let stride = if std::env::var("DRYSTONE_LONG").is_ok_and(|long| long == "1") { 1 } else { 3 };
     for durability in [Durability::Async, Durability::Durable] {
@@ -186,8 +191,16 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
                     survivor.delete(&lock.key).unwrap();
                 }
                 let survivor: Arc<dyn Store> = Arc::new(survivor);
-                check(&survivor, 100, &what);
+                drop(check_values(&survivor, 100, &what));
                 let c = Container::open(survivor.clone(), Mode::ReadWrite).unwrap();
+                if c.lost().unwrap().is_empty() {
+                    check(&survivor, 100, &what);
+                } else {
+                    // A power cut took the collection's own commit: nothing is committed before that is settled.
+                    let refused = c.gc(&GcOptions::default(), &mut |_, _| true).unwrap_err();
+                    assert!(power && refused.to_string().contains("recover()"), "{what}: {refused}");
+                    c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{what}: {e}"));
+                }
                 assign(&c, 100..101);
                 c.gc(&GcOptions::default(), &mut |_, _| true).unwrap();
                 assert!(files(&*survivor).len() < 16, "{what}: {:?}", files(&*survivor));

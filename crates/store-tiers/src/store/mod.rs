@@ -29,7 +29,7 @@ use drystone_store::{
 
 use crate::registry::{Node, Registry, guard};
 use crate::staged::{Staged, Sum};
-use crate::tier::{Tier, TierState, is_failure};
+use crate::tier::{Tier, TierState};
 use bring::Moving;
 use near::Folders;
 use owner::Owned;
@@ -411,8 +411,7 @@ impl TieredStore {
                 self.remember(key, one.tier, one.len, parts);
                 return Ok(());
             }
-            Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => error,
-            Err(other) => return Err(other),
+            Err(error) => error,
         };
         // What was added before the failure is not known: only the first `len` bytes are the part.
         let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
@@ -453,12 +452,13 @@ impl TieredStore {
                             self.remember(key, number, 0, parts);
                             return Ok(());
                         }
-                        Err(error) if is_failure(&error) || matches!(error, StoreError::NoSpace { .. }) => {
+                        // Another's.
+                        Err(StoreError::AlreadyExists { .. }) => from = number + 1,
+                        Err(_) => {
                             // It may have left a piece of it.
                             let _ = self.tier(number, key)?.store.delete(key);
                             from = number + 1;
                         }
-                        Err(other) => return Err(other),
                     }
                 }
                 Placed::Home if self.home.features().append && home.is_none() => {
