@@ -111,7 +111,6 @@ def test_the_kernels_leave_what_numpy_leaves():
 
 
 @pytest.mark.slow
-@pytest.mark.xfail(reason="a step is missing after the part about faults")
 def test_the_benchmark_of_tiers_runs():
     """Values and counts are compared by the benchmark itself."""
     command = [sys.executable, str(ROOT / "bench" / "tiers" / "run.py"), "--quick"]

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use drystone_plan::tier::cover::Units;
@@ -11,6 +11,8 @@ use drystone_store::Pending;
 
 /// A prefetched range that was not read for this long may be dropped for another.
 const FRESH: Duration = Duration::from_secs(10);
+/// A range that was claimed is asked for at once. Whoever waits longer than this is in a forked child, which has no thread that would.
+const CLAIMED: Duration = Duration::from_secs(1);
 
 /// A range that was asked for before it is wanted.
 #[derive(Debug)]
@@ -22,19 +24,29 @@ pub(crate) struct Flight {
     since: Instant,
     read: AtomicU64,
     content: Mutex<Content>,
+    asked: Condvar,
 }
 
 #[derive(Debug)]
 enum Content {
+    /// It is about to be asked for.
+    Claimed,
     UnderWay(Option<Pending>),
     Here(Arc<Vec<u8>>),
     Failed,
 }
 
 impl Flight {
-    pub(crate) fn new(era: u64, key: &str, range: Range<u64>, pending: Pending) -> Self {
-        let content = Mutex::new(Content::UnderWay(Some(pending)));
-        Flight { era, key: key.to_owned(), range, since: Instant::now(), read: AtomicU64::new(0), content }
+    pub(crate) fn new(era: u64, key: &str, range: Range<u64>) -> Self {
+        let (content, asked) = (Mutex::new(Content::Claimed), Condvar::new());
+        let (key, since, read) = (key.to_owned(), Instant::now(), AtomicU64::new(0));
+        Flight { era, key, range, since, read, content, asked }
+    }
+
+    /// It is under way.
+    pub(crate) fn begins(&self, pending: Pending) {
+        *self.content.lock().unwrap_or_else(PoisonError::into_inner) = Content::UnderWay(Some(pending));
+        self.asked.notify_all();
     }
 
     fn len(&self) -> u64 {
@@ -43,7 +55,10 @@ impl Flight {
 
     /// Its bytes, when they are there; all who want them wait for one reply. `None`: it failed, and a read says why.
     pub(crate) fn bytes(&self) -> Option<Arc<Vec<u8>>> {
-        let mut content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        let content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
+        let claimed = |content: &mut Content| matches!(content, Content::Claimed);
+        let waited = self.asked.wait_timeout_while(content, CLAIMED, claimed);
+        let (mut content, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if let Content::UnderWay(pending) = &mut *content {
             let reply = pending.take().map(Pending::wait);
             let bytes = reply.and_then(Result::ok).and_then(|reply| reply.into_buffers().pop());

@@ -90,6 +90,8 @@ struct Shared {
     flights: Mutex<Flights>,
     /// Reads that wait for home.
     waiting: AtomicUsize,
+    /// Reads that ever did.
+    begun: AtomicU64,
     /// Callers that want to know what home has.
     bypassed: AtomicUsize,
     /// Raised whenever a cached object is changed by way of this store: what was asked for before is not kept.
@@ -119,6 +121,7 @@ struct Waits(Arc<Shared>);
 impl Waits {
     fn begin(shared: &Arc<Shared>) -> Self {
         shared.waiting.fetch_add(1, Ordering::SeqCst);
+        shared.begun.fetch_add(1, Ordering::SeqCst);
         Waits(Arc::clone(shared))
     }
 }
@@ -169,6 +172,7 @@ impl CacheStore {
             index: Mutex::default(),
             flights: Mutex::default(),
             waiting: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
             bypassed: AtomicUsize::new(0),
             era: AtomicU64::new(0),
             loaded: Mutex::default(),
@@ -240,15 +244,21 @@ impl CacheStore {
                         }
                         shared.land(&under_way.remove(0));
                     }
-                    let era = shared.now();
                     // Looked at again: a read that was waited for may have brought it.
-                    for Range { start, end } in shared.holes(key, &range) {
+                    let claimed = loop {
+                        match shared.claim(key, &range) {
+                            Some(claimed) => break claimed,
+                            None if !go_on() => break 'all,
+                            None => std::thread::sleep(PATIENCE),
+                        }
+                    };
+                    for flight in claimed {
+                        let Range { start, end } = flight.range;
                         let len = end - start;
-                        let pending =
-                            shared.home.submit(Request::read_many(key, vec![(start, len as usize)]));
+                        flight.begins(
+                            shared.home.submit(Request::read_many(key, vec![(start, len as usize)])),
+                        );
                         add(&shared.tally.prefetched_bytes, len);
-                        let flight = Arc::new(Flight::new(era, key, start..end, pending));
-                        lock(&shared.flights).add(&flight);
                         under_way.push(flight);
                     }
                 }
@@ -340,6 +350,21 @@ impl CacheStore {
 impl Shared {
     fn now(&self) -> u64 {
         self.era.load(Ordering::SeqCst)
+    }
+
+    /// Claims what is missing of a range for a prefetch. From then on reads wait for that. `None`: a read waits or began meanwhile, and
+    /// may fetch the same.
+    fn claim(&self, key: &str, range: &Range<u64>) -> Option<Vec<Arc<Flight>>> {
+        let (begun, era) = (self.begun.load(Ordering::SeqCst), self.now());
+        let holes = self.holes(key, range);
+        // A read counts itself before it looks at the flights.
+        let mut flights = lock(&self.flights);
+        if self.waiting.load(Ordering::SeqCst) > 0 || self.begun.load(Ordering::SeqCst) != begun {
+            return None;
+        }
+        let claimed: Vec<_> = holes.into_iter().map(|hole| Arc::new(Flight::new(era, key, hole))).collect();
+        claimed.iter().for_each(|flight| flights.add(flight));
+        Some(claimed)
     }
 
     /// The parts of a range that neither the folder nor a flight has.

@@ -179,6 +179,23 @@ fn an_undrained_part_whose_tier_is_gone_is_an_error_and_never_other_bytes() {
     assert!(matches!(store.read(&key(0), 0, &mut out), Err(StoreError::NotFound { .. })));
 }
 
+#[test]
+fn puts_go_on_when_the_folder_of_a_tier_turns_into_a_file_or_another_owns_a_name_in_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let near = Tier::in_folder(folder.path(), &[7; 16], None).expect("a new folder");
+    let store = TieredStore::new(vec![near, memory(None)], Arc::new(MemoryStore::new()));
+    write(&store, 0).expect("there is room");
+    store.drain(|| true).expect("home takes it");
+    let parts = folder.path().join("07".repeat(16)).join("parts/log");
+    std::fs::write(parts.join("0000000000000001-0000.seg"), b"another's").expect("it is a folder still");
+    write(&store, 1).expect("the next tier takes it");
+    assert_eq!(std::fs::read(parts.join("0000000000000001-0000.seg")).expect("it stays"), b"another's");
+    std::fs::remove_dir_all(&parts).expect("nobody holds it");
+    std::fs::write(&parts, b"no folder any more").expect("its parent is there");
+    (2..5).for_each(|number| write(&store, number).expect("the next tier takes it"));
+    (0..5).for_each(|number| check(&store, number));
+}
+
 /// Symptom: a part that was whole at home was cut to its first bytes. Cause: a tier failed while the part grew, the part went on at home,
 /// the tier kept its beginning, and a later process took that for the part and drained it. It catches that: the beginning is shorter.
 #[test]

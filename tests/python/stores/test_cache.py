@@ -173,6 +173,5 @@ def test_pieces_are_fetched_ahead(rig: Rig, tmp_path: Path) -> None:
         for place, piece in c["T"].pieces(..., max_bytes=64 * 256 * 4):
             assert np.array_equal(piece, DATA[place])
         counts = c.metrics()
-    assert counts["prefetch_used_bytes"] >= 0.75 * counts["prefetched_bytes"] > 0
-    # A read that begins while its prefetch does may ask for the same bytes.
-    assert counts["home_bytes"] + counts["prefetched_bytes"] <= DATA.nbytes * 1.5
+    assert counts["prefetch_used_bytes"] >= 0.95 * counts["prefetched_bytes"] > 0
+    assert counts["home_bytes"] + counts["prefetched_bytes"] <= DATA.nbytes * 1.1
