@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,12 @@ def absent_steps(v: Variable, key: Any) -> list[int]:
     there = set(v.steps)
     of_steps = [leg.along(0) for leg in select(key, v.shape).legs if 0 in leg.axes]
     return sorted({int(step) for numbers in of_steps for step in np.ravel(numbers)} - there)
+
+
+def gaps(there: Sequence[int], count: int) -> list[tuple[int, int]]:
+    """The ranges, first and behind the last, of the steps below `count` that are not among `there`, which ascends."""
+    edges = [-1, *there, count]
+    return [(a + 1, b) for a, b in pairwise(edges) if b - a > 1]
 
 
 def listed(steps: list[int]) -> str:

@@ -164,6 +164,18 @@ class Browser:
     def prefer(self, scheme):
         self._call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
+    def downloads(self, folder):
+        """Where files go that the page saves."""
+        self._call("Page.setDownloadBehavior", behavior="allow", downloadPath=str(folder))
+
+    def wait_for(self, done, seconds=60):
+        """Until something outside the page is done."""
+        until = time.monotonic() + seconds
+        while not done():
+            if time.monotonic() > until:
+                raise PageError(f"never done ({self.problems})")
+            time.sleep(0.03)
+
     def open(self, url):
         self._call("Page.navigate", url=url)
 

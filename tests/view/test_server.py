@@ -428,3 +428,31 @@ def test_a_closed_container_is_not_served(tmp_path):
     c.close()
     with pytest.raises(dry.InvalidArgumentError, match=r"run\.dry is closed"):
         Server(c)
+
+
+def test_steps_that_are_missing_are_no_values(tmp_path):
+    """A step of which nothing was committed was a picture of zeros, as if that had been computed."""
+    with dry.create(tmp_path / "c.dry", durability="memory") as c:
+        c.create_variable("T", "f4", (4, 5), steps=True)
+        with c.writer() as w:
+            for step in (0, 3):
+                with w.step(step):
+                    w.put("T", np.full((4, 5), step + 1, "f4"))
+        c.commit()
+        with Server(c).start() as server:
+            ask = Asking(server)
+            found = ask("variable", name="T")
+            assert (found["missing"], found["missing_count"]) == ([[1, 3]], 2)
+            assert 'step 1 of "T" is missing' in ask.refused("picture", 404, name="T", place="1,:,:")
+            assert 'step 2 of "T" is missing' in ask.refused("texts", 404, name="T", place="2,0,0")
+            header, values = ask.picture(name="T", place=":,1,:")
+            assert header["absent"] == 2
+            np.testing.assert_array_equal(np.isnan(values).all(axis=1), [False, True, True, False])
+            header, values = ask.picture(name="T", place="1:4,1,2")
+            np.testing.assert_array_equal(values, [np.nan, np.nan, 4])
+            assert ask("texts", name="T", place=":,0,0")["cells"] == [
+                ["1.0"],
+                ["missing"],
+                ["missing"],
+                ["4.0"],
+            ]

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from drystone.absent_steps import absent_steps
 from drystone.counted import counted
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError
 from drystone.values import as_elements
@@ -124,12 +125,15 @@ def picture(
         raise InvalidArgumentError(f"a picture shows one or two axes, not {len(axes)}")
     strides = {axis: max(1, math.ceil(len(_range(key[axis])) / most)) for axis in axes}
     reads, read = source.plan([_with_stride(place, strides.get(axis, 1)) for axis, place in enumerate(key)])
+    absent = _absent(source, key, strides.get(0, 1))
     if reads > limit:
         raise CostlyError(reads)
     began = time.perf_counter()
     stored = np.asarray(read())
     took = time.perf_counter() - began
     values, left_out = numbers(stored, source.variable, part, plain)
+    if absent.any():
+        values[absent] = np.nan
     if len(axes) == 2 and down == axes[1]:
         values, axes = values.T, axes[::-1]
     header = {
@@ -143,9 +147,25 @@ def picture(
         "read": reads,
         "seconds": took,
         "left_out": left_out,
+        "absent": int(absent.sum()),
         **summary(values),
     }
     return Picture(header, np.ascontiguousarray(values))
+
+
+def _absent(source: Source, key: Key, stride: int) -> npt.NDArray[np.bool_]:
+    """Which of the rows that a read gives are steps of which nothing was committed; an error where it is the only one."""
+    steps = key[0] if key else 0
+    rows = np.asarray(steps[::stride] if isinstance(steps, range) else [], "i8")
+    if source.block is not None or not source.variable.has_steps:
+        return np.zeros(len(rows), bool)
+    if isinstance(steps, range):
+        return np.isin(rows, absent_steps(source.variable, slice(steps.start, steps.stop)))
+    if absent_steps(source.variable, steps):
+        raise NotFoundError(
+            f'step {steps} of "{source.variable.name}" is missing: nothing was committed of it'
+        )
+    return np.zeros(0, bool)
 
 
 def hits(
@@ -317,11 +337,15 @@ def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[s
     reads, read = source.plan([_with_stride(place, 1) for place in cut])
     if reads > limit:
         raise CostlyError(reads)
+    absent = _absent(source, cut, 1)
     values = np.asarray(read(), dtype=object if source.variable.dtype.kind == "O" else None)
     extents = [len(_range(cut[axis])) for axis in axes]
     rows = values.reshape((*extents, 1, 1)[:2])
+    gaps = absent if axes and axes[0] == 0 else np.zeros(len(rows), bool)
     return {
-        "cells": [[text(cell) for cell in row] for row in rows],
+        "cells": [
+            ["missing" if gap else text(cell) for cell in row] for row, gap in zip(rows, gaps, strict=True)
+        ],
         "axes": axes,
         "starts": [_range(key[axis]).start for axis in axes],
         "stops": [_range(key[axis]).stop for axis in axes],

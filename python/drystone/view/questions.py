@@ -13,8 +13,10 @@ import numpy as np
 
 from drystone import errors
 from drystone._core import readable_transform
+from drystone.absent_steps import gaps
 from drystone.container import Container
 from drystone.coordinates import axis_names, coordinate
+from drystone.counted import size
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.variable import Variable
 from drystone.view import pictures
@@ -29,6 +31,7 @@ _SNAPSHOTS_OPEN = 8
 _LIMIT = 256 << 20
 _EXACT = 1 << 53
 _MOST_CONDITION = 4096
+_MOST_GAPS = 500
 
 Query = Mapping[str, str]
 
@@ -36,8 +39,11 @@ Query = Mapping[str, str]
 class Questions:
     """Answers about one container, from any number of threads."""
 
-    def __init__(self, container: Container) -> None:
+    def __init__(self, container: Container, shown: str | None = None, most: int = 1 << 50) -> None:
+        """`shown` is named instead of the container's place, which is not everybody's to know; no answer reads more than `most` bytes."""
         self._container = container
+        self._shown = shown
+        self._most = most
         self._earlier: dict[int, Container] = {}
         self._lock = threading.Lock()
         self._known: dict[str, Callable[[Container, Query], Any]] = {
@@ -64,6 +70,14 @@ class Questions:
         except IndexError as error:
             raise InvalidArgumentError(str(error)) from None
 
+    def is_there(self) -> bool:
+        """Whether the container is still the one that was opened."""
+        try:
+            self._container.refresh()
+        except (errors.ConflictError, NotFoundError):
+            return False
+        return True
+
     def _at(self, query: Query) -> Container:
         """The newest state, or that of an earlier snapshot."""
         if "snapshot" not in query:
@@ -80,6 +94,15 @@ class Questions:
                 self._earlier.pop(next(iter(self._earlier)))
         return found
 
+    def _limit(self, query: Query) -> int:
+        """Bytes that an answer may read."""
+        wanted = whole(query, "limit", 0, 1 << 50, min(_LIMIT, self._most))
+        if wanted > self._most:
+            raise InvalidArgumentError(
+                f"the server reads at most {size(self._most)} for one answer: show a smaller part"
+            )
+        return wanted
+
     def _state(self, c: Container, query: Query) -> Any:
         """Which snapshot is the newest; looks for a newer one."""
         self._container.refresh()
@@ -94,8 +117,8 @@ class Questions:
             sum(u.decoded for u in usage.values()),
         )
         return {
-            "path": str(Path(c.path).absolute()),
-            "name": Path(c.path).absolute().name,
+            "path": self._shown or str(Path(c.path).absolute()),
+            "name": self._shown or Path(c.path).absolute().name,
             "uuid": c.uuid,
             "durability": c.durability,
             "snapshot": int(snapshot),
@@ -171,6 +194,7 @@ class Questions:
         v = _member(c, query)
         whole_v = c.variables[name]
         steps = v.steps if v.has_steps else []
+        missing = gaps(steps, v.shape[0]) if v.has_steps and not v.local else []
         seen = _source(v, query)
         axes = _axes(v, seen)
         leaves = pictures.members(whole_v.dtype)
@@ -187,6 +211,8 @@ class Questions:
             "axes": axes,
             "steps": steps[-5000:],
             "has_steps": v.has_steps,
+            "missing": missing[-_MOST_GAPS:],
+            "missing_count": sum(end - first for first, end in missing),
             "local": v.local,
             "blocks": _local_blocks(v, query) if v.local else None,
             "transform": v.transform and readable_transform(v.transform),
@@ -209,7 +235,7 @@ class Questions:
             seen,
             key,
             whole(query, "most", 1, pictures.MOST, 1024),
-            whole(query, "limit", 0, 1 << 50, _LIMIT),
+            self._limit(query),
             query.get("part", "re"),
             query.get("plain") == "1",
             down,
@@ -228,15 +254,14 @@ class Questions:
             key,
             query.get("where", "")[:_MOST_CONDITION],
             whole(query, "most", 1, pictures.MOST, 1024),
-            whole(query, "limit", 0, 1 << 50, _LIMIT),
+            self._limit(query),
             down,
         )
 
     def _texts(self, c: Container, query: Query) -> Any:
         seen = _source(_member(c, query), query)
         key = pictures.parse(query.get("place", ""), seen.shape)
-        limit = whole(query, "limit", 0, 1 << 50, _LIMIT)
-        return pictures.texts(seen, key, (200, 20), limit)
+        return pictures.texts(seen, key, (200, 20), self._limit(query))
 
     def _statistics(self, c: Container, query: Query) -> Any:
         v = _member(c, query)
@@ -272,7 +297,7 @@ class Questions:
             seen,
             pictures.parse(place, seen.shape),
             whole(query, "cells", 1, 4 << 20, 1 << 20),
-            whole(query, "limit", 0, 1 << 50, _LIMIT),
+            self._limit(query),
             query.get("part", "re"),
         )
 

@@ -7,25 +7,20 @@ the key that only the printed address holds; the browser keeps it in a cookie th
 
 from __future__ import annotations
 
-import json
 import secrets
-import struct
 import threading
 from collections.abc import Mapping
 from http import HTTPStatus
 from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from importlib import resources
 from types import TracebackType
 from typing import Any, Self
 from urllib.parse import parse_qsl, urlsplit
 
-from drystone import errors
 from drystone.container import Container
-from drystone.view.pictures import CostlyError, Picture
+from drystone.view.answers import as_json, page_files, replied
 from drystone.view.questions import Questions
 
-_TYPES = {"html": "text/html", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 _HEADERS = {
     "Cache-Control": "no-store",
     "Content-Security-Policy": (
@@ -39,18 +34,6 @@ _HEADERS = {
 }
 _LONGEST_QUERY = 8192
 _AT_A_TIME = 4
-_STATUS: list[tuple[type[BaseException], HTTPStatus]] = [
-    (errors.NotFoundError, HTTPStatus.NOT_FOUND),
-    (errors.InvalidArgumentError, HTTPStatus.BAD_REQUEST),
-    (errors.OutOfRangeError, HTTPStatus.BAD_REQUEST),
-    (errors.UnsupportedError, HTTPStatus.BAD_REQUEST),
-    (
-        CostlyError,
-        HTTPStatus.CONTENT_TOO_LARGE if hasattr(HTTPStatus, "CONTENT_TOO_LARGE") else HTTPStatus(413),
-    ),
-    (errors.DrystoneError, HTTPStatus.INTERNAL_SERVER_ERROR),
-    (MemoryError, HTTPStatus.INTERNAL_SERVER_ERROR),
-]
 
 
 class Server:
@@ -67,13 +50,7 @@ class Server:
         self.key = secrets.token_urlsafe(18)
         self._questions = Questions(container)
         self._slots = threading.BoundedSemaphore(_AT_A_TIME)
-        page = resources.files("drystone.view").joinpath("page")
-        self._files = {
-            f"/{file.name}": (file.read_bytes(), _TYPES[file.name.rsplit(".", 1)[-1]])
-            for file in page.iterdir()
-            if file.name.rsplit(".", 1)[-1] in _TYPES
-        }
-        self._files["/"] = self._files["/index.html"]
+        self._files = page_files()
         self._http = _Http(("127.0.0.1", port), _Handler)
         self._http.view = self
         self.closed = False
@@ -114,13 +91,13 @@ class Server:
     def file(self, path: str) -> tuple[bytes, str] | None:
         """A file of the page, and its type. Only the names that were there at the start are known."""
         # Browsers ask for the icon by this name, whatever the page says.
-        return self._files.get("/icon.svg" if path == "/favicon.ico" else path)
+        names = {"/favicon.ico": "icon.svg", "/": "index.html"}
+        return self._files.get(names.get(path, path.removeprefix("/")))
 
-    def answer(self, name: str, query: Mapping[str, str]) -> tuple[bytes, str]:
-        """The body of an answer, and its type."""
+    def answer(self, name: str, query: Mapping[str, str]) -> tuple[HTTPStatus, bytes, str]:
+        """The status of an answer, its body, and the type of that."""
         with self._slots:
-            found = self._questions.ask(name, query)
-            return _numbers(found) if isinstance(found, Picture) else (_json(found), "application/json")
+            return replied(lambda: self._questions.ask(name, query))
 
 
 class _Http(ThreadingHTTPServer):
@@ -201,22 +178,11 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(HTTPStatus.OK, body, "text/html", {"Set-Cookie": cookie})
 
     def _answer(self, name: str, query: Mapping[str, str]) -> None:
-        try:
-            body, kind = self.server.view.answer(name, query)
-        except tuple(kind for kind, _ in _STATUS) as error:
-            status = next(status for kind, status in _STATUS if isinstance(error, kind))
-            more = {"costs": error.nbytes} if isinstance(error, CostlyError) else {}
-            said = str(error) or "this needs more memory than there is"
-            self._send(status, _json({"error": said, **more}), "application/json")
-        except Exception as error:  # else the browser says that the answer was empty
-            said = f"drystone made a mistake, please report it: {type(error).__name__}: {error}"
-            self._send(HTTPStatus.INTERNAL_SERVER_ERROR, _json({"error": said}), "application/json")
-        else:
-            self._send(HTTPStatus.OK, body, kind)
+        self._send(*self.server.view.answer(name, query))
 
     def _say(self, status: HTTPStatus, what: str) -> None:
         if urlsplit(self.path).path.startswith("/api/"):
-            self._send(status, _json({"error": what}), "application/json")
+            self._send(status, as_json({"error": what}), "application/json")
         else:
             self._send(status, f"drystone: {what}\n".encode(), "text/plain")
 
@@ -240,7 +206,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.close_connection = True
         what = "only GET is answered" if code == HTTPStatus.NOT_IMPLEMENTED else message or "a bad request"
         status = HTTPStatus.METHOD_NOT_ALLOWED if code == HTTPStatus.NOT_IMPLEMENTED else HTTPStatus(code)
-        body = _json({"error": what})
+        body = as_json({"error": what})
         self.send_response(status)
         self.send_header("Content-Type", "application/json; charset=utf-8")
         self.send_header("Content-Length", str(len(body)))
@@ -251,16 +217,3 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Requests are not logged: their addresses hold what somebody looks at."""
-
-
-def _json(found: Any) -> bytes:
-    return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
-        "utf-8", "backslashreplace"
-    )
-
-
-def _numbers(picture: Picture) -> tuple[bytes, str]:
-    """Length of the header as 4 bytes, the header as JSON padded to 8 bytes, then the values, little-endian."""
-    header = _json(picture.header)
-    header += b" " * (-(len(header) + 4) % 8)
-    return struct.pack("<I", len(header)) + header + picture.values.tobytes(), "application/octet-stream"

@@ -19,10 +19,10 @@ async function send(name, query, signal) {
   }
   let answer;
   try {
-    answer = await fetch(`/api/${name}?${given}`, { signal });
+    answer = await fetch(`api/${name}?${given}`, { signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("the server does not answer: is `drystone view` still running?");
+    throw new Refused("the server does not answer: is it still running?");
   }
   if (!answer.ok) {
     const said = await answer.json().catch(() => ({}));

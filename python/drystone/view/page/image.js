@@ -9,11 +9,11 @@ const NARROW = { left: 50, top: 8, bottom: 42, right: 62 }; // on a telephone th
 const edges = (width) => (width < 460 ? NARROW : EDGE);
 
 export class ImageView {
-  constructor({ hovered, picked, narrowed, widened }) {
+  constructor({ hovered, picked, narrowed, widened, id = "image" }) {
     this.told = { hovered, picked, narrowed, widened };
     this.canvas = canvas("the plane; arrow keys move the cross hair, Enter picks a cell, + and - zoom", (...all) => this.draw(...all));
     this.canvas.className = "image";
-    this.canvas.id = "image";
+    this.canvas.id = id;
     this.cross = null; // [row, column] of the picture
     this.pin = null; // [row, column] in cells of the array
     this.drag = null;
@@ -247,27 +247,40 @@ export class ImageView {
     });
   }
 
-  point(event) {
+  at(event) {
     const box = this.canvas.getBoundingClientRect();
     return { x: event.clientX - box.left, y: event.clientY - box.top };
   }
 
   aim(cross) {
-    this.cross = cross;
-    this.canvas.repaint();
+    this.point(cross);
     this.told.hovered(cross);
   }
 
+  // The cross hair, as another picture of the same cells has it.
+  point(cross) {
+    this.cross = cross;
+    this.canvas.repaint();
+  }
+
+  // The picture without what the pointer does to it, on any context.
+  still(context, width, height) {
+    const { cross, drag } = this;
+    this.cross = this.drag = null;
+    this.draw(context, width, height);
+    Object.assign(this, { cross, drag });
+  }
+
   move(event) {
-    const point = this.point(event);
+    const point = this.at(event);
     if (this.drag && Math.hypot(point.x - this.drag.from.x, point.y - this.drag.from.y) > 5) this.drag.to = point;
     this.aim(this.under(point));
   }
 
   press(event) {
-    if (event.button !== 0 || !this.under(this.point(event))) return;
+    if (event.button !== 0 || !this.under(this.at(event))) return;
     this.canvas.setPointerCapture(event.pointerId);
-    this.drag = { from: this.point(event), to: null };
+    this.drag = { from: this.at(event), to: null };
   }
 
   release() {

@@ -39,9 +39,22 @@ export class LineView {
   cellOf(n) { return this.picture.starts[0] + n * this.picture.strides[0]; }
 
   aim(cell) {
-    this.at = cell;
-    this.canvas.repaint();
+    this.point(cell === null ? null : [cell]);
     this.told.hovered(cell);
+  }
+
+  // The mark, as another line of the same cells has it.
+  point(cross) {
+    this.at = cross === null ? null : cross[0];
+    this.canvas.repaint();
+  }
+
+  // The line without what the pointer does to it, on any context.
+  still(context, width, height) {
+    const { at } = this;
+    this.at = null;
+    this.draw(context, width, height);
+    this.at = at;
   }
 
   draw(context, width, height) {

@@ -23,6 +23,16 @@ const app = {
     at("problem").textContent = text ?? "";
   },
 
+  // Does something that may fail, and says so.
+  async attempt(what) {
+    try {
+      await what();
+      this.problem(null);
+    } catch (error) {
+      this.problem(error.message);
+    }
+  },
+
   // The address says what is shown, so that it can be kept and come back to.
   remember() {
     const { state } = this;

@@ -2,10 +2,13 @@
 
 import { ask, askPicture, newest, Refused } from "./ask.js";
 import { Axis } from "./axis.js";
+import { Beside, choice } from "./beside.js";
 import { NAMES } from "./colours.js";
 import { el, facts, option, replace } from "./dom.js";
 import { ImageView } from "./image.js";
 import { histogram, LineView } from "./line.js";
+import { saves } from "./save.js";
+import { Steps } from "./steps.js";
 import { bytes, count, ordinal, place, short, value } from "./text.js";
 
 const DRAWN = "biufV";
@@ -16,6 +19,7 @@ export class Values {
   constructor(app, v, state) {
     Object.assign(this, { app, v, state });
     this.axes = v.shape.map((length, n) => new Axis(n, v.axes[n], length, v.coordinates[n]));
+    this.steps = new Steps(v);
     this.question = newest();
     this.profileQuestion = newest();
     this.hitsQuestion = newest();
@@ -53,11 +57,14 @@ export class Values {
     state.part ??= "re";
     state.plain ??= false;
     state.where ??= "";
+    state.beside ??= null;
   }
 
   build() {
     const { v, state } = this;
     this.picture = null;
+    this.cells = null;
+    this.image = this.line = null;
     this.stage = el("div", { className: "card" });
     this.readout = el("div", { className: "readout", id: "readout", "aria-live": "polite" });
     this.sliders = el("div", { className: "sliders" });
@@ -77,9 +84,11 @@ export class Values {
       this.line = new LineView({ tall: true, hovered: (cell) => this.alongLine(cell) });
       this.view = this.line.canvas;
     } else this.view = el("div", { className: "scroll grid", id: "table", tabIndex: 0 });
-    replace(this.stage, this.controls(), this.view, state.mode === "table" ? null : this.readout, this.sliders, this.note);
+    replace(this.stage, this.controls(), this.view, state.mode === "table" ? null : this.readout, this.sliders, this.note, v.shape.length ? saves(this) : null);
     this.drawSliders();
-    replace(this.root, el("div", { className: "side" }, this.stage, this.below), state.mode === "table" ? null : this.side);
+    this.beside = state.beside && state.mode !== "table" ? new Beside(this) : null;
+    const shown = this.beside ? el("div", { className: "pair" }, this.stage, this.beside.root) : this.stage;
+    replace(this.root, el("div", { className: "side" }, shown, this.below), state.mode === "table" ? null : this.side);
     if (state.mode === "table") this.root.style.gridTemplateColumns = "minmax(0, 1fr)";
     else this.root.style.gridTemplateColumns = "";
     this.drawSide();
@@ -132,6 +141,11 @@ export class Values {
         this.where = el("input", { type: "text", id: "condition", value: state.where, onchange: (event) => { state.where = event.target.value.trim(); this.app.remember(); this.mark(); }, placeholder: `${v.name}${v.member ? `.${v.member}` : ""} > …`, spellcheck: false, autocomplete: "off", title: "A condition, as for queries; Enter shows where it holds" }),
         this.found = el("output", { id: "hits", htmlFor: "condition" })));
     }
+    if (state.mode !== "table" && !v.local) {
+      const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));
+      choice(this).then((found) => replace(names, found)).catch((error) => { if (!(error instanceof Refused)) throw error; });
+      row.append(el("label", { className: "field", title: "A second variable at the same place" }, "beside ", names));
+    }
     if (Object.keys(state.region).length) row.append(el("button", { type: "button", id: "whole", onclick: () => this.widen() }, "Show the whole"));
     return row;
   }
@@ -152,7 +166,8 @@ export class Values {
       const number = el("input", { type: "number", id: `${id}-number`, min: 0, max: axis.length - 1, value: state.index[axis.number], "aria-label": `${axis.name}: number`, onchange: (event) => set(event.target.value) });
       const output = el("output", { htmlFor: id }, axis.coordinate ? axis.at(state.index[axis.number]) : "");
       const play = el("button", { type: "button", title: `Play along ${axis.name}`, "aria-label": `Play along ${axis.name}`, onclick: () => this.play(axis, play, set) }, "▶");
-      return [el("label", { htmlFor: id }, axis.name), range, number, output, play];
+      const gaps = axis.number === 0 && this.steps.number ? this.steps.strip() : null;
+      return [el("label", { htmlFor: id }, axis.name), el("div", { className: "track" }, range, gaps), number, output, play];
     });
     replace(this.sliders, rows);
     this.sliders.hidden = !rows.length;
@@ -165,7 +180,9 @@ export class Values {
     button.textContent = "■";
     while (this.playing === mine && this.root.isConnected) {
       const began = performance.now();
-      await set((this.state.index[axis.number] + 1) % axis.length);
+      const next = (this.state.index[axis.number] + 1) % axis.length;
+      // Steps that are missing are passed over.
+      await set(axis.number === 0 && this.steps.lacks(next) ? this.steps.next(next, 1) ?? this.steps.next(-1, 1) ?? next : next);
       await new Promise((done) => { setTimeout(done, Math.max(16, 120 - (performance.now() - began))); });
     }
     button.textContent = "▶";
@@ -185,12 +202,42 @@ export class Values {
     };
   }
 
+  // Goes to a place along an axis.
+  go(axis, to) {
+    this.state.index[axis] = to;
+    this.drawSliders();
+    return this.load();
+  }
+
+  get drawing() { return this.image ?? this.line; }
+  get name() { return this.v.member ? `${this.v.name}.${this.v.member}` : this.v.name; }
+  get title() { return [this.name, ...this.axes.filter((axis) => !this.state.shown.includes(axis.number)).map((axis) => `${axis.name} ${axis.at(this.state.index[axis.number])}`)].join("  ·  "); }
+  get fileName() { return this.nameOf(this.name, this.state.index, this.state.shown); }
+
+  // Of a file that holds what is shown: container, variable and place.
+  nameOf(name, index, shown) {
+    const at = index.filter((_, axis) => !shown.includes(axis)).join("-");
+    return [document.getElementById("where").textContent.replace(/\.dry$/, ""), name, at].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-");
+  }
+
   async load() {
     const { state } = this;
     this.app.remember();
+    this.beside?.follow();
     if (this.v.shape.some((n) => n === 0)) {
       this.reveal(false);
       replace(this.note, `the array is empty: ${this.v.shape.join(" × ")}`);
+      return;
+    }
+    if (this.steps.lacks(state.index[0]) && !state.shown.includes(0)) {
+      this.question(async () => undefined);
+      this.picture = this.cells = null;
+      this.below.hidden = true;
+      this.reveal(false);
+      delete this.view.dataset.shows;
+      replace(this.note, this.steps.sentence(this.name, state.index[0], (step) => this.go(0, step)));
+      if (this.facts) replace(this.facts);
+      this.app.problem(null);
       return;
     }
     this.view.classList.add("busy");
@@ -225,6 +272,8 @@ export class Values {
 
   showTable({ cells, axes, starts, stops }) {
     const { v } = this;
+    this.cells = { cells, axes, starts };
+    this.reveal(true);
     const [down, across] = axes.map((axis) => this.axes[axis]);
     if (!axes.length) {
       replace(this.view, el("p", { className: "big", id: "value" }, cells[0][0]), this.v.units ? el("p", { className: "note" }, this.v.units) : null);
@@ -241,15 +290,14 @@ export class Values {
     this.picture = picture;
     this.reveal(true);
     const { v, state } = this;
+    const gaps = picture.absent ? `${count(picture.absent, "step")} of these ${picture.absent === 1 ? "is" : "are"} missing: ${this.steps.list()}. ` : "";
     const coarse = picture.strides.map((stride, n) => (stride > 1 ? `every ${ordinal(stride)} cell along ${this.axes[picture.axes[n]].name}` : null)).filter(Boolean);
-    replace(this.note, coarse.length ? `${coarse.join(" and ")} is shown; drag over a part to see all of it` : "");
+    replace(this.note, gaps, coarse.length ? `${coarse.join(" and ")} is shown; drag over a part to see all of it` : "");
     const [low, high] = this.range();
     if (state.mode === "image") {
       const [down, across] = picture.axes.map((axis) => this.axes[axis]);
-      const [rows, columns] = [0, 1].map((n) => picture.stops[n] - picture.starts[n]);
-      const square = kept.square && Math.max(rows / columns, columns / rows) < 6;
       this.image.pin = state.pin && picture.axes.map((axis) => state.pin[axis]);
-      this.image.show(picture, [down, across], { colours: kept.colours, low, high, log: state.scale === "log", flip: down.upwards, square, label: v.units });
+      this.image.show(picture, [down, across], { ...this.look(picture), low, high, log: state.scale === "log", flip: down.upwards, label: v.units });
       this.hovered(this.image.cross);
       this.image.canvas.dataset.shows = place(state.index);
       this.mark();
@@ -258,7 +306,14 @@ export class Values {
       this.line.canvas.dataset.shows = place(state.index);
     }
     this.drawFacts();
+    this.beside?.paint();
     if (state.pin) this.profile();
+  }
+
+  // How images look that stand beside each other.
+  look({ starts, stops }) {
+    const [rows, columns] = [0, 1].map((n) => stops[n] - starts[n]);
+    return { colours: kept.colours, square: kept.square && Math.max(rows / columns, columns / rows) < 6 };
   }
 
   // Marks the cells of the picture that satisfy the condition.
@@ -301,6 +356,18 @@ export class Values {
   }
 
   hovered(cross) {
+    this.beside?.point(cross);
+    this.tell(cross);
+  }
+
+  // The cross hair of the picture beside.
+  point(cross) {
+    if (!this.picture || (cross && cross.some((one, n) => one >= this.picture.shape[n]))) return;
+    this.drawing.point(cross);
+    if (this.state.mode === "image") this.tell(cross); else this.tellLine(cross && cross[0]);
+  }
+
+  tell(cross) {
     const { picture, state } = this;
     if (!picture) return;
     if (!cross) {
@@ -316,8 +383,13 @@ export class Values {
   }
 
   alongLine(at) {
+    this.beside?.point(at === null ? null : [at]);
+    this.tellLine(at);
+  }
+
+  tellLine(at) {
     if (!this.picture) return;
-    if (at === null) { this.hovered(null); return; }
+    if (at === null) { this.tell(null); return; }
     const { picture, state } = this;
     const cell = [...state.index];
     cell[picture.axes[0]] = this.line.cellOf(at);
@@ -346,6 +418,7 @@ export class Values {
     state.pin = pin;
     this.image.pin = cell;
     this.image.canvas.repaint();
+    this.beside?.paint();
     const long = this.axes.filter((axis) => axis.length > 1).map((axis) => axis.number);
     state.along ??= long.find((axis) => !state.shown.includes(axis)) ?? state.shown[1];
     this.profile();
@@ -369,7 +442,7 @@ export class Values {
         this.axes.filter((axis) => axis.length > 1).map((axis) => option(axis.number, axis.name, axis.number === along.number))));
       this.below.hidden = false;
       replace(this.below, el("div", { className: "row" }, el("h2", { style: { margin: 0 } }, "Through the cell"), el("span", { id: "exact" }, `[${pin.join(", ")}] = ${exact.cells[0][0]}`), el("span", { className: "spring" }), choice,
-        el("button", { type: "button", "aria-label": "Close the profile", onclick: () => { state.pin = null; this.image.pin = null; this.image.canvas.repaint(); this.below.hidden = true; } }, "✕")), this.profileLine.canvas);
+        el("button", { type: "button", "aria-label": "Close the profile", onclick: () => { state.pin = null; this.image.pin = null; this.image.canvas.repaint(); this.beside?.paint(); this.below.hidden = true; } }, "✕")), this.profileLine.canvas);
       this.profileLine.show(picture, along, v.units || v.name, null, pin[along.number]);
       this.profileLine.canvas.dataset.shows = place(pin);
     } catch (error) {
@@ -421,6 +494,7 @@ export class Values {
     replace(this.facts, facts([
       ["cells", count(picture.count)],
       ["missing", picture.left_out ? count(picture.left_out) : null],
+      ["steps missing", picture.absent ? count(picture.absent) : null],
       ["NaN", other ? count(other) : null],
       ["infinite", picture.infinities ? count(picture.infinities) : null],
       ["lowest", short(picture.min, 6)],
