@@ -32,7 +32,9 @@ mod quantity;
 mod table;
 
 use std::ffi::OsString;
+use std::sync::Arc;
 
+pub use drystone_server::{Page, PageAnswer};
 pub use grammar::grammar;
 
 use args::{Arguments, Command, Parsed, PublishHdf5};
@@ -48,16 +50,17 @@ pub enum Done {
     InPython(String),
 }
 
-/// Runs the command with `args`, the program's name first; see `docs/reference/cli.md` for exit codes.
+/// Runs the command with `args`, the program's name first; see `docs/reference/cli.md` for exit codes. `page` is what `serve` shows in
+/// browsers.
 ///
 /// Writes to standard output and standard error of the process; never ends the process itself.
-pub fn run(args: Vec<OsString>) -> Done {
+pub fn run(args: Vec<OsString>, page: Option<Arc<dyn Page>>) -> Done {
     let done = match completion::answer(&args) {
         Some(answer) => answer.and_then(|answer| said(|output| output.bytes(&answer))),
         None => match Arguments::read(args) {
             Parsed::Run(arguments) => match in_python(&arguments) {
                 Some(handed) => return Done::InPython(handed),
-                None => run_here(&arguments),
+                None => run_here(&arguments, page),
             },
             Parsed::Say(text) => said(|output| output.text(&text)),
             Parsed::Fail(failure) => Err(failure),
@@ -80,9 +83,9 @@ fn in_python(arguments: &Arguments) -> Option<String> {
     Some(handed.to_string())
 }
 
-fn run_here(arguments: &Arguments) -> Result<i32> {
+fn run_here(arguments: &Arguments, page: Option<Arc<dyn Page>>) -> Result<i32> {
     let mut output = Output::to(arguments.output());
-    let code = command::run(arguments, &mut output)?;
+    let code = command::run(arguments, page, &mut output)?;
     output.finish().map(|()| code)
 }
 

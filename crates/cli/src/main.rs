@@ -3,7 +3,7 @@
 use drystone_cli::{Done, run};
 
 fn main() {
-    std::process::exit(match run(std::env::args_os().collect()) {
+    std::process::exit(match run(std::env::args_os().collect(), None) {
         Done::Code(code) => code,
         Done::InPython(_) => {
             eprintln!(

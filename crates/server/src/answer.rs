@@ -11,11 +11,12 @@ use hyper::{Method, Request};
 use serde_json::json;
 
 use crate::asked::{Asked, Peer, Who};
+use crate::page::Part;
 use crate::reply::{Refusal, Reply, Sent, reply, text};
 use crate::route::Route;
 use crate::state::State;
 use crate::token::Right;
-use crate::{arena, batch, events, log, objects};
+use crate::{arena, batch, events, log, objects, page};
 
 /// The reply to a request.
 pub(crate) async fn answer(
@@ -24,7 +25,11 @@ pub(crate) async fn answer(
     request: Request<Incoming>,
 ) -> Result<Reply, Infallible> {
     let route = Route::parse(request.method(), request.uri().path(), request.uri().query());
-    let who = who(&state, &peer, request.headers());
+    let mut who = who(&state, &peer, request.headers());
+    if let (Who::Nobody, Route::Page { .. }) = (&who, &route) {
+        who = page::who(&state, request.headers());
+    }
+    let is_page = matches!(route, Route::Page { part: Part::Whole | Part::Form, .. });
     let label = who.label();
     let container = route.container().unwrap_or("").to_owned();
     let mut started = state.metrics.start(route.label(), &container, &label);
@@ -32,6 +37,7 @@ pub(crate) async fn answer(
     let outcome = routed(&state, who, route, request, &label).await;
     let (mut reply, refusal) = match outcome {
         Ok(reply) => (reply, None),
+        Err(refusal) if is_page && refusal.status == Status::Denied => (page::form(&refusal), Some(refusal)),
         Err(refusal) => (refusal.reply(), Some(refusal)),
     };
     let status = reply.status().as_u16();
@@ -79,7 +85,7 @@ async fn routed(
         return arena::answer(state, &who, client, request);
     }
     let (head, body) = request.into_parts();
-    match route {
+    match &route {
         Route::Health => return Ok(text(200, "ok\n")),
         Route::Metrics => {
             if !state.config.open_metrics && matches!(who, Who::Nobody) {
@@ -89,6 +95,11 @@ async fn routed(
                 });
             }
             return Ok(metrics(state));
+        }
+        // The same for all names: nothing is learnt.
+        Route::Page { part: Part::Bare, .. } => return Ok(page::moved()),
+        Route::Page { name, part: Part::Form, .. } => {
+            return page::signed_in(state, name, &head.headers, body).await;
         }
         _ => {}
     }
@@ -119,6 +130,7 @@ async fn routed(
         Route::Object { name, key, verb } => objects::answer(asked, name, key, verb, body).await?,
         Route::List { name, prefix } => objects::list(asked, name, prefix).await?,
         Route::Batch { name } => batch::answer(asked, name, body).await?,
+        Route::Page { name, part, query } => page::answer(asked, name, part, query).await?,
         Route::Health
         | Route::Metrics
         | Route::Arena

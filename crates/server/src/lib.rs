@@ -4,6 +4,7 @@
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
 //!                                               ├─ objects: one object, plain HTTP
 //!                                               ├─ events: commits as they come
+//!                                               ├─ page: the page in the browser, by the face that started the server
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
@@ -11,7 +12,7 @@
 //!
 //! Invariants
 //! - a container is named by a table of the configuration; no request holds a path of the file system;
-//! - nothing but `/healthz` is answered without a right, except to processes of the same user on a Unix socket;
+//! - nothing but `/healthz` and the form that asks for a token is answered without a right, except to processes of the same user on a Unix socket;
 //! - memory and requests under way are bounded; what is too much is told so (429) before anything is done.
 
 mod admission;
@@ -31,6 +32,7 @@ mod name;
 mod node;
 mod objects;
 mod open;
+mod page;
 mod place;
 mod regions;
 mod reply;
@@ -42,5 +44,6 @@ mod token;
 
 pub use config::{Config, InvalidConfig, Limits};
 pub use node::serve_node;
+pub use page::{Page, PageAnswer};
 pub use serve::{Server, serve_until_signal};
 pub use token::{Issued, Right, Scope, Tokens, issue, revoke};

@@ -7,6 +7,7 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drystone_format::identity::Identity;
@@ -15,6 +16,7 @@ use drystone_store::StoreExt;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::Listener;
+use crate::page::Page;
 use crate::serve::serve_while;
 use crate::{Config, InvalidConfig};
 
@@ -27,7 +29,12 @@ const IDENTITY: u64 = 64 << 10;
 
 /// Serves a container to processes of this user on this machine, until it is told to stop or no client has been connected for `idle`.
 /// `ready` is told its URL. Where another process serves it, `ready` is told that one's, and this returns.
-pub fn serve_node(place: &str, idle: Duration, ready: impl FnOnce(&str)) -> Result<(), InvalidConfig> {
+pub fn serve_node(
+    place: &str,
+    idle: Duration,
+    page: Option<Arc<dyn Page>>,
+    ready: impl FnOnce(&str),
+) -> Result<(), InvalidConfig> {
     let place = if drystone::is_url(place) {
         place.to_owned()
     } else {
@@ -49,7 +56,7 @@ pub fn serve_node(place: &str, idle: Duration, ready: impl FnOnce(&str)) -> Resu
         containers: [(NAME.to_owned(), place)].into_iter().collect(),
         ..Config::default()
     };
-    let served = serve_while(config, Some(idle), |_| ready(&url));
+    let served = serve_while(config, page, Some(idle), |_| ready(&url));
     drop(lock);
     served
 }

@@ -147,9 +147,13 @@ impl Refusal {
         Refusal { status, message: message.into(), needs_token: false, found: None }
     }
 
+    /// Its status in HTTP.
+    pub(crate) fn http(&self) -> u16 {
+        if self.needs_token { 401 } else { self.status.http() }
+    }
+
     pub(crate) fn reply(&self) -> Reply {
-        let status = if self.needs_token { 401 } else { self.status.http() };
-        let mut reply = text(status, format!("{}\n", self.message));
+        let mut reply = text(self.http(), format!("{}\n", self.message));
         let headers = reply.headers_mut();
         headers.insert(STATUS, HeaderValue::from_static(self.status.name()));
         if self.needs_token {

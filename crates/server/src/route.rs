@@ -3,6 +3,7 @@
 use hyper::Method;
 
 use crate::name::is_name;
+use crate::page::Part;
 
 /// A route.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(crate) enum Route {
     Events { name: String, after: u64 },
     /// `/v1/c/NAME/read`, `put` or `do`.
     Batch { name: String },
+    /// `/v1/c/NAME/page/` and what lies below.
+    Page { name: String, part: Part, query: String },
     /// There is no such path.
     Unknown,
     /// There is, but not for this method.
@@ -69,6 +72,11 @@ impl Route {
             };
             return Route::Object { name, key: key.to_owned(), verb };
         }
+        if let Some((name, part)) = Part::parse(method, rest).filter(|(name, _)| is_name(name)) {
+            let query = query.unwrap_or_default().to_owned();
+            let is_meant = is_get || part == Part::Form;
+            return if is_meant { Route::Page { name, part, query } } else { Route::Method };
+        }
         match rest.rsplit_once('/') {
             Some((name, "read" | "put" | "do")) if is_name(name) && method == Method::POST => {
                 Route::Batch { name: name.to_owned() }
@@ -95,6 +103,7 @@ impl Route {
             Route::List { .. } => "list",
             Route::Batch { .. } => "batch",
             Route::Events { .. } => "events",
+            Route::Page { .. } => "page",
             Route::Unknown | Route::Method => "unknown",
         }
     }
@@ -105,7 +114,8 @@ impl Route {
             Route::Object { name, .. }
             | Route::List { name, .. }
             | Route::Batch { name }
-            | Route::Events { name, .. } => Some(name),
+            | Route::Events { name, .. }
+            | Route::Page { name, .. } => Some(name),
             _ => None,
         }
     }
@@ -142,6 +152,12 @@ mod tests {
         assert_eq!(events(None), Route::Events { name: "scratch/x".into(), after: 0 });
         assert_eq!(events(Some("after=soon")), Route::Unknown);
         assert_eq!(parse(Method::GET, "/v1/arena"), Route::Arena);
+        let page = |part, query: &str| Route::Page { name: "run42".into(), part, query: query.into() };
+        let question = Route::parse(&Method::GET, "/v1/c/run42/page/api/variable", Some("name=T"));
+        assert_eq!(question, page(Part::Question("variable".into()), "name=T"));
+        assert_eq!(parse(Method::POST, "/v1/c/run42/page/"), page(Part::Form, ""));
+        assert_eq!(parse(Method::PUT, "/v1/c/run42/page/"), Route::Method);
+        assert_eq!(parse(Method::POST, "/v1/c/run42/page/read"), Route::Batch { name: "run42/page".into() });
         assert_eq!(parse(Method::POST, "/v1/c/run42/o/x"), Route::Method);
         for path in [
             "/",

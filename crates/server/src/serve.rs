@@ -10,6 +10,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::listen::{Bound, accept};
+use crate::page::Page;
 use crate::state::State;
 use crate::{Config, InvalidConfig, log};
 
@@ -35,6 +36,11 @@ impl std::fmt::Debug for StateOf {
 impl Server {
     /// Listens; the first request may come when this returns.
     pub fn start(config: Config) -> Result<Server, InvalidConfig> {
+        Server::start_with(config, None)
+    }
+
+    /// The same, with the page of containers.
+    pub fn start_with(config: Config, page: Option<Arc<dyn Page>>) -> Result<Server, InvalidConfig> {
         // Another provider of cryptography may have been chosen by the program: then it serves as well.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = Builder::new_multi_thread()
@@ -45,7 +51,7 @@ impl Server {
             .enable_time()
             .build()
             .map_err(|error| InvalidConfig(format!("cannot start threads: {error}")))?;
-        let state = Arc::new(State::new(config)?);
+        let state = Arc::new(State::new(config, page)?);
         if state.config.tokens.is_none()
             && state.config.listen.iter().any(|one| matches!(one, crate::config::Listener::Tcp(_)))
         {
@@ -116,18 +122,23 @@ async fn watched(state: Arc<State>, mut stopped: watch::Receiver<bool>) {
 }
 
 /// Serves in the foreground until SIGTERM or Ctrl-C, and finishes then what it has begun. `ready` is told the addresses.
-pub fn serve_until_signal(config: Config, ready: impl FnOnce(&[String])) -> Result<(), InvalidConfig> {
-    serve_while(config, None, ready)
+pub fn serve_until_signal(
+    config: Config,
+    page: Option<Arc<dyn Page>>,
+    ready: impl FnOnce(&[String]),
+) -> Result<(), InvalidConfig> {
+    serve_while(config, page, None, ready)
 }
 
 /// The same, or until no client has been connected for `idle`.
 pub(crate) fn serve_while(
     config: Config,
+    page: Option<Arc<dyn Page>>,
     idle: Option<Duration>,
     ready: impl FnOnce(&[String]),
 ) -> Result<(), InvalidConfig> {
     let failed = |error: io::Error| InvalidConfig(format!("cannot wait for signals: {error}"));
-    let server = Server::start(config)?;
+    let server = Server::start_with(config, page)?;
     let waiting = Builder::new_current_thread().enable_io().enable_time().build().map_err(failed)?;
     let signals = waiting.block_on(async {
         use tokio::signal::unix::{SignalKind, signal};

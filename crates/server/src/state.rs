@@ -12,6 +12,7 @@ use crate::arenas::Arenas;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
+use crate::page::Page;
 use crate::regions::AllRegions;
 use crate::token::Known;
 use crate::{Config, InvalidConfig, Tokens, log, tls};
@@ -24,6 +25,7 @@ pub(crate) struct State {
     pub(crate) idempotence: Idempotence,
     pub(crate) regions: AllRegions,
     pub(crate) arenas: Arc<Arenas>,
+    pub(crate) page: Option<Arc<dyn Page>>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -31,7 +33,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    pub(crate) fn new(config: Config) -> Result<State, InvalidConfig> {
+    pub(crate) fn new(config: Config, page: Option<Arc<dyn Page>>) -> Result<State, InvalidConfig> {
         let tokens = match &config.tokens {
             Some(path) => Tokens::read(path)?,
             None => Tokens::default(),
@@ -44,6 +46,7 @@ impl State {
             idempotence: Idempotence::default(),
             regions: AllRegions::default(),
             arenas: Arc::default(),
+            page,
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

@@ -6,6 +6,7 @@ and gives an `Outcome`. The outcome is printed as text or, with `--json`, as JSO
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
 import os
@@ -56,8 +57,16 @@ _CODES: list[tuple[type[BaseException], int]] = [
 
 def main(arguments: Sequence[str]) -> int:
     """Run a command with the arguments behind the program's name; gives its exit code."""
-    code, handed = cli_main(["drystone", *arguments])
+    code, handed = cli_main(["drystone", *arguments], _page if "serve" in arguments else None)
     return code if handed is None else _run(json.loads(handed, object_hook=_name))
+
+
+@functools.cache
+def _page() -> Any:
+    """The page that a server shows in browsers."""
+    from drystone.view.served import Pages
+
+    return Pages()
 
 
 def _name(found: dict[str, Any]) -> Any:

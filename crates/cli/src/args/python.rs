@@ -113,7 +113,7 @@ pub(crate) struct Export {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// The file to write, .h5, .nc, .npy or .csv, or the folder, .zarr
+    /// The file to write, .h5, .nc, .xdmf (its values beside it, in .h5), .npy or .csv, or the folder, .zarr
     #[arg(value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "path")]
     file: PathBuf,
@@ -124,7 +124,7 @@ pub(crate) struct Export {
     #[arg(long, value_name = "SELECTION", allow_hyphen_values = true)]
     select: Option<String>,
     /// The format, if the name does not say it
-    #[arg(long, value_parser = ["csv", "hdf5", "netcdf", "npy", "zarr"])]
+    #[arg(long, value_parser = ["csv", "hdf5", "netcdf", "npy", "xdmf", "zarr"])]
     format: Option<String>,
     /// Compress: .h5 and .nc by deflate, .zarr by Zstandard, from 0 to 9, behind a shuffle of bytes
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=9))]

@@ -24,11 +24,13 @@ mod warm;
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
 use drystone::format::schema::Variable;
 use drystone::plan::selection::{Index, Selection, index};
 use drystone::plan::selection_text;
 use drystone::{Container, Mode, Reading};
+use drystone_server::Page;
 
 use crate::args::{Arguments, Command, ContainerAt, Far, VariablePart};
 use crate::cells::kept_axes;
@@ -38,7 +40,7 @@ use crate::plain::plain;
 use crate::{completion, manual, quantity};
 
 /// Runs the command; the exit code.
-pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
+pub(crate) fn run(arguments: &Arguments, page: Option<Arc<dyn Page>>, output: &mut Output) -> Result<i32> {
     let json = arguments.json;
     match &arguments.command {
         Command::Info(place) => info::run(place, json, output),
@@ -60,7 +62,7 @@ pub(crate) fn run(arguments: &Arguments, output: &mut Output) -> Result<i32> {
         Command::Warm(asked) => warm::run(asked, json, output),
         Command::Mount(mount) => mount::run(mount, output),
         Command::Umount(place) => mount::end(place),
-        Command::Serve(serve) => serve::run(serve),
+        Command::Serve(serve) => serve::run(serve, page),
         Command::Token(token) => token::run(token, json, output),
         Command::Check(texts) => check::run(texts, json, output),
         Command::Fmt(fmt) => fmt::run(fmt, output),

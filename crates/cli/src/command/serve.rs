@@ -2,13 +2,14 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 
-use drystone_server::{Config, serve_node, serve_until_signal};
+use drystone_server::{Config, Page, serve_node, serve_until_signal};
 
 use crate::args::Serve;
 use crate::failure::{Failure, IO, NOT_FOUND, OK, Result};
 
-pub(super) fn run(serve: &Serve) -> Result<i32> {
+pub(super) fn run(serve: &Serve, page: Option<Arc<dyn Page>>) -> Result<i32> {
     if let Some(container) = &serve.container {
         let told = |url: &str| {
             let mut out = std::io::stdout().lock();
@@ -16,7 +17,7 @@ pub(super) fn run(serve: &Serve) -> Result<i32> {
             let _ = out.flush();
         };
         let idle = std::time::Duration::from_secs(serve.idle);
-        return match serve_node(&container.to_string_lossy(), idle, told) {
+        return match serve_node(&container.to_string_lossy(), idle, page, told) {
             Ok(()) => Ok(OK),
             Err(error) => Err(Failure::new(IO, error.to_string())),
         };
@@ -36,6 +37,6 @@ pub(super) fn run(serve: &Serve) -> Result<i32> {
         }
         let _ = out.flush();
     };
-    serve_until_signal(config, told).map_err(|error| Failure::new(IO, error.to_string()))?;
+    serve_until_signal(config, page, told).map_err(|error| Failure::new(IO, error.to_string()))?;
     Ok(OK)
 }
