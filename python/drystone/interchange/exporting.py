@@ -1,10 +1,10 @@
-"""Variables into HDF5, netCDF-4 or Zarr, a selection of one into .npy or CSV; piece by piece."""
+"""Variables into HDF5, netCDF-4, Zarr or XDMF, a selection of one into .npy or CSV; piece by piece."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import EllipsisType
@@ -13,7 +13,7 @@ from typing import Any
 from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
-from drystone.interchange.exports import hdf5, netcdf, single, zarr
+from drystone.interchange.exports import hdf5, netcdf, single, xdmf, zarr
 from drystone.interchange.exports.cells import Row
 from drystone.interchange.exports.stored import Stored
 from drystone.progress import Progress, Report
@@ -27,10 +27,12 @@ _SUFFIXES = {
     ".npy": "npy",
     ".csv": "csv",
     ".zarr": "zarr",
+    ".xdmf": "xdmf",
+    ".xmf": "xdmf",
 }
 _FORMATS = sorted(set(_SUFFIXES.values()))
 
-_WRITERS = {"hdf5": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}
+_WRITERS = {"hdf5": hdf5.write, "xdmf": hdf5.write, "netcdf": netcdf.write, "zarr": zarr.write}
 
 Shape = tuple[int, ...] | None
 
@@ -76,13 +78,13 @@ def export(
 
     Args:
         container: A path or URL, or a container that is open.
-        file: The file to write, .h5, .nc, .npy or .csv, or the folder, .zarr.
+        file: The file to write, .h5, .nc, .xdmf, .npy or .csv, or the folder, .zarr. Beside `x.xdmf` the values go to `x.h5`.
         variables: Names of variables, or of members as `name.member`; by default all.
         select: For .npy and .csv: which cells of the one variable, as an index of NumPy or a text such as `[-1, :, 0:8]`.
-        format: One of `hdf5`, `netcdf`, `zarr`, `npy` and `csv`; by default what the name of the file says.
-        compression: For .h5 and .nc the level of deflate, for .zarr that of Zstandard, 0 to 9, behind a shuffle of bytes; by
+        format: One of `hdf5`, `netcdf`, `zarr`, `xdmf`, `npy` and `csv`; by default what the name of the file says.
+        compression: For .h5, .nc and .xdmf the level of deflate, for .zarr that of Zstandard, 0 to 9, behind a shuffle of bytes; by
             default none.
-        chunks: For .h5, .nc and .zarr: one chunk shape without the axis of steps, None for none, or shapes by variable; by
+        chunks: For .h5, .nc, .xdmf and .zarr: one chunk shape without the axis of steps, None for none, or shapes by variable; by
             default what each variable has.
         overwrite: Replace a file that is there.
         at: An earlier snapshot, by its number.
@@ -103,18 +105,29 @@ def export(
         raise InvalidArgumentError("compression and chunks are for .h5, .nc and .zarr")
     if kind not in ("npy", "csv") and select is not None:
         raise InvalidArgumentError("select is for .npy and .csv")
-    if path.exists() and not overwrite:
-        raise ConflictError(f"{path} is there already; overwrite replaces it")
+    values = xdmf.values_file(path) if kind == "xdmf" else None
+    for one in (path, values):
+        if one is not None and one.exists() and not overwrite:
+            raise ConflictError(f"{one} is there already; overwrite replaces it")
     lost: list[str] = []
     whole = appearing_folder if kind == "zarr" else appearing
-    with opened(container, at, damaged) as c, whole(path) as part, Progress(progress) as bar:
+    with (
+        opened(container, at, damaged) as c,
+        whole(path) as part,
+        # The values appear before the text that names them.
+        appearing(values) if values else nullcontext(part) as written,
+        Progress(progress) as bar,
+    ):
         chosen = names(variables) or sorted(c.variables)
         if kind in ("npy", "csv"):
             if len(chosen) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(chosen[:20])}")
             rows = [single.write(kind, variable(c, chosen[0]), selection(select), part, lost, bar)]
         else:
-            rows = _many(kind, c, chosen, path, part, lost, stored, bar)
+            rows = _many(kind, c, chosen, values or path, written, lost, stored, bar)
+            if values is not None:
+                exported = [variable(c, name) for name in chosen]
+                xdmf.write(c, exported, part, written, values.name, lost)
     for what in lost:
         warn(f"not taken over: {what}")
     return Exported(str(path), kind, [ExportedVariable(*row) for row in rows], lost)

@@ -1,0 +1,174 @@
+"""Which variables of a container lie on one mesh: what visualization programs show together.
+
+A mesh is what variables with the same axes share: their names and lengths, and the coordinates along them. Variables of one to
+three axes without that of the steps have a mesh. Of a record each member of numbers is a field; axes of a member's own are
+components of a vector.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.container import Container
+from drystone.coordinates import axis_names, coordinate
+from drystone.errors import InvalidArgumentError
+from drystone.interchange.formats.bfloat16 import is_bfloat16
+from drystone.variable import Variable
+
+_MOST_COORDINATES = 1 << 24
+_MOST_COMPONENTS = 9
+
+
+@dataclass(frozen=True)
+class Field:
+    """A variable, or a member of one, on a mesh."""
+
+    variable: str
+    member: str | None
+    components: int
+
+    @property
+    def name(self) -> str:
+        """What a program lists."""
+        return self.variable if self.member is None else f"{self.variable}.{self.member}"
+
+    def of(self, c: Container) -> Variable:
+        """The variable, or the member of it."""
+        found = c.variables[self.variable]
+        for part in self.member.split(".") if self.member else ():
+            found = found[part]
+        return found
+
+
+@dataclass(frozen=True)
+class Mesh:
+    """Axes, the slowest first, and what lies on them."""
+
+    dims: tuple[str, ...]
+    shape: tuple[int, ...]
+    coordinates: tuple[npt.NDArray[np.float64] | None, ...] = field(compare=False)
+    """Along each axis, strictly ascending or descending; None where there are none."""
+    fields: tuple[Field, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """As in `z, y, x: 6 x 40 x 60`."""
+        return f"{', '.join(self.dims)}: {' x '.join(map(str, self.shape))}"
+
+    def along(self, axis: int) -> npt.NDArray[np.float64]:
+        """The coordinates along an axis; numbers of cells where there are none."""
+        known = self.coordinates[axis]
+        return np.arange(self.shape[axis], dtype="f8") if known is None else known
+
+    def spacing(self) -> list[tuple[float, float]] | None:
+        """First coordinate and distance along each axis, where all are even to a millionth of it; else None."""
+        found = []
+        for axis, n in enumerate(self.shape):
+            values = self.along(axis)
+            distance = float(values[-1] - values[0]) / (n - 1) if n > 1 else 1.0
+            even = values[0] + distance * np.arange(n)
+            if np.abs(values - even).max(initial=0) > 1e-6 * abs(distance):
+                return None
+            found.append((float(values[0]), distance))
+        return found
+
+
+def meshes(c: Container) -> tuple[list[Mesh], list[str]]:
+    """The meshes of a container, those of more axes and cells first, and what is on none, each with the reason."""
+    by_axes: dict[tuple[Any, ...], list[Field]] = {}
+    coordinates: dict[tuple[Any, ...], tuple[npt.NDArray[np.float64] | None, ...]] = {}
+    left_out = []
+    for name in sorted(c.variables):
+        v = c.variables[name]
+        own = 1 if v.has_steps else 0
+        dims, shape = tuple(axis_names(v)[own:]), tuple(v.shape[own:])
+        if reason := _unfit(v, dims, shape):
+            left_out.append(f"{name} ({reason})")
+            continue
+        found = list(_fields(v))
+        if not found:
+            left_out.append(f"{name} (it holds no numbers)")
+            continue
+        along = tuple(_coordinates(c, name, dim, n) for dim, n in zip(dims, shape, strict=True))
+        key = (dims, shape, tuple(None if one is None else one.tobytes() for one in along))
+        by_axes.setdefault(key, []).extend(found)
+        coordinates[key] = along
+    out = [Mesh(key[0], key[1], coordinates[key], tuple(fields)) for key, fields in by_axes.items()]
+    out.sort(key=lambda mesh: (-len(mesh.shape), -int(np.prod(mesh.shape)), mesh.dims))
+    return out, left_out
+
+
+def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
+    """The mesh of this name, the first where none is named."""
+    if not found:
+        raise InvalidArgumentError("no variable of the container has one to three axes of numbers")
+    if not name:
+        return found[0]
+    for mesh in found:
+        if mesh.name == name:
+            return mesh
+    raise InvalidArgumentError(
+        f"there is no mesh {name!r}; there are: {'; '.join(one.name for one in found)}"
+    )
+
+
+def times(c: Container, fields: tuple[Field, ...]) -> tuple[list[int], list[float]]:
+    """The steps that any of these fields has, and the time of each: its coordinate where that ascends, else its number."""
+    variables = [v for one in fields if (v := c.variables[one.variable]).has_steps]
+    steps = sorted({step for v in variables for step in v.steps})
+    for v in variables:
+        found = coordinate(c, v.name, axis_names(v)[0], _MOST_COORDINATES)
+        if found is None or found.times is not None or not steps or steps[-1] >= len(found.values):
+            continue
+        values = found.values.astype("f8")[steps]
+        if np.isfinite(values).all() and (np.diff(values) > 0).all():
+            return steps, [float(one) for one in values]
+    return steps, [float(step) for step in steps]
+
+
+def _unfit(v: Variable, dims: tuple[str, ...], shape: tuple[int, ...]) -> str | None:
+    if v.local:
+        return "a local variable has no one array"
+    inner = len(v._reading().inner)
+    if inner:
+        return "each of its cells is an array"
+    if not 1 <= len(shape) <= 3:
+        return f"it has {len(shape)} axes"
+    if 0 in shape:
+        return "it is empty"
+    if len(dims) == 1 and not v.has_steps and v.name.rpartition("/")[2] == dims[0]:
+        return "it is a coordinate"
+    return None
+
+
+def _fields(v: Variable) -> list[Field]:
+    found = []
+    for path, dtype in _leaves(v.dtype) if v.dtype.names else [(None, v.dtype)]:
+        base, inner = dtype.base, int(np.prod(dtype.shape, dtype=np.int64))
+        if (base.kind in "biufc" or is_bfloat16(base)) and inner <= _MOST_COMPONENTS:
+            found.append(Field(v.name, path, inner * (2 if base.kind == "c" else 1)))
+    return found
+
+
+def _leaves(dtype: np.dtype[Any], above: str = "") -> list[tuple[str, np.dtype[Any]]]:
+    found: list[tuple[str, np.dtype[Any]]] = []
+    for name in dtype.names or ():
+        path = f"{above}.{name}" if above else name
+        member = dtype[name]
+        found.extend(_leaves(member, path) if member.names else [(path, member)])
+    return found
+
+
+def _coordinates(c: Container, path: str, dim: str, n: int) -> npt.NDArray[np.float64] | None:
+    found = coordinate(c, path, dim, _MOST_COORDINATES)
+    if found is None or found.times is not None or len(found.values) != n:
+        return None
+    values = np.asarray(found.values, "f8")
+    steps = np.diff(values)
+    if not np.isfinite(values).all() or not ((steps > 0).all() or (steps < 0).all()):
+        return None
+    return values

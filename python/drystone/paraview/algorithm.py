@@ -1,0 +1,195 @@
+"""A reader for VTK's pipelines: time steps, pieces, and levels of precision. It needs VTK alone, not ParaView."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from vtkmodules.util.numpy_support import numpy_to_vtk
+from vtkmodules.util.vtkAlgorithm import VTKPythonAlgorithmBase
+from vtkmodules.vtkCommonCore import vtkDataArraySelection
+from vtkmodules.vtkCommonDataModel import vtkDataObject, vtkImageData, vtkRectilinearGrid
+from vtkmodules.vtkCommonExecutionModel import vtkAlgorithm, vtkStreamingDemandDrivenPipeline
+
+from drystone.paraview.reading import Reading, chosen
+
+__all__ = ["ContainerReader"]
+
+
+class ContainerReader(VTKPythonAlgorithmBase):
+    """The variables of a container that lie on one mesh, as an image or a rectilinear grid.
+
+    Each piece of a parallel program reads the blocks of its own extent. `SetFileName` takes a folder, a URL, or the
+    `drystone.json` in a folder.
+    """
+
+    def __init__(self) -> None:
+        super().__init__(nInputPorts=0, nOutputPorts=1, outputType="vtkDataObject")
+        self._settings: dict[str, Any] = {
+            "path": "",
+            "mesh": None,
+            "every": 1,
+            "max_error": 0.0,
+            "relative": False,
+        }
+        self._opened: Reading | None = None
+        self._arrays = vtkDataArraySelection()
+        self._arrays.AddObserver("ModifiedEvent", lambda *_: self.Modified())
+
+    # Settings.
+
+    def SetFileName(self, path: str | None) -> None:
+        """The container."""
+        self._set("path", path or "")
+
+    def SetMesh(self, name: str | None) -> None:
+        """The mesh by its name; the largest where it is empty."""
+        self._set("mesh", name or None)
+
+    def SetEvery(self, every: int) -> None:
+        """Read every n-th point along each axis."""
+        self._set("every", int(every))
+
+    def SetMaxError(self, error: float) -> None:
+        """The error that values may have; 0 reads them as they are stored."""
+        self._set("max_error", float(error))
+
+    def SetRelative(self, relative: int) -> None:
+        """Whether the error is a part of each value's magnitude."""
+        self._set("relative", bool(relative))
+
+    def GetMeshes(self) -> list[str]:
+        """The names of the meshes that there are."""
+        return [mesh.name for mesh in self._reading().meshes]
+
+    def GetArrays(self) -> Any:
+        """Which fields are read: a vtkDataArraySelection."""
+        return self._arrays
+
+    def GetTimes(self) -> list[float]:
+        """The times of the steps."""
+        return list(self._reading().times) if self._settings["path"] else []
+
+    def Refresh(self) -> None:
+        """Look at the newest snapshot when next asked."""
+        self._close()
+        self.Modified()
+
+    def _set(self, name: str, value: Any) -> None:
+        if self._settings[name] == value:
+            return
+        self._settings[name] = value
+        self._close()
+        self.Modified()
+
+    def _close(self) -> None:
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
+
+    def _reading(self) -> Reading:
+        if self._opened is None:
+            self._opened = Reading(**self._settings)
+            for one in self._opened.mesh.fields:
+                if not self._arrays.ArrayExists(one.name):
+                    self._arrays.AddArray(one.name)
+        return self._opened
+
+    # What the pipeline asks.
+
+    def RequestDataObject(self, request: Any, inputs: Any, outputs: Any) -> int:
+        """An image where points are even, else a rectilinear grid."""
+        return self._attempt(lambda: self._make(outputs))
+
+    def RequestInformation(self, request: Any, inputs: Any, outputs: Any) -> int:
+        """Extent and times."""
+        return self._attempt(lambda: self._inform(outputs.GetInformationObject(0)))
+
+    def RequestData(self, request: Any, inputs: Any, outputs: Any) -> int:
+        """The extent of this piece, at the time that is asked for."""
+        return self._attempt(lambda: self._fill(outputs.GetInformationObject(0)))
+
+    def _attempt(self, what: Callable[[], None]) -> int:
+        """Errors become those of VTK: one line in the program's window of messages."""
+        try:
+            what()
+        except Exception as error:
+            print_error(self, f"drystone: {error}")
+            return 0
+        return 1
+
+    def _make(self, outputs: Any) -> None:
+        kind = vtkRectilinearGrid if self._reading().spacing() is None else vtkImageData
+        information = outputs.GetInformationObject(0)
+        there = vtkDataObject.GetData(information)
+        if there is None or not there.IsA(kind.__name__):
+            information.Set(vtkDataObject.DATA_OBJECT(), kind())
+
+    def _inform(self, information: Any) -> None:
+        reading = self._reading()
+        pipeline = vtkStreamingDemandDrivenPipeline
+        information.Set(pipeline.WHOLE_EXTENT(), reading.extent, 6)
+        information.Set(vtkAlgorithm.CAN_PRODUCE_SUB_EXTENT(), 1)
+        spacing = reading.spacing()
+        if spacing is not None:
+            xyz = [*reversed(spacing), (0.0, 1.0), (0.0, 1.0)][:3]
+            information.Set(vtkDataObject.ORIGIN(), [origin for origin, _ in xyz], 3)
+            information.Set(vtkDataObject.SPACING(), [distance for _, distance in xyz], 3)
+        information.Remove(pipeline.TIME_STEPS())
+        information.Remove(pipeline.TIME_RANGE())
+        if reading.times:
+            information.Set(pipeline.TIME_STEPS(), reading.times, len(reading.times))
+            information.Set(pipeline.TIME_RANGE(), [reading.times[0], reading.times[-1]], 2)
+
+    def _fill(self, information: Any) -> None:
+        reading = self._reading()
+        pipeline = vtkStreamingDemandDrivenPipeline
+        output = vtkDataObject.GetData(information)
+        time = (
+            information.Get(pipeline.UPDATE_TIME_STEP())
+            if information.Has(pipeline.UPDATE_TIME_STEP())
+            else None
+        )
+        step = reading.step_at(time)
+        extent = tuple(int(one) for one in information.Get(pipeline.UPDATE_EXTENT()))
+        output.Initialize()
+        output.SetExtent(extent)
+        if any(extent[2 * n] > extent[2 * n + 1] for n in range(3)):
+            return  # more pieces than cells: this one has none
+        spacing = reading.spacing()
+        if spacing is None:
+            self._place(output, extent)
+        else:
+            xyz = [*reversed(spacing), (0.0, 1.0), (0.0, 1.0)][:3]
+            output.SetOrigin([origin for origin, _ in xyz])
+            output.SetSpacing([distance for _, distance in xyz])
+        for field in chosen(reading.mesh, None):
+            if not self._arrays.ArrayIsEnabled(field.name):
+                continue
+            array = numpy_to_vtk(reading.read(field, step, extent), deep=1)
+            array.SetName(field.name)
+            output.GetPointData().AddArray(array)
+        if step is not None:
+            output.GetInformation().Set(
+                vtkDataObject.DATA_TIME_STEP(), reading.times[reading.steps.index(step)]
+            )
+
+    def _place(self, output: Any, extent: tuple[int, ...]) -> None:
+        """Coordinates of a rectilinear grid; x is the last axis of the array."""
+        reading = self._opened
+        assert reading is not None
+        axes = len(reading.mesh.shape)
+        for n, put in enumerate((output.SetXCoordinates, output.SetYCoordinates, output.SetZCoordinates)):
+            if n < axes:
+                values = reading.along(axes - 1 - n)[extent[2 * n] : extent[2 * n + 1] + 1]
+            else:
+                values = reading.along(0)[:1] * 0
+            put(numpy_to_vtk(values.copy(), deep=1))
+
+
+def print_error(algorithm: Any, text: str) -> None:
+    """Tell an error as VTK does, so that programs show it and pipelines go on."""
+    from vtkmodules.vtkCommonCore import vtkOutputWindow
+
+    vtkOutputWindow.GetInstance().DisplayErrorText(f"{text}\n")
+    algorithm.SetErrorCode(1)
