@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import Any
 
+from drystone._core import SpanListener, listen_to_spans
 from drystone.errors import InvalidArgumentError
 from drystone.logs import log
 
@@ -22,7 +23,7 @@ class Event:
     """One thing that was done."""
 
     kind: str
-    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`."""
+    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`; with `detail` also `read` or `put`."""
     container: str
     """Path or URL."""
     time: float
@@ -36,10 +37,12 @@ class Event:
 Listener = Callable[[Event], object]
 
 _listeners: tuple[Listener, ...] = ()
+_detailed: tuple[Listener, ...] = ()
+_spans: SpanListener | None = None
 _lock = Lock()
 
 
-def on_event(listener: Listener) -> Callable[[], None]:
+def on_event(listener: Listener, *, detail: bool = False) -> Callable[[], None]:
     """Have a function called with each `Event` of this process; gives a function that ends it.
 
     The function is called in the thread that did it, after it is done, and should return soon. An exception in it is logged and
@@ -47,35 +50,63 @@ def on_event(listener: Listener) -> Callable[[], None]:
 
     Args:
         listener: Called as `listener(event)`.
+        detail: Also tell of each read and each put. There may be many of them, and the engine may hold locks then: the function
+            uses no container.
 
     Raises:
         InvalidArgumentError: If it cannot be called.
 
     """
-    global _listeners
+    global _listeners, _detailed, _spans
     if not callable(listener):
         raise InvalidArgumentError(f"on_event takes a function, not {type(listener).__name__}")
     with _lock:
         _listeners = (*_listeners, listener)
+        if detail:
+            _detailed = (*_detailed, listener)
+            _spans = _spans or listen_to_spans(_heard)
 
     def remove() -> None:
-        global _listeners
+        global _listeners, _detailed, _spans
         with _lock:
-            kept = list(_listeners)
-            if listener in kept:
-                kept.remove(listener)
-            _listeners = tuple(kept)
+            _listeners = _without(_listeners, listener)
+            if detail:
+                _detailed = _without(_detailed, listener)
+            if not _detailed and _spans is not None:
+                _spans.close()
+                _spans = None
 
     return remove
+
+
+def _without(listeners: tuple[Listener, ...], listener: Listener) -> tuple[Listener, ...]:
+    kept = list(listeners)
+    if listener in kept:
+        kept.remove(listener)
+    return tuple(kept)
+
+
+def _heard(
+    kind: str, container: str, variable: str, seconds: float, values: tuple[int, int, int, int, int]
+) -> None:
+    """A read or put of the engine."""
+    wanted, nbytes, requests, rounds, blocks = values
+    found: dict[str, Any] = {"variable": variable, "wanted_bytes": wanted}
+    if kind == "read":
+        found |= {"bytes": nbytes, "requests": requests, "rounds": rounds, "blocks": blocks}
+    _tell(_detailed, Event(kind, container, time.time(), seconds, found))
 
 
 def emit(kind: str, container: str, begun: float, **values: Any) -> None:
     """Tell the listeners; `begun` is of `time.perf_counter`."""
     if not _listeners:
         return
-    event = Event(kind, container, time.time(), time.perf_counter() - begun, values)
-    for listener in _listeners:
+    _tell(_listeners, Event(kind, container, time.time(), time.perf_counter() - begun, values))
+
+
+def _tell(listeners: tuple[Listener, ...], event: Event) -> None:
+    for listener in listeners:
         try:
             listener(event)
         except Exception:
-            log.exception("a function of on_event failed on %s", kind)
+            log.exception("a function of on_event failed on %s", event.kind)

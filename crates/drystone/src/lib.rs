@@ -40,6 +40,7 @@ mod write;
 pub use base::array;
 pub use base::error::{Away, Error, ErrorKind, Result};
 pub use base::metrics::Metrics;
+pub use base::span::{Listening, Span, SpanKind, Values as SpanValues, listen as listen_to_spans};
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};

@@ -3,7 +3,8 @@
 //! It converts arguments and results and maps errors; it decides nothing. People use the classes in `python/drystone`, which
 //! are documented there; `python/drystone/_core.pyi` is the contract between the two.
 //!
-//! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress.
+//! Invariant: the interpreter lock is released whenever the engine is called, and never taken by the engine but for progress, spans
+//! that a function listens to, and the page of a server.
 
 mod arrow;
 mod catalog;
@@ -17,12 +18,14 @@ mod fragment;
 mod key;
 mod listing;
 mod ndarray;
+mod page;
 mod plan;
 mod progress;
 mod query;
 mod reading;
 mod regions;
 mod rules;
+mod spans;
 mod transform;
 mod value;
 mod writer;
@@ -73,10 +76,12 @@ fn readable_transform(text: &str) -> String {
 
 /// Runs the `drystone` command with `args` (the program's name first).
 ///
-/// Returns its exit code, or, for a command that runs in Python, its arguments as JSON.
+/// Returns its exit code, or, for a command that runs in Python, its arguments as JSON. `page` gives the object that has the page of a
+/// server: its methods `file` and `answer`.
 #[pyfunction]
-fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>) -> (i32, Option<String>) {
-    match py.detach(|| drystone_cli::run(args)) {
+#[pyo3(signature = (args, page=None))]
+fn cli_main(py: Python<'_>, args: Vec<std::ffi::OsString>, page: Option<Py<PyAny>>) -> (i32, Option<String>) {
+    match py.detach(|| drystone_cli::run(args, page.map(page::PythonPage::shared))) {
         drystone_cli::Done::Code(code) => (code, None),
         drystone_cli::Done::InPython(handed) => (0, Some(handed)),
     }
@@ -124,6 +129,8 @@ mod _core {
     use super::regions::{RegionHandle, RegionMemory, RegionsHandle};
     #[pymodule_export]
     use super::rules::{LayoutHandle, RuleHandle};
+    #[pymodule_export]
+    use super::spans::{SpanListener, listen_to_spans};
     #[pymodule_export]
     use super::writer::WriterHandle;
     #[pymodule_export]

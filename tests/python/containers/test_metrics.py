@@ -113,3 +113,113 @@ def test_a_listener_that_fails_is_logged_and_changes_nothing(container, caplog, 
     assert [event.kind for event in heard] == ["flush"]
     with pytest.raises(dry.InvalidArgumentError, match="function"):
         dry.on_event(3)
+
+
+def test_reads_and_puts_are_told_to_those_who_ask_for_detail(tmp_path, heard):
+    detailed = []
+    remove = dry.on_event(detailed.append, detail=True)
+    with dry.create(tmp_path / "a.dry") as c:
+        c.create_variable("g/T", "f4", (100,), steps=True)
+        c.create_variable("s", str, (2,))
+        with c.writer() as w:
+            with w.step():
+                w.put("g/T", np.zeros(100, "f4"))
+            w.put("s", ["ab", "c"])
+        c["g/T"][0, 10:20]
+        with pytest.raises(IndexError):
+            c["g/T"][0, 200]
+        remove()
+        c["g/T"][0]
+    mine = [event for event in detailed if event.kind in ("read", "put")]
+    assert [(event.kind, event.values["variable"]) for event in mine] == [
+        ("put", "g/T"),
+        ("put", "s"),
+        ("read", "g/T"),
+    ]
+    assert [event.values["wanted_bytes"] for event in mine] == [400, 3, 40]
+    assert mine[2].values["bytes"] >= 40
+    assert mine[2].values["requests"] >= 1
+    assert (mine[2].values["blocks"], mine[2].values["rounds"]) == (1, 0)
+    assert all(event.container == str(tmp_path / "a.dry") and 0 <= event.seconds < 60 for event in mine)
+    assert {event.kind for event in heard} == {"create", "step", "commit"}  # who did not ask hears none
+
+
+def test_reads_of_packages_are_told_too(tmp_path):
+    xr = pytest.importorskip("xarray")
+    with dry.create(tmp_path / "a.dry") as c:
+        c["x"] = np.arange(10.0)
+    read = []
+    remove = dry.on_event(lambda event: read.append(event.values.get("variable")), detail=True)
+    with xr.open_dataset(tmp_path / "a.dry", engine="drystone") as found:
+        assert float(found["x"].sum()) == 45
+    remove()
+    assert "x" in read
+
+
+def test_a_listener_of_detail_that_fails_changes_nothing(container, caplog):
+    def fails(event):
+        raise RuntimeError("no")
+
+    remove = dry.on_event(fails, detail=True)
+    container["x"] = np.arange(4)
+    assert container["x"][3] == 3
+    remove()
+    assert "on_event failed on read" in caplog.text
+
+
+def test_opentelemetry_has_spans_and_counters(tmp_path):
+    pytest.importorskip("opentelemetry.sdk", reason="no OpenTelemetry: pip install opentelemetry-sdk")
+    from opentelemetry.sdk.metrics import MeterProvider
+    from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+    from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+    spans, reader = InMemorySpanExporter(), InMemoryMetricReader()
+    tracers = TracerProvider()
+    tracers.add_span_processor(SimpleSpanProcessor(spans))
+    end = dry.metrics.opentelemetry(tracers, MeterProvider([reader]))
+    path = str(tmp_path / "a.dry")
+
+    def counters():
+        found = {}
+        data = reader.get_metrics_data()
+        for metric in (
+            data.resource_metrics[0].scope_metrics[0].metrics if data and data.resource_metrics else ()
+        ):
+            for point in metric.data.data_points:
+                if point.attributes["drystone.container"] == path:
+                    found[metric.name, point.attributes.get("drystone.level")] = point.value
+        return found
+
+    with dry.create(path) as c:
+        c.create_variable("T", "f4", (10,), steps=True)
+        with tracers.get_tracer("mine").start_as_current_span("job") as job:
+            with c.writer(rank=0, nranks=1) as w, w.step():
+                w.put("T", np.zeros(10, "f4"))
+            c["T"][0]
+        seen = counters()
+        assert seen["drystone.put_bytes", None] == 40
+        assert seen["drystone.reads", None] == 1
+        assert seen["drystone.steps", "home"] == 1
+        assert seen["drystone.stalls", None] == 0
+        by_name = {span.name: span for span in spans.get_finished_spans()}
+        assert {"drystone.create", "drystone.put", "drystone.step", "drystone.read", "job"} <= set(by_name)
+        read = by_name["drystone.read"]
+        assert read.attributes["drystone.variable"] == "T"
+        assert read.attributes["drystone.container"] == path
+        assert read.parent.span_id == job.get_span_context().span_id
+        assert read.start_time <= read.end_time
+        end()
+        spans.clear()
+        c["T"][0]
+        assert not spans.get_finished_spans()
+        assert not counters()
+
+
+def test_without_opentelemetry_the_error_says_what_to_install(monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "opentelemetry", None)
+    with pytest.raises(dry.UnsupportedError, match="pip install opentelemetry-api"):
+        dry.metrics.opentelemetry()

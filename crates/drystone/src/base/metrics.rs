@@ -36,12 +36,18 @@ counters! {
     read_bytes,
     /// Requests to the store for these.
     read_requests,
+    /// Round trips to a far store that these took, one behind the other.
+    read_rounds,
     /// Blocks that they met.
     read_blocks,
     /// Blocks that writers were given.
     puts,
     /// Bytes of values in them.
     put_bytes,
+    /// Times that a writer had to wait until a far store had taken what went before.
+    stalls,
+    /// How long it waited there.
+    stall_microseconds,
     /// Commits that made something visible, changes of the schema included.
     commits,
     /// Index pages, tables of subchunks and trailers of codecs that were in memory.

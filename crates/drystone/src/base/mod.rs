@@ -9,5 +9,6 @@ pub(crate) mod error;
 pub(crate) mod metrics;
 pub(crate) mod prefetcher;
 pub(crate) mod random;
+pub(crate) mod span;
 pub(crate) mod sync;
 pub(crate) mod writer_process;

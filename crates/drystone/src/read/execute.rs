@@ -36,6 +36,7 @@ use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
 use self::trailers::Needed;
+use super::planning;
 use super::prefetch;
 use super::published;
 use super::{Carried, Prepared, Reading, segment_key};
@@ -45,6 +46,7 @@ use crate::base::cpus::{idle, threads};
 use crate::base::error::must_exist;
 use crate::base::error::rule_error;
 use crate::base::metrics::add;
+use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::layout::Table;
 use crate::schema::element_type::{MAX_SUBCHUNK, logical};
@@ -126,13 +128,23 @@ pub(super) fn run(
     out: &Target<'_>,
     sources: &Sources<'_>,
 ) -> Result<Carried> {
+    let begun = span::begin(SpanKind::Read);
     let carried = carry_out(reading, prepared, first_step, out, sources)?;
+    let values = span::Values {
+        wanted_bytes: prepared.plan.wanted_bytes,
+        bytes: carried.read_bytes,
+        requests: carried.requests,
+        rounds: reading.inner.window().map_or(0, |_| planning::rounds(prepared).into()),
+        blocks: prepared.plan.blocks as u64,
+    };
     let tally = &reading.inner.tally;
     add(&tally.reads, 1);
-    add(&tally.read_wanted_bytes, prepared.plan.wanted_bytes);
-    add(&tally.read_bytes, carried.read_bytes);
-    add(&tally.read_requests, carried.requests);
-    add(&tally.read_blocks, prepared.plan.blocks as u64);
+    add(&tally.read_wanted_bytes, values.wanted_bytes);
+    add(&tally.read_bytes, values.bytes);
+    add(&tally.read_requests, values.requests);
+    add(&tally.read_rounds, values.rounds);
+    add(&tally.read_blocks, values.blocks);
+    begun.end(SpanKind::Read, || reading.inner.store.describe(), &reading.path, values);
     Ok(carried)
 }
 

@@ -15,6 +15,7 @@ use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathe
 use super::{State, Writer};
 use crate::base::array::Source;
 use crate::base::metrics::add;
+use crate::base::span::{self, Begun, SpanKind};
 use crate::base::sync::lock;
 use crate::layout::BlockLayout;
 use crate::layout::{Laid, laid};
@@ -67,9 +68,12 @@ impl Writer {
         offset: Option<&[u64]>,
         field: Option<&str>,
     ) -> Result<()> {
+        let begun = span::begin(SpanKind::Put);
         let variable = self.variable(path)?;
         let columns = members(path, &variable, field, dtype, data.item())?;
-        self.put_columns(path, &columns, data, offset)
+        self.put_columns(path, &columns, data, offset)?;
+        self.tell(begun, path, bytes_of(data));
+        Ok(())
     }
 
     /// [`Writer::put`] to a variable that is not there yet, but will be created as this one in the commit that takes the block
@@ -107,9 +111,11 @@ impl Writer {
                 long.len()
             )));
         }
+        let begun = span::begin(SpanKind::Put);
         let offset = check_box(path, &variable, shape, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
-        self.count(values.iter().map(|value| value.len() as u64).sum());
+        let bytes = values.iter().map(|value| value.len() as u64).sum();
+        self.count(bytes);
         let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {
             Transform::Chain(chain) => chain,
             Transform::Auto(_) => Chain::identity(),
@@ -141,7 +147,10 @@ impl Writer {
                 }
             }
             w.add_entry(state, &part, &place, &subchunks)
-        })
+        })?;
+        drop(state);
+        self.tell(begun, path, bytes);
+        Ok(())
     }
 
     fn put_columns_to(
@@ -158,7 +167,7 @@ impl Writer {
         }
         let offset = check_box(path, variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, variable)?;
-        self.count(data.shape().iter().product::<u64>().saturating_mul(data.item() as u64));
+        self.count(bytes_of(data));
         self.place_log(variable, &offset, data.shape());
         let config = self.shared.inner.config.as_deref();
         let transform = transform_of(path, variable, config)?;
@@ -213,6 +222,11 @@ impl Writer {
         let tally = &self.shared.inner.tally;
         add(&tally.puts, 1);
         add(&tally.put_bytes, bytes);
+    }
+
+    fn tell(&self, begun: Begun, path: &str, bytes: u64) {
+        let values = span::Values { wanted_bytes: bytes, blocks: 1, ..Default::default() };
+        begun.end(SpanKind::Put, || self.shared.inner.store.describe(), path, values);
     }
 
     /// Takes a put number; says in which step the block is.
@@ -348,4 +362,8 @@ impl Writer {
         }
         Ok(())
     }
+}
+
+fn bytes_of(data: &Source<'_>) -> u64 {
+    data.shape().iter().product::<u64>().saturating_mul(data.item() as u64)
 }

@@ -8,10 +8,12 @@
 //! - segments under way have [`ROOM`] bytes together, unless one alone is longer.
 
 use std::collections::VecDeque;
+use std::time::Instant;
 
 use drystone_store::{Pending, PutMode, Request};
 
 use crate::Result;
+use crate::base::metrics::add;
 use crate::container::{Inner, Same};
 use crate::log::segment::Whole;
 
@@ -55,8 +57,14 @@ impl Uploads {
             Some(Whole::Rising(_, bytes)) => *bytes,
         };
         let rises = matches!(segment, Some(Whole::Rising(..)));
-        while !self.parts.is_empty() && self.under_way().saturating_add(bytes) > ROOM {
-            self.next(inner, sync, true)?;
+        if !self.has_room(bytes) {
+            let begun = Instant::now();
+            while !self.has_room(bytes) {
+                self.next(inner, sync, true)?;
+            }
+            add(&inner.tally.stalls, 1);
+            let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
+            add(&inner.tally.stall_microseconds, waited);
         }
         let put = |segment| match segment {
             Whole::Held(key, data) => {
@@ -76,8 +84,9 @@ impl Uploads {
         self.same.take().map_or(Ok(()), |same| same.require(inner))
     }
 
-    fn under_way(&self) -> u64 {
-        self.parts.iter().map(|part| part.bytes).sum()
+    fn has_room(&self, bytes: u64) -> bool {
+        let under_way: u64 = self.parts.iter().map(|part| part.bytes).sum();
+        self.parts.is_empty() || under_way.saturating_add(bytes) <= ROOM
     }
 
     /// Takes the next step that can be taken without waiting, or with `wait` the next one; `false`: there is none.

@@ -614,3 +614,36 @@ fn strings_come_together() {
     let log = store.take_log();
     assert!(log.len() > 20 && rounds(&log) <= 6, "{}", shown(&log));
 }
+
+/// A writer that is faster than its link waits for room, and its metrics say so; a read of a known place is one round trip.
+#[test]
+fn round_trips_and_waits_for_the_link_are_counted() {
+    const CELLS: u64 = 1 << 20;
+    let store = DelayStore::new(NoAppendStore::new(MemoryStore::new()), Duration::from_millis(5), 125e6);
+    let c = Container::create(
+        Arc::new(store.clone()),
+        CreateOptions { durability: Durability::Async, ..CreateOptions::default() },
+    )
+    .unwrap();
+    c.apply(vec![create("a", f4(), &[16, CELLS], |_| {})]).unwrap();
+    let w = c.writer(WriterOptions::default()).unwrap();
+    let cells = vec![1; 4 * CELLS as usize];
+    let began = Instant::now();
+    w.put("a", &f4(), &dense(&cells, &[1, CELLS], 4), Some(&[0, 0]), None).unwrap();
+    assert_eq!(c.metrics().stalls, 0, "there is room for 24 MiB");
+    for row in 1..16 {
+        w.put("a", &f4(), &dense(&cells, &[1, CELLS], 4), Some(&[row, 0]), None).unwrap();
+    }
+    w.close().unwrap();
+    let most = began.elapsed().as_micros() as u64;
+    c.commit().unwrap();
+    let metrics = c.metrics();
+    assert!(metrics.stalls > 0, "64 MiB went out by 8");
+    assert!((1..=most).contains(&metrics.stall_microseconds), "{} of {most}", metrics.stall_microseconds);
+    assert_eq!(metrics.read_rounds, 0);
+    let c = opened(&store);
+    read_box(&c, "a", &[0, 0], &[1, 8]);
+    let before = c.metrics().read_rounds;
+    read_box(&c, "a", &[3, 0], &[1, 8]);
+    assert_eq!(c.metrics().read_rounds - before, 1);
+}

@@ -1,0 +1,230 @@
+//! Spans: single reads and puts of this process, told to listeners when they are done (docs/guide/metrics.md).
+//!
+//! Invariants
+//! - where nobody listens, a span is one relaxed load: no clock is read and no memory is taken;
+//! - a listener is called by the thread that did it, after it is done; what failed is not told. Locks of the engine may be held: a listener
+//!   uses no container.
+//!
+//! With the feature `tracing` spans of that name go to its subscriber as well, with the target `drystone`.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+/// What was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SpanKind {
+    /// A plan of a read was carried out.
+    Read,
+    /// A writer took a block.
+    Put,
+}
+
+/// One read or put.
+#[derive(Debug, Clone)]
+pub struct Span<'a> {
+    pub kind: SpanKind,
+    /// Path or URL of the container.
+    pub container: &'a str,
+    /// Path of the variable.
+    pub variable: &'a str,
+    pub duration: Duration,
+    pub values: Values,
+}
+
+/// What a span moved; 0 where it does not apply.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Values {
+    /// Bytes of values that were asked for or given.
+    pub wanted_bytes: u64,
+    /// Bytes that were fetched from the store.
+    pub bytes: u64,
+    pub requests: u64,
+    /// Round trips to a far store.
+    pub rounds: u64,
+    pub blocks: u64,
+}
+
+type Listener = Arc<dyn Fn(&Span<'_>) + Send + Sync>;
+
+static LISTENING: AtomicUsize = AtomicUsize::new(0);
+static NEXT: AtomicU64 = AtomicU64::new(0);
+static LISTENERS: RwLock<Vec<(u64, Listener)>> = RwLock::new(Vec::new());
+
+/// A listener of spans; dropping it ends it.
+#[derive(Debug)]
+pub struct Listening(u64);
+
+/// Has a function called with each span of this process.
+pub fn listen(listener: impl Fn(&Span<'_>) + Send + Sync + 'static) -> Listening {
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut listeners = LISTENERS.write().unwrap_or_else(PoisonError::into_inner);
+    listeners.push((number, Arc::new(listener)));
+    LISTENING.store(listeners.len(), Ordering::Relaxed);
+    Listening(number)
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        let mut listeners = LISTENERS.write().unwrap_or_else(PoisonError::into_inner);
+        listeners.retain(|(number, _)| *number != self.0);
+        LISTENING.store(listeners.len(), Ordering::Relaxed);
+    }
+}
+
+/// A span that is under way.
+pub(crate) struct Begun {
+    at: Option<Instant>,
+    #[cfg(feature = "tracing")]
+    traced: tracing::span::EnteredSpan,
+}
+
+pub(crate) fn begin(kind: SpanKind) -> Begun {
+    #[cfg(not(feature = "tracing"))]
+    let _ = kind;
+    Begun {
+        at: (LISTENING.load(Ordering::Relaxed) > 0).then(Instant::now),
+        #[cfg(feature = "tracing")]
+        traced: traced::begin(kind),
+    }
+}
+
+impl Begun {
+    /// Tells it; `container` names it, and is called where somebody listens.
+    pub(crate) fn end(self, kind: SpanKind, container: impl Fn() -> String, variable: &str, values: Values) {
+        #[cfg(feature = "tracing")]
+        traced::end(&self.traced, &container, variable, values);
+        let Some(at) = self.at else { return };
+        // Without the lock: a listener may end itself.
+        let listeners: Vec<Listener> = {
+            let listeners = LISTENERS.read().unwrap_or_else(PoisonError::into_inner);
+            listeners.iter().map(|(_, listener)| Arc::clone(listener)).collect()
+        };
+        let name = container();
+        let span = Span { kind, container: &name, variable, duration: at.elapsed(), values };
+        for listener in listeners {
+            listener(&span);
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+mod traced {
+    use tracing::field::Empty;
+    use tracing::span::EnteredSpan;
+
+    use super::{SpanKind, Values};
+
+    macro_rules! made {
+        ($name:literal) => {
+            tracing::debug_span!(
+                target: "drystone", $name, container = Empty, variable = Empty, wanted_bytes = Empty,
+                bytes = Empty, requests = Empty, rounds = Empty, blocks = Empty
+            )
+        };
+    }
+
+    pub(super) fn begin(kind: SpanKind) -> EnteredSpan {
+        match kind {
+            SpanKind::Read => made!("read"),
+            SpanKind::Put => made!("put"),
+        }
+        .entered()
+    }
+
+    pub(super) fn end(span: &EnteredSpan, container: &dyn Fn() -> String, variable: &str, values: Values) {
+        if span.is_disabled() {
+            return;
+        }
+        span.record("container", container().as_str());
+        span.record("variable", variable);
+        span.record("wanted_bytes", values.wanted_bytes);
+        span.record("bytes", values.bytes);
+        span.record("requests", values.requests);
+        span.record("rounds", values.rounds);
+        span.record("blocks", values.blocks);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn listeners_hear_what_ends_while_they_listen() {
+        let heard = Arc::new(Mutex::new(Vec::new()));
+        let tell = |variable: &str| {
+            let values = Values { bytes: 7, ..Values::default() };
+            begin(SpanKind::Put).end(SpanKind::Put, || "span.dry".into(), variable, values);
+        };
+        tell("before");
+        let into = Arc::clone(&heard);
+        let listening = listen(move |span| {
+            if span.container == "span.dry" {
+                into.lock().unwrap().push((span.kind, span.variable.to_owned(), span.values.bytes));
+            }
+        });
+        tell("heard");
+        drop(listening);
+        tell("after");
+        assert_eq!(*heard.lock().unwrap(), [(SpanKind::Put, "heard".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn what_failed_is_not_told() {
+        let heard = Arc::new(AtomicUsize::new(0));
+        let into = Arc::clone(&heard);
+        let listening = listen(move |span| {
+            into.fetch_add(usize::from(span.container == "failed.dry"), Ordering::Relaxed);
+        });
+        drop(begin(SpanKind::Read));
+        drop(listening);
+        assert_eq!(heard.load(Ordering::Relaxed), 0);
+    }
+
+    #[cfg(feature = "tracing")]
+    #[test]
+    fn a_subscriber_of_tracing_sees_the_span_with_its_values() {
+        use tracing::field::{Field, Visit};
+        use tracing::span::{Attributes, Id, Record};
+        use tracing::{Event, Metadata, Subscriber};
+
+        #[derive(Default)]
+        struct Seen(Mutex<Vec<String>>);
+        struct Into<'a>(&'a Seen);
+        impl Visit for Into<'_> {
+            fn record_debug(&mut self, field: &Field, value: &dyn std::fmt::Debug) {
+                self.0.0.lock().unwrap().push(format!("{field}={value:?}"));
+            }
+        }
+        impl Subscriber for Seen {
+            fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+                metadata.target() == "drystone"
+            }
+            fn new_span(&self, span: &Attributes<'_>) -> Id {
+                self.0.lock().unwrap().push(span.metadata().name().to_owned());
+                Id::from_u64(1)
+            }
+            fn record(&self, _: &Id, values: &Record<'_>) {
+                values.record(&mut Into(self));
+            }
+            fn record_follows_from(&self, _: &Id, _: &Id) {}
+            fn event(&self, _: &Event<'_>) {}
+            fn enter(&self, _: &Id) {}
+            fn exit(&self, _: &Id) {}
+        }
+
+        let seen = Arc::new(Seen::default());
+        tracing::subscriber::with_default(Arc::clone(&seen), || {
+            let values = Values { bytes: 7, rounds: 1, ..Values::default() };
+            begin(SpanKind::Read).end(SpanKind::Read, || "traced.dry".into(), "T", values);
+        });
+        let seen = seen.0.lock().unwrap();
+        assert_eq!(seen[0], "read");
+        for said in ["container=\"traced.dry\"", "variable=\"T\"", "bytes=7", "rounds=1", "blocks=0"] {
+            assert!(seen.iter().any(|one| one == said), "{said} in {seen:?}");
+        }
+    }
+}

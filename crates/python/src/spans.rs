@@ -1,0 +1,39 @@
+//! Spans of the engine, handed to a Python function.
+
+use std::sync::{Mutex, PoisonError};
+
+use drystone::{Listening, SpanKind, listen_to_spans as listen};
+use pyo3::prelude::*;
+
+/// A function that hears spans until this is closed or collected.
+#[pyclass(frozen, name = "SpanListener", module = "drystone._core")]
+pub(crate) struct SpanListener(Mutex<Option<Listening>>);
+
+#[pymethods]
+impl SpanListener {
+    /// Ends it.
+    fn close(&self, py: Python<'_>) {
+        py.detach(|| drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take()));
+    }
+}
+
+/// Has `listener(kind, container, variable, seconds, (wanted_bytes, bytes, requests, rounds, blocks))` called with each read and put.
+#[pyfunction]
+pub(crate) fn listen_to_spans(listener: Py<PyAny>) -> SpanListener {
+    SpanListener(Mutex::new(Some(listen(move |span| {
+        let kind = match span.kind {
+            SpanKind::Read => "read",
+            SpanKind::Put => "put",
+        };
+        let v = &span.values;
+        let values = (v.wanted_bytes, v.bytes, v.requests, v.rounds, v.blocks);
+        // A process that ends has no interpreter any more.
+        let _ = Python::try_attach(|py| {
+            let seconds = span.duration.as_secs_f64();
+            let told = listener.call1(py, (kind, span.container, span.variable, seconds, values));
+            if let Err(error) = told {
+                error.write_unraisable(py, None);
+            }
+        });
+    }))))
+}
