@@ -168,10 +168,10 @@ def test_a_second_variable_follows_the_first(page, gappy, tmp_path):
     # A part of one is the part of the other, and the address keeps it all.
     page.press("+")
     page.wait("!!document.querySelector('#whole')")
-    page.wait("document.querySelector('#beside-image')?.dataset.shows === '1,0,0,0'")
-    found = np.load(io.BytesIO(saved(page, tmp_path, "npy", "run7-q-1-0", ".beside")))
+    page.wait("document.querySelector('#beside-image')?.dataset.shows === '1,2,0,0'")
+    found = np.load(io.BytesIO(saved(page, tmp_path, "npy", "run7-q-1-2", ".beside")))
     region = json.loads(page.run("new URLSearchParams(location.hash.split('?')[1]).get('region')"))
-    np.testing.assert_array_equal(found, c["q"][1, 0][slice(*region["1"]), slice(*region["2"])])
+    np.testing.assert_array_equal(found, c["q"][1, 2][slice(*region["1"]), slice(*region["2"])])
     assert page.run("new URLSearchParams(location.hash.split('?')[1]).get('beside')") == "q"
     page.click("#apart")
     page.wait("!document.querySelector('.beside')")

@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 import drystone as dry
+import headless
 import numpy as np
 import pytest
 from drystone.view.questions import Questions
@@ -220,3 +221,31 @@ def test_new_steps_and_a_replaced_container_are_seen(tmp_path: Path) -> None:
         assert last() == 4
     finally:
         assert server.stop() == 0
+
+
+@pytest.mark.slow
+def test_a_person_signs_in_with_a_browser_and_sees_the_values(server: Server) -> None:
+    if headless.program() is None:
+        pytest.skip(
+            "no Chromium in PATH: apt-get install chromium-headless-shell, or name one in DRYSTONE_BROWSER"
+        )
+    token = server.token("storage.read:/run42")
+    address = f"http://127.0.0.1:{server.port}/v1/c/run42/page/"
+    with headless.Browser() as window:
+        window.open(address)
+        window.wait("!!document.querySelector('input[name=token]')")
+        window.problems.clear()  # the browser counts the answer 401 as one
+        window.run(f"document.querySelector('input[name=token]').value = '{token}'")
+        window.run("document.querySelector('button').click()")
+        window.wait("document.body?.dataset.ready === 'yes'")
+        assert token not in window.run("location.href + document.cookie")
+        assert window.text("#where") == "run42"
+        window.run("location.hash = 'T'")
+        window.wait("document.querySelector('#image')?.dataset.shows === '2,0,0'")
+        window.run("document.querySelector('#image').focus()")
+        window.press("ArrowRight")
+        _, row, column = json.loads(window.wait("document.querySelector('#cell')?.textContent"))
+        assert float(window.text("#under")) == values(2)[row, column]
+        assert not window.problems
+        own = (address, "blob:", "data:", "about:")
+        assert [url for url in window.requests if not url.startswith(own)] == []

@@ -20,7 +20,7 @@ export async function choice(lead) {
   const fits = ({ shape, local, dtype }) => {
     if (local || !shape || TEXTS.test(dtype)) return false;
     const left = [...shape];
-    return lengths.every((n) => { const at = left.lastIndexOf(n); if (at >= 0) left.splice(at, 1); return at >= 0; }) || dtype === "record";
+    return lengths.every((n) => { const at = left.lastIndexOf(n); if (at >= 0) left.splice(at, 1); return at >= 0; });
   };
   const { variables } = await ask("tree");
   const names = variables.filter(fits).map((one) => one.name).slice(0, MOST);
@@ -58,7 +58,7 @@ export class Beside {
       this.v?.members?.length ? el("label", { className: "field" }, "member ", el("select", { id: "beside-member", onchange: (event) => { this.lead.state.besideMember = event.target.value; this.open(); } },
         this.v.members.map((one) => option(one.name, `${one.name} (${one.dtype})`, one.name === this.v.member)))) : null,
       el("label", { className: "check field", title: "Colours of both pictures between the same values" }, el("input", { type: "checkbox", id: "common", checked: Boolean(this.lead.state.common), onchange: (event) => { this.lead.state.common = event.target.checked; this.app.remember(); this.paint(); } }), " one range"),
-      el("button", { type: "button", id: "apart", title: "Show the first variable alone", "aria-label": "Close", onclick: () => { Object.assign(this.lead.state, { beside: null, besideMember: null, common: null }); this.lead.rebuild(); } }, "✕"));
+      el("button", { type: "button", id: "apart", title: "Show the first variable alone", "aria-label": "Close", onclick: () => { Object.assign(this.lead.state, { beside: null, besideMember: null, besideOwn: null, common: null }); this.lead.rebuild(); } }, "✕"));
   }
 
   build() {
@@ -66,8 +66,8 @@ export class Beside {
     this.axes = v.shape.map((length, n) => new Axis(n, v.axes[n], length, v.coordinates[n]));
     this.steps = new Steps(v);
     this.from = linked(this, lead);
-    this.own = v.shape.map(() => 0);
-    if (this.stepAxis === 0 && this.from[0] === null) this.own[0] = v.shape[0] - 1;
+    const { besideOwn } = lead.state;
+    this.own = v.shape.map((n, axis) => (besideOwn?.length === v.shape.length ? Math.max(0, Math.min(besideOwn[axis], n - 1)) : this.stepAxis === axis ? n - 1 : 0));
     this.shown = lead.state.shown.map((axis) => this.from.indexOf(axis));
     this.readout = el("div", { className: "readout", id: "beside-readout" });
     this.note = el("p", { className: "note", id: "beside-note" });
@@ -90,7 +90,7 @@ export class Beside {
     return this.axes.filter((axis) => this.from[axis.number] === null && axis.length > 1).map((axis) => {
       const id = `beside-axis-${axis.number}`;
       const said = el("output", { htmlFor: id }, axis.at(this.own[axis.number]));
-      const range = el("input", { type: "range", id, min: 0, max: axis.length - 1, value: this.own[axis.number], oninput: (event) => { this.own[axis.number] = Number(event.target.value); said.textContent = axis.at(this.own[axis.number]); this.follow(); } });
+      const range = el("input", { type: "range", id, min: 0, max: axis.length - 1, value: this.own[axis.number], oninput: (event) => { this.place(axis.number, Number(event.target.value)); said.textContent = axis.at(this.own[axis.number]); this.follow(); } });
       return [el("label", { htmlFor: id }, axis.name), range, said];
     });
   }
@@ -122,7 +122,14 @@ export class Beside {
     }
   }
 
-  goOwn(step) { this.own[0] = step; this.build(); this.follow(); }
+  // A place along an axis of its own.
+  place(axis, at) {
+    this.own[axis] = at;
+    this.lead.state.besideOwn = [...this.own];
+    this.app.remember();
+  }
+
+  goOwn(step) { this.place(0, step); this.build(); this.follow(); }
 
   // A sentence in place of the picture.
   say(parts) {

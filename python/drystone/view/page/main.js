@@ -185,7 +185,7 @@ function read() {
   const [name, query = ""] = location.hash.slice(1).split("?");
   const state = { tab: "values" };
   for (const [key, value] of new URLSearchParams(query)) {
-    if (["index", "shown", "region", "pin"].includes(key)) { try { state[key] = JSON.parse(value); } catch { /* an address that was cut */ } } else if (["low", "high", "along", "layoutStep"].includes(key)) state[key] = Number(value);
+    if (["index", "shown", "region", "pin", "besideOwn"].includes(key)) { try { state[key] = JSON.parse(value); } catch { /* an address that was cut */ } } else if (["low", "high", "along", "layoutStep"].includes(key)) state[key] = Number(value);
     else state[key] = value === "true" ? true : value;
   }
   try { state.name = decodeURIComponent(name); } catch { state.name = ""; }

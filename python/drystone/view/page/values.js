@@ -142,7 +142,7 @@ export class Values {
         this.found = el("output", { id: "hits", htmlFor: "condition" })));
     }
     if (state.mode !== "table" && !v.local) {
-      const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));
+      const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null, besideOwn: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));
       choice(this).then((found) => replace(names, found)).catch((error) => { if (!(error instanceof Refused)) throw error; });
       row.append(el("label", { className: "field", title: "A second variable at the same place" }, "beside ", names));
     }
@@ -399,7 +399,7 @@ export class Values {
   }
 
   narrow(spans) {
-    this.picture.axes.forEach((axis, n) => { if (spans[n][1] - spans[n][0] >= 1) this.state.region[axis] = spans[n]; });
+    this.state.shown.forEach((axis, n) => { if (spans[n][1] - spans[n][0] >= 1) this.state.region[axis] = spans[n]; });
     this.rebuild();
     this.view.focus();
   }
@@ -412,9 +412,9 @@ export class Values {
 
   // A cell was chosen: what it holds exactly, and the values through it along an axis.
   pick(cell) {
-    const { state, picture } = this;
+    const { state } = this;
     const pin = [...state.index];
-    picture.axes.forEach((axis, n) => { pin[axis] = cell[n]; });
+    state.shown.forEach((axis, n) => { pin[axis] = cell[n]; });
     state.pin = pin;
     this.image.pin = cell;
     this.image.canvas.repaint();
