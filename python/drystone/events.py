@@ -90,11 +90,13 @@ def _heard(
     kind: str, container: str, variable: str, seconds: float, values: tuple[int, int, int, int, int]
 ) -> None:
     """A read or put of the engine."""
+    from drystone.metrics import path_of  # which uses events
+
     wanted, nbytes, requests, rounds, blocks = values
     found: dict[str, Any] = {"variable": variable, "wanted_bytes": wanted}
     if kind == "read":
         found |= {"bytes": nbytes, "requests": requests, "rounds": rounds, "blocks": blocks}
-    _tell(_detailed, Event(kind, container, time.time(), seconds, found))
+    _tell(_detailed, Event(kind, path_of(container), time.time(), seconds, found))
 
 
 def emit(kind: str, container: str, begun: float, **values: Any) -> None:

@@ -51,6 +51,14 @@ def remember(container: Container) -> Container:
     return container
 
 
+def path_of(location: str) -> str:
+    """The path or URL of an open container, of which the engine says where it is."""
+    for container in list(_open.values()):
+        if container._handle.location() == location:
+            return container.path
+    return location
+
+
 def prometheus() -> str:
     """The counters of all containers that are open of this process, in the text format of Prometheus.
 

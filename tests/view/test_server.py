@@ -402,7 +402,7 @@ def test_a_mistake_in_an_answer_is_told(served, ask, monkeypatch):
     def fails(*_):
         raise ZeroDivisionError("of all things")
 
-    monkeypatch.setattr(served[1], "answer", fails)
+    monkeypatch.setattr(served[1]._questions, "ask", fails)
     assert (
         ask.refused("tree", 500)
         == "drystone made a mistake, please report it: ZeroDivisionError: of all things"

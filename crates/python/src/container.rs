@@ -488,6 +488,11 @@ impl ContainerHandle {
     }
 
     /// Counters by name.
+    /// Where the engine says that it is, as spans name it.
+    fn location(&self) -> String {
+        self.container.location()
+    }
+
     fn metrics(&self) -> BTreeMap<&'static str, u64> {
         self.container.metrics().named().into_iter().collect()
     }

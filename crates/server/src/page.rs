@@ -22,6 +22,7 @@ use hyper::header::{
 };
 
 use crate::asked::{Asked, Who, blocking};
+use crate::place::{Place, place};
 use crate::reply::{Refusal, Reply, Sent, reply};
 use crate::state::State;
 use crate::token::Right;
@@ -52,6 +53,7 @@ pub struct PageAnswer {
     pub status: u16,
     /// The type of the body.
     pub kind: String,
+    /// What is sent.
     pub body: Vec<u8>,
 }
 
@@ -114,6 +116,8 @@ pub(crate) fn form(refusal: &Refusal) -> Reply {
             "default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
         ),
     );
+    // Without a referrer a browser would send the form from nowhere.
+    reply.headers_mut().insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
     reply
 }
 
@@ -183,16 +187,16 @@ pub(crate) async fn answer(asked: Asked, name: String, part: Part, query: String
     let state = Arc::clone(&asked.state);
     let answer = blocking(move || {
         let opened = state.stores.of(&state.config, &name, false)?;
-        let place = match &opened.folder {
-            Some(folder) => folder.to_string_lossy().into_owned(),
-            None => opened.store.describe(),
+        let place = match (&opened.folder, place(&state.config, &name)) {
+            (Some(folder), _) => folder.to_string_lossy().into_owned(),
+            (None, Some(Place::Container(url))) if drystone::is_url(&url) => url,
+            _ => {
+                return Err(Refusal::new(
+                    Status::NotFound,
+                    format!("there is no container {name:?} on this server"),
+                ));
+            }
         };
-        if opened.folder.is_none() && !drystone::is_url(&place) {
-            return Err(Refusal::new(
-                Status::NotFound,
-                format!("there is no container {name:?} on this server"),
-            ));
-        }
         Ok(page.answer(&place, &name, &question, &query, most))
     })
     .await?;

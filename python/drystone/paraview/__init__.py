@@ -13,4 +13,4 @@ __all__ = ["plugin_path"]
 
 def plugin_path() -> str:
     """The path of the plug-in, for `LoadPlugin` and `PV_PLUGIN_PATH`."""
-    return str(Path(__file__).with_name("plugin.py"))
+    return str(Path(__file__).with_name("drystone_plugin.py"))

@@ -125,6 +125,7 @@ def test_reads_and_puts_are_told_to_those_who_ask_for_detail(tmp_path, heard):
             with w.step():
                 w.put("g/T", np.zeros(100, "f4"))
             w.put("s", ["ab", "c"])
+        c.commit()
         c["g/T"][0, 10:20]
         with pytest.raises(IndexError):
             c["g/T"][0, 200]

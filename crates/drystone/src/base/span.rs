@@ -23,12 +23,15 @@ pub enum SpanKind {
 /// One read or put.
 #[derive(Debug, Clone)]
 pub struct Span<'a> {
+    /// Whether it read or put.
     pub kind: SpanKind,
     /// Path or URL of the container.
     pub container: &'a str,
     /// Path of the variable.
     pub variable: &'a str,
+    /// From its beginning to its end.
     pub duration: Duration,
+    /// What it moved.
     pub values: Values,
 }
 
@@ -39,9 +42,11 @@ pub struct Values {
     pub wanted_bytes: u64,
     /// Bytes that were fetched from the store.
     pub bytes: u64,
+    /// Requests to the store for these.
     pub requests: u64,
     /// Round trips to a far store.
     pub rounds: u64,
+    /// Blocks that a read met, or were put.
     pub blocks: u64,
 }
 

@@ -136,11 +136,13 @@ def _collection(
     if not steps:
         yield _grid(title, None, geometry, [_attribute(mesh, one, None, file, name) for one in fields])
         return
+    # Steps are packed in the file: those that no variable has are not there.
+    rows = {step: row for row, step in enumerate(c.steps)}
     there = {one: set(v.steps) if (v := c.variables[one.variable]).has_steps else None for one in fields}
     yield f'<Grid Name={title} GridType="Collection" CollectionType="Temporal">'
     for step, moment in zip(steps, moments, strict=True):
         attributes = [
-            _attribute(mesh, one, None if known is None else step, file, name)
+            _attribute(mesh, one, None if known is None else rows[step], file, name)
             for one, known in there.items()
             if known is None or step in known
         ]
@@ -153,20 +155,19 @@ def _grid(title: str, moment: float | None, geometry: str, attributes: list[str]
     return f'<Grid Name={title} GridType="Uniform">{time}{geometry}{"".join(attributes)}</Grid>'
 
 
-def _attribute(mesh: Mesh, one: Field, step: int | None, file: Any, name: str) -> str:
+def _attribute(mesh: Mesh, one: Field, row: int | None, file: Any, name: str) -> str:
     dataset = file[one.name]
     inner = (one.components,) if one.components > 1 else ()
     shape = (*_three(mesh.shape), *inner)
     number = f'NumberType="{_NUMBERS[dataset.dtype.base.kind]}" Precision="{dataset.dtype.base.itemsize}"'
     place = f"{escape(name)}:{escape(dataset.name)}"
-    if step is None:
+    if row is None:
         item = f'<DataItem Dimensions="{_numbers(shape)}" {number} Format="HDF">{place}</DataItem>'
     else:
         own = tuple(dataset.shape[1:])
-        rows = [(step, *(0 for _ in own)), (1, *(1 for _ in own)), (1, *own)]
-        slab = "  ".join(_numbers(row) for row in rows)
+        slab = "  ".join(map(_numbers, [(row, *(0 for _ in own)), (1, *(1 for _ in own)), (1, *own)]))
         item = (
-            f'<DataItem ItemType="HyperSlab" Dimensions="{_numbers(shape)}">'
+            f'<DataItem ItemType="HyperSlab" Dimensions="{_numbers(shape)}" {number} Format="HDF">'
             f'<DataItem Dimensions="3 {1 + len(own)}" NumberType="Int" Format="XML">{slab}</DataItem>'
             f'<DataItem Dimensions="{_numbers(dataset.shape)}" {number} Format="HDF">{place}</DataItem></DataItem>'
         )

@@ -18,7 +18,7 @@ from drystone.paraview.algorithm import ContainerReader
 
 @smproxy.reader(
     name="DrystoneReader",
-    label="Drystone container",
+    label="Drystone Reader",
     extensions="json",
     filename_patterns="drystone.json",
     file_description="Drystone container",
