@@ -179,7 +179,10 @@ def test_a_second_variable_follows_the_first(page, gappy, tmp_path):
 
 def test_one_that_has_not_the_step_says_so(page):
     show(page, "T", "?index=[5,0,0]&shown=[1,2]&mode=image&beside=q")
-    page.wait("document.querySelector('#beside-note')?.textContent.includes('no step 5: its last is 4')")
+    page.wait("document.querySelector('#beside-note')?.textContent.includes('Step 5 of q is missing')")
+    assert page.run(
+        "[...document.querySelectorAll('#beside-note button')].map((one) => one.textContent)"
+    ) == ["step 4"]
     assert page.run("document.querySelector('#beside-image').hidden")
 
 

@@ -106,7 +106,6 @@ export class Beside {
     if (lacking.length) { this.say([`${this.name} has no axis ${lacking.join(" and no axis ")}: it cannot be shown at the same place.`]); return; }
     const index = this.index();
     const step = this.stepAxis === 0 && !this.shown.includes(0) ? index[0] : null;
-    if (step !== null && step >= v.shape[0]) { this.say([`${this.name} has no step ${step}: its last is ${v.shape[0] - 1}.`]); return; }
     if (step !== null && this.steps.lacks(step)) { this.say(this.steps.sentence(this.name, step, (to) => (this.from[0] === null ? this.goOwn(to) : lead.go(this.from[0], to)))); return; }
     const parts = v.shape.map((_, axis) => (this.shown.includes(axis) ? lead.spanOf(this.from[axis]).map((one) => Math.min(one, v.shape[axis])) : index[axis]));
     try {

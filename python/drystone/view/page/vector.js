@@ -61,7 +61,7 @@ export class Vector {
 
   // The whole of a canvas, its pixels as they are.
   drawImage(image, left, top, wide, high, x, y, width, height) {
-    this.add("image", { href: image.toDataURL("image/png"), x, y, width, height, preserveAspectRatio: "none", style: "image-rendering: pixelated" });
+    this.add("image", { href: image.toDataURL("image/png"), x, y, width, height, preserveAspectRatio: "none", "image-rendering": "pixelated" });
   }
 
   line() { return { ...this.ink("stroke", this.strokeStyle), "stroke-width": this.lineWidth, "stroke-linejoin": this.lineJoin, "stroke-dasharray": this.state.dash.join(" ") || null }; }
