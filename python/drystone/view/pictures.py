@@ -133,7 +133,10 @@ def picture(
     took = time.perf_counter() - began
     values, left_out = numbers(stored, source.variable, part, plain)
     if absent.any():
+        if not plain and source.variable.dtype.kind != "c":
+            left_out -= int(missing(stored[absent], source.variable).sum())
         values[absent] = np.nan
+    lacking = int(absent.sum()) * (values.size // max(1, len(absent)))
     if len(axes) == 2 and down == axes[1]:
         values, axes = values.T, axes[::-1]
     header = {
@@ -148,6 +151,7 @@ def picture(
         "seconds": took,
         "left_out": left_out,
         "absent": int(absent.sum()),
+        "absent_cells": lacking,
         **summary(values),
     }
     return Picture(header, np.ascontiguousarray(values))

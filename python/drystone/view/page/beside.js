@@ -54,7 +54,7 @@ export class Beside {
   }
 
   heading(name) {
-    return el("div", { className: "row", style: { marginBottom: "8px" } }, el("h2", { className: "name" }, name), el("span", { className: "spring" }),
+    return el("div", { className: "row heading" }, el("h2", { className: "name" }, name), el("span", { className: "spring" }),
       this.v?.members?.length ? el("label", { className: "field" }, "member ", el("select", { id: "beside-member", onchange: (event) => { this.lead.state.besideMember = event.target.value; this.open(); } },
         this.v.members.map((one) => option(one.name, `${one.name} (${one.dtype})`, one.name === this.v.member)))) : null,
       el("label", { className: "check field", title: "Colours of both pictures between the same values" }, el("input", { type: "checkbox", id: "common", checked: Boolean(this.lead.state.common), onchange: (event) => { this.lead.state.common = event.target.checked; this.app.remember(); this.paint(); } }), " one range"),
@@ -77,7 +77,7 @@ export class Beside {
       : new LineView({ id: "beside-line", tall: true, hovered: (cell) => this.hovered(cell === null ? null : [cell]) });
     const { canvas } = this.drawing;
     canvas.setAttribute("aria-describedby", "beside-readout");
-    replace(this.root, this.heading(this.name), canvas, this.readout, el("div", { className: "sliders planes" }, this.sliders()), this.note, saves(this));
+    replace(this.root, this.heading(this.name), canvas, this.readout, el("div", { className: "sliders planes" }, this.sliders()), this.note, this.saves = saves(this));
   }
 
   get stepAxis() { return this.v.has_steps && !this.v.local ? 0 : null; }
@@ -112,7 +112,7 @@ export class Beside {
       const found = await this.question((signal) => askPicture({ name: v.name, member: v.member, place: place(parts), part: v.element === "c" ? state.part : null, plain: state.plain ? 1 : null, limit: this.limit, down: state.mode === "image" ? this.shown[0] : null, most: state.mode === "image" ? 1024 : 2048 }, signal));
       if (!found) return;
       this.picture = found;
-      this.drawing.canvas.hidden = this.readout.hidden = false;
+      this.drawing.canvas.hidden = this.readout.hidden = this.saves.hidden = false;
       replace(this.note, "");
       this.paint();
     } catch (error) {
@@ -134,7 +134,7 @@ export class Beside {
   say(parts) {
     this.question(async () => undefined);
     this.picture = null;
-    this.drawing.canvas.hidden = this.readout.hidden = true;
+    this.drawing.canvas.hidden = this.readout.hidden = this.saves.hidden = true;
     delete this.drawing.canvas.dataset.shows;
     replace(this.note, parts);
   }

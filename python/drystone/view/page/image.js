@@ -62,7 +62,7 @@ export class ImageView {
     const edge = edges(this.canvas.clientWidth);
     const wide = this.canvas.clientWidth - edge.left - edge.right;
     const needed = this.look.square && wide > 0 ? Math.round((wide * rows) / columns) + edge.top + edge.bottom : null;
-    this.canvas.style.height = needed ? `min(62vh, 640px, ${Math.max(240, needed)}px)` : "";
+    this.canvas.style.height = needed ? `min(62vh, 640px, ${Math.max(edge === NARROW ? 150 : 240, needed)}px)` : "";
   }
 
   // One pixel per value, aside; the screen's canvas scales it.

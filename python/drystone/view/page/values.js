@@ -84,10 +84,14 @@ export class Values {
       this.line = new LineView({ tall: true, hovered: (cell) => this.alongLine(cell) });
       this.view = this.line.canvas;
     } else this.view = el("div", { className: "scroll grid", id: "table", tabIndex: 0 });
-    replace(this.stage, this.controls(), this.view, state.mode === "table" ? null : this.readout, this.sliders, this.note, v.shape.length ? saves(this) : null);
-    this.drawSliders();
     this.beside = state.beside && state.mode !== "table" ? new Beside(this) : null;
-    const shown = this.beside ? el("div", { className: "pair" }, this.stage, this.beside.root) : this.stage;
+    const controls = this.controls();
+    // Beside another the picture has a name above it, and both stand at one height.
+    const head = this.beside ? el("div", { className: "row heading" }, el("h2", { className: "name" }, this.name)) : controls;
+    this.saves = v.shape.length ? saves(this) : el("div", {});
+    replace(this.stage, head, this.view, state.mode === "table" ? null : this.readout, this.sliders, this.note, this.saves);
+    this.drawSliders();
+    const shown = this.beside ? [el("div", { className: "card" }, controls), el("div", { className: "pair" }, this.stage, this.beside.root)] : this.stage;
     replace(this.root, el("div", { className: "side" }, shown, this.below), state.mode === "table" ? null : this.side);
     if (state.mode === "table") this.root.style.gridTemplateColumns = "minmax(0, 1fr)";
     else this.root.style.gridTemplateColumns = "";
@@ -268,7 +272,7 @@ export class Values {
   }
 
   // Where there is no picture its place is not kept: what the note says would stand below the window.
-  reveal(there) { this.view.hidden = this.readout.hidden = !there; }
+  reveal(there) { this.view.hidden = this.readout.hidden = this.saves.hidden = !there; }
 
   showTable({ cells, axes, starts, stops }) {
     const { v } = this;
@@ -490,7 +494,7 @@ export class Values {
     if (document.activeElement !== this.low) this.low.value = short(low, 7);
     if (document.activeElement !== this.high) this.high.value = short(high, 7);
     this.root.querySelector("#auto").setAttribute("aria-pressed", String(state.low === null && state.high === null));
-    const other = picture.nans - picture.left_out;
+    const other = picture.nans - picture.left_out - picture.absent_cells;
     replace(this.facts, facts([
       ["cells", count(picture.count)],
       ["missing", picture.left_out ? count(picture.left_out) : null],
