@@ -164,17 +164,21 @@ async function reload() {
   await app.show();
 }
 
+let unanswered = false; // what the page says is that the server did not answer
+
 async function look() {
   if (at("follow").checked && lookedAt() === null && !document.hidden) {
     try {
       const found = await ask("state");
-      app.problem(null);
+      if (unanswered) app.problem(null);
+      unanswered = false;
       if (app.newest !== null && found.snapshot !== app.newest) {
         app.newest = found.snapshot;
         snapshots(await ask("container"));
         await reload();
       }
     } catch (error) {
+      unanswered = true;
       app.problem(error.message);
     }
   }

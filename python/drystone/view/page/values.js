@@ -145,11 +145,6 @@ export class Values {
         this.where = el("input", { type: "text", id: "condition", value: state.where, onchange: (event) => { state.where = event.target.value.trim(); this.app.remember(); this.mark(); }, placeholder: `${v.name}${v.member ? `.${v.member}` : ""} > …`, spellcheck: false, autocomplete: "off", title: "A condition, as for queries; Enter shows where it holds" }),
         this.found = el("output", { id: "hits", htmlFor: "condition" })));
     }
-    if (state.mode !== "table" && !v.local) {
-      const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null, besideOwn: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));
-      choice(this).then((found) => replace(names, found)).catch((error) => { if (!(error instanceof Refused)) throw error; });
-      row.append(el("label", { className: "field", title: "A second variable at the same place" }, "beside ", names));
-    }
     if (Object.keys(state.region).length) row.append(el("button", { type: "button", id: "whole", onclick: () => this.widen() }, "Show the whole"));
     return row;
   }
@@ -483,9 +478,18 @@ export class Values {
           el("button", { type: "button", id: "hold", title: "Keep this range for other places", onclick: range(() => this.range()) }, "hold"),
           el("button", { type: "button", id: "most", title: "Leave out 2 % at each end", onclick: range(() => percentiles(this.picture.values)) }, "2–98 %")),
         image ? el("label", { className: "check" }, el("input", { type: "checkbox", id: "square", checked: kept.square, onchange: (event) => { kept.square = event.target.checked; look(); } }), " cells are square") : null,
+        v.local ? null : el("label", { className: "field", title: "A second variable at the same place" }, "beside", this.second()),
         v.packed || v.fill !== null || v.attributes.some((one) => /^(_FillValue|missing_value)$/.test(one.name))
           ? el("label", { className: "check", title: "Neither unpack values nor leave out those that stand for nothing" }, el("input", { type: "checkbox", id: "plain", checked: state.plain, onchange: (event) => { state.plain = event.target.checked; this.load(); } }), " values as stored") : null),
       el("div", { className: "card" }, el("h2", {}, image ? "In this picture" : "In this line"), this.facts));
+  }
+
+  // The choice of a second variable.
+  second() {
+    const { state } = this;
+    const names = el("select", { id: "beside", onchange: (event) => { Object.assign(state, { beside: event.target.value || null, besideMember: null, besideOwn: null }); this.rebuild(); } }, option(state.beside ?? "", state.beside ?? "nothing", true));
+    choice(this).then((found) => replace(names, found)).catch((error) => { if (!(error instanceof Refused)) throw error; });
+    return names;
   }
 
   drawFacts() {
