@@ -23,6 +23,7 @@ mod asked;
 mod batch;
 mod config;
 mod events;
+mod face;
 mod idempotence;
 mod listen;
 mod log;
@@ -43,7 +44,7 @@ mod tls;
 mod token;
 
 pub use config::{Config, InvalidConfig, Limits};
+pub use face::{Page, PageAnswer};
 pub use node::serve_node;
-pub use page::{Page, PageAnswer};
 pub use serve::{Server, serve_until_signal};
 pub use token::{Issued, Right, Scope, Tokens, issue, revoke};

@@ -16,7 +16,7 @@ use drystone_store::StoreExt;
 use rustix::fs::{FlockOperation, flock};
 
 use crate::config::Listener;
-use crate::page::Page;
+use crate::face::Page;
 use crate::serve::serve_while;
 use crate::{Config, InvalidConfig};
 

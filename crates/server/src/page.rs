@@ -1,6 +1,6 @@
 //! The page of `drystone view` for a container on this server: who may see it, and how the program that has it is asked.
 //!
-//! The page and its answers are those of `drystone view`: the face that starts the server hands them over as a [`Page`]. Here stand the
+//! The page and its answers are those of `drystone view`: the face that starts the server hands them over as a [`Page`](crate::Page). Here stand the
 //! right to read the container, turns, and memory.
 //!
 //! Invariants
@@ -35,27 +35,6 @@ const FORM: usize = 8192;
 const QUESTION: usize = 8192;
 /// Memory of one answer, of what requests may hold at once.
 const PART: u64 = 4;
-
-/// What gives the files of the page and answers its questions. It may be asked by several threads at once.
-pub trait Page: Send + Sync {
-    /// A file of the page by its name, and its type; `None` where there is none.
-    fn file(&self, name: &str) -> Option<(Vec<u8>, String)>;
-
-    /// The answer to `question` with the query of its address, about the container at a path or URL that is shown as `name`. No answer reads
-    /// more than `most` bytes.
-    fn answer(&self, place: &str, name: &str, question: &str, query: &str, most: u64) -> PageAnswer;
-}
-
-/// An answer for a page.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PageAnswer {
-    /// Of HTTP.
-    pub status: u16,
-    /// The type of the body.
-    pub kind: String,
-    /// What is sent.
-    pub body: Vec<u8>,
-}
 
 /// What below the address of a page is asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,8 +9,8 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
+use crate::face::Page;
 use crate::listen::{Bound, accept};
-use crate::page::Page;
 use crate::state::State;
 use crate::{Config, InvalidConfig, log};
 

@@ -9,10 +9,10 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
 use crate::arenas::Arenas;
+use crate::face::Page;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
-use crate::page::Page;
 use crate::regions::AllRegions;
 use crate::token::Known;
 use crate::{Config, InvalidConfig, Tokens, log, tls};

@@ -6,11 +6,11 @@ and gives an `Outcome`. The outcome is printed as text or, with `--json`, as JSO
 
 from __future__ import annotations
 
-import functools
 import importlib
 import json
 import os
 import sys
+import threading
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
@@ -61,12 +61,18 @@ def main(arguments: Sequence[str]) -> int:
     return code if handed is None else _run(json.loads(handed, object_hook=_name))
 
 
-@functools.cache
-def _page() -> Any:
-    """The page that a server shows in browsers."""
-    from drystone.view.served import Pages
+_making = threading.Lock()
+_pages: list[Any] = []
 
-    return Pages()
+
+def _page() -> Any:
+    """The page that a server shows in browsers: one object, made when first asked for."""
+    with _making:
+        if not _pages:
+            from drystone.view.served import Pages
+
+            _pages.append(Pages())
+    return _pages[0]
 
 
 def _name(found: dict[str, Any]) -> Any:

@@ -11,7 +11,7 @@ from vtkmodules.vtkCommonCore import vtkDataArraySelection
 from vtkmodules.vtkCommonDataModel import vtkDataObject, vtkImageData, vtkRectilinearGrid
 from vtkmodules.vtkCommonExecutionModel import vtkAlgorithm, vtkStreamingDemandDrivenPipeline
 
-from drystone.paraview.reading import Reading, chosen
+from drystone.paraview.reading import Extent, Reading
 
 __all__ = ["ContainerReader"]
 
@@ -151,7 +151,8 @@ class ContainerReader(VTKPythonAlgorithmBase):
             else None
         )
         step = reading.step_at(time)
-        extent = tuple(int(one) for one in information.Get(pipeline.UPDATE_EXTENT()))
+        x0, x1, y0, y1, z0, z1 = (int(one) for one in information.Get(pipeline.UPDATE_EXTENT()))
+        extent: Extent = (x0, x1, y0, y1, z0, z1)
         output.Initialize()
         output.SetExtent(extent)
         if any(extent[2 * n] > extent[2 * n + 1] for n in range(3)):
@@ -163,7 +164,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
             xyz = [*reversed(spacing), (0.0, 1.0), (0.0, 1.0)][:3]
             output.SetOrigin([origin for origin, _ in xyz])
             output.SetSpacing([distance for _, distance in xyz])
-        for field in chosen(reading.mesh, None):
+        for field in reading.mesh.fields:
             if not self._arrays.ArrayIsEnabled(field.name):
                 continue
             array = numpy_to_vtk(reading.read(field, step, extent), deep=1)
@@ -174,7 +175,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
                 vtkDataObject.DATA_TIME_STEP(), reading.times[reading.steps.index(step)]
             )
 
-    def _place(self, output: Any, extent: tuple[int, ...]) -> None:
+    def _place(self, output: Any, extent: Extent) -> None:
         """Coordinates of a rectilinear grid; x is the last axis of the array."""
         reading = self._opened
         assert reading is not None

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import drystone
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.interchange.formats.bfloat16 import is_bfloat16
-from drystone.meshes import Field, Mesh, mesh_named, meshes, times
+from drystone.meshes import Field, mesh_named, meshes, times
 from drystone.view.pictures import missing
 
 Extent = tuple[int, int, int, int, int, int]
@@ -154,8 +154,3 @@ def _components(values: npt.NDArray[Any], axes: int, components: int) -> npt.NDA
     if values.dtype.kind == "c":
         values = values.view(values.real.dtype)
     return values.reshape(points) if components == 1 else values.reshape(points, components)
-
-
-def chosen(mesh: Mesh, names: list[str] | None) -> list[Field]:
-    """The fields of these names; all where none are given."""
-    return [one for one in mesh.fields if names is None or one.name in names]

@@ -341,7 +341,7 @@ def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[s
     reads, read = source.plan([_with_stride(place, 1) for place in cut])
     if reads > limit:
         raise CostlyError(reads)
-    absent = _absent(source, cut, 1)
+    absent = _absent(source, tuple(cut), 1)
     values = np.asarray(read(), dtype=object if source.variable.dtype.kind == "O" else None)
     extents = [len(_range(cut[axis])) for axis in axes]
     rows = values.reshape((*extents, 1, 1)[:2])

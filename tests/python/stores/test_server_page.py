@@ -213,9 +213,8 @@ def test_new_steps_and_a_replaced_container_are_seen(tmp_path: Path) -> None:
             return json.loads(body)["steps"]["last"]
 
         assert last() == 0
-        with dry.open(tmp_path / "run42.dry", "r+") as c:
-            with c.writer(rank=0, nranks=1) as w, w.step() as t:
-                w.put("T", values(t))
+        with dry.open(tmp_path / "run42.dry", "r+") as c, c.writer(rank=0, nranks=1) as w, w.step() as t:
+            w.put("T", values(t))
         assert last() == 1
         shutil.rmtree(tmp_path / "run42.dry")
         fill(tmp_path / "run42.dry", 5)

@@ -36,7 +36,6 @@ use drystone_transform::checks::crc_units;
 use drystone_transform::{Chain, Logical, Scratch};
 
 use self::trailers::Needed;
-use super::planning;
 use super::prefetch;
 use super::published;
 use super::{Carried, Prepared, Reading, segment_key};
@@ -134,7 +133,7 @@ pub(super) fn run(
         wanted_bytes: prepared.plan.wanted_bytes,
         bytes: carried.read_bytes,
         requests: carried.requests,
-        rounds: reading.inner.window().map_or(0, |_| planning::rounds(prepared).into()),
+        rounds: reading.inner.window().map_or(0, |_| published::rounds(prepared).into()),
         blocks: prepared.plan.blocks as u64,
     };
     let tally = &reading.inner.tally;

@@ -486,7 +486,7 @@ impl Reading {
             None => None,
         };
         let window = self.inner.window();
-        let rounds = window.map_or(0, |_| planning::rounds(&prepared));
+        let rounds = window.map_or(0, |_| published::rounds(&prepared));
         Ok(ReadPlan { predicted, every_bit, decisions, local, window, rounds, cached, ..prepared.plan })
     }
 

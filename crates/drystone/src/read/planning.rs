@@ -193,18 +193,12 @@ impl Reading {
     }
 }
 
-/// Round trips of a plan on a far store: checksums go out with the bytes that they verify; stamps of published shards are looked at
-/// after the chunks.
-pub(super) fn rounds(prepared: &Prepared) -> u32 {
-    u32::from(prepared.plan.requests > 0) + u32::from(published::is_used(prepared))
-}
-
 impl Reading {
     /// Seconds that a plan is expected to take on the store as it was measured, or else as it is assumed to be: `near`, if it is not far.
     pub(super) fn predicted(&self, prepared: &Prepared, near: Device) -> f64 {
         let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
         if self.inner.window().is_some() {
-            return f64::from(rounds(prepared)) * self.inner.far_latency()
+            return f64::from(published::rounds(prepared)) * self.inner.far_latency()
                 + predict_read(&prepared.plan, &prepared.slots, &self.inner.device(), working);
         }
         let device = self.inner.profile().map_or(near, |profile| profile.device(depth));

@@ -73,6 +73,12 @@ struct Used {
     numbers: HashMap<(u32, u64), u32>,
 }
 
+/// Round trips of a plan on a far store: checksums go out with the bytes that they verify; stamps of published shards are looked at
+/// after the chunks.
+pub(super) fn rounds(prepared: &Prepared) -> u32 {
+    u32::from(prepared.plan.requests > 0) + u32::from(is_used(prepared))
+}
+
 /// Whether a plan reads published chunks.
 pub(super) fn is_used(prepared: &Prepared) -> bool {
     prepared.plan.fetches.iter().any(|fetch| fetch.source >= FIRST)

@@ -46,7 +46,7 @@ def write(
     there = {(v.name, v.member): v for v in exported}
     found, _ = meshes(c)
     grids: list[str] = []
-    listed = set()
+    listed: set[tuple[str, str | None]] = set()
     with h5py.File(values, "a") as file:
         for number, mesh in enumerate(found):
             fields = [one for one in mesh.fields if (one.variable, one.member) in there]
