@@ -5,8 +5,8 @@ pub trait Page: Send + Sync {
     /// A file of the page by its name, and its type; `None` where there is none.
     fn file(&self, name: &str) -> Option<(Vec<u8>, String)>;
 
-    /// The answer to `question` with the query of its address, about the container at a path or URL that is shown as `name`. No answer reads
-    /// more than `most` bytes.
+    /// The answer to `question` with the query of its address, about the container at a path or URL that is shown as
+    /// `name`. No answer reads more than `most` bytes.
     fn answer(&self, place: &str, name: &str, question: &str, query: &str, most: u64) -> PageAnswer;
 }
 

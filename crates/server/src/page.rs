@@ -1,12 +1,14 @@
-//! The page of `drystone view` for a container on this server: who may see it, and how the program that has it is asked.
+//! The page of `drystone view` for a container on this server: who may see it, and how the program that has it is
+//! asked.
 //!
-//! The page and its answers are those of `drystone view`: the face that starts the server hands them over as a [`Page`](crate::Page). Here stand the
-//! right to read the container, turns, and memory.
+//! The page and its answers are those of `drystone view`: the face that starts the server hands them over as a
+//! [`Page`](crate::Page). Here stand the right to read the container, turns, and memory.
 //!
 //! Invariants
-//! - a page shows one container, and asks only below its own address; each of its requests needs `storage.read` on that container;
-//! - browsers hold the token in a cookie for that address alone, which no script reads and other sites do not send; no other route
-//!   looks at cookies;
+//! - a page shows one container, and asks only below its own address; each of its requests needs `storage.read` on that
+//!   container;
+//! - browsers hold the token in a cookie for that address alone, which no script reads and other sites do not send; no
+//!   other route looks at cookies;
 //! - nothing of the page is answered to a request that another site's page makes.
 
 use std::sync::Arc;
@@ -212,7 +214,8 @@ fn sealed(mut reply: Reply) -> Reply {
     reply
 }
 
-/// Refuses what a page of another site asks for. The address itself may be followed from anywhere: its rights are checked.
+/// Refuses what a page of another site asks for. The address itself may be followed from anywhere: its rights are
+/// checked.
 fn of_this_site(headers: &HeaderMap, may_be_followed: bool) -> Result<(), Refusal> {
     let said = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
     let others = || Refusal::new(Status::Denied, "pages of other sites may not ask");

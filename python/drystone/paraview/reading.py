@@ -1,7 +1,7 @@
-"""What a visualization program asks of a container: meshes, times, and boxes of fields at a precision. No VTK is needed.
+"""What a visualization program asks of a container: meshes, times, and boxes of fields at a precision; without VTK.
 
-Extents are those of VTK: first and last point along x, y and z, where x is the fastest axis of the array. With `every` = n an
-extent counts every n-th point.
+Extents are those of VTK: first and last point along x, y and z, where x is the fastest axis of the array. With `every`
+= n an extent counts every n-th point.
 """
 
 from __future__ import annotations

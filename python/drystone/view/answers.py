@@ -1,4 +1,4 @@
-"""What the page is made of and how its questions are answered, for all who serve it: files, statuses of HTTP, and bodies."""
+"""What the page is made of, and its questions answered: files, statuses of HTTP, and bodies, for all who serve it."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The page of the containers on a server: `drystone serve` asks here once it knows that a request may read the container.
+"""The page of the containers on a server, which asks here once it knows that a request may read the container.
 
-Answers are those of `drystone view`, of one open container for all who look at it. A container's place on the server is not the
-client's to know: where a message would name it, the name in the address stands.
+Answers are those of `drystone view`, of one open container for all who look at it. A container's place on the server is
+not the client's to know: where a message would name it, the name in the address stands.
 """
 
 from __future__ import annotations

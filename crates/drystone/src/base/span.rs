@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - where nobody listens, a span is one relaxed load: no clock is read and no memory is taken;
-//! - a listener is called by the thread that did it, after it is done; what failed is not told. Locks of the engine may be held: a listener
-//!   uses no container.
+//! - a listener is called by the thread that did it, after it is done; what failed is not told. Locks of the engine may
+//!   be held: a listener uses no container.
 //!
 //! With the feature `tracing` spans of that name go to its subscriber as well, with the target `drystone`.
 

@@ -1,7 +1,7 @@
 """XDMF: a text that tells visualization programs how to read an HDF5 file beside it, mesh by mesh and step by step.
 
-Meshes are those of `drystone.meshes`. All are written with three axes, of which the first have one point where there are fewer. A step
-in which nothing of a variable was committed does not list it.
+Meshes are those of `drystone.meshes`. All are written with three axes, of which the first have one point where there
+are fewer. A step in which nothing of a variable was committed does not list it.
 """
 
 from __future__ import annotations
