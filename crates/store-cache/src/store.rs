@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 
 use drystone_format::cache_unit::MAX_UNIT;
 use drystone_format::keys;
-use drystone_store::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError, Upload,
-};
+use drystone_store::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError, Upload};
 
 use crate::flight::{Flight, Flights};
 use crate::folder::{CacheState, Folder, Missed};
@@ -255,9 +253,8 @@ impl CacheStore {
                     for flight in claimed {
                         let Range { start, end } = flight.range;
                         let len = end - start;
-                        flight.begins(
-                            shared.home.submit(Request::read_many(key, vec![(start, len as usize)])),
-                        );
+                        flight
+                            .begins(shared.home.submit(Request::read_many(key, vec![(start, len as usize)])));
                         add(&shared.tally.prefetched_bytes, len);
                         under_way.push(flight);
                     }
@@ -643,33 +640,14 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
 }
 
 impl Store for CacheStore {
-    fn features(&self) -> Features {
-        self.shared.home.features()
-    }
-
-    fn describe(&self) -> String {
-        self.shared.home.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.shared.home.device()
+    drystone_store::forward! {
+        shared.home =>
+        features, describe, device, watch, unchanged, len, read_whole, list, sweep, sync, exec
     }
 
     /// None: every read goes through the cache.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.shared.home.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.shared.home.unchanged()
-    }
-
-    fn len(&self, key: &str) -> Result<u64> {
-        self.shared.home.len(key)
     }
 
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
@@ -707,10 +685,6 @@ impl Store for CacheStore {
         Ok(())
     }
 
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        self.shared.home.read_whole(key, limit)
-    }
-
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
         if at == 0 {
             self.shared.changes(key);
@@ -735,26 +709,10 @@ impl Store for CacheStore {
         self.shared.home.upload(key)
     }
 
-    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        self.shared.home.list(prefix)
-    }
-
     fn delete(&self, key: &str) -> Result<()> {
         let done = self.shared.home.delete(key);
         self.shared.changes(key);
         done
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.shared.home.sweep(prefix, older)
-    }
-
-    fn sync(&self, keys: &[&str]) -> Result<()> {
-        self.shared.home.sync(keys)
-    }
-
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.shared.home.exec(key, method, input)
     }
 
     fn submit(&self, request: Request) -> Pending {

@@ -20,6 +20,7 @@
 //! - `DelayStore` is far away: it has latency and bandwidth, and counts round trips.
 //! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
 
+pub mod by_requests;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
@@ -30,6 +31,7 @@ mod delay;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
+mod forward;
 mod health;
 mod key;
 #[cfg(unix)]
@@ -43,6 +45,7 @@ mod prefetch;
 mod process;
 mod request;
 mod store;
+mod upload;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
@@ -63,5 +66,6 @@ pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use prefetch::PrefetchStore;
 pub use process::process_id;
-pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
+pub use request::{Arrivals, Completer, Pending, Reply, Request};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
+pub use upload::{BoundedUpload, HELD, PIECE, Upload};

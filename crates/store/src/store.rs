@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::request::{grow_to, must_check_length};
-use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError, Upload};
+use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError, Upload, by_requests};
 
 /// What a store can do beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,55 +205,27 @@ pub trait StoreExt: Store {
 
     /// [`LocalFiles::read_seen`], or else a read that shows all bytes at once.
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_seen(key, offset, out, seen);
+        match self.local() {
+            Some(files) => files.read_seen(key, offset, out, seen),
+            None => by_requests::read_seen(self, key, offset, out, seen),
         }
-        self.read(key, offset, out)?;
-        seen(out);
-        Ok(())
     }
 
     /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. Each is
     /// a request; a far store has all of them under way at once.
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_ranges(key, ranges, out);
+        match self.local() {
+            Some(files) => files.read_ranges(key, ranges, out),
+            None => by_requests::read_ranges(self, key, ranges, out),
         }
-        let mut rest = out;
-        if self.features().far.is_some() && ranges.len() > 1 {
-            let reply = self.submit(Request::read_many(key, ranges.to_vec())).wait()?;
-            for (bytes, &(_, len)) in reply.into_buffers().iter().zip(ranges) {
-                let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-                part.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-                rest = behind;
-            }
-            return Ok(());
-        }
-        for &(offset, len) in ranges {
-            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-            self.read(key, offset, part)?;
-            rest = behind;
-        }
-        Ok(())
     }
 
     /// [`LocalFiles::read_parts`], or else one read whose bytes are copied to the parts.
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_parts(key, offset, parts);
+        match self.local() {
+            Some(files) => files.read_parts(key, offset, parts),
+            None => by_requests::read_parts(self, key, offset, parts),
         }
-        if let [part] = parts {
-            return self.read(key, offset, part);
-        }
-        let mut bytes = vec![0; parts.iter().map(|part| part.len()).sum()];
-        self.read(key, offset, &mut bytes)?;
-        let mut rest = bytes.as_slice();
-        for part in parts {
-            let (first, behind) = rest.split_at(part.len());
-            part.copy_from_slice(first);
-            rest = behind;
-        }
-        Ok(())
     }
 
     /// [`put`](Store::put) with `sync`, of an object that names others: it appears only once the present
@@ -321,69 +293,15 @@ pub trait StoreExt: Store {
 impl<S: Store + ?Sized> StoreExt for S {}
 
 macro_rules! forward_to_pointee {
-    ($pointer:ty) => {
+    ($($pointer:ty),*) => {$(
         impl<S: Store + ?Sized> Store for $pointer {
-            fn features(&self) -> Features {
-                (**self).features()
-            }
-            fn describe(&self) -> String {
-                (**self).describe()
-            }
-            fn device(&self) -> Option<String> {
-                (**self).device()
-            }
-            fn local(&self) -> Option<&dyn LocalFiles> {
-                (**self).local()
-            }
-            fn watch(&self, key: &str) -> Result<bool> {
-                (**self).watch(key)
-            }
-            fn unchanged(&self) -> Result<()> {
-                (**self).unchanged()
-            }
-            fn len(&self, key: &str) -> Result<u64> {
-                (**self).len(key)
-            }
-            fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-                (**self).read(key, offset, out)
-            }
-            fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-                (**self).read_whole(key, limit)
-            }
-            fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-                (**self).append(key, at, parts)
-            }
-            fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-                (**self).write_at(key, parts, len)
-            }
-            fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
-                (**self).put(key, parts, mode, sync)
-            }
-            fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-                (**self).upload(key)
-            }
-            fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-                (**self).list(prefix)
-            }
-            fn delete(&self, key: &str) -> Result<()> {
-                (**self).delete(key)
-            }
-            fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-                (**self).sweep(prefix, older)
-            }
-            fn sync(&self, keys: &[&str]) -> Result<()> {
-                (**self).sync(keys)
-            }
-            fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-                (**self).exec(key, method, input)
-            }
-            fn submit(&self, request: Request) -> Pending {
-                (**self).submit(request)
+            crate::forward! {
+                * =>
+                features, describe, device, local, watch, unchanged, len, read, read_whole, append, write_at, put,
+                upload, list, delete, sweep, sync, exec, submit
             }
         }
-    };
+    )*};
 }
 
-forward_to_pointee!(Arc<S>);
-forward_to_pointee!(Box<S>);
-forward_to_pointee!(&S);
+forward_to_pointee!(Arc<S>, Box<S>, &S);

@@ -15,7 +15,6 @@ mod redundancy;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use drystone_format::keys;
 use drystone_plan::tier::drain::{self, Waiting};
@@ -475,6 +474,8 @@ impl TieredStore {
 }
 
 impl Store for TieredStore {
+    drystone_store::forward!(home => describe, device, watch, unchanged, sweep);
+
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
@@ -493,25 +494,9 @@ impl Store for TieredStore {
         }
     }
 
-    fn describe(&self) -> String {
-        self.home.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.home.device()
-    }
-
     /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.home.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.home.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -642,10 +627,6 @@ impl Store for TieredStore {
             Some(one) => self.tier(one.tier, key)?.doing(|store| store.delete(key)),
             None => Ok(()),
         }
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.home.sweep(prefix, older)
     }
 
     /// Brings parts home first: a tier promises nothing about power cuts.
