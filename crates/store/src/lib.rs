@@ -20,7 +20,6 @@
 //! - `DelayStore` is far away: it has latency and bandwidth, and counts round trips.
 //! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
 
-pub mod by_requests;
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;
 #[cfg(any(test, feature = "testing"))]
@@ -66,6 +65,6 @@ pub use memory::MemoryStore;
 pub use no_append::NoAppendStore;
 pub use prefetch::PrefetchStore;
 pub use process::process_id;
-pub use request::{Arrivals, Completer, Pending, Reply, Request};
-pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
-pub use upload::{BoundedUpload, HELD, PIECE, Upload};
+pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
+pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt, by_requests};
+pub use upload::BoundedUpload;

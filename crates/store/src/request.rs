@@ -532,6 +532,29 @@ pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
     parts.iter().all(|part| end(part).is_some_and(|end| end <= len))
 }
 
+/// An upload of an object, begun by [`Store::upload`](crate::Store::upload). Nothing of the object is seen
+/// before [`finish`](Upload::finish) has succeeded, and then all of it. If it is dropped before that, nothing
+/// remains: sent pieces are removed in the background.
+///
+/// The pieces lie one after the other in the order of `add`. All but the last have one length, at least
+/// [`PIECE`]. The caller limits how many are under way, as [`BoundedUpload`] does. A store may answer for the first
+/// [`HELD`] bytes only when more is added or the upload ends: a caller that waits for room has more under way than that.
+pub trait Upload: Send + std::fmt::Debug {
+    /// Adds the next piece. The reply is [`Reply::Append`] with memory to reuse, which may be empty.
+    fn add(&mut self, data: Vec<u8>) -> Pending;
+
+    /// Ends the object after the pieces so far. The reply is [`Reply::Put`] without data; `AlreadyExists`
+    /// where an object of that name existed, unless the store cannot tell. It fails if a piece has failed.
+    fn finish(self: Box<Self>) -> Pending;
+}
+
+/// The least length of each piece but the last, in bytes.
+pub const PIECE: usize = 5 << 20;
+
+/// A store may hold the first pieces back, up to this many bytes together, to see whether one request
+/// suffices.
+pub const HELD: u64 = 16 << 20;
+
 #[cfg(test)]
 mod tests {
     use super::*;
