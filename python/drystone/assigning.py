@@ -90,7 +90,7 @@ class Assigned:
     def writer(self, steps: bool) -> Iterator[Writer]:
         """A writer for this thread alone."""
         if self.elsewhere is not None:
-            from drystone.container import open_again
+            from drystone.opening import open_again
 
             path, options = self.elsewhere
             with open_again(path, "r+", options) as container:

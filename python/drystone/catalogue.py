@@ -11,10 +11,10 @@ from typing import overload
 from drystone import html
 from drystone._core import CatalogHandle
 from drystone.container import Container
-from drystone.container import open as open_container
 from drystone.counted import counted
 from drystone.errors import InvalidArgumentError, warn
 from drystone.location import is_url, place, store_options
+from drystone.opening import open as open_container
 from drystone.reports import moment
 
 Path = str | os.PathLike[str]

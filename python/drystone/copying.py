@@ -27,8 +27,7 @@ import numpy.typing as npt
 
 from drystone import written
 from drystone._core import ContainerHandle, ReadingHandle
-from drystone.container import Container, require_whole
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import (
     CancelledError,
     CorruptError,
@@ -38,6 +37,8 @@ from drystone.errors import (
     UnsupportedError,
 )
 from drystone.location import is_url, place, store_options, supplier
+from drystone.opening import open as open_container
+from drystone.opening import require_whole
 from drystone.undoing import Addition
 from drystone.writer import Writer
 

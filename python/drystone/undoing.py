@@ -8,10 +8,11 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, Self
 
-from drystone.container import Container, create
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import DrystoneError, NotFoundError
 from drystone.location import is_url, local_path, remove_container, store_options, supplier
+from drystone.opening import create
+from drystone.opening import open as open_container
 
 
 class Addition:
