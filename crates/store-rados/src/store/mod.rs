@@ -1,33 +1,26 @@
 //! The store that the engine sees.
 
+mod failure;
+mod methods;
+mod submitted;
+mod write_op;
+
 use std::ffi::{CStr, CString, c_int};
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use drystone_store::{
-    Completer, Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store,
-    StoreError, Upload, validate_key, validate_prefix,
+    Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
+    Upload, validate_key, validate_prefix,
 };
 
-use crate::completion::{Outcome, tell, wait};
+use crate::completion::wait;
 use crate::connection::{Connection, Connections, Unreachable};
-use crate::library::Handle;
 use crate::{Address, InvalidOption, Options};
+use failure::{NO_ACCESS, NO_ENTRY, NOT_PERMITTED, OVERFLOW, RANGE, TIMED_OUT};
+use write_op::WriteOp;
 
-const NOT_PERMITTED: c_int = -1;
-const NO_ENTRY: c_int = -2;
-const EXISTS: c_int = -17;
-const RANGE: c_int = -34;
-const OVERFLOW: c_int = -75;
-const NO_ACCESS: c_int = -13;
-const NOT_SUPPORTED: c_int = -95;
-const TIMED_OUT: c_int = -110;
-const NO_SPACE: [c_int; 2] = [-28, -122];
-const TOO_LARGE: [c_int; 2] = [-27, -90];
-
-/// `LIBRADOS_CREATE_EXCLUSIVE`.
-const EXCLUSIVE: c_int = 1;
 /// A longer buffer is made only for bytes that are there.
 const TRUSTED: usize = 32 << 20;
 /// What is read of an object of unknown length with one request.
@@ -50,83 +43,6 @@ struct Inner {
     options: Options,
     described: String,
     connections: Connections,
-}
-
-/// A write operation under construction.
-struct WriteOp<'a> {
-    connection: &'a Connection,
-    op: Handle,
-}
-
-impl<'a> WriteOp<'a> {
-    fn new(connection: &'a Connection) -> Self {
-        // SAFETY: takes nothing, gives a new handle.
-        let op = unsafe { (connection.api.rados_create_write_op)() };
-        WriteOp { connection, op }
-    }
-
-    /// The object must not be there.
-    fn create(&self) {
-        // SAFETY: the operation is ours; a null category is allowed.
-        unsafe { (self.connection.api.rados_write_op_create)(self.op, EXCLUSIVE, std::ptr::null()) };
-    }
-
-    fn assert_version(&self, version: u64) {
-        // SAFETY: the operation is ours.
-        unsafe { (self.connection.api.rados_write_op_assert_version)(self.op, version) };
-    }
-
-    /// Writes `parts` one behind the other from `at` on. librados copies them.
-    fn write(&self, at: u64, parts: &[&[u8]]) {
-        let mut at = at;
-        for part in parts.iter().filter(|part| !part.is_empty()) {
-            // SAFETY: the operation is ours; the bytes are as long as is said.
-            unsafe {
-                (self.connection.api.rados_write_op_write)(self.op, part.as_ptr().cast(), part.len(), at)
-            };
-            at += part.len() as u64;
-        }
-    }
-
-    /// Makes `parts` the whole content.
-    fn write_full(&self, parts: &[&[u8]]) {
-        let (first, rest) = parts.split_first().map_or((&[][..], parts), |(first, rest)| (*first, rest));
-        // SAFETY: the operation is ours; the bytes are as long as is said.
-        unsafe {
-            (self.connection.api.rados_write_op_write_full)(self.op, first.as_ptr().cast(), first.len())
-        };
-        self.write(first.len() as u64, rest);
-    }
-
-    fn truncate(&self, len: u64) {
-        // SAFETY: the operation is ours.
-        unsafe { (self.connection.api.rados_write_op_truncate)(self.op, len) };
-    }
-
-    /// Does all of it, or nothing.
-    fn execute(self, object: &CStr) -> Outcome {
-        let Connection { api, io, .. } = *self.connection;
-        wait(api, |completion| {
-            // SAFETY: all handles are live until the operation is complete, which is waited for; no time is given.
-            unsafe {
-                (api.rados_aio_write_op_operate)(
-                    self.op,
-                    io,
-                    completion,
-                    object.as_ptr(),
-                    std::ptr::null_mut(),
-                    0,
-                )
-            }
-        })
-    }
-}
-
-impl Drop for WriteOp<'_> {
-    fn drop(&mut self) {
-        // SAFETY: made in `new`, released once.
-        unsafe { (self.connection.api.rados_release_write_op)(self.op) };
-    }
 }
 
 impl RadosStore {
@@ -172,39 +88,6 @@ impl RadosStore {
         })
     }
 
-    fn io(&self, key: &str, operation: &'static str, source: io::Error) -> StoreError {
-        StoreError::Io { key: key.to_owned(), store: self.describe(), operation, source }
-    }
-
-    /// What an error number of an operation means.
-    fn failed(&self, key: &str, operation: &'static str, code: c_int) -> StoreError {
-        let (owned, store) = (key.to_owned(), self.describe());
-        match code {
-            NO_ENTRY => StoreError::NotFound { key: owned, store },
-            EXISTS => StoreError::AlreadyExists { key: owned, store },
-            _ if NO_SPACE.contains(&code) => StoreError::NoSpace { key: owned, store, operation },
-            _ if TOO_LARGE.contains(&code) => {
-                let what = "it is larger than the cluster takes at once (osd_max_write_size, osd_max_object_size); \
-                            publish in smaller shards";
-                self.io(key, operation, io::Error::new(io::ErrorKind::FileTooLarge, what))
-            }
-            TIMED_OUT => {
-                let reason = format!(
-                    "no answer within {} s; whether it was done is unknown (are the storage daemons up?)",
-                    self.inner.options.timeout
-                );
-                StoreError::Deadline { key: owned, store, operation, reason }
-            }
-            NOT_PERMITTED | NO_ACCESS => {
-                let user = self.inner.options.user.as_deref().unwrap_or("admin");
-                let reason =
-                    format!("client.{user} may not do that; its capabilities are given by `ceph auth caps`");
-                StoreError::PermissionDenied { key: owned, store, operation, reason }
-            }
-            code => self.io(key, operation, io::Error::from_raw_os_error(-code)),
-        }
-    }
-
     fn object(&self, key: &str) -> Result<CString> {
         validate_key(key)?;
         let reason = "it has no name in a pool";
@@ -223,16 +106,6 @@ impl RadosStore {
         match outcome.code {
             0.. => Ok((len, outcome.version)),
             code => Err(self.failed(key, "ask for the length of", code)),
-        }
-    }
-
-    fn short(&self, key: &str, offset: u64, wanted: usize, got: u64) -> StoreError {
-        StoreError::ShortRead {
-            key: key.to_owned(),
-            store: self.describe(),
-            offset,
-            wanted: wanted as u64,
-            got: got.min(wanted as u64),
         }
     }
 
@@ -292,209 +165,9 @@ impl RadosStore {
         }
         Err(self.failed(key, operation, RANGE))
     }
-
-    fn conflict(&self, key: &str, expected: u64, found: u64) -> StoreError {
-        StoreError::Conflict { key: key.to_owned(), store: self.describe(), expected, found }
-    }
-
-    /// Objects that are put whole never change.
-    fn must_append(&self, key: &str, what: &str) -> Result<()> {
-        validate_key(key)?;
-        if self.inner.options.append {
-            return Ok(());
-        }
-        let operation = format!("{what} (to '{key}') without the option \"append\"");
-        Err(StoreError::Unsupported { operation, store: self.describe() })
-    }
-
-    fn exec_within(&self, key: &str, method: &str, input: &[u8], limit: usize) -> Result<Vec<u8>> {
-        let (object, connection) = (self.object(key)?, self.connection(key)?);
-        let (class, name) = self.method(method)?;
-        let mut out = vec![0u8; limit];
-        let Connection { api, io, .. } = *connection;
-        let outcome = wait(api, |completion| {
-            // SAFETY: names, input and output live until the operation is complete, which is waited for.
-            unsafe {
-                (api.rados_aio_exec)(
-                    io,
-                    object.as_ptr(),
-                    completion,
-                    class.as_ptr(),
-                    name.as_ptr(),
-                    input.as_ptr().cast(),
-                    input.len(),
-                    out.as_mut_ptr().cast(),
-                    out.len(),
-                )
-            }
-        });
-        self.executed(key, method, out, outcome.code)
-    }
-
-    fn executed(&self, key: &str, method: &str, mut out: Vec<u8>, code: c_int) -> Result<Vec<u8>> {
-        match code {
-            0.. => {
-                out.truncate(code as usize);
-                Ok(out)
-            }
-            // The class is not listed, or not installed, or the pool does not run classes.
-            NOT_PERMITTED | NOT_SUPPORTED => Err(StoreError::Unsupported {
-                operation: format!("running {method} ({})", io::Error::from_raw_os_error(-code)),
-                store: self.describe(),
-            }),
-            code => Err(self.failed(key, "run a method on", code)),
-        }
-    }
-
-    /// Class and method of `class.method`.
-    fn method(&self, method: &str) -> Result<(CString, CString)> {
-        let (class, name) = method.split_once('.').unwrap_or((method, ""));
-        match (CString::new(class), CString::new(name)) {
-            (Ok(class), Ok(name)) => Ok((class, name)),
-            _ => Err(StoreError::Unsupported {
-                operation: format!("exec of {method:?}"),
-                store: self.describe(),
-            }),
-        }
-    }
 }
 
-/// A read of several ranges: their buffers, filled by operations under way.
-struct Gathering {
-    buffers: Vec<Vec<u8>>,
-    spare: Vec<Vec<u8>>,
-    left: usize,
-    failed: Option<StoreError>,
-    completer: Option<Completer>,
-}
-
-/// Buffers that librados writes to while nobody else touches them.
-struct Place(*mut u8);
-
-// SAFETY: the memory is a buffer of a `Gathering`, which is not touched until the operation on it is complete.
-unsafe impl Send for Place {}
-
-impl RadosStore {
-    /// Submits one operation for each range; the last to be complete completes the request.
-    fn submit_read(&self, key: String, ranges: Vec<(u64, usize)>, buffers: Vec<Vec<u8>>) -> Pending {
-        let prepared = self.object(&key).and_then(|object| Ok((object, self.connection(&key)?)));
-        let (object, connection) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Pending::completed(Err(error)),
-        };
-        let plain = |&(offset, len): &(u64, usize)| {
-            len > 0 && len <= TRUSTED && offset.checked_add(len as u64).is_some_and(|end| end >> 62 == 0)
-        };
-        if ranges.is_empty() || !ranges.iter().all(plain) {
-            // Rare: nothing, or more than an object has. The methods that wait look at the length first.
-            let (completer, pending) = Pending::waiting();
-            let store = self.clone();
-            let request = Request::ReadMany { key, ranges, buffers };
-            let work = move || completer.complete(request.execute_on(&store));
-            connection.queue.push(Vec::new(), Box::new(work));
-            return pending;
-        }
-        let mut given = buffers.into_iter();
-        let mut filled: Vec<Vec<u8>> = Vec::with_capacity(ranges.len());
-        for &(_, len) in &ranges {
-            let mut buffer = given.next().unwrap_or_default();
-            if buffer.capacity() < len {
-                buffer = vec![0; len];
-            }
-            buffer.resize(len, 0);
-            filled.push(buffer);
-        }
-        let places: Vec<Place> = filled.iter_mut().map(|buffer| Place(buffer.as_mut_ptr())).collect();
-        let spare = given.map(|mut buffer| {
-            buffer.clear();
-            buffer
-        });
-        let (completer, pending) = Pending::waiting();
-        let gathering = Arc::new(Mutex::new(Gathering {
-            buffers: filled,
-            spare: spare.collect(),
-            left: ranges.len(),
-            failed: None,
-            completer: Some(completer),
-        }));
-        for ((offset, len), place) in ranges.into_iter().zip(places) {
-            let (gathering, store, key) = (gathering.clone(), self.clone(), key.clone());
-            let told = move |outcome: Outcome| {
-                let mut gathering = gathering.lock().unwrap_or_else(PoisonError::into_inner);
-                let error = match usize::try_from(outcome.code) {
-                    Ok(got) if got == len => None,
-                    Ok(got) => Some(store.short(&key, offset, len, got as u64)),
-                    Err(_) => Some(store.failed(&key, "read", outcome.code)),
-                };
-                if gathering.failed.is_none() {
-                    gathering.failed = error;
-                }
-                gathering.left -= 1;
-                if gathering.left > 0 {
-                    return;
-                }
-                let mut buffers = std::mem::take(&mut gathering.buffers);
-                buffers.append(&mut gathering.spare);
-                let outcome = gathering.failed.take().map_or(Ok(Reply::Read { buffers }), Err);
-                let completer = gathering.completer.take();
-                drop(gathering);
-                if let Some(completer) = completer {
-                    completer.complete(outcome);
-                }
-            };
-            let Connection { api, io, .. } = *connection;
-            tell(
-                api,
-                &connection.under_way,
-                // SAFETY: the buffer belongs to the gathering, which lives until all its operations are complete, and is not moved.
-                |completion| unsafe {
-                    (api.rados_aio_read)(io, object.as_ptr(), completion, place.0.cast(), len, offset)
-                },
-                Box::new(told),
-            );
-        }
-        pending
-    }
-
-    fn submit_exec(&self, key: String, method: String, input: Vec<u8>, limit: usize) -> Pending {
-        let prepared =
-            self.object(&key).and_then(|object| Ok((object, self.connection(&key)?, self.method(&method)?)));
-        let (object, connection, (class, name)) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Pending::completed(Err(error)),
-        };
-        let (completer, pending) = Pending::waiting();
-        let mut out = vec![0u8; limit];
-        let place = Place(out.as_mut_ptr());
-        let store = self.clone();
-        let told = move |outcome: Outcome| {
-            completer.complete(
-                store.executed(&key, &method, out, outcome.code).map(|output| Reply::Executed { output }),
-            );
-        };
-        let Connection { api, io, .. } = *connection;
-        tell(
-            api,
-            &connection.under_way,
-            // SAFETY: librados copies names and input before it returns; the output's memory is held by what is told, and not moved.
-            |completion| unsafe {
-                (api.rados_aio_exec)(
-                    io,
-                    object.as_ptr(),
-                    completion,
-                    class.as_ptr(),
-                    name.as_ptr(),
-                    input.as_ptr().cast(),
-                    input.len(),
-                    place.0.cast(),
-                    limit,
-                )
-            },
-            Box::new(told),
-        );
-        pending
-    }
-}
+impl RadosStore {}
 
 impl std::fmt::Debug for RadosStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -693,29 +366,6 @@ impl Store for RadosStore {
 }
 
 impl RadosStore {
-    fn submit_len(&self, key: String) -> Pending {
-        let prepared = self.object(&key).and_then(|object| Ok((object, self.connection(&key)?)));
-        let (object, connection) = match prepared {
-            Ok(prepared) => prepared,
-            Err(error) => return Pending::completed(Err(error)),
-        };
-        let (completer, pending) = Pending::waiting();
-        let mut found = Box::new((0u64, 0i64));
-        let (len, time) = (&raw mut found.0, &raw mut found.1);
-        let store = self.clone();
-        let told = move |outcome: Outcome| {
-            completer.complete(match outcome.code {
-                0.. => Ok(Reply::Len { len: found.0 }),
-                code => Err(store.failed(&key, "ask for the length of", code)),
-            });
-        };
-        let Connection { api, io, .. } = *connection;
-        // SAFETY: the places are held by what is told, on the heap, and read only after the operation is complete.
-        let start = |completion| unsafe { (api.rados_aio_stat)(io, object.as_ptr(), completion, len, time) };
-        tell(api, &connection.under_way, start, Box::new(told));
-        pending
-    }
-
     /// Keys of the container that begin with a prefix, in the order of the placement groups.
     fn names(&self, connection: &Connection, prefix: &str) -> Result<Vec<String>> {
         let Connection { api, io, .. } = *connection;
