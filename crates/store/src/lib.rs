@@ -63,8 +63,8 @@ pub use mapped::Mapped;
 pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
-pub use prefetch::PrefetchStore;
+pub use prefetch::{FRESH, PrefetchStore};
 pub use process::process_id;
 pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
-pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt, by_requests};
+pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt, TOGETHER, by_requests};
 pub use upload::BoundedUpload;

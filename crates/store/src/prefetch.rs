@@ -20,7 +20,7 @@ use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
 /// Bytes under way or waiting to be read.
 const MOST: u64 = 8 << 20;
 /// Prefetched bytes that were not read for this long are dropped.
-const FRESH: Duration = Duration::from_secs(10);
+pub const FRESH: Duration = Duration::from_secs(10);
 
 /// A store that prefetches the ranges of hints.
 #[derive(Debug)]

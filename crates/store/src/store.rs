@@ -174,6 +174,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 /// The parts that [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
+/// Small requests that callers submit together: they fill the window of a far store, and their replies need little memory.
+pub const TOGETHER: usize = 128;
+
 /// Convenience methods for callers, on every [`Store`].
 pub trait StoreExt: Store {
     /// The `len` bytes at `offset`. A length that the object does not have allocates no memory.
@@ -247,13 +250,22 @@ pub trait StoreExt: Store {
     }
 
     /// Does all requests, together where the store is far, else one after the other in this thread; returns
-    /// the outcomes in their order. The number under way is not limited, so pass only a few.
+    /// the outcomes in their order. The number under way is not limited, so pass at most [`TOGETHER`].
     fn together(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
         if self.features().far.is_none() {
             return requests.into_iter().map(|request| request.execute_on(self)).collect();
         }
         let pending: Vec<Pending> = requests.into_iter().map(|request| self.submit(request)).collect();
         pending.into_iter().map(Pending::wait).collect()
+    }
+
+    /// Removes objects, of a far store [`TOGETHER`] of them at once. After a failure the rest may remain.
+    fn delete_all(&self, keys: &[String]) -> Result<()> {
+        for some in keys.chunks(TOGETHER) {
+            let deletes = some.iter().map(|key| Request::Delete { key: key.clone() }).collect();
+            self.together(deletes).into_iter().try_for_each(|done| done.map(drop))?;
+        }
+        Ok(())
     }
 
     /// [`Store::read_whole`] by two requests, for transports that have nothing better.

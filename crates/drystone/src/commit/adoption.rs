@@ -18,16 +18,13 @@ use drystone_format::schema::Schema;
 use drystone_format::source::{Source, SourceState};
 use drystone_format::steps::Steps;
 use drystone_plan::tree::NewEntries;
-use drystone_store::{ListEntry, Pending, Reply, Request, Store, StoreError};
+use drystone_store::{ListEntry, Pending, Reply, Request, Store, StoreError, TOGETHER};
 
 use super::transaction::{Change, Committed, Decision, transact, transact_at_once};
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{self, Group, PartFrom, Tail, WriterLog};
 use crate::{Error, ErrorKind, Result};
-
-/// Writers whose logs are prefetched together from a far store.
-const TOGETHER: usize = 128;
 
 /// Whose groups to look at, and which to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

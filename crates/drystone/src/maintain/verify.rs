@@ -6,7 +6,7 @@ use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_plan::tree;
-use drystone_store::{Reply, Request, StoreError, StoreExt};
+use drystone_store::{Reply, Request, StoreError, StoreExt, TOGETHER};
 
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
@@ -19,9 +19,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// Progress is told at least after this many bytes.
 const PROGRESS_BYTES: u64 = 16 << 20;
-
-/// Lengths that are asked for together.
-const TOGETHER: usize = 128;
 
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
