@@ -9,10 +9,10 @@
 )]
 
 mod common;
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use drystone::array::Source;
@@ -22,34 +22,7 @@ use drystone_store::{
 };
 
 use common::{create, dense, f4};
-
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-static MOST: AtomicIsize = AtomicIsize::new(0);
-
-fn count(change: isize) {
-    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting_allocator::{HELD, MOST};
 
 /// A far store that answers for pieces after a while and forgets them.
 #[derive(Debug)]
