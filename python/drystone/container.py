@@ -154,9 +154,9 @@ class Container(Tiered, Queried, Maintained, Published):
     def close(self, *, drain: bool = True) -> None:
         """Close it, and the writers that were opened from it. Closing again does nothing.
 
-        What its tiers hold is brought home first, which may take a while; with `drain=False` it stays in them until a process of
-        this node opens the container with these tiers. A container that `create` made is flushed by closing it in the same process (durability `"async"`): what was made in one go
-        survives a power cut.
+        Parts in its tiers are brought home first, which may take a while. With `drain=False` they stay there until a process
+        of this node opens the container with these tiers. Closing a container in the process that created it flushes it
+        (durability `"async"`), so it survives a power cut.
         """
         try:
             if not self.closed:
@@ -194,7 +194,7 @@ class Container(Tiered, Queried, Maintained, Published):
         Args:
             variable: Location of a variable with steps, of floats of 32 or 64 bits or integers to 32 bits.
             operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`, `high=`): counts per
-                step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every so manieth cell of each axis. `"above"`
+                step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every N-th cell of each axis. `"above"`
                 (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with another precision.
             into: Location of the variable with the results, which is created; by default the variable's with `_` and the operation.
             parameters: Those of the operation, in the variable's units.
@@ -298,7 +298,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return version
 
     def metrics(self) -> dict[str, Any]:
-        """What was read, put and committed through this container since it was opened: counters by name, which only grow.
+        """Counters, by name, of what was read, put and committed through this container since it was opened. They only grow.
 
         `steps` has the number of committed steps by level. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
         gives those of all open containers as text.
@@ -345,8 +345,8 @@ class Container(Tiered, Queried, Maintained, Published):
 
         Args:
             after: Leave out this step and those before it. `after=c.steps[-1]` waits for new ones only.
-            timeout: End when no step has come for so many seconds; by default it waits for ever.
-            poll: Look for commits at least so many seconds apart; in the beginning more often.
+            timeout: End after this many seconds without a new step; by default it waits for ever.
+            poll: Seconds between two looks for commits; the first ones follow each other faster.
 
         """
         given = set[int]()
@@ -384,9 +384,9 @@ class Container(Tiered, Queried, Maintained, Published):
         progress: Callable[[int, int], object] | bool | None = False,
         damaged: bool = False,
     ) -> Container:
-        """Copy the snapshot it shows to a new container, in few files; gives that one, open to write.
+        """Copy the snapshot it shows to a new container, in few files. Returns the new container, open to write.
 
-        Groups, attributes, links, step numbers and the newest value of each cell are the same; cells that nobody wrote stay
+        Groups, attributes, links, step numbers and the newest value of each cell are the same; unwritten cells stay
         unwritten. Earlier snapshots are not copied. A copy that fails removes what it made. A warning names what the copy
         lacks. See docs/guide/copying.md.
 

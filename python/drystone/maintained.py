@@ -1,4 +1,4 @@
-"""What an operator does with a container: describe, recover, collect garbage, index, sort, calibrate, verify."""
+"""Maintenance of a container: describe, recover, collect garbage, index, sort, calibrate, verify."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Maintained(Group):
     """The part of a container that an operator uses."""
 
     def describe(self) -> Description:
-        """What it consists of: files, writers, and what waits for a commit. Lists the store and reads the ends of logs."""
+        """Its files, writers, and steps that wait for a commit. Lists the store and reads the ends of logs."""
         files, writers, run, entries, waiting, values, incomplete, notes = self._container._handle.describe()
         return Description(
             {folder: Files(*found) for folder, found in files.items()},
@@ -44,7 +44,7 @@ class Maintained(Group):
         )
 
     def usage(self) -> dict[str, Usage]:
-        """What each variable takes, by path, on every storage target together. Walks the whole index, reads no values.
+        """The size of each variable, by path, on all storage targets together. Walks the whole index, reads no values.
 
         Links are left out: each is another name of what is listed already.
         """
@@ -63,7 +63,7 @@ class Maintained(Group):
     ) -> RecoverReport:
         """Settle what a run that died has left, and begin a new run.
 
-        Steps that all its ranks closed but nobody committed become visible (`adopt=True`, the default) or are dropped
+        Steps that all its ranks closed, and that were not committed, become visible (`adopt=True`, the default) or are dropped
         (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
         writers of the old run still do will not become visible.
 
@@ -106,7 +106,7 @@ class Maintained(Group):
         never deleted, whatever was published. See docs/guide/gc.md.
 
         Args:
-            keep: So many of the newest snapshots stay, at least 1; the collection's own commit is one of them.
+            keep: How many of the newest snapshots stay, at least 1; the commit of the collection is one of them.
             older_than: Seconds, or a `timedelta`; snapshots that are younger stay.
             dry_run: Only say what would be removed.
             progress: Called as `progress(done, total)` after each file, and stops by giving False (`CancelledError`);
@@ -218,7 +218,7 @@ class Maintained(Group):
         docs/guide/calibration.md.
 
         Args:
-            seconds: About so long it takes.
+            seconds: How long it takes, approximately.
             max_bytes: Bytes that are written at most; at least 16 MiB.
 
         """
@@ -227,7 +227,7 @@ class Maintained(Group):
 
     @property
     def calibration(self) -> Calibration | None:
-        """What was measured of this container's device in the last 30 days; None if nobody did."""
+        """The calibration of this container's device, if it was measured in the last 30 days; else None."""
         profile = self._container._handle.profile()
         return None if profile is None else Calibration.of(profile)
 
@@ -263,7 +263,7 @@ class Maintained(Group):
 def _orders(
     adopt: bool | Iterable[SupportsIndex] | None, discard: bool | Iterable[SupportsIndex] | None
 ) -> tuple[bool | list[SupportsIndex], bool]:
-    """What to adopt (everything, nothing, or some steps), and whether the steps are those not to adopt."""
+    """The steps to adopt (all, none, or some), and whether the steps are those not to adopt."""
     if adopt is not None and discard is not None:
         if isinstance(adopt, bool) and isinstance(discard, bool) and adopt is not discard:
             return adopt, False

@@ -59,7 +59,7 @@ class Progress:
 
 
 def reported(progress: Report | bool | None) -> Report | None:
-    """What the engine calls for the argument `progress`: True prints to standard error."""
+    """The callback for the argument `progress`: True prints to standard error."""
     return print_entries if progress is True else progress or None
 
 

@@ -31,14 +31,14 @@ class Queried(Group):
     ) -> Query:
         """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
 
-        A cell that nobody wrote satisfies nothing; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
+        An unwritten cell satisfies no condition; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
         dimensions, or by equal shapes. See docs/guide/queries.md.
 
         Args:
             condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
             selection: What indexing takes, integers and slices, for the axes behind the step; by default all cells.
             steps: A step number, a slice of them or a list; by default all.
-            over: Further variables that have a say in which cells there are, though the condition may not name them.
+            over: Further variables whose axes belong to the cells, though the condition may not name them.
 
         """
         from drystone import query

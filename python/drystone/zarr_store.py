@@ -123,7 +123,7 @@ class DrystoneStore(Store):
     # Reading.
 
     def _view(self) -> _Seen:
-        """What the store shows now."""
+        """The snapshot that the store shows now."""
         with self._lock:
             if not self.read_only:
                 self._container.refresh()
