@@ -138,7 +138,7 @@ impl ContainerHandle {
         Ok(py.detach(|| Container::remove_url(url, &store, Callback::of(credentials)))?)
     }
 
-    /// Those options of a store that are no secrets.
+    /// The options of a store that are no secrets.
     #[staticmethod]
     fn public_options(store: Vec<(String, String)>) -> Vec<(String, String)> {
         drystone::public_options(&store)
@@ -178,7 +178,7 @@ impl ContainerHandle {
         watched(py, progress.as_ref(), |progress| self.container.drain(timeout, progress))
     }
 
-    /// The application computes from now on, or not any more.
+    /// Tells the drain whether the application computes.
     fn computing(&self, on: bool) {
         self.container.computing(on);
     }
@@ -200,7 +200,7 @@ impl ContainerHandle {
         Ok(found.into_iter().map(reports::staged).collect())
     }
 
-    /// Why the drain does not get on.
+    /// Why the drain makes no progress.
     fn drain_failure(&self) -> Option<String> {
         self.container.drain_failure().map(|error| error.to_string())
     }
@@ -211,7 +211,7 @@ impl ContainerHandle {
         Ok(found.into_iter().map(|damage| (damage.key, damage.message)).collect())
     }
 
-    /// Opens for reading what is left of a container that has lost files.
+    /// Opens a container that has lost files, for reading what is left.
     #[staticmethod]
     fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
         let container = py.detach(|| Container::open_damaged(path))?;
@@ -519,7 +519,7 @@ impl ContainerHandle {
         Ok(py.detach(|| self.container.end_batch(commit))?)
     }
 
-    /// How the model cuts a block, as text; the extents of a subchunk; who said how it is read.
+    /// How the model cuts a block, as text; the extents of a subchunk; where the expected reads come from.
     fn cut_of(
         &self,
         py: Python<'_>,
@@ -631,7 +631,7 @@ impl ContainerHandle {
         Ok(reports::indexed(done))
     }
 
-    /// What `index` gives, of the blocks of the key.
+    /// The report of `index`, for the blocks of the key.
     fn sort(&self, py: Python<'_>, name: &str, by: &str, progress: Option<Py<PyAny>>) -> Result<IndexResult> {
         let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
         Ok(reports::indexed(done))
@@ -655,7 +655,7 @@ impl ContainerHandle {
         Ok(reports::calibrated(py.detach(|| self.container.calibrate(&limits))?))
     }
 
-    /// What was measured of the store before.
+    /// The profile of the store that was measured before.
     fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
         py.detach(|| self.container.profile()).map(|found| reports::profile(&found))
     }

@@ -20,12 +20,12 @@ pub struct FoundMember {
     pub size: u32,
     /// Names of the members on the way to it, outermost first.
     pub(crate) names: Vec<String>,
-    /// What is stored of it.
+    /// The columns that are stored of it.
     pub(crate) columns: Vec<Column>,
 }
 
 impl FoundMember {
-    /// What its elements stand for, by what those of the record do.
+    /// The meaning of its elements, from the meaning of the record.
     pub fn meaning<'a>(&self, whole: Option<&'a Meaning>) -> Option<&'a Meaning> {
         whole?.of_member(self.names.iter().map(String::as_str))
     }

@@ -1,4 +1,4 @@
-//! Changes: records made for the newest state, what was written before them, and syncs.
+//! Commits: records for the newest state, behind the writes before them, and syncs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -86,7 +86,7 @@ impl Files {
         Ok(core)
     }
 
-    /// Changes a file by records that are made for its newest state, behind what was written to it.
+    /// Changes a file by records that are made for its newest state, behind its noted writes.
     pub(super) fn change_file(
         &self,
         ino: u64,
@@ -127,7 +127,7 @@ impl Files {
         Ok(guard)
     }
 
-    /// Records of what was written to a file, behind the checksums of the logs that hold it.
+    /// Records of the noted writes to a file, behind the checksums of their logs.
     pub(super) fn flushed(
         &self,
         ino: u64,

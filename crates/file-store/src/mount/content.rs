@@ -1,4 +1,4 @@
-//! What files hold: open files, reads, writes, lengths and holes.
+//! Contents of files: open files, reads, writes, lengths and holes.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
@@ -11,7 +11,7 @@ use super::{Files, Stat, now};
 use crate::data::{DataLog, ROLL, Wanted};
 use crate::{Failure, Result, locked};
 
-/// A read is tried so often where the log that it needs was taken away meanwhile.
+/// Attempts of a read whose log was removed meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// An open file.
@@ -53,7 +53,7 @@ impl Files {
         core.stat(ino)
     }
 
-    /// Makes a file at least so long.
+    /// Extends a file to `end` bytes, if it is shorter.
     pub fn extend(&self, ino: u64, end: u64) -> Result<()> {
         let (time, end) = (now(), fits(Some(end))?);
         let grow = |inode: &Inode| {
@@ -62,7 +62,7 @@ impl Files {
         self.change_file(ino, grow).map(|_| ())
     }
 
-    /// Makes a range zeros; `extend`: the file reaches to its end then.
+    /// Makes a range zeros. With `extend` the file then reaches to the end of the range.
     pub fn zero(&self, ino: u64, offset: u64, len: u64, extend: bool) -> Result<()> {
         let time = now();
         let end = fits(offset.checked_add(len))?;
@@ -106,7 +106,7 @@ impl Files {
         Ok(Handle { ino, log: Mutex::new(None) })
     }
 
-    /// Closes a file: what was written is committed. After an error it is closed, too.
+    /// Closes a file and commits its writes. After an error it is closed, too.
     pub fn close(&self, handle: &Handle) -> Result<()> {
         let done = self.commit(handle.ino);
         if let Some(log) = locked(&handle.log).take() {
@@ -126,16 +126,16 @@ impl Files {
         done
     }
 
-    /// Bytes of a file from `offset` on; how many there are.
+    /// Reads bytes of a file from `offset` on. Returns how many there are.
     pub fn read(&self, ino: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Another mount may have committed since this file was opened: a program that is told so reads what it is told of.
+            // Another mount may have committed since this file was opened. A program that hears of that reads the new bytes.
             let (len, wanted) = self.newest()?.wanted(ino, offset, out.len())?;
             match self.fill(&wanted, &mut out[..len]) {
                 Ok(()) => return Ok(len),
-                // The log was taken away: what it held lies elsewhere by now.
+                // The log was removed: its bytes lie elsewhere by now.
                 Err(Failure::Store(StoreError::NotFound { .. })) if attempt < ATTEMPTS => {}
                 Err(Failure::Store(StoreError::NotFound { .. })) if locked(&self.core).is_orphan(ino) => {
                     return Err(Failure::Stale);

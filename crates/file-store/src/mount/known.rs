@@ -1,4 +1,4 @@
-//! What a mount knows: the journal, writes that it does not have yet, and files that are open.
+//! The state of a mount: the journal, writes that it does not have yet, and open files.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,12 +10,12 @@ use crate::data::Wanted;
 use crate::journal::Journal;
 use crate::{Failure, Result};
 
-/// So many extents of a file are noted at most before they are committed.
+/// The most extents of a file that are noted before they are committed.
 const NOTED: usize = 1 << 16;
-/// What is dropped apart, so that whoever removes a file need not wait.
+/// Files with more extents are freed in a thread of their own, so that their removal need not wait.
 const LARGE: usize = 10_000;
 
-/// What `stat` tells of an inode.
+/// The attributes of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Stat {
@@ -28,7 +28,7 @@ pub struct Stat {
     pub stored: u64,
 }
 
-/// What the mount knows.
+/// The state of the mount.
 pub(crate) struct Core {
     pub(crate) journal: Journal,
     pub(crate) noted: HashMap<u64, Noted>,
@@ -45,7 +45,7 @@ pub(crate) struct Noted {
 }
 
 impl Core {
-    /// What records took away stays for those that have it open.
+    /// Keeps files that records removed, as long as they are open.
     pub(super) fn sort_out(&mut self) {
         for (ino, mut inode) in std::mem::take(&mut self.journal.gone) {
             let noted = self.noted.remove(&ino);
@@ -85,7 +85,7 @@ impl Core {
         if let Some(noted) = self.noted.get(&ino) {
             size = size.max(noted.extents.end());
             (attrs.mtime, attrs.ctime) = (noted.mtime, noted.mtime);
-            // What is hidden by a write that is noted counts until that is committed.
+            // Bytes below a noted write count until the write is committed.
             stored += noted.extents.bytes();
         }
         let links = if self.is_orphan(ino) { 0 } else { inode.links() };

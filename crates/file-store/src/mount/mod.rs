@@ -32,11 +32,11 @@ use registration::{claims, number, others};
 pub use content::Handle;
 pub use known::Stat;
 
-/// What was written is in the journal after so long at the latest.
+/// The longest time until a write is in the journal.
 const SOON: Duration = Duration::from_secs(5);
-/// How often the mount looks after that.
+/// Time between two looks for writes that are due.
 const TICK: Duration = Duration::from_secs(1);
-/// Permissions of the root of a container whose files nobody has changed yet.
+/// Permissions of the root while no file of the container was changed.
 const ROOT_MODE: u32 = 0o755;
 
 /// How the files are opened.
@@ -47,9 +47,9 @@ pub enum Access {
     Write {
         /// This process, as [`Access::Write::dead`] will know it.
         process: String,
-        /// Whether the process of such a text has surely ended.
+        /// Whether the process of such a text has certainly ended.
         dead: fn(&str) -> bool,
-        /// Whose the root is where nobody has changed it yet.
+        /// The owner of the root while it is unchanged.
         owner: Owner,
     },
 }
@@ -72,7 +72,7 @@ pub struct Files {
 struct Me {
     id: u32,
     dead: fn(&str) -> bool,
-    /// No other one was there when it began.
+    /// There was no other one when it began.
     first: bool,
 }
 
@@ -221,7 +221,7 @@ impl Drop for Files {
     }
 }
 
-/// Commits what is old, and takes away logs that nothing needs, for as long as there is a mount.
+/// Commits old writes and removes unneeded logs, as long as there is a mount.
 fn look_after(files: &Weak<Files>) {
     loop {
         std::thread::sleep(TICK);

@@ -51,7 +51,7 @@ impl Files {
         self.change(|state| Ok(vec![state.remove(parent, name, folder, time)?])).map(|_| ())
     }
 
-    /// Gives an entry another place; `exchange`: the two change places; `keep`: what is there stays.
+    /// Moves an entry. With `exchange` the two entries change places; with `keep` an existing target is an error.
     pub fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, keep: bool) -> Result<()> {
         let time = now();
         self.change(|state| Ok(state.moved(from, to, (exchange, keep), time)?.into_iter().collect()))

@@ -18,7 +18,7 @@ pub(super) fn number() -> u32 {
     (hasher.finish() >> 16) as u32
 }
 
-/// Numbers of the other mounts that write; what dead ones have registered is taken away.
+/// Numbers of the other mounts that write. Registrations of dead ones are removed.
 pub(super) fn others(store: &dyn Store, me: u32, dead: fn(&str) -> bool) -> Result<HashSet<u32>> {
     let mut out = HashSet::new();
     for item in store.list(keys::FILES)? {
@@ -36,7 +36,7 @@ pub(super) fn others(store: &dyn Store, me: u32, dead: fn(&str) -> bool) -> Resu
     Ok(out)
 }
 
-/// Claims on generations, which matter to nobody who registers later.
+/// Claims on generations, which have no meaning for mounts that register later.
 pub(super) fn claims(store: &dyn Store) -> Result<Vec<String>> {
     let objects = store.list(keys::FILES)?.into_iter().map(|item| item.key);
     Ok(objects.filter(|key| matches!(keys::parse_files(key), Some(FilesKey::Claim(_)))).collect())

@@ -1,4 +1,4 @@
-//! What calls of the container give to Python: tuples of numbers and texts.
+//! Results of the calls of the container for Python: tuples of numbers and texts.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,11 +1,11 @@
-//! What a cache did, in numbers.
+//! Counters of a cache.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::CacheStore;
 use crate::folder::Folder;
 
-/// What a cache did. The numbers only grow.
+/// Counters of a cache. They only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Ranges of reads that needed nothing from home.
@@ -45,7 +45,7 @@ pub(super) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl CacheStore {
-    /// What it did so far.
+    /// The counters so far.
     pub fn counts(&self) -> Counts {
         let (tally, get) = (&self.shared.tally, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         Counts {

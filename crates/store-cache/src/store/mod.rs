@@ -28,7 +28,8 @@ const LONGEST: u64 = 4 << 20;
 /// Units that were loaded lately, which [`CacheStore::distrust`] gives up.
 const LOADED: usize = 4096;
 
-/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. Everything else is home's.
+/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other requests go
+/// home.
 #[derive(Debug, Clone)]
 pub struct CacheStore {
     shared: Arc<Shared>,
@@ -44,11 +45,11 @@ struct Shared {
     flights: Mutex<Flights>,
     /// Reads that wait for home.
     waiting: AtomicUsize,
-    /// Reads that ever did.
+    /// Reads that have waited since the store was opened.
     begun: AtomicU64,
-    /// Callers that want to know what home has.
+    /// Callers that read from home itself.
     bypassed: AtomicUsize,
-    /// Raised whenever a cached object is changed by way of this store: what was asked for before is not kept.
+    /// Counts changes of cached objects through this store. Bytes that were requested before a change are not kept.
     era: AtomicU64,
     loaded: Mutex<Vec<(String, Range<u64>)>>,
     tally: Tally,
@@ -86,7 +87,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Segments of logs: what a manifest names of them never changes.
+/// Segments of logs: bytes of them that a manifest names never change.
 fn is_segment(key: &str) -> bool {
     key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some()
 }
@@ -121,7 +122,7 @@ impl CacheStore {
         CacheStore { shared: Arc::new(shared) }
     }
 
-    /// Lets home answer every read, for whoever checks what home has.
+    /// Lets home answer every read, for callers that check the bytes at home.
     pub fn bypass(&self) -> Bypass {
         self.shared.bypassed.fetch_add(1, Ordering::SeqCst);
         Bypass(Arc::clone(&self.shared))
@@ -132,8 +133,8 @@ impl CacheStore {
         self.shared.folder.as_ref().map(Folder::state)
     }
 
-    /// Gives up the units that were loaded lately: a reader found that bytes are not what a manifest says. Whether there were any: then
-    /// the read is worth another try, which home answers.
+    /// Gives up the units that were loaded lately, since a reader found bytes that differ from the manifest. Returns whether there were
+    /// any: then another attempt of the read is answered by home.
     pub fn distrust(&self) -> bool {
         let shared = &self.shared;
         let loaded = std::mem::take(&mut *lock(&shared.loaded));

@@ -15,9 +15,9 @@ use super::counts::add;
 use super::{CacheStore, LONGEST, Shared, lock};
 use crate::flight::Flight;
 
-/// Prefetched bytes that are on their way to the folder, or that no folder has, take at most this much memory.
+/// The most memory, in bytes, of prefetched bytes that are on their way to the folder or that no folder has.
 pub const MOST_HELD: u64 = 8 << 20;
-/// A prefetch looks so often whether reads still wait for home.
+/// Time between two looks of a prefetch whether reads still wait for home.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 impl CacheStore {
@@ -28,7 +28,7 @@ impl CacheStore {
     }
 
     /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it waits until no read
-    /// waits for home, and ends as soon as `go_on` says no. What fails is left to the read.
+    /// waits for home. It ends as soon as `go_on` returns false. A failure is left to the read, which repeats the request.
     pub fn prefetch(&self, wanted: &[(String, Range<u64>)], go_on: &dyn Fn() -> bool) {
         let shared = &self.shared;
         let most = shared.home.features().far.map_or(4, |far| far.requests.max(1)) as usize;

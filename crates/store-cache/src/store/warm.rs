@@ -6,7 +6,7 @@ use drystone_store::{Pending, Request, Result, StoreError};
 
 use super::{CacheStore, LONGEST};
 
-/// What warming did.
+/// The result of warming.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Warmed {
     /// Bytes that were wanted.
@@ -18,8 +18,8 @@ pub struct Warmed {
 }
 
 impl CacheStore {
-    /// Brings ranges into the folder. `go_on` gets bytes done and bytes in all, and stops it by false. Errors are home's; an object that home
-    /// lacks is passed over. Nothing is done without a folder.
+    /// Brings ranges into the folder. `go_on` gets the bytes done and the bytes in all, and stops by returning false. Errors are those of
+    /// home; an object that home lacks is passed over. Without a folder nothing is done.
     pub fn warm(
         &self,
         wanted: &[(String, Range<u64>)],

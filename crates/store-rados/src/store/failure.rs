@@ -1,4 +1,4 @@
-//! What answers of librados mean, as errors of the store.
+//! Error numbers of librados as errors of the store.
 
 use std::ffi::c_int;
 use std::io;
@@ -23,7 +23,7 @@ impl RadosStore {
         StoreError::Io { key: key.to_owned(), store: self.describe(), operation, source }
     }
 
-    /// What an error number of an operation means.
+    /// The error for an error number of an operation.
     pub(super) fn failed(&self, key: &str, operation: &'static str, code: c_int) -> StoreError {
         let (owned, store) = (key.to_owned(), self.describe());
         match code {

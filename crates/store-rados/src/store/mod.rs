@@ -21,13 +21,13 @@ use crate::{Address, InvalidOption, Options};
 use failure::{NO_ACCESS, NO_ENTRY, NOT_PERMITTED, OVERFLOW, RANGE, TIMED_OUT};
 use write_op::WriteOp;
 
-/// A longer buffer is made only for bytes that are there.
+/// The longest buffer, in bytes, that is allocated before the length of the object is known.
 const TRUSTED: usize = 32 << 20;
-/// What is read of an object of unknown length with one request.
+/// Bytes that one request reads of an object of unknown length.
 const FIRST: u64 = 1 << 20;
 /// The longest output of a method that is called without a limit.
 const OUTPUT: usize = 34 << 20;
-/// Lengths that are asked for at once by a listing.
+/// Lengths that a listing requests at once.
 const STATS: usize = 64;
 
 /// A container's objects in a pool.

@@ -1,4 +1,4 @@
-//! Requests without waiting: reads, lengths and methods whose answers librados brings in a thread of its own.
+//! Requests without waiting: reads, lengths and methods that librados completes in a thread of its own.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -17,7 +17,7 @@ struct Gathering {
     completer: Option<Completer>,
 }
 
-/// Buffers that librados writes to while nobody else touches them.
+/// Buffers that librados writes to while no other code touches them.
 struct Place(*mut u8);
 
 // SAFETY: the memory is a buffer of a `Gathering`, which is not touched until the operation on it is complete.

@@ -1,7 +1,7 @@
 //! Bringing a part home: whole, each byte read once and sent once, checked against its CRC.
 //!
 //! Invariants
-//! - home has nothing of a part, a beginning of it, or all of it: so whoever comes after a kill goes on;
+//! - home has nothing of a part, a beginning of it, or all of it, so that a process after a kill can go on;
 //! - a part is brought by one thread of this process at a time.
 
 use std::collections::BTreeSet;
@@ -27,11 +27,11 @@ pub(crate) struct Moving {
     moved: Condvar,
 }
 
-/// The end of one part's way.
+/// A part that is being moved, until this is dropped.
 struct Move<'a>(&'a Moving, &'a str);
 
 impl Moving {
-    /// Waits until nobody else moves the part.
+    /// Waits until no other thread moves the part.
     fn begin<'a>(&'a self, key: &'a str) -> Move<'a> {
         let mut keys = guard(&self.keys);
         while keys.contains(key) {
@@ -171,7 +171,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// What a power cut made of the beginning that home had is replaced.
+    /// Replaces the beginning that home had, which a power cut damaged.
     fn replace_home(&self, key: &str, one: &Staged) -> Result<()> {
         self.put_home(key, &Staged { home: Some(0), ..one.clone() })
     }

@@ -7,7 +7,7 @@ use super::TieredStore;
 use crate::registry::guard;
 use crate::staged::Staged;
 
-/// What a drain did.
+/// The result of a drain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drained {
     /// Parts that were brought home.
@@ -82,7 +82,8 @@ impl TieredStore {
         !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
     }
 
-    /// Gives up the copies of what home has on stable storage, and the folders that are empty then: the container is not used any more here.
+    /// Gives up copies of parts that home has on stable storage, and folders that are empty then. To be called when the container is no
+    /// longer used here.
     pub fn give_up_copies(&self) {
         for number in 0..self.tiers().len() {
             self.make_room(number, u64::MAX);

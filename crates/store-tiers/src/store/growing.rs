@@ -1,6 +1,6 @@
-//! Parts that grow: in which tier, and what is given up for them.
+//! Parts that grow: which tier takes them, and which copies make room.
 //!
-//! Invariant: a tier gives up a part only after home has all of it on stable storage, and nobody pinned it.
+//! Invariant: a tier gives up a part only after home has all of it on stable storage, and it is not pinned.
 
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
@@ -64,7 +64,7 @@ impl TieredStore {
         placed
     }
 
-    /// Keeps what was appended to a part at `at`, in a tier that may hang, as long as that is not much.
+    /// Keeps the bytes that were appended at `at` to a part in a tier that may hang, up to [`MOST_OPEN`].
     pub(super) fn remember(&self, key: &str, number: usize, at: u64, parts: &[&[u8]]) {
         if !self.tiers().get(number).is_some_and(Tier::may_hang) {
             return;
@@ -95,7 +95,7 @@ impl TieredStore {
             }
             Err(error) => error,
         };
-        // What was added before the failure is not known: only the first `len` bytes are the part.
+        // The failed append may have added bytes: only the first `len` bytes are the part.
         let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
         let tier = self.tier(one.tier, key)?;
         let remembered = guard(&self.open).remove(key).filter(|bytes| bytes.len() == kept);
@@ -134,10 +134,10 @@ impl TieredStore {
                             self.remember(key, number, 0, parts);
                             return Ok(());
                         }
-                        // Another's.
+                        // Another writer has an object of that name there.
                         Err(StoreError::AlreadyExists { .. }) => from = number + 1,
                         Err(_) => {
-                            // It may have left a piece of it.
+                            // The failed append may have left bytes.
                             let _ = self.tier(number, key)?.store.delete(key);
                             from = number + 1;
                         }

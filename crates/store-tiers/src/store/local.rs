@@ -1,11 +1,11 @@
-//! What files can do better, for parts that lie in files: at home, or in a tier that is a folder.
+//! Local files, for parts that lie in files: at home, or in a tier that is a folder.
 
 use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, by_requests, forward_files};
 
 use super::TieredStore;
 
 impl TieredStore {
-    /// The files where an object lies whose place is known; `None`: its reads look for it.
+    /// The files that hold an object whose place is known. `None`: reads of it look for its place.
     fn files_of(&self, key: &str) -> Option<&dyn LocalFiles> {
         match self.find(key) {
             Some(one) => {

@@ -2,9 +2,9 @@
 //!
 //! Invariants
 //! - a part lies in one tier at most; home may have it, too;
-//! - a tier gives up a part only after home has all of it on stable storage, and nobody pinned it;
-//! - what home answers is never refused because a tier failed;
-//! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
+//! - a tier gives up a part only after home has all of it on stable storage, and it is not pinned;
+//! - a request that home can answer does not fail because a tier failed;
+//! - a registered part exists wherever it lies: it has a length, and reads that cannot be answered name its node.
 
 mod bring;
 mod draining;
@@ -138,7 +138,7 @@ impl TieredStore {
         self.busy.load(Ordering::Relaxed) > 0
     }
 
-    /// Takes over what earlier processes left in the tiers; how many parts. To be called before the store is used.
+    /// Adopts parts that earlier processes left in the tiers. Returns how many. To be called before the store is used.
     pub fn adopt(&self) -> Result<usize> {
         let home: BTreeMap<String, u64> =
             self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
@@ -149,7 +149,7 @@ impl TieredStore {
             for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
                 let at_home = home.get(&entry.key).copied();
                 if at_home.is_some_and(|len| len > entry.len) {
-                    // The tier failed while the part grew, and the part went on at home: what the tier kept is its beginning.
+                    // The tier failed while the part grew, and the part went on at home: the tier has its beginning.
                     let _ = tier.doing(|store| store.delete(&entry.key));
                     continue;
                 }
@@ -248,7 +248,7 @@ impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
-            // Of objects as a rule: that segments grow in tiers is between this store and those who laid them down.
+            // As at home: only the writer that uses this store appends to segments in tiers.
             let uploads = home.uploads && !self.has_tiers();
             return Features { write_at: false, exec: false, uploads, ..home };
         }
@@ -263,7 +263,7 @@ impl Store for TieredStore {
         }
     }
 
-    /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
+    /// The files at home of a container: parts whose place is known are read there. `None` otherwise: a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
     }

@@ -1,4 +1,4 @@
-//! What files can do better, for all but manifests.
+//! Local files, for all objects but manifests.
 
 use drystone_format::keys;
 use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, forward_files};

@@ -36,10 +36,10 @@ use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
 use needed::Needed;
 
-/// What to keep. Without either nothing expires, and only leftovers are removed.
+/// The snapshots to keep. Without either option no snapshot expires, and only leftovers are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GcOptions {
-    /// So many of the newest snapshots stay, the one that the collection commits among them; at least 1.
+    /// How many of the newest snapshots stay, including the one that the collection commits; at least 1.
     pub keep: Option<u64>,
     /// Snapshots that are younger stay.
     pub older_than: Option<Duration>,
@@ -47,7 +47,7 @@ pub struct GcOptions {
     pub dry_run: bool,
 }
 
-/// What a collection did, or would do.
+/// The result of a collection, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GcReport {
     /// Snapshots that can still be read.
@@ -71,7 +71,7 @@ impl GcReport {
     }
 }
 
-/// What a put left that was begun so long ago was left by a process that died.
+/// Files of unfinished puts that are older than this were left by a process that died.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
 impl Container {
