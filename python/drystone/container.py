@@ -66,7 +66,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return self._own_regions
 
     def _released(self, transfer: Transfer) -> None:
-        """A region was released: a commit of this handle takes it."""
+        """Notes a released region, which the next commit of this handle takes."""
         if self._consistency == "strong":
             transfer.wait()
             self.commit()
@@ -92,7 +92,7 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def consistency(self) -> Consistency:
-        """When what is written here is seen, and what is seen here: docs/guide/regions.md has the table."""
+        """When values written here are seen, and which values are seen here: docs/guide/regions.md has the table."""
         return self._consistency
 
     @property
@@ -100,16 +100,16 @@ class Container(Tiered, Queried, Maintained, Published):
         return self
 
     def _settle(self) -> None:
-        """Makes visible what was assigned."""
+        """Makes assigned values visible."""
         if self._assigned.pending:
             self._assigned.settle()
         if self._consistency == "strong" and not self._handle.closed:
             self._handle.refresh()
 
     def _settle_before_change(self) -> None:
-        """Makes it visible before names and extents change: what is assigned next begins where these say.
+        """Makes assigned values visible before names and extents change.
 
-        A batch has done so at its begin.
+        A batch has done so at its beginning.
         """
         if not self._batched:
             self._settle()
@@ -120,7 +120,7 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Its path or URL."""
         return self._location
 
     @property
@@ -189,7 +189,7 @@ class Container(Tiered, Queried, Maintained, Published):
     def on(
         self, variable: str, operation: str, into: str | None = None, **parameters: float | str
     ) -> Variable:
-        """From now on, what is released of a variable gives a result in the same step of the log, so in the same commit.
+        """Compute a result of each release of a variable, in the same step of the log and so in the same commit.
 
         Args:
             variable: Location of a variable with steps, of floats of 32 or 64 bits or integers to 32 bits.
@@ -219,11 +219,11 @@ class Container(Tiered, Queried, Maintained, Published):
         step: int | None = None,
         **parameters: float | str,
     ) -> Transfer:
-        """Begins to carry committed values of one variable to another, in one pass, where the container is.
+        """Start copying committed values of one variable to another, in one pass, where the container is.
 
-        `into` is created where it is not there. `rule` is an operation as `on` has it, with its `parameters`; without, values
+        `into` is created if it does not exist. `rule` is an operation as in `on`, with its `parameters`; without it, values
         stay as they are. `step` is one step; by default all. The values can be committed when the transfer is done:
-        `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. Errors are told by the transfer.
+        `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. The transfer raises errors.
         """
         handle = self._regions
         text = "" if rule is None else operation_text(rule, parameters)
@@ -242,7 +242,7 @@ class Container(Tiered, Queried, Maintained, Published):
         """A writer, for this process alone.
 
         With `rank` and `nranks` a step becomes visible as a whole, when every rank 0..nranks-1 has closed it and one process
-        commits; with `nranks=1` it does so when it is left. Without them a commit takes what has been closed.
+        commits; with `nranks=1` it becomes visible at its end. Without them a commit takes all closed steps and values.
 
         Args:
             rank: Which of the ranks this is.
@@ -259,11 +259,11 @@ class Container(Tiered, Queried, Maintained, Published):
         return writer
 
     def commit(self) -> Snapshot:
-        """Make what writers have closed visible. One process does; with nothing new it changes nothing.
+        """Make everything that writers have closed visible. One process calls it. With nothing new it changes nothing.
 
-        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the ranks where the caller
-        would miss the step: the commit made nothing visible, a writer of this handle has reached the step, or a later step is visible. Ranks that
-        run ahead of the one that commits are no reason to warn.
+        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the missing ranks if the
+        caller would miss the step: if the commit made nothing visible, a writer of this handle has reached the step, or a later
+        step is visible. Ranks that run ahead of the committing one cause no warning.
         """
         begun = time.perf_counter()
         self._drain()
@@ -282,14 +282,14 @@ class Container(Tiered, Queried, Maintained, Published):
         return snapshot
 
     def _missed(self, commit: Snapshot) -> list[IncompleteStep]:
-        """The incomplete steps that are not merely ahead of this process: the next commits take those when all ranks are there."""
+        """Incomplete steps, without those that are merely ahead of this process: later commits take those."""
         if not commit.incomplete or not commit.changed:
             return list(commit.incomplete)
         reached = max([self._reached, *self._handle.steps()[-1:]])
         return [one for one in commit.incomplete if one.again or one.step <= reached]
 
     def flush(self) -> int:
-        """Make everything committed so far survive a power cut; gives the number of the last commit."""
+        """Make everything committed so far survive a power cut. Returns the number of the last commit."""
         begun = time.perf_counter()
         self._settle()
         version = self._handle.flush()
@@ -429,9 +429,9 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @contextmanager
     def batch(self) -> Iterator[Self]:
-        """Collect what is created, renamed, deleted, linked, resized and set inside `with`: one commit for all.
+        """Collect the changes of names, extents and attributes inside `with` into one commit.
 
-        An exception inside drops it all. Values are put to what it makes when it has ended.
+        An exception inside drops them all. Values can be put to new variables after the `with`.
         """
         self._settle()
         self._handle.begin_batch()
@@ -449,9 +449,9 @@ class Container(Tiered, Queried, Maintained, Published):
     def declare(self, text: str, /, **params: SupportsIndex) -> list[str]:
         """Declare a text in the dataset language (docs/reference/language.md): one commit creates the variables of its datasets.
 
-        Gives their names. The text is kept, for `fragment`. `params` are values of its parameters; what datasets depend on
-        must be there. Declaring the same again changes nothing; a variable that exists and differs is a `ConflictError`, and
-        mistakes in the text are an `InvalidArgumentError` that shows all of them.
+        Returns their names. The text is kept, for `fragment`. `params` are values of its parameters; those that datasets depend
+        on are required. Declaring the same again changes nothing. A variable that exists and differs is a `ConflictError`.
+        Mistakes in the text are an `InvalidArgumentError` that shows all of them.
         """
         names = self._handle.declare(text, params)
         self._warn()

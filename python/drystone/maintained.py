@@ -61,15 +61,15 @@ class Maintained(Group):
         *,
         lost_nodes: Iterable[str] = (),
     ) -> RecoverReport:
-        """Settle what a run that died has left, and begin a new run.
+        """Settle the steps of a run that died, and begin a new run.
 
         Steps that all its ranks closed, and that were not committed, become visible (`adopt=True`, the default) or are dropped
-        (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. What
-        writers of the old run still do will not become visible.
+        (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. Later
+        writes by writers of the old run will not become visible.
 
-        What no tier of this node has any more is rebuilt where other nodes kept parity of it (`create(redundancy=)`), and else given
-        up; the report says per step which. What other nodes hold waits for their drain, unless they are named in `lost_nodes`: then
-        all that they did not bring home is lost likewise.
+        Parts that the tiers of this node have lost are rebuilt if other nodes kept parity of them (`create(redundancy=)`), else
+        given up; the report says which, per step. Parts on other nodes wait for their drain, unless the nodes are named in
+        `lost_nodes`: then all parts that they did not bring home are lost, too.
         """
         begun = time.perf_counter()
         which, but = _orders(adopt, discard)
@@ -99,16 +99,16 @@ class Maintained(Group):
         dry_run: bool = False,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> GcReport:
-        """Remove what no retained snapshot needs; it may be killed, and run while others write and read.
+        """Remove files that no retained snapshot needs. It may be killed, and may run while others write and read.
 
-        Without `keep` and `older_than` nothing expires, and only what dead processes left is removed. With them expired snapshots
-        are `NotFoundError`, and log files whose blocks show in no retained snapshot are deleted. A file with a block that shows is
-        never deleted, whatever was published. See docs/guide/gc.md.
+        Without `keep` and `older_than` no snapshot expires, and only files that dead processes left are removed. With them,
+        expired snapshots are a `NotFoundError`, and log files whose blocks show in no retained snapshot are deleted. A file with
+        a block that shows is never deleted, even if it was published. See docs/guide/gc.md.
 
         Args:
             keep: How many of the newest snapshots stay, at least 1; the commit of the collection is one of them.
-            older_than: Seconds, or a `timedelta`; snapshots that are younger stay.
-            dry_run: Only say what would be removed.
+            older_than: Seconds, or a `timedelta`; younger snapshots stay.
+            dry_run: Remove nothing, and report what would be removed.
             progress: Called as `progress(done, total)` after each file, and stops by giving False (`CancelledError`);
                 True prints to standard error.
 
@@ -211,7 +211,7 @@ class Maintained(Group):
         return self._container._handle.drop_sort(name, by)
 
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
-        """Measure what this container's store costs, so that layouts and predicted costs fit it.
+        """Measure the costs of this container's store, so that layouts and predicted costs fit it.
 
         A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days for all
         containers on the device, in the user's cache folder. Without it a local solid-state disk is assumed. See
@@ -244,7 +244,7 @@ class Maintained(Group):
     ) -> VerifyReport:
         """Read and check every byte that the snapshot refers to, and every chunk that was published of it.
 
-        With `values` what the published chunks decode to is also compared with the log.
+        With `values` the decoded values of published chunks are also compared with the log.
 
         `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
         prints to standard error.

@@ -60,26 +60,27 @@ def create(
             `drys+unix://`, on this machine also `dry://`).
         durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
             commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
-        overwrite: Remove a container that is there, and nothing that is not the container's; else that is a `ConflictError`.
-        into_existing: Take a folder that holds other files, which stay as they are; else that is a `ConflictError`.
-        targets: Folders on several storage targets (disks, pools of a parallel file system), over which the log parts of writers
-            and published shards are spread; the container makes a folder of its own in each. See docs/guide/layout.md.
-        spread: How: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
+        overwrite: Remove an existing container, and only its own files; without it an existing one is a `ConflictError`.
+        into_existing: Use a folder that holds other files, which stay as they are; without it they are a `ConflictError`.
+        targets: Folders on several storage targets (disks, pools of a parallel file system). The log parts of writers and
+            published shards are spread over them; the container makes a folder of its own in each. See docs/guide/layout.md.
+        spread: How they are spread: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
         storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
-            library gives them (`aws_endpoint`, `aws_region`, ...); what is not given comes from the environment. See
+            library gives them (`aws_endpoint`, `aws_region`, ...). Options that are not given come from the environment. See
             docs/guide/far-stores.md.
-        credentials: Gives the credentials of an object store: names and values as of `storage_options`, and `expires`, a time in
-            UTC. It is called at the first request and again before they expire, from another thread. It is in no pickle.
-        token: The word that gives rights on a server; without it `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
-        tiers: Folders nearer than the container's home (memory, a local disk), nearest first, in which blocks are laid down and
-            from which they are brought home in the background; a pair gives the most bytes that a tier may hold. Older programs
-            cannot read such a container. See docs/guide/tiers.md.
-        redundancy: How steps in tiers survive the loss of a node before they are home, for ever: `"none"`; `"partner"`, another node
-            keeps a copy; `"xor:N"`, sets of up to N writers of different nodes keep parity, and one may be lost; `"rs:D+P"`, sets of
-            up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See docs/guide/redundancy.md.
-        cache: A folder on a local disk for what was read of a far store, shared by all containers and processes; a pair gives the most
-            bytes that it may hold (default: a tenth of what its disk has free). `False`: none, though `DRYSTONE_CACHE` names one. See
-            docs/guide/cache.md.
+        credentials: Returns the credentials of an object store: names and values as in `storage_options`, and `expires`, a time
+            in UTC. It is called at the first request and again before they expire, from another thread. Pickles do not hold it.
+        token: The token that gives rights on a server. Without it, `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
+        tiers: Folders nearer than the container's home (memory, a local disk), nearest first. Blocks are written there and
+            brought home in the background; a pair gives the most bytes that a tier may hold. Older programs cannot read such a
+            container. See docs/guide/tiers.md.
+        redundancy: How steps in tiers survive the loss of a node before they are home. It cannot be changed later. `"none"`;
+            `"partner"`: another node keeps a copy; `"xor:N"`: sets of up to N writers of different nodes keep parity, and one
+            may be lost; `"rs:D+P"`: sets of up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See
+            docs/guide/redundancy.md.
+        cache: A folder on a local disk for bytes that were read from a far store, shared by all containers and processes. A pair
+            gives the most bytes that it may hold (default: a tenth of the free space of its disk). `False`: no cache, even if
+            `DRYSTONE_CACHE` names one. See docs/guide/cache.md.
 
     """
     begun = time.perf_counter()
@@ -119,23 +120,23 @@ def open(
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
-    `targets` (as of `create`; to write only) are used by everybody from now on; what lies elsewhere stays there. `url`,
-    `storage_options`, `credentials` and `token` are as of `create`; a container behind a web server, `http://` or `https://`, can be
-    read.
+    `targets` (as in `create`; for writing only) are used by all writers from now on; existing files stay where they are. `url`,
+    `storage_options`, `credentials` and `token` are as in `create`. A container behind a web server, `http://` or `https://`, can
+    be read.
 
-    `consistency` says when others see what is written through this handle, and what this handle sees: `"eventual"`, `"session"`,
-    `"commit"` or `"strong"`; docs/guide/regions.md has the table.
+    `consistency` says when others see values that are written through this handle, and which values this handle sees:
+    `"eventual"`, `"session"`, `"commit"` or `"strong"`. The table is in docs/guide/regions.md.
 
-    `tiers` are as of `create`, for a container that was created with tiers: what is written lies in them first, and what dead
-    processes of this node left in them is brought home. To read, a container on its own node needs none.
+    `tiers` are as in `create`, for a container that was created with tiers. New blocks lie in them first, and parts that dead
+    processes of this node left in them are brought home. Reading a container on its own node needs no tiers.
 
-    `server="node"` opens it through a server on this machine, which the first process that asks so starts and the others find: they see
-    each other's locks, and regions are released without a copy; docs/guide/server.md, "A server for a node". `IoError` where it
-    does not start.
+    `server="node"` opens it through a server on this machine. The first process that asks for it starts it, and the others find it.
+    These processes see each other's locks, and regions are released without a copy; see docs/guide/server.md, "A server for a
+    node". It is an `IoError` if the server does not start.
 
-    `cache` is as of `create`. Of a container in a local directory it is for slow file systems; it does not go with `targets`.
+    `cache` is as in `create`. For a container in a local directory it is useful on slow file systems. It excludes `targets`.
 
-    Where the newest snapshot cannot be read and no power cut explains that, opening for reading is a `CorruptError`;
+    If the newest snapshot cannot be read, and no power cut explains that, opening for reading is a `CorruptError`.
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     begun = time.perf_counter()
@@ -211,7 +212,7 @@ def remember(
     options: list[tuple[str, str]],
     credentials: Callable[[], Mapping[str, object]] | None,
 ) -> None:
-    """Keeps what only this process knows, for pickles that come back to it."""
+    """Keeps secrets of this process for pickles that it opens again."""
     if options:
         given_options[location] = options
     if credentials is not None:
@@ -221,7 +222,7 @@ def remember(
 def open_again(
     path: str, mode: Literal["r", "r+", "a"], options: Iterable[tuple[str, str]] = ()
 ) -> Container:
-    """Opens what a pickle or another handle names, with the options of this process where it has any, else with those that came along."""
+    """Opens the container that a pickle or another handle names, with the options of this process, else with those of the pickle."""
     given = given_options.get(path) if is_url(path) else None
     who = _suppliers.get(path)
     return open(path, mode, storage_options=dict(options if given is None else given), credentials=who)

@@ -44,12 +44,12 @@ class Tiered(Group):
         selection: str | Sequence[str] | Mapping[str, Any] | None = None,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> Warmed:
-        """Bring what a selection needs from a far home into the cache folder of this handle.
+        """Bring the blocks of a selection from a far home into the cache folder of this handle.
 
         `selection` is a variable's path, several, a dictionary of paths to indices of slices and integers
         (`{"T": np.s_[-1, :, 0:64]}`), or None: every variable that is stored. `progress(done, total)` is called in bytes for each
-        variable, and stops by giving False (`CancelledError`); True prints to standard error. `InvalidArgumentError` where the handle
-        has no cache folder.
+        variable, and stops by returning False (`CancelledError`); True prints to standard error. It is an `InvalidArgumentError`
+        if the handle has no cache folder.
         """
         return self._keep(selection, 0, progress)
 
@@ -58,11 +58,11 @@ class Tiered(Group):
         selection: str | Sequence[str] | Mapping[str, Any] | None = None,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> Warmed:
-        """The same, and keep it in the folder, whatever else needs room there, until `unpin`."""
+        """As `warm`, and keep the blocks in the folder until `unpin`, even if other blocks need room."""
         return self._keep(selection, 1, progress)
 
     def unpin(self, selection: str | Sequence[str] | Mapping[str, Any] | None = None) -> None:
-        """Let the folder give up what a selection needs; what else was pinned stays pinned."""
+        """Let the folder give up the blocks of a selection. Other pinned blocks stay pinned."""
         self._keep(selection, 2, None)
 
     def _keep(
@@ -93,7 +93,7 @@ class Tiered(Group):
     def drain(
         self, timeout: float | None = None, progress: Callable[[int, int], object] | bool | None = None
     ) -> None:
-        """Bring home what writers of this handle closed, and what dead processes of this node left in its tiers.
+        """Bring home the parts that writers of this handle closed, and those that dead processes of this node left in its tiers.
 
         `DeadlineError` after `timeout` seconds. `progress(done, total)` is called in bytes, and stops by giving False
         (`CancelledError`); True prints to standard error.
@@ -103,7 +103,7 @@ class Tiered(Group):
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A hint: inside `with c.computing():` the program computes, and the drain of its tiers need not give way to it."""
+        """A hint that the program computes inside `with c.computing():`, so that the drain of its tiers need not give way."""
         self._container._handle.computing(True)
         try:
             yield
