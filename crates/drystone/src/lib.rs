@@ -64,7 +64,7 @@ pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::index::{IndexKind, IndexReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
-pub use parts::{format, plan, store};
+pub use parts::{format, member, plan, store};
 pub use publish::{
     Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
     netcdf_path,
@@ -78,6 +78,5 @@ pub use read::{
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
-pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
 pub use write::{BlockSink, StoredDerived, Writer, WriterOptions};

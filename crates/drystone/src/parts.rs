@@ -28,6 +28,11 @@ pub mod format {
     }
 }
 
+/// Members of records by path.
+pub mod member {
+    pub use crate::schema::member::{FoundMember, member};
+}
+
 /// Selections and plans.
 pub mod plan {
     /// Cells that are no strided box.

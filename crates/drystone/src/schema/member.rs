@@ -33,7 +33,7 @@ impl FoundMember {
 
 /// A leaf member, or a run of elements of one that is an array.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Column {
+pub struct Column {
     /// The leaf, by its number in the type.
     pub(crate) number: u32,
     /// The elements: `repeat` and `size` are theirs, `offset` is where they stand in what is read or put.

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 struct Counting;
 
 /// Bytes that are held now.
-pub static HELD: AtomicIsize = AtomicIsize::new(0);
+pub(crate) static HELD: AtomicIsize = AtomicIsize::new(0);
 /// The most bytes that were held since a test last set it.
-pub static MOST: AtomicIsize = AtomicIsize::new(0);
+pub(crate) static MOST: AtomicIsize = AtomicIsize::new(0);
 
 fn count(change: isize) {
     let held = HELD.fetch_add(change, Ordering::Relaxed) + change;

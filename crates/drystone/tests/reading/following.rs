@@ -65,7 +65,7 @@ impl LocalFiles for Slow {
     fn prefetch(&self, _key: &str, range: Range<u64>) {
         self.brought.lock().unwrap().push(range);
     }
-    forward_files!(files_of => read_seen, read_ranges, read_parts);
+    drystone_store::forward_files!(files_of => read_seen, read_ranges, read_parts);
     fn prefetch_shared(&self, _key: &str, _range: Range<u64>) {}
     fn maps_from(&self) -> Option<u64> {
         None

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use drystone_store::{Completer, Pending, Reply, Request, StoreError};
 
 use super::{RadosStore, TRUSTED};
-use crate::completion::tell;
+use crate::completion::{Outcome, tell};
 use crate::connection::Connection;
 
 /// A read of several ranges: their buffers, filled by operations under way.

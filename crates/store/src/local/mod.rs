@@ -205,6 +205,8 @@ impl LocalFiles for LocalStore {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{StoreError, StoreExt};
 

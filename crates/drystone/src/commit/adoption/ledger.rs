@@ -31,7 +31,7 @@ impl Settled {
 pub(crate) struct Books {
     pub(super) sources: Vec<Source>,
     number: HashMap<(u64, u32), u32>,
-    settled: HashMap<u64, Settled>,
+    pub(super) settled: HashMap<u64, Settled>,
 }
 
 impl Books {

@@ -11,7 +11,7 @@ use crate::log::runs::{self, PAGE};
 
 /// A writer that fills an extent of runs in this time fills the next one before the system writes it out, which begins after 30
 /// seconds. Zeros that are written first then cost the device nothing.
-const SOON: Duration = Duration::from_secs(5);
+pub(super) const SOON: Duration = Duration::from_secs(5);
 /// Zeros per write, in bytes, up to multiples of it in the file, where the system has larger pieces of memory (ten pieces of 4 KiB:
 /// 8 us in place of 11).
 const FILLED: usize = 128 << 10;

@@ -1,5 +1,6 @@
 //! Where pieces lie, and how much is reserved for them.
 
+use super::held::SOON;
 use super::*;
 use drystone_format::log::FileKind;
 use drystone_store::MemoryStore;

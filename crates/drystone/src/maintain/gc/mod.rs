@@ -25,7 +25,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::source::{Source, SourceState};
-use drystone_store::{PutMode, Store, StoreExt};
+use drystone_store::{PutMode, Store, StoreExt, TOGETHER};
 
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
