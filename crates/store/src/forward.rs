@@ -1,11 +1,12 @@
 //! Methods of a wrapper that only pass a call on to the store inside.
 //!
 //! [`Store`](crate::Store) has no default methods, so that no wrapper loses what the store inside can do by mistake.
-//! [`forward!`](crate::forward!) keeps that: a wrapper names each method that it passes on, and a method that is neither
-//! named nor written does not compile.
+//! [`forward!`](crate::forward!) keeps that: a wrapper names each method that it passes on. Without a method that is
+//! neither named nor written it does not compile.
 
-/// Passes methods of [`Store`](crate::Store) or [`LocalFiles`](crate::LocalFiles) on to a field, inside an `impl` of that
-/// trait: `forward!(inner => features, describe);`. The field is named as behind `self.`: `inner`, `0`, `shared.home`.
+/// Passes methods of [`Store`](crate::Store) or [`LocalFiles`](crate::LocalFiles) on to a field, inside an `impl` of
+/// that trait: `forward!(inner => features, describe);`. The field is named as behind `self.`: `inner`, `0`,
+/// `shared.home`.
 ///
 /// `forward!(* => ...)` is for pointers and passes on to what they point to.
 #[macro_export]

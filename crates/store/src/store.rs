@@ -174,7 +174,7 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 /// The parts that [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
-/// Small requests that callers submit together: they fill the window of a far store, and their replies need little memory.
+/// Small requests that callers submit together: they fill the window of a far store, and their replies are short.
 pub const TOGETHER: usize = 128;
 
 /// Convenience methods for callers, on every [`Store`].
@@ -319,8 +319,8 @@ pub mod by_requests {
         Ok(())
     }
 
-    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. A far store has all
-    /// requests under way at once.
+    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. A far store has
+    /// all requests under way at once.
     pub fn read_ranges<S: Store + ?Sized>(
         store: &S,
         key: &str,

@@ -21,7 +21,7 @@ impl BoundedUpload {
         Ok(BoundedUpload { upload: store.upload(key)?, under_way: VecDeque::new(), sent: 0, most })
     }
 
-    /// Adds the next piece, after waiting until fewer than `most` pieces are under way. More are allowed within the first
+    /// Adds the next piece, after waiting until fewer than `most` pieces are under way. More are allowed in the first
     /// [`HELD`] bytes, since the store may answer for those only when more is added.
     ///
     /// Returns the memory of a piece that has arrived, emptied, for the caller to use again. Fails if a piece that was
@@ -80,8 +80,8 @@ mod tests {
         BoundedUpload { upload: Box::new(late), under_way: VecDeque::new(), sent: 0, most }
     }
 
-    /// A caller that waits for the first piece before it has added more than [`HELD`] bytes would wait for ever. With a bound
-    /// of one piece this happens at the second.
+    /// A caller that waits for the first piece before it has added more than [`HELD`] bytes would wait for ever. With a
+    /// bound of one piece this happens at the second.
     #[test]
     fn pieces_that_a_store_holds_back_are_not_waited_for() {
         let mut upload = upload(Late::default(), 1);
