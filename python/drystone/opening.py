@@ -12,7 +12,7 @@ from typing import Literal
 
 from drystone import metrics
 from drystone._core import ContainerHandle
-from drystone.container import Consistency, Container
+from drystone.container import Container, _Consistency
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.events import emit
 from drystone.location import (
@@ -113,7 +113,7 @@ def open(
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
-    consistency: Consistency = "commit",
+    consistency: _Consistency = "commit",
     tiers: Sequence[Location | tuple[Location, int]] | None = None,
     server: Literal["node"] | None = None,
     cache: Location | tuple[Location, int] | Literal[False] | None = None,
