@@ -15,7 +15,7 @@ mod owner;
 mod redundancy;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
 use drystone_format::keys;
@@ -25,6 +25,7 @@ use drystone_store::{
     validate_key, validate_prefix,
 };
 
+use crate::appends::Appends;
 use crate::registry::{Node, Registry, guard};
 use crate::staged::{Staged, Sum};
 use crate::tier::{Tier, TierState};
@@ -62,8 +63,7 @@ pub struct TieredStore {
     pub(crate) redundancy: Redundancy,
     /// Bytes of parts that grow in a tier that may hang: with them a part goes on elsewhere.
     open: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Appends under way, and how many were done.
-    busy: AtomicUsize,
+    appends: Appends,
 }
 
 /// Keys that lie in tiers: the parts of logs.
@@ -108,7 +108,7 @@ impl TieredStore {
             folders: Folders::default(),
             redundancy: Redundancy::default(),
             open: Mutex::default(),
-            busy: AtomicUsize::new(0),
+            appends: Appends::default(),
         }
     }
 
@@ -133,9 +133,9 @@ impl TieredStore {
         self.registry.as_ref().map(|registry| &registry.node)
     }
 
-    /// Whether an append is under way.
+    /// Whether an append is under way, or was lately.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) > 0
+        self.appends.is_busy()
     }
 
     /// Adopts parts that earlier processes left in the tiers. Returns how many. To be called before the store is used.
@@ -313,7 +313,7 @@ impl Store for TieredStore {
         if self.registry.is_some() && !self.has_tiers() {
             return self.home.append(key, at, parts);
         }
-        let _busy = Busy::begin(&self.busy);
+        let _append = self.appends.begin();
         let found = self.find(key);
         if let Some(one) = found {
             return match at {
@@ -474,21 +474,5 @@ impl TieredStore {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
             registry.is_outdated();
         }
-    }
-}
-
-/// An append under way.
-struct Busy<'a>(&'a AtomicUsize);
-
-impl<'a> Busy<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Busy(count)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
