@@ -33,7 +33,7 @@ from drystone.writer import Writer
 if TYPE_CHECKING:
     from drystone.variable import Variable
 
-_Consistency = Literal["eventual", "session", "commit", "strong"]
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
 
 
 class Container(Tiered, Queried, Maintained, Published):

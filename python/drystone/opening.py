@@ -8,7 +8,7 @@ import pathlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from drystone import metrics
 from drystone._core import ContainerHandle
@@ -27,6 +27,9 @@ from drystone.location import (
 )
 from drystone.logs import log
 from drystone.node_server import node_server
+
+if TYPE_CHECKING:
+    from drystone.container import _Consistency
 
 CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
