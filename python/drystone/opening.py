@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from drystone import metrics
 from drystone._core import ContainerHandle
-from drystone.container import Container, _Consistency
+from drystone.container import Container
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.events import emit
 from drystone.location import (
