@@ -33,7 +33,7 @@ from drystone.writer import Writer
 if TYPE_CHECKING:
     from drystone.variable import Variable
 
-Consistency = Literal["eventual", "session", "commit", "strong"]
+    _Consistency = Literal["eventual", "session", "commit", "strong"]
 
 
 class Container(Tiered, Queried, Maintained, Published):
@@ -53,7 +53,7 @@ class Container(Tiered, Queried, Maintained, Published):
         self._batched = False
         self._reached = -1  # the last step that one of them has closed
         self._assigned = Assigned(self)
-        self._consistency: Consistency = "commit"
+        self._consistency: _Consistency = "commit"
         self._own_regions: RegionsHandle | None = None
         self._transfers: list[Transfer] = []
         self._warn()
@@ -91,7 +91,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return open_again(self._location, "r", self._options)
 
     @property
-    def consistency(self) -> Consistency:
+    def consistency(self) -> _Consistency:
         """When values written here are seen, and which values are seen here: docs/guide/regions.md has the table."""
         return self._consistency
 

@@ -8,11 +8,11 @@ import pathlib
 import time
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from drystone import metrics
 from drystone._core import ContainerHandle
-from drystone.container import Consistency, Container
+from drystone.container import Container
 from drystone.errors import CorruptError, InvalidArgumentError, NotFoundError, UnsupportedError
 from drystone.events import emit
 from drystone.location import (
@@ -27,6 +27,9 @@ from drystone.location import (
 )
 from drystone.logs import log
 from drystone.node_server import node_server
+
+if TYPE_CHECKING:
+    from drystone.container import _Consistency
 
 CONSISTENCIES = ("eventual", "session", "commit", "strong")
 
@@ -113,7 +116,7 @@ def open(
     storage_options: Mapping[str, object] | None = None,
     credentials: Callable[[], Mapping[str, object]] | None = None,
     token: str | None = None,
-    consistency: Consistency = "commit",
+    consistency: _Consistency = "commit",
     tiers: Sequence[Location | tuple[Location, int]] | None = None,
     server: Literal["node"] | None = None,
     cache: Location | tuple[Location, int] | Literal[False] | None = None,
