@@ -57,6 +57,8 @@ class Term:
     """Stored bytes that it needs at most."""
     requests: int
     """Subchunks of them."""
+    site: str | None = None
+    """On a far store, in `explain`: where it is tried, there or here, and why."""
     tried: int = 0
     """Cells on which it was evaluated."""
     kept: int = 0
@@ -158,7 +160,10 @@ class Query:
 
     @property
     def explain(self) -> QueryPlan:
-        """What it reads at most, and what statistics decide about each condition. Reads no value."""
+        """What it reads at most, and what statistics decide about each condition. On a far store each of `terms` says in `site` where it is tried.
+
+        Reads no value of a local container. A store that runs read programs is asked whether it does, and the link to it is measured once.
+        """
         return QueryPlan(**_said(self._handle.explain()[1]))
 
     @property

@@ -461,7 +461,6 @@ def test_many_names_take_few_round_trips(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-@pytest.mark.xfail(strict=True, reason="5 round trips: the floor of packs is looked for by itself")
 def test_opening_a_container_of_many_parts_takes_three_round_trips(tmp_path: Path) -> None:
     path = str(tmp_path / "run42.dry")
     with dry.create(path) as c:

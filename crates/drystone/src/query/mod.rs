@@ -5,6 +5,7 @@
 //! answers   count, boxes, mask, explain              batches  hits in order, with values
 //! names     what the names are, how their cells meet       plan    tiles: none, all or some cells, by statistics
 //! inputs    values of the names over a box                 run     reads what is open, evaluates, term by term
+//! there     terms tried where the bytes are
 //! hits      hits of a tile                                 gather  values at the hits
 //! slab      hits in C order                                order   values and coordinates in that order
 //! ```
@@ -33,9 +34,11 @@ mod place;
 mod plan;
 mod run;
 mod slab;
+mod there;
 mod words;
 
 pub use answers::{HitBox, QueryReport};
 pub use asked::Query;
 pub use batches::{Batch, Batches, Columns, Found};
 pub use plan::{QueryPlan, Summary, TermSummary};
+pub use there::TermSite;

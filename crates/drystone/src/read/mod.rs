@@ -57,6 +57,7 @@ use crate::{Error, Result};
 pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 pub use derived::Derivation;
+pub(crate) use execute::{Trial, Tried, Way};
 pub(crate) use derived::first_put;
 pub use listing::{Planned, Wanted};
 pub use prefetch::WarmReport;

@@ -116,7 +116,8 @@ mod tests {
 
     fn call(source: u32, result: u64, decoded: u64) -> Call {
         let cost = Cost { bytes: decoded, memory: 0, steps: 0 };
-        Call { source, works: vec![0], program: Program::new(), bytes: vec![0; 200], cost, result, decoded }
+        let (works, program, bytes) = (vec![0], Program::new(), vec![0; 200]);
+        Call { source, works, program, bytes, cost, result, most: result, decoded }
     }
 
     fn chosen(bandwidth: f64, there: f64, result: u64) -> bool {
