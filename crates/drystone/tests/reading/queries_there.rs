@@ -55,13 +55,15 @@ fn filled(random: &mut Random) -> Arc<MemoryStore> {
     let w = c.writer(WriterOptions::default()).unwrap();
     let cells = y * x;
     for step in 0..STEPS {
+        w.begin_step(Some(step), false).unwrap();
         let p = bytes(&noise(random, 40 * x));
-        w.put("p", &f4(), &dense(&p, &[40, x], 4), Some(&[5, 0]), Some(step)).unwrap();
+        w.put("p", &f4(), &dense(&p, &[40, x], 4), Some(&[5, 0]), None).unwrap();
         let over = bytes(&noise(random, 12 * 12));
         let at = [random.below(y - 12), random.below(x - 12)];
-        w.put("p", &f4(), &dense(&over, &[12, 12], 4), Some(&at), Some(step)).unwrap();
+        w.put("p", &f4(), &dense(&over, &[12, 12], 4), Some(&at), None).unwrap();
         let u: Vec<u8> = noise(random, cells).iter().flat_map(|v| f64::from(*v).to_le_bytes()).collect();
-        w.put("u", &f8(), &dense(&u, &[y, x], 8), None, Some(step)).unwrap();
+        w.put("u", &f8(), &dense(&u, &[y, x], 8), None, None).unwrap();
+        w.end_step().unwrap();
     }
     let k: Vec<u8> = (0..cells).flat_map(|_| (random.below(9) as i32).to_le_bytes()).collect();
     w.put("k", &i4(), &dense(&k, &[y, x], 4), None, None).unwrap();
