@@ -39,7 +39,9 @@ impl Tree {
     /// a part the variable is called `value`. `None`: a variable is needed for more than a condition on it alone, as in `a > b`.
     pub fn split(&self, value: &str, type_of: impl Fn(&Name) -> Option<Type>) -> Option<Split> {
         // A constant that is true makes a condition hold where its variable was not written.
-        if self.nodes.len() > MOST || self.nodes.iter().any(|node| matches!(node, Node::Bool(_) | Node::Text(_))) {
+        if self.nodes.len() > MOST
+            || self.nodes.iter().any(|node| matches!(node, Node::Bool(_) | Node::Text(_)))
+        {
             return None;
         }
         let mut of: Vec<Of> = Vec::with_capacity(self.nodes.len());
@@ -88,7 +90,8 @@ impl Cutting<'_> {
                 continue;
             }
             if is_below_done {
-                let node = self.tree.nodes[at].with_operands(|operand| self.new[operand.index()].unwrap_or(operand));
+                let node =
+                    self.tree.nodes[at].with_operands(|operand| self.new[operand.index()].unwrap_or(operand));
                 self.new[at] = Some(rest.add(node, 1)?);
                 continue;
             }
@@ -129,7 +132,8 @@ impl Cutting<'_> {
             new.push(id);
         }
         let tree = builder.finish(new[below.root().index()]);
-        let is_condition = tree.check(|_| Answer::Type(dtype)).is_ok_and(|program| program.dtype() == Type::Bool);
+        let is_condition =
+            tree.check(|_| Answer::Type(dtype)).is_ok_and(|program| program.dtype() == Type::Bool);
         if !is_condition {
             return Ok(None);
         }

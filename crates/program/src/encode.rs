@@ -6,8 +6,8 @@ use drystone_format::column;
 use drystone_transform::Precision;
 use drystone_transform::stats::ScalarKind;
 
-use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError};
 use crate::program::Answer;
+use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError};
 
 pub(crate) const MAGIC: [u8; 4] = *b"DRYP";
 /// Numbers of an item, in the order of their columns.

@@ -3,8 +3,8 @@
 
 use drystone_expression::{Type, parse};
 use drystone_program::{
-    Answer, Budget, Condition, Frame, Hits, Mode, Payload, Program, Refusal, Reply, Source, SourceError, Why, fuzz,
-    fuzz_reply, run, sample,
+    Answer, Budget, Condition, Frame, Hits, Mode, Payload, Program, Refusal, Reply, Source, SourceError, Why,
+    fuzz, fuzz_reply, run, sample,
 };
 use drystone_transform::Precision;
 
@@ -110,7 +110,8 @@ fn hits_are_the_cells_that_satisfy_the_condition() {
             kinds[usize::from(hits[8])] = true;
             let found = Hits::decode(hits, &condition(Answer::Values)).unwrap();
             assert_eq!(found.cells.as_ref(), Some(&expected));
-            let (Payload::Hits(places), Payload::Hits(counts)) = (&places[n].payload, &counts[n].payload) else {
+            let (Payload::Hits(places), Payload::Hits(counts)) = (&places[n].payload, &counts[n].payload)
+            else {
                 panic!("{:?}", places[n]);
             };
             let asked = condition(Answer::Cells);
@@ -145,7 +146,8 @@ fn a_program_has_the_oldest_version_that_says_what_it_asks() {
 fn a_condition_has_one_name_and_is_a_condition() {
     let (mut program, _) = sample(3);
     for text in ["other > 1", "value + 1", "value[x+1] > 2", "value.x > 1"] {
-        program.conditions = vec![Condition { dtype: Type::F8, tree: parse(text).unwrap(), answer: Answer::Values }];
+        program.conditions =
+            vec![Condition { dtype: Type::F8, tree: parse(text).unwrap(), answer: Answer::Values }];
         assert!(Program::decode(&program.encode().unwrap()).is_err(), "{text}");
     }
 }

@@ -79,7 +79,8 @@ fn two() -> Program {
     let (_, _, second) = object();
     let mut program = field();
     let tree = parse("value > 10").unwrap();
-    program.items[0].condition = program.condition(Condition { dtype: Type::F4, tree, answer: Answer::Values });
+    program.items[0].condition =
+        program.condition(Condition { dtype: Type::F4, tree, answer: Answer::Values });
     let curve = Some(Curved { curve: Curve::Hilbert, room: 4, at: 0, item: 4, shape: vec![2, 4] });
     let arrangement = Arrangement { chain: 0, decoded: 32, logical: logical(&[8]), curve };
     let arrangement = program.arrangement(arrangement).unwrap();
@@ -143,7 +144,9 @@ fn encoded() -> Program {
 
 #[test]
 fn every_vector_is_read_and_written_as_the_program_beside_it() {
-    for (name, program) in [("v1_field", field()), ("v1_two", two()), ("v1_encoded", encoded()), ("v2_hits", hits())] {
+    for (name, program) in
+        [("v1_field", field()), ("v1_two", two()), ("v1_encoded", encoded()), ("v2_hits", hits())]
+    {
         let bytes = fs::read(folder().join(format!("{name}.bin"))).unwrap();
         assert_eq!(Program::decode(&bytes).as_ref(), Ok(&program), "{name}");
         assert_eq!(program.encode().unwrap(), bytes, "{name}");

@@ -6,7 +6,7 @@
 //!                                               ├─ events: commits as they come
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
-//! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
+//! config, name, place, token, tls: what an operator said      open, buffers: stores, memory   metrics, log: what an operator sees
 //! ```
 //!
 //! Invariants
@@ -20,6 +20,7 @@ mod arena;
 mod arenas;
 mod asked;
 mod batch;
+mod buffers;
 mod config;
 mod events;
 mod idempotence;

@@ -9,6 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
 use crate::arenas::Arenas;
+use crate::buffers::Buffers;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
@@ -24,6 +25,7 @@ pub(crate) struct State {
     pub(crate) idempotence: Idempotence,
     pub(crate) regions: AllRegions,
     pub(crate) arenas: Arc<Arenas>,
+    pub(crate) buffers: Arc<Buffers>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -44,6 +46,7 @@ impl State {
             idempotence: Idempotence::default(),
             regions: AllRegions::default(),
             arenas: Arc::default(),
+            buffers: Arc::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

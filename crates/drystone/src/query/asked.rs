@@ -6,11 +6,11 @@ use drystone_expression::{Tree, Type, parse_with_groups, parse_with_words};
 use drystone_plan::programs::Programs;
 use drystone_plan::selection::{Axis, Selection};
 
+use super::apart::Apart;
 use super::derived::zone_set;
 use super::keys;
 use super::names::{Grid, Input, Origin, Pinned, Resolved};
 use super::plan::{Known, Term, ZoneSet};
-use super::there::Apart;
 use super::words::without_words;
 use crate::container::Container;
 use crate::{Error, Result};

@@ -15,8 +15,9 @@ use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Typ
 use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
+use super::apart::Apart;
 use super::names::{Grid, Input, Origin};
-use super::there::{Apart, TermSite};
+use super::site::TermSite;
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
 /// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.

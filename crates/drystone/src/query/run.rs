@@ -10,11 +10,10 @@ use drystone_expression::Scratch;
 use drystone_transform::Companion;
 
 use super::bits;
-use super::hits::{Cells, Picked, TileHits};
+use super::hits::{Begun, Cells, Picked, TileHits};
 use super::inputs::Loaded;
 use super::place::{Place, extents, place};
 use super::plan::{Known, Term, Tile};
-use super::there::Begun;
 use crate::base::sync::lock;
 use crate::read::{ReadReport, SortedWith, ZoneCells};
 use crate::{Error, Result};

@@ -10,89 +10,20 @@
 
 use std::collections::BTreeMap;
 
-use drystone_expression::{Column, Input as Given, Program, Scratch, Tree};
-use drystone_program::{Answer, Condition, NAME};
+use drystone_expression::{Column, Input as Given, Scratch};
+use drystone_program::{Answer, Condition};
 
+use super::apart::{Apart, Of};
 use super::bits;
-use super::hits::Picked;
+use super::column::Values;
+use super::hits::{Begun, Picked};
 use super::inputs::Loaded;
-use super::names::{Input, Origin};
 use super::place::extents;
 use super::plan::{Known, StepPlan, Term, Tile};
 use super::run::{Run, SPARSE};
+use super::site::TermSite;
 use crate::read::{Reading, Trial, Tried, Way};
 use crate::{Error, Result};
-
-/// A term in conditions on one variable each.
-#[derive(Debug, Clone)]
-pub(super) struct Apart {
-    /// The input of the query and the condition on its values.
-    parts: Vec<(usize, Condition)>,
-    /// What joins them, and what its inputs are: a part, or an input of the query that is counted.
-    rest: Program,
-    inputs: Vec<Of>,
-}
-
-#[derive(Debug, Clone, Copy)]
-enum Of {
-    Part(usize),
-    Counted(usize),
-}
-
-impl Apart {
-    /// The term in parts; `None` if it needs more of a variable than conditions on it alone.
-    pub(super) fn of(tree: &Tree, inputs: &[Input], number: impl Fn(&drystone_expression::Name) -> Option<usize>) -> Option<Apart> {
-        let stored = |name: &drystone_expression::Name| {
-            let input = inputs.get(number(name)?)?;
-            input.reading().filter(|reading| !reading.is_derived()).map(|_| input.dtype)
-        };
-        let split = tree.split(NAME, stored)?;
-        let part = |name: &drystone_expression::Name| split.parts.iter().position(|(known, ..)| known == name);
-        let rest = split.rest.check(|name| match (part(name), number(name)) {
-            (Some(_), _) => drystone_expression::Answer::Type(drystone_expression::Type::Bool),
-            (None, Some(number)) => drystone_expression::Answer::Type(inputs[number].dtype),
-            (None, None) => drystone_expression::Answer::Unknown(Vec::new()),
-        });
-        let rest = rest.ok()?;
-        let mut of = Vec::with_capacity(rest.inputs().len());
-        for (name, _) in rest.inputs() {
-            of.push(match (part(name), number(name)) {
-                (Some(part), _) => Of::Part(part),
-                (None, Some(number)) if !matches!(inputs[number].origin, Origin::Stored(_)) => Of::Counted(number),
-                // A derived variable: it is computed here.
-                _ => return None,
-            });
-        }
-        let condition = |(_, variable, tree): (_, drystone_expression::Name, Tree)| {
-            let input = number(&variable)?;
-            Some((input, Condition { dtype: inputs[input].dtype, tree, answer: Answer::Cells }))
-        };
-        let parts = split.parts.clone().into_iter().map(condition).collect::<Option<Vec<_>>>()?;
-        (!parts.is_empty()).then_some(Apart { parts, rest, inputs: of })
-    }
-
-    /// The condition, if the term is one condition on one variable.
-    fn only(&self) -> Option<(usize, &Condition)> {
-        match (self.parts.as_slice(), self.inputs.as_slice()) {
-            ([(input, condition)], [Of::Part(_)]) => Some((*input, condition)),
-            _ => None,
-        }
-    }
-}
-
-/// What is known of a tile before its values are read here.
-#[derive(Debug, Default)]
-pub(super) struct Begun {
-    /// The next of the tile's open terms.
-    pub(super) next: usize,
-    /// The cells that satisfy the terms before it, and how many they are.
-    pub(super) alive: Option<(Vec<u64>, u64)>,
-    /// The number of hits, where that is all that was asked for.
-    pub(super) counted: Option<u64>,
-    /// By column, its elements at the hits of the last term.
-    pub(super) picked: Vec<Option<Picked>>,
-    is_stuck: bool,
-}
 
 impl Run<'_> {
     /// Tries terms where the bytes are, on all tiles; nothing on a store that runs no programs.
@@ -152,7 +83,8 @@ impl Run<'_> {
         for (input, condition) in &apart.parts {
             let Some(reading) = self.known.inputs[*input].reading() else { return Ok(()) };
             let condition = Condition { answer, ..condition.clone() };
-            let trials = members.iter().map(|tile| self.known.trial(*input, &tiles[*tile])).collect::<Vec<_>>();
+            let trials =
+                members.iter().map(|tile| self.known.trial(*input, &tiles[*tile])).collect::<Vec<_>>();
             let (tried, report) = reading.try_there(&trials, &condition)?;
             self.costs.add(&report);
             self.costs.there(&report);
@@ -179,11 +111,20 @@ impl Run<'_> {
                     if answer == Answer::Values {
                         let own = |column: &Option<usize>| *column == Some(input);
                         let picked = |_| Picked { values: only.values.clone(), written: None };
-                        begun.picked = self.keep.iter().map(|column| Some(column).filter(|c| own(c)).map(picked)).collect();
+                        begun.picked = self
+                            .keep
+                            .iter()
+                            .map(|column| Some(column).filter(|c| own(c)).map(picked))
+                            .collect();
                     }
                     (std::mem::take(&mut only.cells), only.count)
                 }
-                _ => self.joined(apart, tile, &parts, scratch.get_or_insert_with(|| Scratch::new(&apart.rest)))?,
+                _ => self.joined(
+                    apart,
+                    tile,
+                    &parts,
+                    scratch.get_or_insert_with(|| Scratch::new(&apart.rest)),
+                )?,
             };
             begun.alive = Some(match begun.alive.take() {
                 None => (set, count),
@@ -203,7 +144,13 @@ impl Run<'_> {
     }
 
     /// The cells of a tile that satisfy a term whose parts were tried.
-    fn joined(&self, apart: &Apart, tile: &Tile, parts: &[Tried], scratch: &mut Scratch) -> Result<(Vec<u64>, u64)> {
+    fn joined(
+        &self,
+        apart: &Apart,
+        tile: &Tile,
+        parts: &[Tried],
+        scratch: &mut Scratch,
+    ) -> Result<(Vec<u64>, u64)> {
         let cells = tile.cells() as usize;
         let mut truths: Vec<(Vec<u8>, Option<Vec<u64>>)> = Vec::with_capacity(parts.len());
         for ((input, _), part) in apart.parts.iter().zip(parts) {
@@ -233,7 +180,9 @@ impl Run<'_> {
             .iter()
             .zip(&counted)
             .filter_map(|(truth, counted)| match (truth, counted) {
-                (Some((values, written)), _) => Some(Given { values: Column::Bool(values), written: *written }),
+                (Some((values, written)), _) => {
+                    Some(Given { values: Column::Bool(values), written: *written })
+                }
                 (None, Some(loaded)) => Some(loaded.given()),
                 (None, None) => None,
             })
@@ -271,17 +220,22 @@ impl Known<'_> {
             return truth;
         }
         let shape = extents(&tile.lo, &tile.hi, self.grid.shape.len());
-        let mut out = super::column::Values::Bool(Vec::new());
-        super::column::Values::Bool(truth).spread(&shape, &self.strides(input, &own), &mut out);
+        let mut out = Values::Bool(Vec::new());
+        Values::Bool(truth).spread(&shape, &self.strides(input, &own), &mut out);
         match out {
-            super::column::Values::Bool(spread) => spread,
+            Values::Bool(spread) => spread,
             _ => Vec::new(),
         }
     }
 }
 
 /// Where a term is tried at a step, and why.
-pub(super) fn site(known: &Known<'_>, number: usize, term: &Term, plan: &StepPlan) -> Result<Option<TermSite>> {
+pub(super) fn site(
+    known: &Known<'_>,
+    number: usize,
+    term: &Term,
+    plan: &StepPlan,
+) -> Result<Option<TermSite>> {
     let is_open = |tile: &&Tile| tile.open.contains(&(number as u16));
     let open: Vec<&Tile> = plan.tiles.iter().filter(is_open).collect();
     let is_far = term.inputs.iter().any(|input| known.inputs[*input].reading().is_some_and(Reading::is_far));
@@ -313,49 +267,4 @@ pub(super) fn site(known: &Known<'_>, number: usize, term: &Term, plan: &StepPla
     }
     site.there = least as u64;
     Ok(Some(site))
-}
-
-/// Where a term is tried: at the far side, or here.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TermSite {
-    /// Tiles that statistics leave open, and those of them that programs settle where the bytes are.
-    pub tiles: u64,
-    #[allow(missing_docs)]
-    pub there: u64,
-    /// Programs for these, bytes that travel for them at most, and bytes that ranges would take.
-    pub programs: u64,
-    #[allow(missing_docs)]
-    pub bytes: u64,
-    #[allow(missing_docs)]
-    pub instead: u64,
-    /// Why the others are read and tried here.
-    pub reason: Option<String>,
-}
-
-impl TermSite {
-    /// Adds another step's.
-    pub(super) fn add(&mut self, other: &TermSite) {
-        self.tiles += other.tiles;
-        self.there += other.there;
-        self.programs += other.programs;
-        self.bytes = self.bytes.saturating_add(other.bytes);
-        self.instead = self.instead.saturating_add(other.instead);
-        self.reason = self.reason.take().or_else(|| other.reason.clone());
-    }
-}
-
-impl std::fmt::Display for TermSite {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let TermSite { tiles, there, programs, bytes, instead, reason } = self;
-        if *there > 0 {
-            let noun = if *programs == 1 { "program" } else { "programs" };
-            write!(f, "tried there in {there} of {tiles} tiles: {programs} {noun}, {bytes} bytes where ranges take {instead}")?;
-        }
-        if there < tiles {
-            let reason = reason.as_deref().unwrap_or("another of its conditions is tried here");
-            let joint = if *there > 0 { "; here in the others: " } else { "tried here: " };
-            write!(f, "{joint}{reason}")?;
-        }
-        Ok(())
-    }
 }

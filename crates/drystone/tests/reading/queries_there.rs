@@ -146,9 +146,8 @@ fn even() -> (Arc<Keeper>, Container, u64) {
     let cut = |v: &mut drystone::NewVariable| v.chunks = Some(vec![1 << 14]);
     c.apply(vec![create("p", f8(), &[cells], cut), create("u", f8(), &[cells], cut)]).unwrap();
     let w = c.writer(WriterOptions::default()).unwrap();
-    let of = |by: u64| -> Vec<u8> {
-        (0..cells).flat_map(|n| ((n * by % 65_536) as f64).to_le_bytes()).collect()
-    };
+    let of =
+        |by: u64| -> Vec<u8> { (0..cells).flat_map(|n| ((n * by % 65_536) as f64).to_le_bytes()).collect() };
     w.put("p", &f8(), &dense(&of(40_503), &[cells], 8), None, None).unwrap();
     w.put("u", &f8(), &dense(&of(30_011), &[cells], 8), None, None).unwrap();
     w.close().unwrap();
@@ -183,7 +182,8 @@ fn a_count_moves_a_few_bytes_and_cells_a_bit_each() {
     let two = query("p < 32768.0 | u < 100.0");
     let (_, report) = two.count().unwrap();
     assert!(report.bytes < stored / 32 + (8 << 10), "a bit of both for each cell: {report:?}");
-    let by_ranges = |query: &Query| -> QueryReport { query.with_programs(Programs::Never).count().unwrap().1 };
+    let by_ranges =
+        |query: &Query| -> QueryReport { query.with_programs(Programs::Never).count().unwrap().1 };
     assert!(by_ranges(&half).bytes >= stored && by_ranges(&two).bytes >= 2 * stored);
 }
 

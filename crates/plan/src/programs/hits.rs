@@ -38,7 +38,10 @@ pub fn each_run(part: &SubchunkPart, shape: &[u64], mut act: impl FnMut(u64, u64
     let mut at = vec![0u64; ndim.saturating_sub(1)];
     let mut packed = 0;
     loop {
-        let beside = at.iter().zip(&strides).fold(0u64, |sum, (n, stride)| sum.saturating_add(n.saturating_mul(*stride)));
+        let beside = at
+            .iter()
+            .zip(&strides)
+            .fold(0u64, |sum, (n, stride)| sum.saturating_add(n.saturating_mul(*stride)));
         act(packed, first.saturating_add(beside), row);
         packed = packed.saturating_add(row);
         let Some(d) = (0..at.len()).rev().find(|&d| at[d] + 1 < count(d)) else { return };
@@ -53,7 +56,12 @@ mod tests {
 
     #[test]
     fn runs_are_rows_of_the_part_in_the_slot() {
-        let mut part = SubchunkPart { subchunk: 0, chunk_shape: [1; MAX_NDIM], chunk: [(0, 1, 1); MAX_NDIM], dest: [0; MAX_NDIM] };
+        let mut part = SubchunkPart {
+            subchunk: 0,
+            chunk_shape: [1; MAX_NDIM],
+            chunk: [(0, 1, 1); MAX_NDIM],
+            dest: [0; MAX_NDIM],
+        };
         (part.chunk[0].2, part.chunk[1].2, part.chunk[2].2) = (2, 2, 3);
         (part.dest[0], part.dest[1], part.dest[2]) = (1, 0, 4);
         let mut runs = Vec::new();

@@ -146,7 +146,9 @@ impl Making {
         let again = self.before == Some(work.piece);
         let (result, most) = match condition {
             None => (rule.dst_len(), rule.dst_len()),
-            Some(condition) => hits::expected(rule.dst_len(), condition.dtype.size() as u64, condition.answer),
+            Some(condition) => {
+                hits::expected(rule.dst_len(), condition.dtype.size() as u64, condition.answer)
+            }
         };
         let bytes = if again { 0 } else { u64::from(decoded) };
         let full = self.at.most.saturating_add(most) > limits.result

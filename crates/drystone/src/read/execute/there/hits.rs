@@ -79,7 +79,11 @@ impl Reading {
             let shape = slot.selection.shape();
             let cells = shape.iter().product::<u64>() as usize;
             let words = if condition.answer == Answer::Count { 0 } else { cells.div_ceil(64) };
-            found.push(Found { shape, tried: Tried { cells: vec![0; words], ..Tried::default() }, at: Vec::new() });
+            found.push(Found {
+                shape,
+                tried: Tried { cells: vec![0; words], ..Tried::default() },
+                at: Vec::new(),
+            });
         }
         let began = Instant::now();
         let calls = Calls::new(&log, READ_2, &ready.calls, &sources)?;
@@ -268,7 +272,13 @@ impl Found {
 }
 
 /// Takes what a reply holds; `None`: something is missing or damaged.
-fn take(call: &Call, plan: &ReadPlan, reply: &[u8], condition: &Condition, found: &mut [Found]) -> Option<()> {
+fn take(
+    call: &Call,
+    plan: &ReadPlan,
+    reply: &[u8],
+    condition: &Condition,
+    found: &mut [Found],
+) -> Option<()> {
     let mut done = vec![false; call.works.len()];
     for frame in Frames::new(reply).ok()? {
         let frame = frame.ok()?;
