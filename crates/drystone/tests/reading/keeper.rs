@@ -22,8 +22,9 @@ pub struct Keeper {
     pub calls: AtomicU64,
     read: AtomicU64,
     pub programs: Mutex<Vec<Vec<u8>>>,
-    /// Milliseconds that a program takes besides.
+    /// Milliseconds that a program takes besides, and those that a MiB takes on the link.
     pub slow: AtomicU64,
+    pub link: AtomicU64,
 }
 
 pub const SOUND: u8 = 0;
@@ -59,6 +60,7 @@ impl Keeper {
             read: AtomicU64::new(0),
             programs: Mutex::default(),
             slow: AtomicU64::new(0),
+            link: AtomicU64::new(0),
         })
     }
 
@@ -92,6 +94,8 @@ impl Store for Keeper {
         self.inner.len(key)
     }
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
+        let time = self.link.load(Ordering::Relaxed) * 1000 * out.len() as u64 >> 20;
+        std::thread::sleep(Duration::from_micros(time));
         self.inner.read(key, offset, out)
     }
     fn read_whole(&self, key: &str, limit: u64) -> StoreResult<Result<Vec<u8>, u64>> {

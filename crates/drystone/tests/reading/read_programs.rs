@@ -252,3 +252,28 @@ fn a_field_of_three_moves_little_more_than_its_bytes() {
     }
     assert!(keeper.programs.lock().unwrap().iter().all(|program| program.len() < 600));
 }
+
+#[test]
+fn a_keeper_that_is_measured_slower_is_not_asked_to_read() {
+    for (slow, is_chosen) in [(0, true), (400, false)] {
+        let objects = Arc::new(MemoryStore::new());
+        let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
+        c.apply(vec![create("t", f4(), &[1 << 18, 4], |_| {})]).unwrap();
+        let w = c.writer(WriterOptions { layout: BlockLayout::Log, ..Default::default() }).unwrap();
+        w.put("t", &f4(), &dense(&ramp_f32(1 << 20), &[1 << 18, 4], 4), None, None).unwrap();
+        w.close().unwrap();
+        c.commit().unwrap();
+        let keeper = Keeper::new(&objects, SOUND);
+        let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+        keeper.link.store(50, Ordering::Relaxed);
+        keeper.slow.store(slow, Ordering::Relaxed);
+        let column = Selection {
+            axes: vec![Axis { start: 0, step: 1, count: 1 << 18 }, Axis { start: 2, step: 1, count: 1 }],
+        };
+        read_box(&c, &column, Precision::Exact, Programs::Always).unwrap();
+        let before = keeper.calls.load(Ordering::Relaxed);
+        assert!(before > 0);
+        read_box(&c, &column, Precision::Exact, Programs::Auto).unwrap();
+        assert_eq!(keeper.calls.load(Ordering::Relaxed) > before, is_chosen, "{slow} ms");
+    }
+}
