@@ -143,6 +143,8 @@ mod tests {
         assert!(!chosen(2e9, 6e8, third), "a link that is faster than the keeper");
         assert!(!chosen(125e6, 1e8, third), "a keeper that is slower than the link");
         assert!(!chosen(125e6, 6e9, 10 << 20), "most of the bytes come back anyway");
+        assert!(chosen(125e6, 6e8, 9), "a number of hits");
+        assert!(!chosen(125e6, 5e7, 9), "a number of hits from a keeper that takes longer than the link");
     }
 
     /// Symptom: ranges were chosen where programs were many times faster. Cause: the decoding that a reader does
