@@ -152,7 +152,7 @@ impl Cutting<'_> {
 
 fn open_below(open: &mut Vec<(NodeId, bool)>, id: NodeId, node: Node) {
     open.push((id, true));
-    open.extend(node.operands().map(|operand| (operand, false)));
+    open.extend(node.operands().rev().map(|operand| (operand, false)));
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Which of the gathered cells satisfy a condition, and their values.
 
-use drystone_expression::{Answer, Column, Input, Scratch, Type};
+use drystone_expression::{Answer as Typed, Column, Input, Scratch, Type};
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 
@@ -40,7 +40,7 @@ pub(crate) fn typed(condition: &Condition) -> Result<drystone_expression::Progra
     if let Some(name) = condition.tree.names().iter().find(|name| !known(name)) {
         return Err(format!("`{name}` is not known; the value is `{NAME}`"));
     }
-    let program = condition.tree.check(|_| Answer::Type(condition.dtype)).map_err(|e| e.to_string())?;
+    let program = condition.tree.check(|_| Typed::Type(condition.dtype)).map_err(|e| e.to_string())?;
     if program.dtype() != Type::Bool {
         return Err(format!("it is {}, where a condition is needed", program.dtype()));
     }

@@ -92,9 +92,10 @@ fn hits_are_the_cells_that_satisfy_the_condition() {
         plain.conditions.clear();
         program.items.iter_mut().for_each(|item| item.condition = number);
         plain.items.iter_mut().for_each(|item| item.condition = None);
-        let go = |program| run(program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
+        let go = |program: &Program| run(program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
         let (hits, values) = (go(&program), go(&plain));
-        let mut other = |answer| {
+        let other = |answer| {
+            let mut program = program.clone();
             program.conditions = vec![condition(answer)];
             assert_eq!(Program::decode(&program.encode().unwrap()).unwrap(), program);
             go(&program)

@@ -61,7 +61,7 @@ type Asked = Fetch<(usize, Range<u64>)>;
 pub(crate) use super::sources::Sources;
 pub(super) use stream::Stream;
 pub(super) use there::decisions;
-pub(super) use there::{Trial, Tried, Way};
+pub(crate) use there::{Trial, Tried, Way};
 
 /// What every request needs.
 pub(super) struct Job<'a> {
