@@ -98,7 +98,8 @@ impl Reading {
         lock(&self.inner.predictor).variables.prefetched(together.variables);
         let sources = Sources::of(self);
         if !together.in_order {
-            return alike(self, &together.ranges, &sources);
+            _ = alike(self, &together.ranges, &sources);
+            return;
         }
         for (source, range) in together.ranges {
             if let (Some(files), Ok(key)) = (self.inner.store.local(), sources.key(source)) {
