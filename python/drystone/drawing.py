@@ -78,8 +78,8 @@ def plot(
         layout: Draw where the blocks lie, which writers wrote them, and their bytes.
         step: With `layout`: of which step; by default that of the selection, or the last.
         axes: With `layout`: the axes that go down and across.
-        by: With `layout`: what gives a block its colour, "writer" or "file". Files, which are objects in far stores, are what a read
-            is spread over: disks of a striped file system, storage daemons of Ceph.
+        by: With `layout`: what gives a block its colour, "writer" or "file". Files, which are objects in far stores,
+            are what a read is spread over: disks of a striped file system, storage daemons of Ceph.
         colours: A colour map of matplotlib.
         range: Values of the ends of the colours, the lower first.
         at: An earlier snapshot, by its number.
@@ -292,7 +292,7 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
 
 
 def _box(v: Variable, key: Any) -> tuple[int | None, list[tuple[int, int]] | None]:
-    """The step of a selection, if it has one alone, and along each axis its first cell and the one behind its last; None is everything."""
+    """The step of a selection, if it has one alone, and first and last cell along each axis; None is everything."""
     if key is ...:
         return None, None
     spans: list[tuple[int, int]] = [(0, extent) for extent in v.shape]

@@ -160,9 +160,10 @@ class Query:
 
     @property
     def explain(self) -> QueryPlan:
-        """What it reads at most, and what statistics decide about each condition. On a far store each of `terms` says in `site` where it is tried.
+        """What it reads at most, and what statistics decide about each condition.
 
-        Reads no value of a local container. A store that runs read programs is asked whether it does, and the link to it is measured once.
+        On a far store `site` of each of the `terms` says where it is tried. There the store may be asked whether it runs
+        read programs, and the link be measured with a few reads; no other value is read.
         """
         return QueryPlan(**_said(self._handle.explain()[1]))
 

@@ -1,4 +1,4 @@
-"""Read programs and their replies in plain Python, from docs/format/read-program.md and what it points to. Slow and short on purpose."""
+"""Read programs and their replies in plain Python, from docs/format/read-program.md alone. Slow and short on purpose."""
 
 import struct
 
@@ -35,7 +35,8 @@ def arrangement(c, chains):
         room, at, width, axes = c.unpack("IIIB")
         shape = list(c.unpack(f"{axes}I"))
         cells = int(np.prod(shape, dtype=object))
-        need(axes <= 8 and width and at + width <= room and cells <= 1 << 20 and cells * room == decoded, "cells along a curve")
+        need(axes <= 8 and width and at + width <= room, "elements along a curve")
+        need(cells <= 1 << 20 and cells * room == decoded, "cells along a curve")
         found["curve"] = {"order": CURVES[curve], "room": room, "at": at, "item": width, "shape": shape}
     return found
 
@@ -149,7 +150,8 @@ def item(program, arrangement, rule, condition, mode, kind, value, *stored):
     position, length, trailer, unit, check, *prefix = stored
     piece = {"position": position, "length": length, "trailer": trailer, "unit_log2": unit, "check": check}
     prefix = dict(zip(("position", "length", "check"), prefix)) if any(prefix) else None
-    source, chain = program["arrangements"][arrangement], program["chains"][program["arrangements"][arrangement]["chain"]]
+    source = program["arrangements"][arrangement]
+    chain = program["chains"][source["chain"]]
     need(program["rules"][rule]["source"] == source_length(source), "a rule for another length")
     need(length and unit < 256 and check < 1 << 32 and (chain or (length == source["decoded"] and not prefix)), "piece")
     need(mode != 0 or kind == 0, "a whole subchunk is exact")

@@ -4,8 +4,8 @@
 //! as large as can be, so a condition about one variable is one part, its negations included.
 //!
 //! Invariants
-//! - where a part stands for its truth values, and is unknown where its variable was not written, the rest has the value of the
-//!   whole condition on every cell.
+//! - where a part stands for its truth values, and is unknown where its variable was not written, the rest has the
+//!   value of the whole condition on every cell.
 
 use crate::builder::Builder;
 use crate::check::Answer;
@@ -35,8 +35,9 @@ enum Of {
 }
 
 impl Tree {
-    /// Cuts a condition. `type_of` gives the type of each variable that a part may be about; names without one stay in the rest. In
-    /// a part the variable is called `value`. `None`: a variable is needed for more than a condition on it alone, as in `a > b`.
+    /// Cuts a condition. `type_of` gives the type of each variable that a part may be about; names without one stay
+    /// in the rest. In a part the variable is called `value`. `None`: a variable is needed for more than a condition
+    /// on it alone, as in `a > b`.
     pub fn split(&self, value: &str, type_of: impl Fn(&Name) -> Option<Type>) -> Option<Split> {
         // A constant that is true makes a condition hold where its variable was not written.
         if self.nodes.len() > MOST

@@ -21,7 +21,8 @@ pub struct Hits<'a> {
     pub count: u32,
     /// Of how many cells.
     pub of: u32,
-    /// Numbers of the cells, in the order in which the rule gathers them, ascending; `None` where nothing but their number was asked for.
+    /// Numbers of the cells, in the order in which the rule gathers them, ascending; `None` where nothing but their
+    /// number was asked for.
     pub cells: Option<Vec<u32>>,
     /// Their values, one after the other, where these were asked for.
     pub values: &'a [u8],

@@ -1,4 +1,5 @@
-//! Memory for replies, lent and taken back: memory that is asked of the system anew for each reply costs more time than the bytes in it.
+//! Memory for replies, lent and taken back: memory that is asked of the system anew for each reply costs more time
+//! than the bytes in it.
 //!
 //! Invariants
 //! - what is kept is bounded; what is lent is bound by admission, as the replies are;

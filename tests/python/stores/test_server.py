@@ -399,7 +399,7 @@ def test_connections_are_encrypted_and_the_servers_certificate_is_checked(
 
 
 def test_what_was_acknowledged_survives_a_server_that_is_killed_and_writers_go_on(tmp_path: Path) -> None:
-    """Symptom that this would find: a put whose reply was lost with the server is a spurious conflict, or a committed step is gone.
+    """Symptom that this would find: a put whose reply was lost is a spurious conflict, or a committed step is gone.
 
     `DRYSTONE_LONG=1` makes 1,000 kills, and the test behind this one as many; `DRYSTONE_KILLS` says another number."""
     server = Server(tmp_path)

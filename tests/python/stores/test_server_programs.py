@@ -222,7 +222,7 @@ def test_hits_travel_and_not_the_values_they_were_found_in(server: Server, token
     values, _ = moved("c.query('T > 8.9', steps=0).values('T')")
     half, most = moved("c.query('T > 4', steps=0).coords()")
     assert 0 < hits < most // 8
-    print(f"{hits} hits: {count} bytes for the number, {coords} for the cells, {values} with values; {4 * cells} stored")
+    print(f"{hits} hits: {count} bytes for the number, {coords} for the cells, {values} with values")
     print(f"{most} hits: {half} bytes for the cells")
     assert count <= 16 << 10
     assert coords <= min(4 * hits, cells // 8) + (16 << 10)

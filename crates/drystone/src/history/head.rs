@@ -350,7 +350,8 @@ pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
 /// Looks so often for a newest snapshot that does not expire before it is loaded.
 const TRIES: usize = 1000;
 
-/// Finds the newest snapshot. The hint is `None` where it was not read yet. `packs`: the store, if manifests may lie in packs.
+/// Finds the newest snapshot. The hint is `None` where it was not read yet. `packs`: the store, if manifests may lie
+/// in packs.
 pub(crate) fn find(
     store: &Arc<dyn Store>,
     pages: &PageLoader,

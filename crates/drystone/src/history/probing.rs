@@ -17,15 +17,17 @@ pub(crate) const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
 /// Manifests that are read together at first: the one that is thought to be the newest, and those behind it.
 const FIRST: u64 = 3;
-/// More of them are asked for at once, only whether they are there: twice as many each time, from the first number to the second.
+/// More of them are asked for at once, only whether they are there: twice as many each time, from the first number to
+/// the second.
 const PROBES: (u64, u64) = (8, 64);
 
 /// A manifest that was probed for, and its bytes if they were read.
 type Probed = (u64, Option<Vec<u8>>);
 
-/// The newest manifest of a far store from `from` on; manifests are asked for several at a time. `None`: `from` is not there, or larger than
-/// a manifest can be. With it the floor of packs that the answer rests on: it holds as long as the floor is no higher when it is looked
-/// at *afterwards*. The floor is put before anything is deleted, so a manifest above it that is missing was never packed.
+/// The newest manifest of a far store from `from` on; manifests are asked for several at a time. `None`: `from` is
+/// not there, or larger than a manifest can be. With it the floor of packs that the answer rests on: it holds as long
+/// as the floor is no higher when it is looked at *afterwards*. The floor is put before anything is deleted, so a
+/// manifest above it that is missing was never packed.
 pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Result<(Option<Probed>, u64)> {
     let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
     let (mut from, mut floor) = (from, packs.map_or(0, |packs| packs.known().version));

@@ -36,8 +36,8 @@ pub struct QueryReport {
 }
 
 impl Query {
-    /// What would be read, from statistics alone; on a far store also where each term is tried, for which the store may be asked
-    /// whether it runs programs.
+    /// What would be read, from statistics alone; on a far store also where each term is tried, for which the store
+    /// may be asked whether it runs programs.
     pub fn explain(&self) -> Result<QueryPlan> {
         self.planned(true)
     }

@@ -1,8 +1,8 @@
 //! Terms tried where the bytes are: on a store that runs read programs, conditions go out and hits come back.
 //!
-//! A term is cut into conditions on one variable each ([`Tree::split`]); what joins these is evaluated here, on bits. Terms are tried in
-//! their order, each on all tiles that the ones before it left, so that a term costs one round of requests. A term that joins values of
-//! several variables, and one that finds few cells left, is tried here.
+//! A term is cut into conditions on one variable each ([`Tree::split`]); what joins these is evaluated here, on bits.
+//! Terms are tried in their order, each on all tiles that the ones before it left, so that a term costs one round of
+//! requests. A term that joins values of several variables, and one that finds few cells left, is tried here.
 //!
 //! Invariants
 //! - a term is settled for a tile as a whole, or left to [`run`](super::run);

@@ -1,4 +1,5 @@
-//! Conditions that are tried where the bytes are give the answers of those that are tried here, for few of the bytes; and whatever fails, too.
+//! Conditions that are tried where the bytes are give the answers of those that are tried here, for few of the bytes;
+//! and whatever fails, too.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
@@ -32,8 +33,8 @@ fn noise(random: &mut Random, many: u64) -> Vec<f32> {
     (0..many).map(|_| one(random)).collect()
 }
 
-/// Variables of other types, cuts and codecs: `p` has overlaps and cells that nobody wrote, `lat` lies along the first axis alone, `k` has
-/// no steps.
+/// Variables of other types, cuts and codecs: `p` has overlaps and cells that nobody wrote, `lat` lies along the
+/// first axis alone, `k` has no steps.
 fn filled(random: &mut Random) -> Arc<MemoryStore> {
     let objects = Arc::new(MemoryStore::new());
     let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();

@@ -7,8 +7,8 @@ use crate::parts::SubchunkPart;
 
 /// Bytes of hits before cells and values.
 const HEADER: u64 = 9;
-/// Where values come back with the cells, one in so many cells is expected to be a hit. A wrong guess costs no byte: the values of hits
-/// are wanted.
+/// Where values come back with the cells, one in so many cells is expected to be a hit. A wrong guess costs no byte:
+/// the values of hits are wanted.
 const EXPECTED: u64 = 8;
 
 /// Bytes that come back for a condition on gathered values, as they are expected, and at most.
@@ -21,8 +21,8 @@ pub fn expected(gathered: u64, size: u64, answer: Answer) -> (u64, u64) {
     }
 }
 
-/// Calls `act` with the runs of a part of a slot: the number of a run's first cell in the part, as rules pack them, its first cell in the
-/// slot, row by row, and its length. `shape` is that of the slot.
+/// Calls `act` with the runs of a part of a slot: the number of a run's first cell in the part, as rules pack them,
+/// its first cell in the slot, row by row, and its length. `shape` is that of the slot.
 pub fn each_run(part: &SubchunkPart, shape: &[u64], mut act: impl FnMut(u64, u64, u64)) {
     let ndim = shape.len().min(MAX_NDIM);
     let count = |d: usize| part.chunk[d].2;

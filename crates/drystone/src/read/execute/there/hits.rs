@@ -1,7 +1,8 @@
-//! Conditions tried where the bytes are: boxes of a variable go out as programs with a condition, and cells that satisfy it come back.
+//! Conditions tried where the bytes are: boxes of a variable go out as programs with a condition, and cells that
+//! satisfy it come back.
 //!
-//! A query asks for many boxes at once, so that those of one object are one program. What overlaps what is settled here, before
-//! anything is sent: each program is about the visible parts of subchunks alone.
+//! A query asks for many boxes at once, so that those of one object are one program. What overlaps what is settled
+//! here, before anything is sent: each program is about the visible parts of subchunks alone.
 //!
 //! Invariants
 //! - a box is settled by programs as a whole, or not at all: the caller then reads it;
@@ -61,8 +62,8 @@ struct Ready {
 }
 
 impl Reading {
-    /// Tries a condition on the values of boxes where the bytes are, as far as that is cheaper than reading them; `None` for boxes that
-    /// are to be read. What it cost is in the report.
+    /// Tries a condition on the values of boxes where the bytes are, as far as that is cheaper than reading them;
+    /// `None` for boxes that are to be read. What it cost is in the report.
     pub(crate) fn try_there(
         &self,
         trials: &[Trial],
