@@ -286,7 +286,9 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
     owned = f"in {counted(len(known), 'file')}" if by_file else f"by {counted(len(known), 'writer')}"
     shows = f"{counted(len(blocks), 'block')} {owned}, {size(stored)} stored, {counted(cells, 'cell')}"
     if by_file and known:
-        each = [sum(b.nbytes for b, owner in zip(blocks, owners, strict=True) if owner == file) for file in known]
+        each = [
+            sum(b.nbytes for b, owner in zip(blocks, owners, strict=True) if owner == file) for file in known
+        ]
         shows += f"; {size(min(each))} to {size(max(each))} of each file"
     return shows
 

@@ -544,7 +544,9 @@ def test_a_layout_shows_the_files_that_a_read_is_spread_over(tmp_path):
         c.commit()
 
     def shown(*more):
-        return as_json("plot", tmp_path / "spread.dry", "T", *more, "--layout", "-o", tmp_path / "p.png")["shows"]
+        return as_json("plot", tmp_path / "spread.dry", "T", *more, "--layout", "-o", tmp_path / "p.png")[
+            "shows"
+        ]
 
     assert shown("--by", "file").startswith("4 blocks in 4 files, ")
     assert shown("[1:3, 8:20]", "--by", "file").startswith("2 blocks in 2 files, ")

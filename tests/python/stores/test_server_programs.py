@@ -206,7 +206,9 @@ def test_conditions_are_tried_at_the_server_with_the_same_answers(
     reader.close()
 
 
-def test_hits_travel_and_not_the_values_they_were_found_in(server: Server, token: str, tmp_path: Path) -> None:
+def test_hits_travel_and_not_the_values_they_were_found_in(
+    server: Server, token: str, tmp_path: Path
+) -> None:
     proxy = Proxy(server.port)
     reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
     cells = 128**3

@@ -63,7 +63,9 @@ impl Run<'_> {
 
     /// What of a term's hits in a tile is of use.
     fn answer(&self, tile: &Tile, term: &Term) -> Answer {
-        let Some((input, _)) = term.apart.as_ref().and_then(|apart| apart.only()) else { return Answer::Cells };
+        let Some((input, _)) = term.apart.as_ref().and_then(|apart| apart.only()) else {
+            return Answer::Cells;
+        };
         if tile.open.len() > 1 || !self.known.inputs[input].is_straight(self.known.grid) {
             return Answer::Cells;
         }

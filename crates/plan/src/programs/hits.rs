@@ -7,7 +7,7 @@ use crate::parts::SubchunkPart;
 
 /// Bytes of hits before cells and values.
 const HEADER: u64 = 9;
-/// Where values come back with the cells, one in so many cells is expected to be a hit. A wrong guess costs no byte:
+/// Where values come back with the cells, one in this number of cells is expected to be a hit. A wrong guess costs no byte:
 /// the values of hits are wanted.
 const EXPECTED: u64 = 8;
 
