@@ -236,13 +236,13 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
     step, shape = wanted.step, v.shape[v.has_steps :]
     if v.local or not shape:
         raise InvalidArgumentError(f'"{wanted.variable}" has no cells to lay out')
-    first, box = _box(v, wanted.key)
+    first, chosen = _box(v, wanted.key)
     if v.has_steps and step is None:
         steps = v.steps
         if not steps:
             raise InvalidArgumentError(f'"{wanted.variable}" has no steps yet')
         step = steps[-1] if first is None else first
-    blocks = [block for block in v.blocks(step) if _meets(block, box)]
+    blocks = [block for block in v.blocks(step) if _meets(block, chosen)]
     down, across = wanted.axes or ((len(shape) - 2, len(shape) - 1) if len(shape) > 1 else (0, 0))
     if not (0 <= down < len(shape) and 0 <= across < len(shape)):
         raise InvalidArgumentError(f"--axes are two of 0 to {len(shape) - 1}")
@@ -276,8 +276,9 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         if len(known) <= 12:
             said = [str(w) if by_file or w < 1 << 20 else f"{w:x}"[:6] for w in known]
             bar.ax.set_yticklabels(said)
-    if box:
-        (left, width), (top, height) = ((box[d][0], box[d][1] - box[d][0]) for d in (across, down))
+    if chosen:
+        spans = ((chosen[d][0], chosen[d][1] - chosen[d][0]) for d in (across, down))
+        (left, width), (top, height) = spans
         place, extent = ((left, 0), (width, 1)) if flat else ((left, top), (width, height))
         axes.add_patch(Rectangle(place, *extent, fill=False, edgecolor="red", linewidth=1.5))
     stored = sum(b.nbytes for b in blocks)

@@ -7,8 +7,8 @@ use crate::parts::SubchunkPart;
 
 /// Bytes of hits before cells and values.
 const HEADER: u64 = 9;
-/// Where values come back with the cells, one in this number of cells is expected to be a hit. A wrong guess costs no byte:
-/// the values of hits are wanted.
+/// Where values come back with the cells, one in this number of cells is expected to be a hit. A wrong guess costs no
+/// byte: the values of hits are wanted.
 const EXPECTED: u64 = 8;
 
 /// Bytes that come back for a condition on gathered values, as they are expected, and at most.
