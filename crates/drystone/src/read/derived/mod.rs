@@ -2,7 +2,6 @@
 //!
 //! ```text
 //! mod       opens the inputs, cuts what is read into tiles, shares them out to threads
-//! ahead     hints for the inputs of the tiles that come next
 //! listed    listed cells: boxes around those that lie together
 //! evaluate  one box: the definition, and the values of its inputs by ordinary reads
 //! stored    what was stored of values, and where it is current
@@ -14,7 +13,6 @@
 //! - a cell is written where all cells that its value needs are; others read as the fill value;
 //! - memory is that of the tiles under way.
 
-mod ahead;
 mod evaluate;
 mod listed;
 mod memory;
@@ -38,7 +36,6 @@ use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::schema::derived::{self, Origin, expression_edge};
 use crate::{Error, Result};
-use ahead::Ahead;
 use evaluate::Evaluator;
 pub(crate) use stored::first_put;
 
@@ -46,8 +43,9 @@ pub(crate) use stored::first_put;
 const ROOM: u64 = 24 << 20;
 /// Steps of which an explanation asks whether their stored values are current.
 const MOST_ASKED: u64 = 1 << 10;
-/// Tiles of a far store that are read at once: each waits for round trips.
-const FAR_TILES: u64 = 16;
+/// The same of a far store, in tiles of which each is read by many requests: what tiles share is read by each of them, and every tile
+/// waits for round trips.
+const FAR_ROOM: u64 = 128 << 20;
 /// Cells of a tile.
 const LEAST: u64 = 1 << 12;
 const MOST: u64 = 1 << 19;
@@ -181,10 +179,9 @@ impl Reading {
         let tiles = self.cut(computed, steps.cell(0), &cells)?;
         let all = tiles.len().saturating_mul(steps.count);
         let shared = std::sync::Mutex::new((ReadReport::default(), None::<Error>));
-        let (next, stop, ahead) = (AtomicU64::new(0), AtomicBool::new(false), Ahead::default());
+        let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let many = self.tiles_at_once(computed).min(all);
         let holds_values = self.stored_kind() == Some(Kind::Stored);
-        let hints = !holds_values && self.inner.store.local().is_some();
         let work = || {
             let mut at_step: Option<(u64, Evaluator<'_>)> = None;
             let mut report = ReadReport::default();
@@ -193,15 +190,6 @@ impl Reading {
                     let number = next.fetch_add(1, Ordering::Relaxed);
                     if number >= all || stop.load(Ordering::Relaxed) {
                         return Ok(());
-                    }
-                    let soon = number.saturating_add(many);
-                    if hints
-                        && soon < all
-                        && ahead.wants(soon)
-                        && let Some((_, part)) = tiles.get(soon % tiles.len())
-                    {
-                        let step = steps.cell(soon / tiles.len());
-                        ahead.hinted(soon, self.hint_inputs(computed, step, &part));
                     }
                     let (row, tile) = (number / tiles.len(), number % tiles.len());
                     let step = steps.cell(row);
@@ -251,18 +239,18 @@ impl Reading {
 
     /// Tiles that are computed at once, a thread each.
     fn tiles_at_once(&self, computed: &Computed) -> u64 {
-        let many = threads() as u64;
-        match computed.reduces() {
-            true => 1, // reductions of all cells are made once
-            false if self.inner.window().is_some() => many.max(FAR_TILES),
-            false => many,
-        }
+        // Reductions of all cells are made once.
+        if computed.reduces() { 1 } else { threads() as u64 }
     }
 
     /// The tiles of the cells of a step: along the lines in which the inputs are cut.
     fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Tiles> {
         let many = self.tiles_at_once(computed);
-        let mut most = (ROOM / many / computed.bytes_per_cell.max(1)).clamp(LEAST, MOST);
+        let (room, greatest) = match self.inner.window() {
+            Some(_) => (FAR_ROOM, u64::MAX),
+            None => (ROOM, MOST),
+        };
+        let mut most = (room / many / computed.bytes_per_cell.max(1)).clamp(LEAST, greatest);
         let mut grain = Vec::new();
         if let Some((input, wanted)) = self.alike(computed, step, cells)? {
             let (found, largest) = input.grain(&wanted)?;

@@ -23,13 +23,13 @@ pub(in crate::read) fn now(
         }
     } else {
         // What was read before was at hand: as soon as some of this is, too, all is taken to be.
-        _ = alike(reading, ranges, sources);
+        alike(reading, ranges, sources);
     }
 }
 
-/// Like [`now`], but stops after the first source that is already in memory: the others are taken to be, too. `false`: there was one.
-pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
-    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| one(reading, of_source, sources))
+/// Like [`now`], but stops after the first source that is already in memory: the others are taken to be, too.
+pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
+    ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| one(reading, of_source, sources));
 }
 
 /// Prefetches ranges of one source; `false`: they were in memory already.

@@ -98,8 +98,7 @@ impl Reading {
         lock(&self.inner.predictor).variables.prefetched(together.variables);
         let sources = Sources::of(self);
         if !together.in_order {
-            _ = alike(self, &together.ranges, &sources);
-            return;
+            return alike(self, &together.ranges, &sources);
         }
         for (source, range) in together.ranges {
             if let (Some(files), Ok(key)) = (self.inner.store.local(), sources.key(source)) {
