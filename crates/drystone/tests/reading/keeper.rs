@@ -94,7 +94,7 @@ impl Store for Keeper {
         self.inner.len(key)
     }
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
-        let time = self.link.load(Ordering::Relaxed) * 1000 * out.len() as u64 >> 20;
+        let time = (self.link.load(Ordering::Relaxed) * 1000 * out.len() as u64) >> 20;
         std::thread::sleep(Duration::from_micros(time));
         self.inner.read(key, offset, out)
     }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::common::*;
 use crate::keeper::*;
-use drystone::{Container, CreateOptions, Mode, Query, QueryReport, WriterOptions};
+use drystone::{Container, CreateOptions, HitBox, Mode, Query, QueryReport, WriterOptions};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_plan::programs::Programs;
 use drystone_plan::selection::Selection;
@@ -99,8 +99,11 @@ fn condition(random: &mut Random, depth: u64) -> String {
     }
 }
 
-/// All answers of a query: how many, where, what `u` and `p` hold there.
-fn answers(query: &Query) -> (u64, Vec<i64>, Vec<u8>, Vec<Vec<u8>>, Vec<(Vec<u64>, Vec<u64>)>) {
+/// How many cells, where, the mask, what `u` and `p` hold there, boxes.
+type Answers = (u64, Vec<i64>, Vec<u8>, Vec<Vec<u8>>, Vec<HitBox>);
+
+/// All answers of a query.
+fn answers(query: &Query) -> Answers {
     let mut mask = vec![0; query.shape().iter().product::<u64>() as usize];
     query.mask(&mut mask).unwrap();
     let values = query.values(&["u".into(), "p".into()]).unwrap();
