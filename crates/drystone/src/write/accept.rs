@@ -109,6 +109,27 @@ pub(crate) fn members(
     Ok(found.columns)
 }
 
+/// Checks a block of strings: their variable, their number and lengths, and its box. Returns the offset.
+pub(crate) fn check_strings(
+    path: &str,
+    variable: &Variable,
+    shape: &[u64],
+    values: &[&[u8]],
+    offset: Option<&[u64]>,
+) -> Result<Vec<u64>> {
+    if variable.dtype != DType::String {
+        return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
+    }
+    if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+        return Err(Error::invalid("the number of strings does not fit the shape"));
+    }
+    if let Some(long) = values.iter().find(|value| value.len() as u64 > u64::from(u32::MAX)) {
+        let what = format!("a string of {} bytes; at most 4 GiB are supported", long.len());
+        return Err(Error::unsupported(what));
+    }
+    check_box(path, variable, shape, offset)
+}
+
 pub(crate) fn check_box(
     path: &str,
     variable: &Variable,
