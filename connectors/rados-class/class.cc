@@ -1,4 +1,4 @@
-// Drystone's object class for Ceph: dry.version and dry.read.1, both read only.
+// Drystone's object class for Ceph: dry.version, dry.read.1 and dry.read.2, all read only. A program says its version itself.
 //
 // This file knows Ceph and nothing of programs; what runs them is the static library of src/lib.rs. The class is built for one release of
 // Ceph, whose storage daemons load it: make rados-class.
@@ -91,4 +91,5 @@ CLS_INIT(dry) {
   cls_register("dry", &handle);
   cls_register_cxx_method(handle, "version", CLS_METHOD_RD, method_version, &method);
   cls_register_cxx_method(handle, "read.1", CLS_METHOD_RD, method_read, &method);
+  cls_register_cxx_method(handle, "read.2", CLS_METHOD_RD, method_read, &method);
 }

@@ -338,7 +338,7 @@ class ReadingHandle:
     def blocks(self, step: SupportsIndex | None) -> list[dict[str, Any]]: ...
     def read_blocks(self, step: SupportsIndex | None, number: SupportsIndex | None) -> list[Any]: ...
 
-_QueryTerm = tuple[str, int, int, int, int, int]
+_QueryTerm = tuple[str, int, int, int, int, int, str | None]
 _QueryReport = tuple[int, int, int, int, int, int, list[_QueryTerm], list[tuple[int, int]], str]
 
 _Bytes: TypeAlias = npt.NDArray[np.uint8]

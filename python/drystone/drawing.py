@@ -16,6 +16,7 @@ from drystone.absent_steps import absent_steps, listed
 from drystone.coordinates import axis_names, coordinate, selected_axes
 from drystone.counted import counted, size
 from drystone.errors import InvalidArgumentError, warn
+from drystone.reports import Block
 from drystone.selection import select
 from drystone.variable import Variable
 from drystone.view.pictures import missing
@@ -44,6 +45,7 @@ class _Wanted:
     """The selection as the title has it."""
     step: int | None
     axes: tuple[int, int] | None
+    by: str
     colours: str
     range: tuple[float, float] | None
 
@@ -57,6 +59,7 @@ def plot(
     layout: bool = False,
     step: int | None = None,
     axes: tuple[int, int] | None = None,
+    by: str = "writer",
     colours: str = "viridis",
     range: tuple[float, float] | None = None,
     at: int | None = None,
@@ -69,11 +72,14 @@ def plot(
     Args:
         container: A path or URL, or a container that is open.
         variable: The name of a variable, or of a member as `name.member`.
-        selection: One or two axes of it, as an index of NumPy or a text such as `[-1, :, :, 32]`.
+        selection: One or two axes of it, as an index of NumPy or a text such as `[-1, :, :, 32]`. With `layout`: a box,
+            of which the blocks are drawn that a read of it meets.
         output: The picture; its suffix says the format. By default the variable's name and .png.
         layout: Draw where the blocks lie, which writers wrote them, and their bytes.
-        step: With `layout`: of which step; by default the last.
+        step: With `layout`: of which step; by default that of the selection, or the last.
         axes: With `layout`: the axes that go down and across.
+        by: With `layout`: what gives a block its colour, "writer" or "file". Files, which are objects in far stores,
+            are what a read is spread over: disks of a striped file system, storage daemons of Ceph.
         colours: A colour map of matplotlib.
         range: Values of the ends of the colours, the lower first.
         at: An earlier snapshot, by its number.
@@ -92,6 +98,8 @@ def plot(
         raise InvalidArgumentError(
             f"range is two numbers, the lower one first and both finite, not {range[0]:g} {range[1]:g}"
         )
+    if by not in ("writer", "file"):
+        raise InvalidArgumentError(f'blocks are coloured by "writer" or "file", not {by!r}')
     out = Path(output or f"{variable.replace('/', '_')}.png")
     figure = Figure(figsize=(8, 6), layout="constrained")
     kinds = sorted(FigureCanvasAgg(figure).get_supported_filetypes())
@@ -99,7 +107,7 @@ def plot(
         raise InvalidArgumentError(f"{out}: no picture is of that format; there are {', '.join(kinds)}")
     drawn = figure.add_subplot()
     said = selection if isinstance(selection, str) else "" if selection is None else f"[{selection}]"
-    wanted = _Wanted(variable, asked.selection(selection), said, step, axes, colours, range)
+    wanted = _Wanted(variable, asked.selection(selection), said, step, axes, by, colours, range)
     with asked.opened(container, at, damaged) as c:
         v = asked.variable(c, variable)
         absent = [] if layout else absent_steps(v, wanted.key)
@@ -225,16 +233,16 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
 
-    step = wanted.step
+    step, shape = wanted.step, v.shape[v.has_steps :]
+    if v.local or not shape:
+        raise InvalidArgumentError(f'"{wanted.variable}" has no cells to lay out')
+    first, chosen = _box(v, wanted.key)
     if v.has_steps and step is None:
         steps = v.steps
         if not steps:
             raise InvalidArgumentError(f'"{wanted.variable}" has no steps yet')
-        step = steps[-1]
-    blocks = v.blocks(step)
-    shape = v.shape[v.has_steps :]
-    if v.local or not shape:
-        raise InvalidArgumentError(f'"{wanted.variable}" has no cells to lay out')
+        step = steps[-1] if first is None else first
+    blocks = [block for block in v.blocks(step) if _meets(block, chosen)]
     down, across = wanted.axes or ((len(shape) - 2, len(shape) - 1) if len(shape) > 1 else (0, 0))
     if not (0 <= down < len(shape) and 0 <= across < len(shape)):
         raise InvalidArgumentError(f"--axes are two of 0 to {len(shape) - 1}")
@@ -245,9 +253,11 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         )
         for b in blocks
     ]
-    writers = sorted({b.writer for b in blocks})
+    by_file = wanted.by == "file"
+    owners: list[Any] = [_file(b) if by_file else b.writer for b in blocks]
+    known = sorted(set(owners))
     drawn = PatchCollection(boxes, cmap=wanted.colours, edgecolor="black", linewidth=0.6, alpha=0.75)
-    drawn.set_array(np.array([writers.index(b.writer) for b in blocks], float))
+    drawn.set_array(np.array([known.index(owner) for owner in owners], float))
     axes.add_collection(drawn)
     if len(blocks) <= 60:
         for block, box in zip(blocks, boxes, strict=True):
@@ -260,15 +270,51 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
     axes.set_ylabel("" if flat else f"{names[down]} (cell)")
     if not flat and _runs_north(v, names[down]):
         axes.set_ylim(0, max(1, shape[down]))
-    if writers:
-        bar = figure.colorbar(drawn, ticks=range(len(writers)) if len(writers) <= 12 else None)
-        bar.set_label("writer (rank or number)")
-        if len(writers) <= 12:
-            bar.ax.set_yticklabels([str(w) if w < 1 << 20 else f"{w:x}"[:6] for w in writers])
+    if known:
+        bar = figure.colorbar(drawn, ticks=range(len(known)) if len(known) <= 12 else None)
+        bar.set_label("file" if by_file else "writer (rank or number)")
+        if len(known) <= 12:
+            said = [str(w) if by_file or w < 1 << 20 else f"{w:x}"[:6] for w in known]
+            bar.ax.set_yticklabels(said)
+    if chosen:
+        spans = ((chosen[d][0], chosen[d][1] - chosen[d][0]) for d in (across, down))
+        (left, width), (top, height) = spans
+        place, extent = ((left, 0), (width, 1)) if flat else ((left, top), (width, height))
+        axes.add_patch(Rectangle(place, *extent, fill=False, edgecolor="red", linewidth=1.5))
     stored = sum(b.nbytes for b in blocks)
     axes.set_title(f"{wanted.variable}{f', step {step}' if v.has_steps else ''}: blocks")
     cells = sum(math.prod(b.shape) for b in blocks)
-    return (
-        f"{counted(len(blocks), 'block')} by {counted(len(writers), 'writer')}, {size(stored)} stored, "
-        f"{counted(cells, 'cell')}"
-    )
+    owned = f"in {counted(len(known), 'file')}" if by_file else f"by {counted(len(known), 'writer')}"
+    shows = f"{counted(len(blocks), 'block')} {owned}, {size(stored)} stored, {counted(cells, 'cell')}"
+    if by_file and known:
+        each = [
+            sum(b.nbytes for b, owner in zip(blocks, owners, strict=True) if owner == file) for file in known
+        ]
+        shows += f"; {size(min(each))} to {size(max(each))} of each file"
+    return shows
+
+
+def _box(v: Variable, key: Any) -> tuple[int | None, list[tuple[int, int]] | None]:
+    """The step of a selection, if it has one alone, and first and last cell along each axis; None is everything."""
+    if key is ...:
+        return None, None
+    spans: list[tuple[int, int]] = [(0, extent) for extent in v.shape]
+    for leg in select(key, v.shape).legs:
+        for axis in leg.axes:
+            cells = leg.along(axis)
+            if not len(cells):
+                raise InvalidArgumentError("the selection has no cells to lay out")
+            spans[axis] = (int(cells.min()), int(cells.max()) + 1)
+    if not v.has_steps:
+        return None, spans
+    (first, behind), *rest = spans
+    return (first if behind == first + 1 else None), rest
+
+
+def _meets(block: Block, box: list[tuple[int, int]] | None) -> bool:
+    spans = zip(block.offset, block.shape, box or (), strict=False)
+    return all(offset < behind and first < offset + extent for offset, extent, (first, behind) in spans)
+
+
+def _file(block: Block) -> str:
+    return block.place[0] if block.place else "a file of its own"

@@ -57,6 +57,8 @@ class Term:
     """Stored bytes that it needs at most."""
     requests: int
     """Subchunks of them."""
+    site: str | None = None
+    """On a far store, in `explain`: where it is tried, there or here, and why."""
     tried: int = 0
     """Cells on which it was evaluated."""
     kept: int = 0
@@ -158,7 +160,11 @@ class Query:
 
     @property
     def explain(self) -> QueryPlan:
-        """How much it reads at most, and what statistics decide about each condition. Reads no value."""
+        """How much it reads at most, and what statistics decide about each condition.
+
+        On a far store `site` of each of the `terms` says where it is tried. There the store may be asked whether it runs
+        read programs, and the link be measured with a few reads; no other value is read.
+        """
         return QueryPlan(**_said(self._handle.explain()[1]))
 
     @property

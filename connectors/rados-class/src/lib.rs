@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use drystone_program::{Budget, Program, Refusal, Source, SourceError, run};
 
 /// The methods that there are, as `dry.version` gives them.
-const METHODS: &str = "dry.version dry.read.1";
+const METHODS: &str = "dry.version dry.read.1 dry.read.2";
 /// A program is not continued after so long; the item at hand is finished.
 const TIME: Duration = Duration::from_millis(100);
 const FAILED: c_int = -5;

@@ -71,7 +71,7 @@ pub use publish::{
     netcdf_path,
 };
 pub use query::{
-    Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSummary,
+    Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
 };
 pub use read::{
     BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,

@@ -1,24 +1,30 @@
 //! Which of the gathered cells satisfy a condition, and their values.
 
-use drystone_expression::{Answer, Column, Input, Scratch, Type};
+use drystone_expression::{Answer as Typed, Column, Input, Scratch, Type};
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 
-use crate::program::Condition;
+use crate::program::{Answer, Condition};
 
 /// The name of the gathered value in a condition.
 pub const NAME: &str = "value";
 
-/// Encoding of an item's hits: their numbers, or a bit for each cell.
+/// Encoding of an item's hits: their numbers, a bit for each cell, or nothing but how many.
 const NUMBERS: u8 = 0;
 const BITS: u8 = 1;
+const COUNT: u8 = 2;
 
 /// The cells of an item that satisfy its condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hits<'a> {
-    /// Numbers of the cells, in the order in which the rule gathers them; ascending.
-    pub cells: Vec<u32>,
-    /// Their values, one after the other.
+    /// How many.
+    pub count: u32,
+    /// Of how many cells.
+    pub of: u32,
+    /// Numbers of the cells, in the order in which the rule gathers them, ascending; `None` where nothing but their
+    /// number was asked for.
+    pub cells: Option<Vec<u32>>,
+    /// Their values, one after the other, where these were asked for.
     pub values: &'a [u8],
 }
 
@@ -35,7 +41,7 @@ pub(crate) fn typed(condition: &Condition) -> Result<drystone_expression::Progra
     if let Some(name) = condition.tree.names().iter().find(|name| !known(name)) {
         return Err(format!("`{name}` is not known; the value is `{NAME}`"));
     }
-    let program = condition.tree.check(|_| Answer::Type(condition.dtype)).map_err(|e| e.to_string())?;
+    let program = condition.tree.check(|_| Typed::Type(condition.dtype)).map_err(|e| e.to_string())?;
     if program.dtype() != Type::Bool {
         return Err(format!("it is {}, where a condition is needed", program.dtype()));
     }
@@ -51,6 +57,10 @@ pub(crate) fn put_hits(condition: &Condition, values: &[u8], out: &mut Vec<u8>) 
     let count = select(&program, condition.dtype, values, cells, &mut hits)?;
     out.extend((cells as u32).to_le_bytes());
     out.extend((count as u32).to_le_bytes());
+    if condition.answer == Answer::Count {
+        out.push(COUNT);
+        return Ok(());
+    }
     let bitmap = cells.div_ceil(8);
     let numbers =
         (0..cells).filter(|cell| hits.get(cell / 64).is_some_and(|word| word >> (cell % 64) & 1 == 1));
@@ -60,6 +70,9 @@ pub(crate) fn put_hits(condition: &Condition, values: &[u8], out: &mut Vec<u8>) 
     } else {
         out.push(NUMBERS);
         numbers.clone().for_each(|cell| out.extend((cell as u32).to_le_bytes()));
+    }
+    if condition.answer == Answer::Cells {
+        return Ok(());
     }
     for cell in numbers {
         out.extend(values.get(cell * size..(cell + 1) * size).unwrap_or_default());
@@ -110,35 +123,46 @@ fn run(
 }
 
 impl<'a> Hits<'a> {
-    /// Decodes the payload of a frame of hits, of values of `size` bytes.
-    pub fn decode(bytes: &'a [u8], size: usize) -> Result<Hits<'a>, Corrupt> {
+    /// Decodes the payload of a frame of hits of this condition.
+    pub fn decode(bytes: &'a [u8], condition: &Condition) -> Result<Hits<'a>, Corrupt> {
         let r = &mut Reader::new(bytes);
-        let (of, count, form) = (r.u32()? as usize, r.u32()? as usize, r.u8()?);
+        let (of, count, form) = (r.u32()?, r.u32()?, r.u8()?);
         if count > of {
             return Err(r.corrupt(format!("{count} hits of {of} cells")));
         }
-        let cells: Vec<u32> = match form {
-            NUMBERS => r
-                .take(count.saturating_mul(4))?
-                .as_chunks()
-                .0
-                .iter()
-                .map(|n| u32::from_le_bytes(*n))
-                .collect(),
-            BITS => {
-                let bits = r.take(of.div_ceil(8))?;
-                let set =
-                    |cell: &u32| bits.get(*cell as usize / 8).is_some_and(|byte| byte >> (cell % 8) & 1 == 1);
-                (0..of as u32).filter(set).collect()
+        if (form == COUNT) != (condition.answer == Answer::Count) {
+            return Err(r.corrupt("hits in another form than was asked for"));
+        }
+        let many = count as usize;
+        let cells: Option<Vec<u32>> = match form {
+            NUMBERS => {
+                let numbers = r.take(many.saturating_mul(4))?.as_chunks().0;
+                Some(numbers.iter().map(|n| u32::from_le_bytes(*n)).collect())
             }
+            BITS => {
+                let bits = r.take(of.div_ceil(8) as usize)?;
+                let mut cells = Vec::with_capacity(many.min(bits.len() * 8));
+                for (n, byte) in bits.iter().enumerate() {
+                    let mut rest = *byte;
+                    while rest != 0 {
+                        cells.push(8 * n as u32 + rest.trailing_zeros());
+                        rest &= rest - 1;
+                    }
+                }
+                Some(cells)
+            }
+            COUNT => None,
             _ => return Err(r.corrupt("an unknown form of hits")),
         };
-        let ascending = cells.windows(2).all(|pair| pair[0] < pair[1]);
-        if cells.len() != count || !ascending || cells.last().is_some_and(|last| *last as usize >= of) {
-            return Err(r.corrupt("hits that do not fit their number"));
+        if let Some(cells) = &cells {
+            let ascending = cells.windows(2).all(|pair| pair[0] < pair[1]);
+            if cells.len() != many || !ascending || cells.last().is_some_and(|last| *last >= of) {
+                return Err(r.corrupt("hits that do not fit their number"));
+            }
         }
-        let values = r.take(count.saturating_mul(size))?;
+        let size = if condition.answer == Answer::Values { condition.dtype.size() } else { 0 };
+        let values = r.take(many.saturating_mul(size))?;
         r.end()?;
-        Ok(Hits { cells, values })
+        Ok(Hits { count, of, cells, values })
     }
 }

@@ -11,9 +11,9 @@ use drystone_rules::Rule;
 use drystone_transform::{Logical, MAX_DECODED_LEN, Precision};
 
 use crate::condition;
-use crate::encode::{COLUMNS, KINDS, MAGIC, TYPES};
+use crate::encode::{ANSWERS, COLUMNS, KINDS, MAGIC, TYPES};
 use crate::program::{
-    Arrangement, Condition, Curved, Item, MAX_ITEMS, MAX_PROGRAM_LEN, MAX_RESULT_LEN, Mode, Program,
+    Answer, Arrangement, Condition, Curved, Item, MAX_ITEMS, MAX_PROGRAM_LEN, MAX_RESULT_LEN, Mode, Program,
     ProgramError, VERSION,
 };
 
@@ -38,9 +38,9 @@ impl Program {
         if r.array()? != MAGIC {
             return Err(Corrupt::new("not a read program", 0).into());
         }
-        match r.u16()? {
-            VERSION => {}
-            other => return Err(ProgramError::Version(other)),
+        let version = r.u16()?;
+        if !(1..=VERSION).contains(&version) {
+            return Err(ProgramError::Version(version));
         }
         if r.u16()? != 0 {
             return Err(r.corrupt("an unknown flag").into());
@@ -62,7 +62,7 @@ impl Program {
             program.rules.push(rule(r)?);
         }
         for _ in 0..conditions {
-            program.conditions.push(condition(r)?);
+            program.conditions.push(condition(r, version)?);
         }
         program.items = read_items(r, items)?;
         r.end()?;
@@ -201,10 +201,14 @@ fn rule(r: &mut Reader<'_>) -> Result<Rule, Corrupt> {
     rule.map_err(|error| r.corrupt(format!("a rule: {error}")))
 }
 
-fn condition(r: &mut Reader<'_>) -> Result<Condition, Corrupt> {
+fn condition(r: &mut Reader<'_>, version: u16) -> Result<Condition, Corrupt> {
     let dtype = *TYPES.get(usize::from(r.u8()?)).ok_or_else(|| r.corrupt("an unknown type"))?;
+    let answer = match version {
+        1 => Answer::Values,
+        _ => *ANSWERS.get(usize::from(r.u8()?)).ok_or_else(|| r.corrupt("an unknown answer"))?,
+    };
     let tree = Tree::decode(counted(r)?).map_err(|error| r.corrupt(format!("a condition: {error}")))?;
-    let condition = Condition { dtype, tree };
+    let condition = Condition { dtype, tree, answer };
     condition::typed(&condition).map_err(|error| r.corrupt(format!("a condition: {error}")))?;
     Ok(condition)
 }

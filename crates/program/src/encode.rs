@@ -6,7 +6,8 @@ use drystone_format::column;
 use drystone_transform::Precision;
 use drystone_transform::stats::ScalarKind;
 
-use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError, VERSION};
+use crate::program::Answer;
+use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError};
 
 pub(crate) const MAGIC: [u8; 4] = *b"DRYP";
 /// Numbers of an item, in the order of their columns.
@@ -24,6 +25,9 @@ pub(crate) const TYPES: [Type; 11] = {
     [Bool, I1, I2, I4, I8, U1, U2, U4, U8, F4, F8]
 };
 
+/// Answers by their code.
+pub(crate) const ANSWERS: [Answer; 3] = [Answer::Values, Answer::Cells, Answer::Count];
+
 impl Program {
     /// The bytes of the program. A longer program than allowed is refused.
     pub fn encode(&self) -> Result<Vec<u8>, ProgramError> {
@@ -31,7 +35,8 @@ impl Program {
             return Err(ProgramError::TooLarge(format!("{} items", self.items.len())));
         }
         let mut out = MAGIC.to_vec();
-        out.extend(VERSION.to_le_bytes());
+        let version = self.version();
+        out.extend(version.to_le_bytes());
         out.extend(0u16.to_le_bytes());
         for count in [self.chains.len(), self.arrangements.len(), self.rules.len(), self.conditions.len()] {
             let count =
@@ -51,6 +56,9 @@ impl Program {
         }
         for condition in &self.conditions {
             out.push(TYPES.iter().position(|t| *t == condition.dtype).unwrap_or(0) as u8);
+            if version > 1 {
+                out.push(ANSWERS.iter().position(|a| *a == condition.answer).unwrap_or(0) as u8);
+            }
             put_bytes(&mut out, &condition.tree.encode());
         }
         let rows: Vec<[u64; COLUMNS]> = self.items.iter().map(numbers).collect();

@@ -11,7 +11,7 @@ use drystone_transform::{Chain, Logical, Precision, Scratch};
 use crate::condition::{Hits, NAME};
 use crate::cost::Budget;
 use crate::interpreter::run;
-use crate::program::{Arrangement, Condition, Curved, Item, Mode, Program};
+use crate::program::{Answer, Arrangement, Condition, Curved, Item, Mode, Program};
 use crate::reply::{Payload, Reply};
 
 /// Memory limit of a program's run here.
@@ -51,10 +51,13 @@ pub fn fuzz(data: &[u8], object: &[u8]) {
 pub fn fuzz_reply(data: &[u8]) {
     let Ok(reply) = Reply::new(data) else { return };
     for frame in reply.flatten() {
-        if let Payload::Hits(bytes) = frame.payload
-            && let Ok(hits) = Hits::decode(bytes, 4)
-        {
-            assert_eq!(hits.values.len(), hits.cells.len() * 4);
+        let (Payload::Hits(bytes), Ok(tree)) = (frame.payload, parse(NAME)) else { continue };
+        for (answer, size) in [(Answer::Values, 1), (Answer::Cells, 0), (Answer::Count, 0)] {
+            let condition = Condition { dtype: Type::Bool, tree: tree.clone(), answer };
+            if let Ok(hits) = Hits::decode(bytes, &condition) {
+                assert_eq!(hits.values.len(), hits.count as usize * size);
+                assert!(hits.cells.is_none_or(|cells| cells.len() == hits.count as usize));
+            }
         }
     }
 }
@@ -123,7 +126,10 @@ pub fn sample(seed: u64) -> (Program, Vec<u8>) {
             };
             let Some(rule) = program.rule(rule) else { continue };
             let condition = match (below(3), parse(&format!("{NAME} > 100"))) {
-                (0, Ok(tree)) => program.condition(Condition { dtype: Type::F8, tree }),
+                (0, Ok(tree)) => {
+                    let answer = [Answer::Values, Answer::Cells, Answer::Count][below(3) as usize];
+                    program.condition(Condition { dtype: Type::F8, tree, answer })
+                }
                 _ => None,
             };
             let mode = if below(2) == 0 { Mode::Part } else { Mode::Whole };

@@ -39,7 +39,7 @@ pub use fuzzing::{fuzz, fuzz_reply, sample};
 pub use gathered::wanted;
 pub use interpreter::run;
 pub use program::{
-    Arrangement, Condition, Curved, Item, MAX_ITEMS, MAX_PROGRAM_LEN, MAX_RESULT_LEN, Mode, Program,
+    Answer, Arrangement, Condition, Curved, Item, MAX_ITEMS, MAX_PROGRAM_LEN, MAX_RESULT_LEN, Mode, Program,
     ProgramError, VERSION,
 };
 pub use reply::{FRAME_OVERHEAD, Frame, Payload, REPLY_HEADER, Refusal, Reply, Why};

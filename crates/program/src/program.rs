@@ -6,14 +6,17 @@ use drystone_format::piece::StoredPiece;
 use drystone_rules::Rule;
 use drystone_transform::{Logical, Precision};
 
-/// The version that this library writes, and the only one that it runs.
-pub const VERSION: u16 = 1;
+/// The newest version of programs that this library runs. It writes the oldest that says what is asked.
+pub const VERSION: u16 = 2;
 /// Longest encoded program: it is sent with every call.
 pub const MAX_PROGRAM_LEN: usize = 256 << 10;
 /// Most items of a program.
 pub const MAX_ITEMS: usize = 1 << 14;
 /// Longest result of one item: that of a whole subchunk.
 pub const MAX_RESULT_LEN: u64 = 16 << 20;
+
+/// Bytes of hits before cells and values.
+pub(crate) const HITS_HEADER: u64 = 9;
 
 /// The reads of one object.
 #[derive(Debug, Clone, PartialEq)]
@@ -67,6 +70,20 @@ pub struct Condition {
     pub dtype: Type,
     /// The condition.
     pub tree: Tree,
+    /// What comes back of the cells that satisfy it.
+    pub answer: Answer,
+}
+
+/// What an item with a condition gives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Answer {
+    /// Which cells satisfy it, and their values. Programs of version 1 have no other answer.
+    #[default]
+    Values,
+    /// Which cells satisfy it.
+    Cells,
+    /// How many.
+    Count,
 }
 
 /// How much of a stored subchunk is read.
@@ -107,7 +124,7 @@ pub enum ProgramError {
     #[allow(missing_docs)]
     Malformed { what: String, at: u64 },
     /// The program has another version.
-    #[error("a read program of version {0}; this library runs version {VERSION}")]
+    #[error("a read program of version {0}; this library runs versions 1 to {VERSION}")]
     Version(u16),
     /// The program exceeds a limit.
     #[error("a read program is too large: {0}")]
@@ -144,6 +161,26 @@ impl Program {
     /// The number of a condition, added if new.
     pub fn condition(&mut self, condition: Condition) -> Option<u16> {
         number(&mut self.conditions, |known| *known == condition, || condition.clone())
+    }
+
+    /// The oldest version that says what this program asks.
+    pub fn version(&self) -> u16 {
+        if self.conditions.iter().all(|condition| condition.answer == Answer::Values) { 1 } else { 2 }
+    }
+
+    /// Bytes of the payload of an item at most.
+    pub fn most(&self, item: &Item) -> u64 {
+        let gathered = self.result_len(item);
+        let Some(condition) = item.condition.and_then(|n| self.conditions.get(usize::from(n))) else {
+            return gathered;
+        };
+        let cells = gathered / condition.dtype.size() as u64;
+        let beside = HITS_HEADER.saturating_add(cells.div_ceil(8));
+        match condition.answer {
+            Answer::Values => beside.saturating_add(gathered),
+            Answer::Cells => beside,
+            Answer::Count => HITS_HEADER,
+        }
     }
 
     /// Bytes that an item gathers, before a condition drops some.

@@ -4,9 +4,10 @@ use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 use drystone_transform::checks::crc32c;
 
-use crate::program::{ProgramError, VERSION};
+use crate::program::ProgramError;
 
 const MAGIC: [u8; 4] = *b"DRYR";
+const VERSION: u16 = 1;
 /// Bytes before the first frame.
 pub const REPLY_HEADER: usize = 8;
 /// Bytes of a frame besides its payload.

@@ -3,8 +3,8 @@
 
 use drystone_expression::{Type, parse};
 use drystone_program::{
-    Budget, Condition, Frame, Hits, Mode, Payload, Program, Refusal, Reply, Source, SourceError, Why, fuzz,
-    fuzz_reply, run, sample,
+    Answer, Budget, Condition, Frame, Hits, Mode, Payload, Program, Refusal, Reply, Source, SourceError, Why,
+    fuzz, fuzz_reply, run, sample,
 };
 use drystone_transform::Precision;
 
@@ -86,22 +86,42 @@ fn hits_are_the_cells_that_satisfy_the_condition() {
         let least = [0.0, 100.0, 250.0, 1e9][seed as usize % 4];
         let tree = parse(&format!("value > {least} & value == value")).unwrap();
         program.conditions.clear();
-        let number = program.condition(Condition { dtype: Type::F8, tree });
+        let condition = |answer| Condition { dtype: Type::F8, tree: tree.clone(), answer };
+        let number = program.condition(condition(Answer::Values));
         let mut plain = program.clone();
         plain.conditions.clear();
         program.items.iter_mut().for_each(|item| item.condition = number);
         plain.items.iter_mut().for_each(|item| item.condition = None);
-        let go = |program| run(program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
+        let go = |program: &Program| run(program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
         let (hits, values) = (go(&program), go(&plain));
-        for (hits, values) in frames(&hits).iter().zip(frames(&values)) {
+        let other = |answer| {
+            let mut program = program.clone();
+            program.conditions = vec![condition(answer)];
+            assert_eq!(Program::decode(&program.encode().unwrap()).unwrap(), program);
+            go(&program)
+        };
+        let (places, counts) = (other(Answer::Cells), other(Answer::Count));
+        let (places, counts) = (frames(&places), frames(&counts));
+        for (n, (hits, values)) in frames(&hits).iter().zip(frames(&values)).enumerate() {
             let (Payload::Hits(hits), Payload::Values(values)) = (&hits.payload, values.payload) else {
                 panic!("{hits:?}");
             };
             let all: Vec<f64> = values.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect();
             let expected: Vec<u32> = (0..all.len() as u32).filter(|i| all[*i as usize] > least).collect();
             kinds[usize::from(hits[8])] = true;
-            let found = Hits::decode(hits, 8).unwrap();
-            assert_eq!(found.cells, expected);
+            let found = Hits::decode(hits, &condition(Answer::Values)).unwrap();
+            assert_eq!(found.cells.as_ref(), Some(&expected));
+            let (Payload::Hits(places), Payload::Hits(counts)) = (&places[n].payload, &counts[n].payload)
+            else {
+                panic!("{:?}", places[n]);
+            };
+            let asked = condition(Answer::Cells);
+            let alone = Hits::decode(places, &asked).unwrap();
+            assert_eq!((alone.cells, alone.values.len()), (Some(expected.clone()), 0));
+            assert_eq!(places.len(), hits.len() - found.values.len(), "no values come back");
+            let counted = Hits::decode(counts, &condition(Answer::Count)).unwrap();
+            assert_eq!((counted.count as usize, counted.cells, counts.len()), (expected.len(), None, 9));
+            assert!(Hits::decode(counts, &asked).is_err(), "a number where cells were asked for");
             let found: Vec<f64> = found.values.as_chunks().0.iter().map(|v| f64::from_le_bytes(*v)).collect();
             assert_eq!(found, expected.iter().map(|i| all[*i as usize]).collect::<Vec<_>>());
         }
@@ -110,10 +130,25 @@ fn hits_are_the_cells_that_satisfy_the_condition() {
 }
 
 #[test]
+fn a_program_has_the_oldest_version_that_says_what_it_asks() {
+    let (mut program, _) = sample(3);
+    for (answer, version) in [(Answer::Values, 1), (Answer::Cells, 2), (Answer::Count, 2)] {
+        program.conditions = vec![Condition { dtype: Type::F8, tree: parse("value > 1").unwrap(), answer }];
+        let mut bytes = program.encode().unwrap();
+        assert_eq!((program.version(), bytes[4]), (version, version as u8));
+        bytes[4] = 3 - version as u8;
+        assert!(Program::decode(&bytes).is_err(), "the same under the other version");
+        bytes[4] = 3;
+        assert_eq!(Program::decode(&bytes), Err(drystone_program::ProgramError::Version(3)));
+    }
+}
+
+#[test]
 fn a_condition_has_one_name_and_is_a_condition() {
     let (mut program, _) = sample(3);
     for text in ["other > 1", "value + 1", "value[x+1] > 2", "value.x > 1"] {
-        program.conditions = vec![Condition { dtype: Type::F8, tree: parse(text).unwrap() }];
+        program.conditions =
+            vec![Condition { dtype: Type::F8, tree: parse(text).unwrap(), answer: Answer::Values }];
         assert!(Program::decode(&program.encode().unwrap()).is_err(), "{text}");
     }
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use drystone_curve::Curve;
 use drystone_expression::{Type, parse};
 use drystone_format::piece::{StoredPiece, Trailer};
-use drystone_program::{Arrangement, Budget, Condition, Curved, Item, Mode, Program, run};
+use drystone_program::{Answer, Arrangement, Budget, Condition, Curved, Item, Mode, Program, run};
 use drystone_rules::{Dim, Rule, StridedCopy, Term};
 use drystone_transform::checks::crc32c;
 use drystone_transform::stats::ScalarKind;
@@ -79,7 +79,8 @@ fn two() -> Program {
     let (_, _, second) = object();
     let mut program = field();
     let tree = parse("value > 10").unwrap();
-    program.items[0].condition = program.condition(Condition { dtype: Type::F4, tree });
+    program.items[0].condition =
+        program.condition(Condition { dtype: Type::F4, tree, answer: Answer::Values });
     let curve = Some(Curved { curve: Curve::Hilbert, room: 4, at: 0, item: 4, shape: vec![2, 4] });
     let arrangement = Arrangement { chain: 0, decoded: 32, logical: logical(&[8]), curve };
     let arrangement = program.arrangement(arrangement).unwrap();
@@ -94,6 +95,23 @@ fn two() -> Program {
         piece: second,
         prefix: None,
     });
+    program
+}
+
+/// The field again, where conditions hold on it: which cells, how many, cells and values, none.
+fn hits() -> Program {
+    let mut program = field();
+    let item = program.items.remove(0);
+    for (answer, text) in [
+        (Answer::Cells, "value > 10"),
+        (Answer::Count, "value > 10"),
+        (Answer::Values, "value >= 4 & value != 7"),
+        (Answer::Cells, "value > 100"),
+    ] {
+        let tree = parse(text).unwrap();
+        let condition = program.condition(Condition { dtype: Type::F4, tree, answer });
+        program.items.push(Item { condition, ..item });
+    }
     program
 }
 
@@ -126,7 +144,9 @@ fn encoded() -> Program {
 
 #[test]
 fn every_vector_is_read_and_written_as_the_program_beside_it() {
-    for (name, program) in [("v1_field", field()), ("v1_two", two()), ("v1_encoded", encoded())] {
+    for (name, program) in
+        [("v1_field", field()), ("v1_two", two()), ("v1_encoded", encoded()), ("v2_hits", hits())]
+    {
         let bytes = fs::read(folder().join(format!("{name}.bin"))).unwrap();
         assert_eq!(Program::decode(&bytes).as_ref(), Ok(&program), "{name}");
         assert_eq!(program.encode().unwrap(), bytes, "{name}");
@@ -137,7 +157,7 @@ fn every_vector_is_read_and_written_as_the_program_beside_it() {
 fn the_object_of_the_vectors_gives_their_replies() {
     let (object, ..) = object();
     assert_eq!(fs::read(folder().join("v1_object.bin")).unwrap(), object);
-    for (name, program) in [("v1_field", field()), ("v1_two", two())] {
+    for (name, program) in [("v1_field", field()), ("v1_two", two()), ("v2_hits", hits())] {
         let reply = run(&program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
         assert_eq!(fs::read(folder().join(format!("{name}_reply.bin"))).unwrap(), reply, "{name}");
     }

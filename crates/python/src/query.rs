@@ -16,8 +16,8 @@ pub(crate) struct QueryHandle {
     query: Query,
 }
 
-/// Text, tiles none, all and some, bytes, subchunks.
-type TermItem = (String, u64, u64, u64, u64, u64);
+/// Text, tiles none, all and some, bytes, subchunks; where it is tried.
+type TermItem = (String, u64, u64, u64, u64, u64, Option<String>);
 /// Cells, those none, all and some; bytes, requests; terms; per term cells tried and kept; the whole as a text.
 type ReportItem = (u64, u64, u64, u64, u64, u64, Vec<TermItem>, Vec<(u64, u64)>, String);
 /// Rows, coordinates, values and masks of the variables.
@@ -33,7 +33,10 @@ impl QueryHandle {
 }
 
 fn terms(summary: &Summary) -> Vec<TermItem> {
-    let one = |t: &drystone::TermSummary| (t.text.clone(), t.none, t.all, t.some, t.bytes, t.requests);
+    let one = |t: &drystone::TermSummary| {
+        let site = t.site.as_ref().map(ToString::to_string);
+        (t.text.clone(), t.none, t.all, t.some, t.bytes, t.requests, site)
+    };
     summary.terms.iter().map(one).collect()
 }
 

@@ -12,16 +12,34 @@ use drystone_wire::{
 use hyper::body::Incoming;
 
 use crate::asked::{Asked, blocking};
+use crate::buffers::Buffers;
 use crate::method::{Method, budget};
 use crate::objects::{may_make, rights_to_put};
 use crate::open::Opened;
 use crate::reply::{Pieces, Refusal, Reply, Sent, reply};
 use crate::token::Right;
 
+/// A request that is this short is read at once: to hand it to another thread would take longer.
+const SHORT: usize = 64 << 10;
+/// Answers that are shorter travel with those before and behind them.
+const JOINED: usize = 16 << 10;
+/// So many bytes of short answers are one piece.
+const PIECE: usize = 64 << 10;
+
 /// What one ask did: numbers and bytes.
 struct Done {
     numbers: Vec<u64>,
-    payload: Vec<u8>,
+    payload: Bytes,
+}
+
+impl Done {
+    fn numbers(numbers: Vec<u64>) -> Done {
+        Done { numbers, payload: Bytes::new() }
+    }
+
+    fn payload(payload: impl Into<Bytes>) -> Done {
+        Done { numbers: Vec::new(), payload: payload.into() }
+    }
 }
 
 /// An ask with its payload, or with the method that it runs.
@@ -33,7 +51,8 @@ struct Parsed {
 
 pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result<Reply, Refusal> {
     let (parts, mut room) = asked.body(body).await?;
-    let (asked, name, parsed) = blocking(move || {
+    let length: usize = parts.iter().map(Bytes::len).sum();
+    let parse = move || {
         let whole = parts.concat();
         let malformed =
             |bad: drystone_wire::Malformed| Refusal::new(Status::Invalid, format!("the request is {bad}"));
@@ -51,8 +70,8 @@ pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result
             asks.push(Parsed { ask, payload, method });
         }
         Ok((asked, name, asks))
-    })
-    .await?;
+    };
+    let (asked, name, parsed) = if length <= SHORT { parse()? } else { blocking(parse).await? };
     let (workers, memory) = side_by_side(&parsed, asked.state.config.limits.memory);
     if memory > 0 {
         // Together with the body, so that nobody holds a part while waiting for the rest.
@@ -120,9 +139,7 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &P
     };
     let most = asked.state.config.limits.memory / 4;
     let mut sent = 0;
-    if send(pieces, Bytes::copy_from_slice(&body_head())).is_err() {
-        return;
-    }
+    let mut out = Out { pieces, short: body_head().to_vec() };
     let mut outputs = match &opened {
         Ok(opened) if workers > 0 => outputs(asked, opened, &asks, workers),
         _ => Vec::new(),
@@ -137,8 +154,8 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &P
                 _ => {
                     let state = &asked.state;
                     match state.regions.done(&state.config, name, opened, &ask, &payload) {
-                        Some(outcome) => outcome.map(|numbers| Done { numbers, payload: Vec::new() }),
-                        None => done(opened, ask, &payload, most),
+                        Some(outcome) => outcome.map(Done::numbers),
+                        None => done(opened, &state.buffers, ask, &payload, most),
                     }
                 }
             },
@@ -148,27 +165,50 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &P
         let (status, text, numbers, payload) = match outcome {
             Ok(done) => (Status::Ok, String::new(), done.numbers, done.payload),
             Err(refusal) => {
-                (refusal.status, refusal.message, refusal.found.into_iter().collect(), Vec::new())
+                (refusal.status, refusal.message, refusal.found.into_iter().collect(), Bytes::new())
             }
         };
         let header = Answer::To { ask: number as u64, status, numbers, text }.header();
-        if frame(pieces, &header, payload).is_err() {
+        if out.frame(&header, payload).is_err() {
             return;
         }
         sent += 1;
     }
-    let _ = frame(
-        pieces,
-        &Answer::End { frames: sent, status: Status::Ok, text: String::new() }.header(),
-        Vec::new(),
-    );
+    let end = Answer::End { frames: sent, status: Status::Ok, text: String::new() };
+    let _ = out.frame(&end.header(), Bytes::new()).and_then(|()| out.flush());
 }
 
 /// The client has gone.
 struct Gone;
 
-fn send(pieces: &Pieces, bytes: Bytes) -> Result<(), Gone> {
-    pieces.blocking_send(Ok(bytes)).map_err(|_| Gone)
+/// Frames on their way: short ones are joined, so that a short reply is one piece.
+struct Out<'a> {
+    pieces: &'a Pieces,
+    short: Vec<u8>,
+}
+
+impl Out<'_> {
+    fn frame(&mut self, header: &Header, payload: Bytes) -> Result<(), Gone> {
+        self.short.extend_from_slice(&FrameHead::encode(header, payload.len() as u64));
+        let crc = checksum(&[&payload]).to_le_bytes();
+        if payload.len() < JOINED {
+            self.short.extend_from_slice(&payload);
+        } else {
+            self.flush()?;
+            self.send(payload)?;
+        }
+        self.short.extend_from_slice(&crc);
+        if self.short.len() < PIECE { Ok(()) } else { self.flush() }
+    }
+
+    fn flush(&mut self) -> Result<(), Gone> {
+        let short = std::mem::take(&mut self.short);
+        if short.is_empty() { Ok(()) } else { self.send(short.into()) }
+    }
+
+    fn send(&self, bytes: Bytes) -> Result<(), Gone> {
+        self.pieces.blocking_send(Ok(bytes)).map_err(|_| Gone)
+    }
 }
 
 /// What methods give: a place for each ask, empty for those that run none.
@@ -207,30 +247,22 @@ fn run(asked: &Asked, opened: &Arc<Opened>, method: &Method, key: &str, limit: u
     if matches!(outcome, Ok((_, true)) | Err(_)) {
         metrics.refused_programs.fetch_add(1, Ordering::Relaxed);
     }
-    outcome.map(|(payload, _)| Done { numbers: Vec::new(), payload })
+    outcome.map(|(payload, _)| Done::payload(payload))
 }
 
-fn frame(pieces: &Pieces, header: &Header, payload: Vec<u8>) -> Result<(), Gone> {
-    let mut head = FrameHead::encode(header, payload.len() as u64);
-    let crc = checksum(&[&payload]).to_le_bytes();
-    // Short frames are one piece.
-    if payload.len() < 16 << 10 {
-        head.extend_from_slice(&payload);
-        head.extend_from_slice(&crc);
-        return send(pieces, head.into());
-    }
-    send(pieces, head.into())?;
-    send(pieces, payload.into())?;
-    send(pieces, Bytes::copy_from_slice(&crc))
-}
-
-fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Done, Refusal> {
+fn done(
+    opened: &Arc<Opened>,
+    buffers: &Arc<Buffers>,
+    ask: Ask,
+    payload: &[u8],
+    most: u64,
+) -> Result<Done, Refusal> {
     let store = &opened.store;
-    let numbers = |numbers: Vec<u64>| Ok(Done { numbers, payload: Vec::new() });
+    let numbers = |numbers: Vec<u64>| Ok(Done::numbers(numbers));
     match ask {
         Ask::Len { key } => numbers(vec![store.len(&key)?]),
         Ask::Whole { key, limit } => match store.read_whole(&key, limit.min(most))? {
-            Ok(payload) => Ok(Done { numbers: Vec::new(), payload }),
+            Ok(payload) => Ok(Done::payload(payload)),
             Err(len) => numbers(vec![len]),
         },
         Ask::Ranges { key, ranges } => {
@@ -255,14 +287,12 @@ fn done(opened: &Arc<Opened>, ask: Ask, payload: &[u8], most: u64) -> Result<Don
                 }
                 sized.push((at, usize::try_from(of).unwrap_or(usize::MAX)));
             }
-            let mut payload = vec![0; all];
-            store.read_ranges(&key, &sized, &mut payload)?;
-            Ok(Done { numbers: Vec::new(), payload })
+            Ok(Done::payload(buffers.filled(all, |place| store.read_ranges(&key, &sized, place))?))
         }
         Ask::List { prefix } => {
             let entries = store.list(&prefix)?;
             let payload = encode_listing(entries.iter().map(|entry| (entry.key.as_str(), entry.len)));
-            Ok(Done { numbers: Vec::new(), payload })
+            Ok(Done::payload(payload))
         }
         Ask::Put { key, absent, sync } => {
             if opened.folder.is_none() && store.features().far.is_none() {

@@ -7,7 +7,7 @@
 //!                                               ├─ page: the page in the browser, by the face that started the server
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
-//! config, name, place, token, tls: what an operator said      open: stores of containers      metrics, log: what an operator sees
+//! config, name, place, token, tls: what an operator said      open, buffers: stores, memory   metrics, log: what an operator sees
 //! ```
 //!
 //! Invariants
@@ -21,6 +21,7 @@ mod arena;
 mod arenas;
 mod asked;
 mod batch;
+mod buffers;
 mod config;
 mod events;
 mod face;

@@ -12,7 +12,7 @@ use crate::Limits;
 use crate::reply::Refusal;
 
 /// The methods that there are, as `dry.version` gives them.
-const METHODS: &str = "dry.version dry.read.1";
+const METHODS: &str = "dry.version dry.read.1 dry.read.2";
 /// Steps of a program: some seconds of one processor.
 const STEPS: u64 = 8_000_000_000;
 /// On a far store, pieces with a smaller hole between them are read in one request.
@@ -22,7 +22,7 @@ const HOLE: u64 = 4 << 10;
 pub(crate) enum Method {
     /// `dry.version`.
     Versions,
-    /// `dry.read.1`.
+    /// `dry.read.1` and `dry.read.2`: a program says its version itself.
     Read(Box<Program>),
     /// The same, with something that is no program.
     NotRun(NotRun),
@@ -40,7 +40,7 @@ impl Method {
     pub(crate) fn of(name: &str, input: &[u8], budget: &Budget) -> Method {
         match name {
             "dry.version" => Method::Versions,
-            "dry.read.1" => match Program::decode(input).map_err(NotRun::from) {
+            "dry.read.1" | "dry.read.2" => match Program::decode(input).map_err(NotRun::from) {
                 Ok(program) => match program.cost().within(budget) {
                     Ok(()) => Method::Read(Box::new(program)),
                     Err(refusal) => Method::NotRun(refusal),

@@ -15,6 +15,7 @@ use hyper::header::{
 };
 
 use crate::asked::{Asked, Who, blocking};
+use crate::buffers::Buffers;
 use crate::reply::{Broken, Refusal, Reply, Sent, reply};
 use crate::route::Verb;
 use crate::token::Right;
@@ -110,53 +111,49 @@ struct Found {
     tag: Option<String>,
 }
 
+/// What a request is answered with.
+enum Decided {
+    Refused(Refusal),
+    /// The client has this version.
+    Same,
+    Range(std::ops::Range<u64>),
+}
+
 async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<Reply, Refusal> {
     asked.who.needs(&[Right::Read], &name)?;
-    let headers = asked.headers.clone();
-    let (state, of) = (Arc::clone(&asked.state), key.clone());
+    let is_partial = asked.headers.contains_key(RANGE);
+    let of = key.clone();
+    // All of it on one thread: each change of threads costs as much as a short read.
     let found = blocking(move || {
+        let Asked { state, headers, .. } = asked;
         let opened = state.stores.of(&state.config, &name, false)?;
         let len = opened.store.len(&of)?;
         let tag = opened.folder.as_deref().and_then(|folder| tag(folder, &of));
-        Ok(Found { store: Arc::clone(&opened.store), folder: opened.folder.clone(), len, tag })
+        let found = Found { store: Arc::clone(&opened.store), folder: opened.folder.clone(), len, tag };
+        let decided = decided(&headers, &found);
+        let bytes = match &decided {
+            Decided::Range(range) if !is_head && range.end - range.start <= PIECE => {
+                let len = usize::try_from(range.end - range.start).unwrap_or(0);
+                Some(state.buffers.filled(len, |place| found.store.read(&of, range.start, place))?)
+            }
+            _ => None,
+        };
+        Ok((found, decided, bytes, state))
     });
-    let found = found.await?;
-    let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
-    let is_same =
-        |list: &str| list == "*" || list.split(',').any(|tag| Some(tag.trim()) == found.tag.as_deref());
-    if header(IF_MATCH).is_some_and(|list| !is_same(list)) {
-        return Err(Refusal::new(Status::AlreadyExists, "the object is another one now"));
-    }
-    if found.tag.is_some() && header(IF_NONE_MATCH).is_some_and(is_same) {
-        return Ok(labelled(reply(304, "application/octet-stream", Sent::whole(Bytes::new())), &found));
-    }
-    let range = match wanted(&headers, found.len) {
-        Wanted::Whole => 0..found.len,
-        Wanted::Range(range) => range,
-        Wanted::None => {
-            return Err(Refusal {
-                found: Some(found.len),
-                ..Refusal::new(Status::ShortRead, "the range begins behind the end")
-            });
+    let (found, decided, bytes, state) = found.await?;
+    let range = match decided {
+        Decided::Refused(refusal) => return Err(refusal),
+        Decided::Same => {
+            return Ok(labelled(reply(304, "application/octet-stream", Sent::whole(Bytes::new())), &found));
         }
+        Decided::Range(range) => range,
     };
-    let (status, len) =
-        (if range.end - range.start < found.len { 206 } else { 200 }, range.end - range.start);
-    let is_partial = headers.contains_key(RANGE);
-    let status = if is_partial { 206 } else { status };
+    let (status, len) = (if is_partial { 206 } else { 200 }, range.end - range.start);
     let content = format!("bytes {}-{}/{}", range.start, range.end.saturating_sub(1), found.len);
-    let body = if is_head {
-        Sent::whole(Bytes::new())
-    } else if len <= PIECE {
-        let (store, len) = (Arc::clone(&found.store), usize::try_from(len).unwrap_or(0));
-        let bytes = blocking(move || {
-            let mut bytes = vec![0; len];
-            store.read(&key, range.start, &mut bytes)?;
-            Ok(bytes)
-        });
-        Sent::whole(bytes.await?)
-    } else {
-        streamed(&found, key, range)
+    let body = match bytes {
+        Some(bytes) => Sent::whole(bytes),
+        None if is_head => Sent::whole(Bytes::new()),
+        None => streamed(&state.buffers, &found, key, range),
     };
     let mut reply = labelled(reply(status, "application/octet-stream", body), &found);
     if is_partial && let Ok(value) = HeaderValue::from_str(&content) {
@@ -168,16 +165,38 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     Ok(reply)
 }
 
+/// What the conditions and the range of a request mean for the object that was found.
+fn decided(headers: &HeaderMap, found: &Found) -> Decided {
+    let header = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
+    let is_same =
+        |list: &str| list == "*" || list.split(',').any(|tag| Some(tag.trim()) == found.tag.as_deref());
+    if header(IF_MATCH).is_some_and(|list| !is_same(list)) {
+        return Decided::Refused(Refusal::new(Status::AlreadyExists, "the object is another one now"));
+    }
+    if found.tag.is_some() && header(IF_NONE_MATCH).is_some_and(is_same) {
+        return Decided::Same;
+    }
+    match wanted(headers, found.len) {
+        Wanted::Whole => Decided::Range(0..found.len),
+        Wanted::Range(range) => Decided::Range(range),
+        Wanted::None => Decided::Refused(Refusal {
+            found: Some(found.len),
+            ..Refusal::new(Status::ShortRead, "the range begins behind the end")
+        }),
+    }
+}
+
 /// A long body, which ends early where the object is replaced meanwhile.
-fn streamed(found: &Found, key: String, range: std::ops::Range<u64>) -> Sent {
+fn streamed(buffers: &Arc<Buffers>, found: &Found, key: String, range: std::ops::Range<u64>) -> Sent {
     let (pieces, body) = Sent::pieces(Some(range.end - range.start));
     let (store, folder, before) = (Arc::clone(&found.store), found.folder.clone(), found.tag.clone());
+    let buffers = Arc::clone(buffers);
     tokio::task::spawn_blocking(move || {
         let mut at = range.start;
         while at < range.end {
-            let mut bytes = vec![0; usize::try_from(STREAMED.min(range.end - at)).unwrap_or(0)];
-            let read = store.read(&key, at, &mut bytes);
-            at += bytes.len() as u64;
+            let len = STREAMED.min(range.end - at);
+            let read = buffers.filled(usize::try_from(len).unwrap_or(0), |place| store.read(&key, at, place));
+            at += len;
             let is_last = at == range.end;
             // Appends change the tag, too: what lies below the length stays as it is.
             let is_same = || {
@@ -185,8 +204,7 @@ fn streamed(found: &Found, key: String, range: std::ops::Range<u64>) -> Sent {
                     .as_deref()
                     .is_none_or(|folder| inode(tag(folder, &key).as_deref()) == inode(before.as_deref()))
             };
-            let piece =
-                if read.is_ok() && (!is_last || is_same()) { Ok(Bytes::from(bytes)) } else { Err(Broken) };
+            let piece = read.ok().filter(|_| !is_last || is_same()).ok_or(Broken);
             let is_broken = piece.is_err();
             if pieces.blocking_send(piece).is_err() || is_broken {
                 return;

@@ -9,6 +9,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::admission::Admission;
 use crate::arenas::Arenas;
+use crate::buffers::Buffers;
 use crate::face::Page;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
@@ -26,6 +27,7 @@ pub(crate) struct State {
     pub(crate) regions: AllRegions,
     pub(crate) arenas: Arc<Arenas>,
     pub(crate) page: Option<Arc<dyn Page>>,
+    pub(crate) buffers: Arc<Buffers>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -47,6 +49,7 @@ impl State {
             regions: AllRegions::default(),
             arenas: Arc::default(),
             page,
+            buffers: Arc::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

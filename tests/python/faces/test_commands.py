@@ -535,6 +535,24 @@ def test_pictures_are_drawn(run, tmp_path):
     assert "2 blocks by 1 writer," in as_json("plot", run, "T", "--layout", "-o", tmp_path / "l.png")["shows"]
 
 
+def test_a_layout_shows_the_files_that_a_read_is_spread_over(tmp_path):
+    with dry.create(tmp_path / "spread.dry") as c:
+        c.create_variable("T", "f4", shape=(4, 64))
+        for rank in range(4):
+            with c.writer(rank=rank, nranks=4, layout="log") as w:
+                w.put("T", np.ones((1, 64), "f4"), offset=(rank, 0))
+        c.commit()
+
+    def shown(*more):
+        return as_json("plot", tmp_path / "spread.dry", "T", *more, "--layout", "-o", tmp_path / "p.png")[
+            "shows"
+        ]
+
+    assert shown("--by", "file").startswith("4 blocks in 4 files, ")
+    assert shown("[1:3, 8:20]", "--by", "file").startswith("2 blocks in 2 files, ")
+    assert shown("[3]").startswith("1 block by 1 writer, ")
+
+
 def test_numbers_below_zero_are_no_options(run, tmp_path):
     """argparse knows -1, but took -1e5, and the selection -1,:, for options that there are none of."""
     out = tmp_path / "p.png"

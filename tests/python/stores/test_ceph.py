@@ -295,6 +295,46 @@ def test_a_field_of_three_moves_its_bytes_and_little_more(
         assert wanted <= moved <= 1.02 * wanted, (transform, moved, wanted)
 
 
+@needs_class
+def test_conditions_are_tried_by_daemons_and_hits_come_back(
+    cluster: ceph.Cluster, options: dict[str, str]
+) -> None:
+    data = np.random.default_rng(8).random(200_000)
+    where = url("conditions")
+    with dry.create(where, storage_options=options) as c:
+        c.create_variable("p", "f8", shape=data.shape, transform="shuffle,zstd:1")
+        c["p"][:] = data
+    code = (
+        "import sys, json, drystone as dry\n"
+        "c = dry.open(sys.argv[1], storage_options={'conf': sys.argv[2]}); q = c.query('p < 0.01')\n"
+        "q.bounds(); print('ready', flush=True); input()\n"
+        "print(q.count(), flush=True); input()\n"
+        "print(json.dumps(q.coords()[:, 0].tolist()), flush=True); print(json.dumps(str(q.explain)), flush=True)\n"
+    )
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, where, str(cluster.conf)],
+        env={**os.environ, "DRYSTONE_PROGRAMS": "always"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    before = cluster.counters()
+    process.stdin.write("\n")
+    process.stdin.flush()
+    expected = np.flatnonzero(data < 0.01)
+    assert int(process.stdout.readline()) == len(expected)
+    moved = cluster.counters()["op_r_out_bytes"] - before["op_r_out_bytes"]
+    out, _ = process.communicate("\n", timeout=30)
+    cells, explained = map(json.loads, out.splitlines())
+    assert cells == expected.tolist()
+    assert "tried there in" in explained
+    assert moved < 16 << 10, f"{moved} bytes for a number, of {data.nbytes}"
+    assert not cluster.dead_osds()
+
+
 @pytest.mark.parametrize("how", ["missing", "unlisted", "erasure"])
 def test_without_the_class_ranges_are_read_with_one_warning(
     cluster: ceph.Cluster, options: dict[str, str], tmp_path: Path, how: str

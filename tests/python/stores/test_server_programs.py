@@ -179,6 +179,88 @@ def test_an_older_server_costs_a_request_and_nothing_else(server: Server, token:
     proxy.close()
 
 
+QUERIES = (
+    "T > 8.5",
+    "T > 8.5 & Z < 4",
+    "T > 8.7 | ~(Z < 5)",
+    "R.u > 0.9999",
+    "P > 6.9 ^ Z > 6",
+    "Z > T",
+)
+
+
+def test_conditions_are_tried_at_the_server_with_the_same_answers(
+    server: Server, token: str, tmp_path: Path
+) -> None:
+    reader = Reader(f"{server.url}/run42", token, tmp_path, "always")
+    with dry.open(server.folder / "run42.dry") as c:
+        for text in QUERIES:
+            steps = {"steps": 1} if "R" not in text else {}
+            asked = f"c.query({text!r}, selection=(slice(3, 90), slice(None, None, 2)), **{steps})"
+            q = c.query(text, selection=(slice(3, 90), slice(None, None, 2)), **steps)
+            assert reader(f"{asked}.count()") == q.count(), text
+            assert np.array_equal(reader(f"{asked}.coords()"), q.coords()), text
+            assert np.array_equal(reader(f"{asked}.mask()"), q.mask()), text
+            name = q.names[0]
+            assert np.array_equal(reader(f"{asked}.values({name!r})"), q.values(name)), text
+    reader.close()
+
+
+def test_hits_travel_and_not_the_values_they_were_found_in(
+    server: Server, token: str, tmp_path: Path
+) -> None:
+    proxy = Proxy(server.port)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    cells = 128**3
+    reader("c.query('T > 7.6', steps=0).count()")  # tables of blocks are read once
+
+    def moved(asked: str) -> tuple[int, int]:
+        before = proxy.bytes
+        found = reader(asked)
+        return proxy.bytes - before, len(found) if isinstance(found, np.ndarray) else int(str(found))
+
+    count, hits = moved("c.query('T > 7.6', steps=0).count()")
+    coords, _ = moved("c.query('T > 7.6', steps=0).coords()")
+    values, _ = moved("c.query('T > 7.6', steps=0).values('T')")
+    half, most = moved("c.query('T > 4', steps=0).coords()")
+    assert 0 < hits < most // 8
+    print(f"{hits} hits: {count} bytes for the number, {coords} for the cells, {values} with values")
+    print(f"{most} hits: {half} bytes for the cells")
+    assert count <= 16 << 10
+    assert coords <= min(4 * hits, cells // 8) + (16 << 10)
+    assert values <= min(8 * hits, cells // 8 + 4 * hits) + (16 << 10)
+    assert half <= cells // 8 + (16 << 10)
+    reader.close()
+    never = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "never")
+    before = proxy.bytes
+    assert never("c.query('T > 7.6', steps=0).count()") == hits
+    read = proxy.bytes - before
+    assert read > 100 * count, "the subchunks that statistics leave open"
+    never.close()
+    proxy.close()
+
+
+def test_explain_says_where_a_condition_is_tried(server: Server, token: str, tmp_path: Path) -> None:
+    proxy = Proxy(server.port, rate=12.5e6)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "auto")
+    text = str(reader("str(c.query('T > 7.6 & T > Z + 0.5', steps=0).explain)"))
+    assert "tried there in" in text, text
+    assert "tried here: it joins values of several variables" in text, text
+    reader("c.query('T > 7.6', steps=0).count()")
+    assert "of them a program" in str(
+        reader("(lambda q: (q.count(), str(q.report))[1])(c.query('T > 7.6', steps=0))")
+    )
+    reader.close()
+    proxy.close()
+    proxy = Proxy(server.port, older=True)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    with dry.open(server.folder / "run42.dry") as c:
+        assert reader("c.query('T > 7.6').count()") == c.query("T > 7.6").count()
+    assert "tried here: read programs are not run" in str(reader("str(c.query('T > 7.6').explain)"))
+    reader.close()
+    proxy.close()
+
+
 def test_small_reads_travel_together(server: Server, token: str, tmp_path: Path) -> None:
     """One cell of each of 400 parts of a log: a request for each would be 400."""
     token = server.token("storage.read:/", "storage.create:/", "storage.modify:/")
@@ -237,8 +319,10 @@ def test_hostile_programs_are_refused_and_counted(server: Server, token: str) ->
     vectors = Path(__file__).parents[2] / "vectors" / "programs"
     sound = (vectors / "v1_field.bin").read_bytes()
     key = "drystone.json"
+    newer = (vectors / "v2_hits.bin").read_bytes()
     programs = [b"", b"DRYP", os.urandom(4000), sound[:-1], sound + b"x", bytes(300_000)]
-    programs += [sound[:at] + bytes([sound[at] ^ 0x80]) + sound[at + 1 :] for at in range(len(sound))]
+    for one in (sound, newer):
+        programs += [one[:at] + bytes([one[at] ^ 0x80]) + one[at + 1 :] for at in range(len(one))]
     before = counter(server, token, "refused_programs_total")
     for program in programs:
         asked = body((24, [key, "dry.read.1"], [1 << 20], program))
@@ -253,7 +337,7 @@ def test_hostile_programs_are_refused_and_counted(server: Server, token: str) ->
     assert b"there is no method" in reply
     many = body(*[(24, [key, "dry.version"], [1 << 20], b"")] * 2000)
     status, _, reply = server.ask("/v1/c/run42/read", token, method="POST", body=many)
-    assert (status, reply.count(b"dry.version dry.read.1")) == (200, 2000)
+    assert (status, reply.count(b"dry.version dry.read.1 dry.read.2")) == (200, 2000)
     outside = body((24, ["../../etc/passwd", "dry.read.1"], [1 << 20], sound))
     reply = server.ask("/v1/c/run42/read", token, method="POST", body=outside)[2]
     assert b"root:" not in reply

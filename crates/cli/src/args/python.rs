@@ -174,7 +174,7 @@ pub(crate) struct Plot {
     /// Which variable
     #[arg(add = ArgValueCompleter::new(variables))]
     variable: String,
-    /// One or two axes of it, as in '[-1, :, :, 32]' or '[:, 5, 5]'
+    /// One or two axes of it, as in '[-1, :, :, 32]' or '[:, 5, 5]'; with --layout a box whose blocks are drawn
     #[arg(allow_hyphen_values = true)]
     selection: Option<String>,
     /// The picture; VARIABLE.png if not given
@@ -190,6 +190,9 @@ pub(crate) struct Plot {
     /// With --layout: which axes to show
     #[arg(long, num_args = 2, value_names = ["DOWN", "ACROSS"], allow_negative_numbers = true)]
     axes: Option<Vec<i64>>,
+    /// With --layout: what gives blocks their colour; files are what a read is spread over
+    #[arg(long, default_value = "writer", value_parser = ["writer", "file"])]
+    by: String,
     /// A colour map of matplotlib
     #[arg(long, default_value = "viridis")]
     colours: String,

@@ -84,6 +84,7 @@ fn explain(plan: &QueryPlan, json: bool, output: &mut Output) -> Result<i32> {
             ("some", t.some.into()),
             ("bytes", t.bytes.into()),
             ("requests", t.requests.into()),
+            ("tried", t.site.as_ref().map_or(Json::Null, |site| site.to_string().into())),
         ])
     };
     output.json(&Json::Object(vec![

@@ -510,8 +510,9 @@ impl Inner {
         if !self.has_newer(known.1, same)? {
             return Ok(known);
         }
-        let head =
-            head::find(&self.store, &self.pages, &self.identity, (Look::From(known.1), None), self.trust)?;
+        let look = (Look::From(known.1), None);
+        let packs = self.packs.as_deref();
+        let head = head::find(&self.store, &self.pages, &self.identity, look, self.trust, packs)?;
         self.set_losses(head.losses);
         if !head.warnings.is_empty() {
             lock(&self.warnings).extend(head.warnings);

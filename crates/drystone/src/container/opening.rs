@@ -472,7 +472,7 @@ impl Container {
         let lossy = identity.durability != Durability::Durable && !store.features().put_is_durable;
         let listing = writable && lossy;
         let look = if listing { Look::List } else { Look::Hint };
-        let head = head::find(&store, &pages, &identity, (look, hint), trust)
+        let head = head::find(&store, &pages, &identity, (look, hint), trust, packs.as_deref())
             .map_err(|e| e.while_doing(format!("opening {}", store.describe())))?;
         let newest = Arc::new(head.snapshot);
         let inner = Inner {

@@ -16,14 +16,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::identity::{self, Durability, Identity};
 use drystone_format::keys;
-use drystone_format::manifest::{MAX_MANIFEST, MAX_PAGES, Manifest};
-use drystone_format::packs::{Floor, MAX_FLOOR};
+use drystone_format::manifest::Manifest;
 use drystone_plan::tree::Pages;
 use drystone_store::{Pending, PutMode, Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
-use super::packs::{self, GONE};
+use super::packs::{GONE, Packed};
 use super::pages::PageLoader;
+pub(crate) use super::probing::MANIFEST_LIMIT;
+use super::probing::{Floors, probe, read_hint, take_floor};
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
 use crate::base::{random, writer_process};
@@ -31,9 +32,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
 const MANY_GAPS: usize = 1 << 20;
-/// Manifests with their pages are at most this long.
-pub(crate) const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
-
 /// No identity is longer.
 pub(crate) const IDENTITY_LIMIT: u64 = 64 << 10;
 
@@ -271,51 +269,6 @@ pub(crate) fn begin(store: &dyn Store) -> Option<(drystone_store::Result<Vec<u8>
     }
 }
 
-/// Manifests that are read together at first: the one that is thought to be the newest, and those behind it.
-const FIRST: u64 = 3;
-/// More of them are asked for at once, only whether they are there: twice as many each time, from the first number to the second.
-const PROBES: (u64, u64) = (8, 64);
-
-/// The newest manifest of a far store from `from` on, with its bytes if they were read; manifests are asked for several at a time. `None`:
-/// `from` is not there, or larger than a manifest can be.
-fn probe(store: &dyn Store, from: u64) -> Result<Option<(u64, Option<Vec<u8>>)>> {
-    let (mut found, mut next) = (None, from);
-    let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
-    for reply in store.together((from..from.saturating_add(FIRST)).map(whole).collect()) {
-        match reply {
-            Ok(Reply::Whole { bytes: Ok(bytes) }) => found = Some((next, Some(bytes))),
-            Err(StoreError::NotFound { .. }) => return Ok(found),
-            Err(e) => return Err(e.into()),
-            Ok(_) => return Ok(None),
-        }
-        next = next.saturating_add(1);
-    }
-    // It is behind by more than a commit or two: perhaps the hint is not.
-    if let Some(hint) = read_hint(store).filter(|hint| *hint > next)
-        && store.exists(&keys::manifest(hint))?
-    {
-        (found, next) = (Some((hint, None)), hint.saturating_add(1));
-    }
-    let mut many = PROBES.0;
-    loop {
-        let len = |version| Request::Len { key: keys::manifest(version) };
-        for reply in store.together((next..next.saturating_add(many)).map(len).collect()) {
-            match reply {
-                Ok(_) => found = Some((next, None)),
-                Err(StoreError::NotFound { .. }) => return Ok(found),
-                Err(e) => return Err(e.into()),
-            }
-            next = next.saturating_add(1);
-        }
-        many = (many * 2).min(PROBES.1);
-    }
-}
-
-fn read_hint(store: &dyn Store) -> Option<u64> {
-    let bytes = store.read_all(keys::HINT, 64).ok()?;
-    identity::decode_hint(&bytes)
-}
-
 /// A tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
 fn ends_gone(bytes: &[u8]) -> bool {
     bytes.len() % 8 == GONE.len() && bytes.ends_with(GONE)
@@ -397,40 +350,29 @@ pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
 /// Looks so often for a newest snapshot that does not expire before it is loaded.
 const TRIES: usize = 1000;
 
-/// Finds the newest snapshot. The hint is `None` where it was not read yet.
+/// Finds the newest snapshot. The hint is `None` where it was not read yet. `packs`: the store, if manifests may lie
+/// in packs.
 pub(crate) fn find(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
     identity: &Identity,
     (look, mut hint): (Look, Option<Option<u64>>),
     trust: Trust,
+    packs: Option<&Packed>,
 ) -> Result<Head> {
+    // On others every answer counts packs in.
+    let packs = packs.filter(|_| store.features().far.is_some());
     let mut tries = 0;
     loop {
-        let floor = far_floor(store.as_ref(), identity)?;
-        match find_once(store, pages, identity, (look, hint.take()), (trust, floor)) {
+        let mut floors = Floors { packs, rests_on: 0, is_settled: false };
+        let found = find_once(store, pages, identity, (look, hint.take()), (trust, &mut floors));
+        match found {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
             // It was packed while it was looked for.
-            Ok(_) if far_floor(store.as_ref(), identity)? > floor && tries < TRIES => tries += 1,
+            Ok(_) if !floors.hold()? && tries < TRIES => tries += 1,
             other => return other,
         }
     }
-}
-
-/// The version up to which manifests of a far store lie in packs; 0 on others, whose every answer counts packs in.
-fn far_floor(store: &dyn Store, identity: &Identity) -> Result<u64> {
-    let asks = store.features().far.is_some() && identity.features.iter().any(|name| name == packs::FEATURE);
-    if !asks {
-        return Ok(0);
-    }
-    let bytes = match store.read_all(keys::FLOOR, MAX_FLOOR) {
-        Err(StoreError::NotFound { .. }) => return Ok(0),
-        other => other?,
-    };
-    let floor = Floor::decode(&bytes).map_or(0, |floor| floor.version);
-    // The store looks at it, too.
-    store.exists(&keys::manifest(floor.max(1)))?;
-    Ok(floor)
 }
 
 fn find_once(
@@ -438,18 +380,24 @@ fn find_once(
     pages: &PageLoader,
     identity: &Identity,
     (look, hint): (Look, Option<Option<u64>>),
-    (trust, floor): (Trust, u64),
+    (trust, floors): (Trust, &mut Floors<'_>),
 ) -> Result<Head> {
     let is_far = store.features().far.is_some();
-    let hint = match look {
+    let mut hint = match look {
         // It has been seen, so no hint can be above all manifests. Asking from there takes one round trip.
         Look::From(from) if is_far && from > 0 => Some(from),
         _ => hint.unwrap_or_else(|| read_hint(store.as_ref())),
     };
-    let hint = if floor > 0 { Some(hint.unwrap_or(0).max(floor)) } else { hint };
+    let probes = is_far && look != Look::List;
+    if let Some(packs) = floors.packs.filter(|_| !probes || hint.is_none_or(|from| from == 0)) {
+        // Nothing goes out that the floor could go with.
+        floors.rests_on = packs.look()?.version;
+        hint = if floors.rests_on > 0 { Some(hint.unwrap_or(0).max(floors.rests_on)) } else { hint };
+    }
     let mut known = None;
-    if let Some(from) = hint.filter(|from| is_far && look != Look::List && *from > 0) {
-        known = probe(store.as_ref(), from)?;
+    if let Some(from) = hint.filter(|from| probes && *from > 0) {
+        (known, floors.rests_on) = probe(store.as_ref(), from, floors.packs)?;
+        hint = Some(from.max(floors.rests_on));
     }
     let mut gaps = Vec::new();
     let top = if look == Look::List {
@@ -478,7 +426,7 @@ fn find_once(
     let mut version = top;
     loop {
         let file = known.take().filter(|(of, _)| *of == version).and_then(|(_, bytes)| bytes);
-        let failure = match load(store, pages, identity, version, file) {
+        let failure = match load(store, pages, identity, (version, file), floors) {
             Ok((snapshot, missing)) if missing.is_empty() => return Ok(way.end(snapshot, passed, top, gaps)),
             Ok(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
@@ -711,8 +659,8 @@ fn load(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
     identity: &Identity,
-    version: u64,
-    file: Option<Vec<u8>>,
+    (version, file): (u64, Option<Vec<u8>>),
+    floors: &mut Floors<'_>,
 ) -> Result<(Snapshot, Vec<Missing>)> {
     if version == 0 {
         return Ok((Snapshot::empty(identity.uuid), Vec::new()));
@@ -726,12 +674,17 @@ fn load(
     // Where puts are durable, what a manifest names was there for good before the manifest was.
     let may_be_lost = !store.features().put_is_durable;
     let checked = may_be_lost && !snapshot.manifest.marked && identity.durability == Durability::Async;
-    let missing = if checked { missing(store, pages, &snapshot)? } else { Vec::new() };
+    let missing = if checked { missing(store, pages, &snapshot, floors)? } else { Vec::new() };
     Ok((snapshot, missing))
 }
 
 /// Objects that a snapshot needs and that are not there whole: names and lengths are looked at, and the root page is read.
-fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> Result<Vec<Missing>> {
+fn missing(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    snapshot: &Snapshot,
+    floors: &mut Floors<'_>,
+) -> Result<Vec<Missing>> {
     let lost = |key: String, error: Error| match error.kind() {
         ErrorKind::Corrupt => Ok(Missing { key, error }),
         _ => Err(error),
@@ -754,9 +707,17 @@ fn missing(store: &Arc<dyn Store>, pages: &PageLoader, snapshot: &Snapshot) -> R
         }
     };
     let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
-    // On a far store all at once.
+    // On a far store all at once, and the floor with them.
     let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
-    for (source, reply) in sources.iter().zip(store.together(asked.collect())) {
+    let mut asked: Vec<Request> = asked.collect();
+    let floor_goes_along = floors.packs.filter(|_| !asked.is_empty());
+    asked.extend(floor_goes_along.map(|_| Packed::request()));
+    let mut replies = store.together(asked);
+    if let Some(packs) = floor_goes_along {
+        take_floor(packs, replies.pop())?;
+        floors.is_settled = true;
+    }
+    for (source, reply) in sources.iter().zip(replies) {
         let key = keys::segment(source.writer, source.part);
         match reply.map_err(must_exist) {
             Ok(Reply::Len { len }) if len < source.seg_length => {

@@ -4,4 +4,5 @@ pub(crate) mod head;
 pub(crate) mod loss;
 pub(crate) mod packs;
 pub(crate) mod pages;
+mod probing;
 pub(crate) mod snapshot;

@@ -11,6 +11,7 @@ use super::hits::{Cells, TileHits};
 use super::place::{self, Place, extents};
 use super::plan::{QueryPlan, StepPlan, Summary};
 use super::run::{Costs, Run};
+use super::there::site;
 use crate::{Error, Result};
 
 /// Cells of the tiles that are looked at together.
@@ -26,6 +27,8 @@ pub struct QueryReport {
     pub bytes: u64,
     /// Requests for them.
     pub requests: u64,
+    /// Programs among them, which tried conditions where the bytes are.
+    pub programs: u64,
     /// What statistics decided.
     pub summary: Summary,
     /// Per term: cells that it was tried on, and those that it kept.
@@ -33,21 +36,34 @@ pub struct QueryReport {
 }
 
 impl Query {
-    /// What would be read: from statistics alone.
+    /// What would be read, from statistics alone; on a far store also where each term is tried, for which the store
+    /// may be asked whether it runs programs.
     pub fn explain(&self) -> Result<QueryPlan> {
-        let (text, summary) = (self.asked.text.clone(), Summary::of(&self.asked.terms));
+        self.planned(true)
+    }
+
+    fn planned(&self, with_sites: bool) -> Result<QueryPlan> {
+        let asked = &*self.asked;
+        let (text, summary) = (asked.text.clone(), Summary::of(&asked.terms));
         let mut out = QueryPlan { text, summary, steps: 0 };
-        self.each_step(|_, plan| {
+        for &(_, step) in &asked.present {
+            let zones = asked.zones(step)?;
+            let known = asked.known(step, &zones);
+            let mut plan = StepPlan::new(&asked.terms, &known);
+            if with_sites {
+                for (number, term) in asked.terms.iter().enumerate() {
+                    plan.sum.terms[number].site = site(&known, number, term, &plan)?;
+                }
+            }
             out.summary.add(&plan.sum);
             out.steps += 1;
-            Ok(())
-        })?;
+        }
         Ok(out)
     }
 
     /// The least and the greatest number of hits that there can be: from statistics alone, without reading a value.
     pub fn bounds(&self) -> Result<(u64, u64)> {
-        let sum = self.explain()?.summary;
+        let sum = self.planned(false)?.summary;
         Ok((sum.all, sum.all.saturating_add(sum.some)))
     }
 
@@ -129,16 +145,6 @@ impl Query {
         })
     }
 
-    /// Calls `act` with the plan of each step that was committed.
-    fn each_step(&self, mut act: impl FnMut((u64, u64), StepPlan) -> Result<()>) -> Result<()> {
-        let asked = &*self.asked;
-        for &(place, step) in &asked.present {
-            let zones = asked.zones(step)?;
-            act((place, step), StepPlan::new(&asked.terms, &asked.known(step, &zones)))?;
-        }
-        Ok(())
-    }
-
     /// Calls `act` with the hits of some tiles of a step, tile by tile in no order.
     fn each_hits(
         &self,
@@ -184,6 +190,7 @@ pub(super) fn report(costs: &Costs, summary: Summary) -> QueryReport {
     QueryReport {
         bytes: load(&costs.bytes),
         requests: load(&costs.requests),
+        programs: load(&costs.programs),
         summary,
         tried: costs.tried.iter().map(|(tried, kept)| (load(tried), load(kept))).collect(),
     }
@@ -214,6 +221,11 @@ impl Display for QueryReport {
         for (term, (tried, kept)) in terms.iter().zip(&self.tried) {
             writeln!(f, "  {}: tried on {tried} cells, kept {kept}", term.text)?;
         }
-        write!(f, "  {} bytes in {} requests", self.bytes, self.requests)
+        write!(f, "  {} bytes in {} requests", self.bytes, self.requests)?;
+        match self.programs {
+            0 => Ok(()),
+            1 => write!(f, ", 1 of them a program"),
+            programs => write!(f, ", {programs} of them programs"),
+        }
     }
 }

@@ -3,8 +3,10 @@
 use std::sync::{Arc, OnceLock};
 
 use drystone_expression::{Tree, Type, parse_with_groups, parse_with_words};
+use drystone_plan::programs::Programs;
 use drystone_plan::selection::{Axis, Selection};
 
+use super::apart::Apart;
 use super::derived::zone_set;
 use super::keys;
 use super::names::{Grid, Input, Origin, Pinned, Resolved};
@@ -107,7 +109,8 @@ fn terms(condition: &Tree, inputs: &[Input]) -> Result<Vec<Term>> {
         let program = tree.check(types).map_err(|error| Error::invalid(error.to_string()))?;
         let numbers = program.inputs().iter().filter_map(|(name, _)| number(name, inputs)).collect();
         let keys = keys::of(&program);
-        terms.push(Term { text: tree.to_string(), program, inputs: numbers, keys });
+        let apart = Apart::of(&tree, inputs, |name| number(name, inputs)).map(Arc::new);
+        terms.push(Term { text: tree.to_string(), program, inputs: numbers, keys, apart });
     }
     Ok(terms)
 }
@@ -191,6 +194,30 @@ impl Query {
         Ok(Query { asked: Arc::new(asked) })
     }
 
+    /// The same query, with or without programs where the bytes are, whatever they cost. Answers are the same.
+    pub fn with_programs(&self, programs: Programs) -> Query {
+        let asked = &*self.asked;
+        let with = |input: &Input| match &input.origin {
+            Origin::Stored(reading) => {
+                let reading = reading.as_ref().clone().with_programs(programs);
+                Input { origin: Origin::Stored(Box::new(reading)), ..input.clone() }
+            }
+            _ => input.clone(),
+        };
+        let asked = Asked {
+            container: asked.container.clone(),
+            text: asked.text.clone(),
+            terms: terms_again(&asked.terms),
+            inputs: asked.inputs.iter().map(with).collect(),
+            grid: asked.grid.clone(),
+            constant: asked.inputs.iter().map(|_| OnceLock::new()).collect(),
+            cells: asked.cells.clone(),
+            steps: asked.steps,
+            present: asked.present.clone(),
+        };
+        Query { asked: Arc::new(asked) }
+    }
+
     /// The same query on a selection with the step axis first, where there are steps.
     pub fn select(&self, selection: &Selection) -> Result<Query> {
         let mut axes = selection.axes.clone();
@@ -248,6 +275,7 @@ fn terms_again(terms: &[Term]) -> Vec<Term> {
         program: t.program.clone(),
         inputs: t.inputs.clone(),
         keys: t.keys.clone(),
+        apart: t.apart.clone(),
     };
     terms.iter().map(again).collect()
 }

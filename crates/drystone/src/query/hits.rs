@@ -15,6 +15,21 @@ pub(super) struct TileHits {
     pub(super) picked: Vec<Option<Picked>>,
 }
 
+/// What is known of a tile before its values are read here.
+#[derive(Debug, Default)]
+pub(super) struct Begun {
+    /// The next of the tile's open terms.
+    pub(super) next: usize,
+    /// The cells that satisfy the terms before it, and how many they are.
+    pub(super) alive: Option<(Vec<u64>, u64)>,
+    /// The number of hits, where that is all that was asked for.
+    pub(super) counted: Option<u64>,
+    /// By column, its elements at the hits of the last term.
+    pub(super) picked: Vec<Option<Picked>>,
+    /// The rest is to be tried here.
+    pub(super) is_stuck: bool,
+}
+
 /// Which cells of a tile are hits; never none.
 #[derive(Debug, Clone)]
 pub(super) enum Cells {

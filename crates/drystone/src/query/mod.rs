@@ -5,6 +5,7 @@
 //! answers   count, boxes, mask, explain              batches  hits in order, with values
 //! names     what the names are, how their cells meet       plan    tiles: none, all or some cells, by statistics
 //! inputs    values of the names over a box                 run     reads what is open, evaluates, term by term
+//! apart     terms in conditions on one variable each       there   these, tried where the bytes are; site says where
 //! hits      hits of a tile                                 gather  values at the hits
 //! slab      hits in C order                                order   values and coordinates in that order
 //! ```
@@ -18,6 +19,7 @@
 //! - memory is bound by slabs and windows, whatever the number of hits.
 
 mod answers;
+mod apart;
 mod asked;
 mod batches;
 mod bits;
@@ -32,10 +34,13 @@ mod order;
 mod place;
 mod plan;
 mod run;
+mod site;
 mod slab;
+mod there;
 mod words;
 
 pub use answers::{HitBox, QueryReport};
 pub use asked::Query;
 pub use batches::{Batch, Batches, Columns, Found};
 pub use plan::{QueryPlan, Summary, TermSummary};
+pub use site::TermSite;

@@ -15,7 +15,9 @@ use drystone_expression::{Bounds, Extremes, Outcome, Program, Scalar, Truth, Typ
 use drystone_format::MAX_NDIM;
 use drystone_plan::selection::Selection;
 
+use super::apart::Apart;
 use super::names::{Grid, Input, Origin};
+use super::site::TermSite;
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
 /// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.
@@ -32,6 +34,8 @@ pub(super) struct Term {
     pub(super) inputs: Vec<usize>,
     /// The keys of the values that satisfy it, where it is about one variable and these are a range.
     pub(super) keys: Option<RangeInclusive<u64>>,
+    /// The same in conditions on one variable each, where it can be cut into such.
+    pub(super) apart: Option<Arc<Apart>>,
 }
 
 /// A box of cells that may have hits.
@@ -312,6 +316,8 @@ pub struct TermSummary {
     pub bytes: u64,
     /// Subchunks of them.
     pub requests: u64,
+    /// On a far store, where it is tried; `None` elsewhere, and in reports.
+    pub site: Option<TermSite>,
 }
 
 impl StepPlan {
@@ -447,6 +453,9 @@ impl Summary {
             sum.some += one.some;
             sum.bytes = sum.bytes.saturating_add(one.bytes);
             sum.requests += one.requests;
+            if let Some(site) = &one.site {
+                sum.site.get_or_insert_default().add(site);
+            }
         }
     }
 }
@@ -511,8 +520,11 @@ impl Display for QueryPlan {
             "  {cells} cells: {none} excluded and {all} included by statistics, {some} to be looked at"
         )?;
         for term in terms {
-            let TermSummary { text, none, all, some, bytes, .. } = term;
+            let TermSummary { text, none, all, some, bytes, site, .. } = term;
             writeln!(f, "  {text}: {none} tiles none, {all} all, {some} some; at most {bytes} bytes")?;
+            if let Some(site) = site {
+                writeln!(f, "    {site}")?;
+            }
         }
         write!(f, "  at most {bytes} bytes in {requests} subchunks")
     }

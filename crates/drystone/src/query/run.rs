@@ -10,7 +10,7 @@ use drystone_expression::Scratch;
 use drystone_transform::Companion;
 
 use super::bits;
-use super::hits::{Cells, Picked, TileHits};
+use super::hits::{Begun, Cells, Picked, TileHits};
 use super::inputs::Loaded;
 use super::place::{Place, extents, place};
 use super::plan::{Known, Term, Tile};
@@ -19,7 +19,7 @@ use crate::read::{ReadReport, SortedWith, ZoneCells};
 use crate::{Error, Result};
 
 /// Below one hit in so many cells, further terms read single cells.
-const SPARSE: u64 = 128;
+pub(super) const SPARSE: u64 = 128;
 /// Cells that are read and evaluated together where they are listed.
 const LISTED: usize = 8192;
 
@@ -28,6 +28,8 @@ const LISTED: usize = 8192;
 pub(super) struct Costs {
     pub(super) bytes: AtomicU64,
     pub(super) requests: AtomicU64,
+    /// Programs among the requests.
+    pub(super) programs: AtomicU64,
     /// Per term: cells that it was tried on, and those that it kept.
     pub(super) tried: Vec<(AtomicU64, AtomicU64)>,
 }
@@ -42,7 +44,12 @@ impl Costs {
         self.requests.fetch_add(report.requests, Ordering::Relaxed);
     }
 
-    fn tried(&self, term: usize, cells: u64, kept: u64) {
+    /// Takes note of programs that tried conditions where the bytes are.
+    pub(super) fn there(&self, report: &ReadReport) {
+        self.programs.fetch_add(report.requests, Ordering::Relaxed);
+    }
+
+    pub(super) fn tried(&self, term: usize, cells: u64, kept: u64) {
         if let Some((tried, left)) = self.tried.get(term) {
             tried.fetch_add(cells, Ordering::Relaxed);
             left.fetch_add(kept, Ordering::Relaxed);
@@ -81,11 +88,12 @@ pub(super) struct Run<'a> {
 impl Run<'_> {
     /// The hits in these tiles, in their order; tiles without a hit are left out.
     pub(super) fn hits(&self, tiles: &[Tile]) -> Result<Vec<TileHits>> {
+        let begun: Vec<Mutex<Begun>> = self.there(tiles)?.into_iter().map(Mutex::new).collect();
         let first = share(
             self.known.at_once(),
             tiles.len(),
             || self.worker(),
-            |worker, n| self.tile(worker, n, &tiles[n]),
+            |worker, n| self.tile(worker, n, &tiles[n], std::mem::take(&mut *lock(&begun[n]))),
         )?;
         let mut found: Vec<Option<TileHits>> = Vec::with_capacity(tiles.len());
         let mut deferred = Vec::new();
@@ -107,15 +115,22 @@ impl Run<'_> {
         Worker { scratch: self.terms.iter().map(|_| None).collect(), loaded, hits: Vec::new() }
     }
 
-    fn tile(&self, worker: &mut Worker, number: usize, tile: &Tile) -> Result<Outcome> {
+    /// Tries the terms of a tile that are not settled yet.
+    fn tile(&self, worker: &mut Worker, number: usize, tile: &Tile, begun: Begun) -> Result<Outcome> {
         let with = |cells| TileHits { lo: tile.lo, hi: tile.hi, cells, picked: Vec::new() };
         if tile.open.is_empty() {
             return Ok(Outcome::Hits(Some(with(Cells::All))));
         }
         let cells = tile.cells() as usize;
-        let mut alive: Option<(Vec<u64>, u64)> = None;
+        let Begun { next: first, mut alive, counted, picked, .. } = begun;
+        if let Some(count) = counted {
+            return Ok(Outcome::Hits((count > 0).then(|| with(Cells::Counted(count)))));
+        }
+        if alive.as_ref().is_some_and(|(_, count)| *count == 0) {
+            return Ok(Outcome::Hits(None));
+        }
         worker.loaded.iter_mut().for_each(|(_, is_here)| *is_here = false);
-        for (next, &number_of_term) in tile.open.iter().enumerate() {
+        for (next, &number_of_term) in tile.open.iter().enumerate().skip(first) {
             let term_number = usize::from(number_of_term);
             let term = &self.terms[term_number];
             if let Some((set, count)) = &alive
@@ -187,6 +202,10 @@ impl Run<'_> {
             Some((set, count)) => Cells::Bits(set, count),
         };
         let mut hits = with(cells);
+        if first == tile.open.len() {
+            hits.picked = picked;
+            return Ok(Outcome::Hits(Some(hits)));
+        }
         let here = |input: &Option<usize>| {
             let (loaded, is_here) = &worker.loaded[(*input)?];
             // In memory that nobody wrote into there is no fill value.

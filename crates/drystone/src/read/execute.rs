@@ -62,6 +62,7 @@ type Asked = Fetch<(usize, Range<u64>)>;
 pub(crate) use super::sources::Sources;
 pub(super) use stream::Stream;
 pub(super) use there::decisions;
+pub(crate) use there::{Trial, Tried, Way};
 
 /// What every request needs.
 pub(super) struct Job<'a> {

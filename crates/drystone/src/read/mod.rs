@@ -58,6 +58,7 @@ pub(crate) use blocks::share;
 pub use blocks::{BlockInfo, Written};
 pub use derived::Derivation;
 pub(crate) use derived::first_put;
+pub(crate) use execute::{Trial, Tried, Way};
 pub use listing::{Planned, Wanted};
 pub use prefetch::WarmReport;
 use published::Shelf;

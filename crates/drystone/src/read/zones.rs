@@ -14,6 +14,7 @@ use drystone_format::entry::{Encoding, Entry, Stats, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::Listing;
 use drystone_plan::parts::{SubchunkPart, parts};
+use drystone_plan::programs::Programs;
 use drystone_plan::read_plan::{self, BINS, SORTED, Slot};
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
@@ -85,6 +86,16 @@ impl Zone {
 }
 
 impl Reading {
+    /// Whether its bytes are on a far store.
+    pub(crate) fn is_far(&self) -> bool {
+        self.inner.window().is_some()
+    }
+
+    /// Whether its store may run read programs, and is to be asked.
+    pub(crate) fn runs_there(&self) -> bool {
+        self.is_far() && self.inner.store.features().exec && self.programs != Programs::Never
+    }
+
     /// The zones of one step (any, for a variable without steps) of a selection without the step axis, in no order.
     pub(crate) fn zones(&self, step: u64, cells: &Selection) -> Result<Zones> {
         self.zones_of(step, cells).map_err(|e| self.reason(e))

@@ -1,160 +1,18 @@
 //! Reads by programs give the values of reads by ranges: every codec, precision and selection; and whatever fails, too.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::common::*;
+use crate::keeper::*;
 use drystone::array::Target;
 use drystone::{BlockLayout, Container, CreateOptions, Mode, Precision, ReadReport, WriterOptions};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_plan::listing::Listing;
 use drystone_plan::programs::Programs;
 use drystone_plan::selection::{Axis, Selection};
-use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
-use drystone_store::{
-    Far, Features, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
-    StoreError,
-};
-
-/// A memory store, far away, whose objects run read programs.
-#[derive(Debug)]
-struct Keeper {
-    inner: Arc<MemoryStore>,
-    name: String,
-    /// What goes wrong.
-    fails: AtomicU8,
-    calls: AtomicU64,
-    read: AtomicU64,
-    programs: Mutex<Vec<Vec<u8>>>,
-}
-
-const SOUND: u8 = 0;
-const UNSUPPORTED: u8 = 1;
-const OLD: u8 = 2;
-const BROKEN: u8 = 3;
-const GARBAGE: u8 = 4;
-const NO_TIME: u8 = 5;
-const CUT: u8 = 6;
-const FLIPPED: u8 = 7;
-const WAYS: u8 = 8;
-
-struct Object<'a>(&'a Keeper, &'a str);
-
-impl Source for Object<'_> {
-    fn read(&mut self, offset: u64, out: &mut [u8]) -> Result<(), SourceError> {
-        self.0.read.fetch_add(out.len() as u64, Ordering::Relaxed);
-        self.0.inner.read(self.1, offset, out).map_err(|e| SourceError::Failed(e.to_string()))
-    }
-}
-
-impl Keeper {
-    fn new(inner: &Arc<MemoryStore>, fails: u8) -> Arc<Keeper> {
-        static NUMBER: AtomicU64 = AtomicU64::new(0);
-        let name = format!("keeper {}", NUMBER.fetch_add(1, Ordering::Relaxed));
-        Arc::new(Keeper {
-            inner: inner.clone(),
-            name,
-            fails: fails.into(),
-            calls: AtomicU64::new(0),
-            read: AtomicU64::new(0),
-            programs: Mutex::default(),
-        })
-    }
-
-    fn failed(&self, operation: &'static str) -> StoreError {
-        let source = std::io::Error::from_raw_os_error(5);
-        StoreError::Io { key: "k".into(), store: self.name.clone(), operation, source }
-    }
-}
-
-impl Store for Keeper {
-    drystone_store::forward! {
-        inner =>
-        watch, unchanged, len, read, read_whole, append, write_at, put, upload, list, delete,
-        sweep, sync
-    }
-
-    fn features(&self) -> Features {
-        let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None });
-        Features { exec: true, far, ..self.inner.features() }
-    }
-    fn describe(&self) -> String {
-        self.name.clone()
-    }
-    fn device(&self) -> Option<String> {
-        Some(self.name.clone())
-    }
-    fn local(&self) -> Option<&dyn LocalFiles> {
-        None
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
-        let fails = self.fails.load(Ordering::Relaxed);
-        let unsupported =
-            || StoreError::Unsupported { operation: format!("exec of {method}"), store: self.name.clone() };
-        match (fails, method) {
-            (UNSUPPORTED, _) => Err(unsupported()),
-            (OLD, "dry.version") => Ok(b"dry.read.0".to_vec()),
-            (_, "dry.version") => Ok(b"dry.version dry.read.1 dry.read.2".to_vec()),
-            (BROKEN, _) => Err(self.failed("exec")),
-            (GARBAGE, _) => Ok(vec![7; 100]),
-            (_, "dry.read.1") => {
-                let mut budget = Budget::OBJECT_CLASS;
-                let call = self.calls.fetch_add(1, Ordering::Relaxed);
-                self.programs.lock().unwrap().push(input.to_vec());
-                let program = match Program::decode(input) {
-                    Ok(program) => program,
-                    Err(ProgramError::Version(_)) => return Ok(Refusal::new(Why::Version, "v").reply()),
-                    Err(error) => panic!("{error}"),
-                };
-                if fails == NO_TIME && call.is_multiple_of(2) {
-                    budget.steps = 1;
-                }
-                let mut left = if fails == NO_TIME { 2 } else { 1 << 20 };
-                let mut reply = run(&program, &mut Object(self, key), &budget, &mut || {
-                    left -= 1;
-                    left > 0
-                });
-                match fails {
-                    CUT => reply.truncate(reply.len() / 2),
-                    FLIPPED => {
-                        let middle = reply.len() / 2;
-                        reply[middle] ^= 4;
-                    }
-                    _ => {}
-                }
-                Ok(reply)
-            }
-            _ => Err(unsupported()),
-        }
-    }
-    fn submit(&self, request: Request) -> Pending {
-        Pending::completed(request.execute_on(self))
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n.max(1)
-    }
-
-    fn axis(&mut self, n: u64) -> Axis {
-        let step = 1 + self.below(4) * self.below(2);
-        let count = 1 + self.below(n.div_ceil(step));
-        let start = self.below(n - (count - 1) * step);
-        if self.below(4) == 0 {
-            Axis { start: start + (count - 1) * step, step: -(step as i64), count }
-        } else {
-            Axis { start, step: step as i64, count }
-        }
-    }
-}
+use drystone_store::{MemoryStore, PutMode, Store};
 
 const SHAPE: [u64; 3] = [20, 24, 30];
 
@@ -393,4 +251,29 @@ fn a_field_of_three_moves_little_more_than_its_bytes() {
         assert_eq!(out, expected);
     }
     assert!(keeper.programs.lock().unwrap().iter().all(|program| program.len() < 600));
+}
+
+#[test]
+fn a_keeper_that_is_measured_slower_is_not_asked_to_read() {
+    for (slow, is_chosen) in [(0, true), (400, false)] {
+        let objects = Arc::new(MemoryStore::new());
+        let c = Container::create(objects.clone(), CreateOptions::default()).unwrap();
+        c.apply(vec![create("t", f4(), &[1 << 18, 4], |_| {})]).unwrap();
+        let w = c.writer(WriterOptions { layout: BlockLayout::Log, ..Default::default() }).unwrap();
+        w.put("t", &f4(), &dense(&ramp_f32(1 << 20), &[1 << 18, 4], 4), None, None).unwrap();
+        w.close().unwrap();
+        c.commit().unwrap();
+        let keeper = Keeper::new(&objects, SOUND);
+        let c = Container::open(keeper.clone(), Mode::Read).unwrap();
+        keeper.link.store(50, Ordering::Relaxed);
+        keeper.slow.store(slow, Ordering::Relaxed);
+        let column = Selection {
+            axes: vec![Axis { start: 0, step: 1, count: 1 << 18 }, Axis { start: 2, step: 1, count: 1 }],
+        };
+        read_box(&c, &column, Precision::Exact, Programs::Always).unwrap();
+        let before = keeper.calls.load(Ordering::Relaxed);
+        assert!(before > 0);
+        read_box(&c, &column, Precision::Exact, Programs::Auto).unwrap();
+        assert_eq!(keeper.calls.load(Ordering::Relaxed) > before, is_chosen, "{slow} ms");
+    }
 }

@@ -116,7 +116,8 @@ mod tests {
 
     fn call(source: u32, result: u64, decoded: u64) -> Call {
         let cost = Cost { bytes: decoded, memory: 0, steps: 0 };
-        Call { source, works: vec![0], program: Program::new(), bytes: vec![0; 200], cost, result, decoded }
+        let (works, program, bytes) = (vec![0], Program::new(), vec![0; 200]);
+        Call { source, works, program, bytes, cost, result, most: result, decoded }
     }
 
     fn chosen(bandwidth: f64, there: f64, result: u64) -> bool {
@@ -142,6 +143,8 @@ mod tests {
         assert!(!chosen(2e9, 6e8, third), "a link that is faster than the keeper");
         assert!(!chosen(125e6, 1e8, third), "a keeper that is slower than the link");
         assert!(!chosen(125e6, 6e9, 10 << 20), "most of the bytes come back anyway");
+        assert!(chosen(125e6, 6e8, 9), "a number of hits");
+        assert!(!chosen(125e6, 5e7, 9), "a number of hits from a keeper that takes longer than the link");
     }
 
     /// Symptom: ranges were chosen where programs were many times faster. Cause: the decoding that a reader does

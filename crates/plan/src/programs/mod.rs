@@ -3,7 +3,8 @@
 //!
 //! [`calls`] makes the programs of a plan, object by object. [`decide`] compares the cost of programs and of
 //! ranges for an object; [`ReadPlan::divided`] takes the objects out of the plan that go by programs. A
-//! program returns packed cells; [`packed`] says where they go.
+//! program returns packed cells; [`packed`] says where they go. [`calls_where`] makes programs that return the cells
+//! which satisfy conditions; [`hits`] has where these go.
 //!
 //! Invariants
 //! - an object goes by programs with all its works or with none;
@@ -11,11 +12,12 @@
 
 mod decision;
 mod gather;
+mod hits;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use drystone_format::piece::StoredPiece;
-use drystone_program::{Arrangement, Cost, Curved, Item, MAX_ITEMS, Mode, Program};
+use drystone_program::{Arrangement, Condition, Cost, Curved, Item, MAX_ITEMS, Mode, Program};
 use drystone_transform::Precision;
 
 use crate::form::{self, Form};
@@ -24,6 +26,7 @@ use crate::read_plan::{PUBLISHED, ReadPlan, Slot, Work};
 
 pub use decision::{Programs, Rates, decide};
 pub use gather::packed;
+pub use hits::{each_run, expected};
 
 /// Limits of one call: a larger program is split.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,18 +57,29 @@ pub struct Call {
     pub bytes: Vec<u8>,
     /// Its cost on the server.
     pub cost: Cost,
-    /// Bytes of the returned cells.
+    /// Bytes of the returned cells, where conditions decide: as far as is expected.
     pub result: u64,
+    /// The same at most.
+    pub most: u64,
     /// Bytes that are decoded for it.
     pub decoded: u64,
 }
 
+/// Programs by object, or why there are none.
+pub type Calls = BTreeMap<u32, Result<Vec<Call>, &'static str>>;
+
 /// The programs of each object of a plan; the reason for objects that no program can read.
-pub fn calls(
+pub fn calls(plan: &ReadPlan, slots: &[Slot], limits: &Limits) -> Calls {
+    calls_where(plan, slots, |_| None, limits)
+}
+
+/// The same, where slots may have a condition: of their cells those come back that satisfy it.
+pub fn calls_where<'c>(
     plan: &ReadPlan,
     slots: &[Slot],
+    conditions: impl Fn(usize) -> Option<&'c Condition>,
     limits: &Limits,
-) -> BTreeMap<u32, Result<Vec<Call>, &'static str>> {
+) -> Calls {
     let mut made: BTreeMap<u32, Result<Making, &'static str>> = BTreeMap::new();
     for (number, work) in plan.works.iter().enumerate() {
         let Some((slot, entry)) =
@@ -75,7 +89,7 @@ pub fn calls(
         };
         let of_source = made.entry(entry.source).or_insert_with(|| Ok(Making::default()));
         let Ok(making) = of_source else { continue };
-        if let Err(reason) = making.add(number, work, slot, limits) {
+        if let Err(reason) = making.add((number, work), slot, conditions(work.slot), limits) {
             *of_source = Err(reason);
         }
     }
@@ -98,13 +112,20 @@ struct Made {
     program: Program,
     works: Vec<usize>,
     result: u64,
+    most: u64,
     decoded: u64,
 }
 
 const TOO_MANY: &str = "too many cells that form no box";
 
 impl Making {
-    fn add(&mut self, number: usize, work: &Work, slot: &Slot, limits: &Limits) -> Result<(), &'static str> {
+    fn add(
+        &mut self,
+        (number, work): (usize, &Work),
+        slot: &Slot,
+        condition: Option<&Condition>,
+        limits: &Limits,
+    ) -> Result<(), &'static str> {
         let entry = &slot.candidates.get(work.entry).ok_or("a block that is not there")?.entry;
         if entry.encoding.replica == PUBLISHED {
             return Err("published chunks are read by their own codecs");
@@ -122,9 +143,15 @@ impl Making {
             None => decoded.into(),
         };
         let rule = gather::rule(work, &form, source_len).ok_or(TOO_MANY)?;
-        let (result, again) = (rule.dst_len(), self.before == Some(work.piece));
+        let again = self.before == Some(work.piece);
+        let (result, most) = match condition {
+            None => (rule.dst_len(), rule.dst_len()),
+            Some(condition) => {
+                hits::expected(rule.dst_len(), condition.dtype.size() as u64, condition.answer)
+            }
+        };
         let bytes = if again { 0 } else { u64::from(decoded) };
-        let full = self.at.result.saturating_add(result) > limits.result
+        let full = self.at.most.saturating_add(most) > limits.result
             || self.at.decoded.saturating_add(bytes) > limits.decoded
             || self.at.works.len() >= limits.items.min(MAX_ITEMS);
         if full && !self.at.works.is_empty() {
@@ -132,12 +159,17 @@ impl Making {
         }
         let at = &mut self.at;
         at.result = at.result.saturating_add(result);
+        at.most = at.most.saturating_add(most);
         at.decoded = at.decoded.saturating_add(bytes);
         let full = "too many forms of subchunks";
         let chain = at.program.chain(&entry.encoding.chain).ok_or(full)?;
         let arrangement =
             at.program.arrangement(Arrangement { chain, decoded, logical, curve }).ok_or(full)?;
         let rule = at.program.rule(rule).ok_or(full)?;
+        let condition = match condition {
+            Some(condition) => Some(at.program.condition(condition.clone()).ok_or(full)?),
+            None => None,
+        };
         let (mode, precision) = match (&work.prefix, work.trailer) {
             _ if work.whole => (Mode::Whole, Precision::Exact),
             (Some(_), None) => (Mode::Prefix, work.precision),
@@ -145,7 +177,7 @@ impl Making {
         };
         let prefix = work.prefix.map(|prefix| prefix.piece());
         let piece = work.piece;
-        at.program.items.push(Item { arrangement, rule, condition: None, mode, precision, piece, prefix });
+        at.program.items.push(Item { arrangement, rule, condition, mode, precision, piece, prefix });
         at.works.push(number);
         self.before = Some(piece);
         Ok(())
@@ -155,10 +187,10 @@ impl Making {
         if !self.at.works.is_empty() {
             self.done.push(self.at);
         }
-        let finish = |Made { program, works, result, decoded }: Made| {
+        let finish = |Made { program, works, result, most, decoded }: Made| {
             let bytes = program.encode().map_err(|_| "a program that is too long")?;
             let cost = program.cost();
-            Ok(Call { source, works, bytes, cost, result, decoded, program })
+            Ok(Call { source, works, bytes, cost, result, most, decoded, program })
         };
         self.done.into_iter().map(finish).collect()
     }

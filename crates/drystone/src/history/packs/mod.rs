@@ -77,7 +77,17 @@ impl Packed {
         if !self.is_far && lock(&self.state).bytes.is_empty() && !self.inner.exists(keys::FLOOR)? {
             return Ok(self.known());
         }
-        let bytes = match self.inner.read_whole(keys::FLOOR, MAX_FLOOR) {
+        self.take(self.inner.read_whole(keys::FLOOR, MAX_FLOOR))
+    }
+
+    /// The request for the floor, which goes out with others; its answer is for [`take`](Self::take).
+    pub(crate) fn request() -> Request {
+        Request::ReadWhole { key: keys::FLOOR.into(), limit: MAX_FLOOR }
+    }
+
+    /// The floor as it was read.
+    pub(crate) fn take(&self, read: Result<std::result::Result<Vec<u8>, u64>>) -> Result<Arc<Floor>> {
+        let bytes = match read {
             Ok(bytes) => bytes.unwrap_or_default(),
             Err(StoreError::NotFound { .. }) => return Ok(self.known()),
             Err(e) => return Err(e),

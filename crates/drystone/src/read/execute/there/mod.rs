@@ -8,6 +8,7 @@
 //! - every byte of a reply is verified by its frame before it is placed; the keeper verified it against the check of its piece;
 //! - calls under way and their replies are bound by the window.
 
+mod hits;
 mod pool;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,8 +34,11 @@ use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::read::{Carried, Prepared, Reading};
 
-/// The method that runs a program, and the one that says whether there is one.
+pub(crate) use hits::{Trial, Tried, Way};
+
+/// The method that runs a program, the same for programs of version 2, and the one that says whether there are these.
 pub(crate) const READ: &str = "dry.read.1";
+pub(crate) const READ_2: &str = "dry.read.2";
 pub(crate) const VERSION: &str = "dry.version";
 /// Bytes of a reply beside results: its header, frames, and what refusals say.
 const BESIDE: u64 = 64 << 10;
@@ -176,6 +180,7 @@ fn replanned(
 /// Calls of one read, as they go out.
 struct Calls<'a> {
     reading: &'a Reading,
+    method: &'static str,
     calls: &'a [Call],
     keys: Vec<String>,
     window: Window,
@@ -185,10 +190,34 @@ struct Calls<'a> {
     claimed: AtomicUsize,
 }
 
-impl Calls<'_> {
+impl<'a> Calls<'a> {
+    /// Calls of a method that go out as far as the window lets them.
+    fn new(
+        reading: &'a Reading,
+        method: &'static str,
+        calls: &'a [Call],
+        sources: &Sources<'_>,
+    ) -> Result<Calls<'a>> {
+        let keys = calls.iter().map(|call| sources.key(call.source)).collect::<Result<Vec<_>>>()?;
+        let window = reading.inner.window().unwrap_or(Window { requests: 1, bytes: 0 });
+        let largest = calls.iter().map(Calls::limit).max().unwrap_or(0);
+        let calls = Calls {
+            reading,
+            method,
+            calls,
+            keys,
+            window: window.beside(0, 0, largest),
+            arrivals: Arc::default(),
+            state: Mutex::default(),
+            claimed: AtomicUsize::new(0),
+        };
+        calls.fill();
+        Ok(calls)
+    }
+
     fn limit(call: &Call) -> u64 {
         let frames = call.works.len() * FRAME_OVERHEAD + REPLY_HEADER;
-        call.result.saturating_add(frames as u64).saturating_add(BESIDE)
+        call.most.saturating_add(frames as u64).saturating_add(BESIDE)
     }
 
     fn fill(&self) {
@@ -201,7 +230,7 @@ impl Calls<'_> {
             (state.1.0, state.1.1) = (state.1.0 + 1, state.1.1.saturating_add(limit));
             let number = state.0;
             state.0 += 1;
-            let (key, method, input) = (key.clone(), READ.to_owned(), call.bytes.clone());
+            let (key, method, input) = (key.clone(), self.method.to_owned(), call.bytes.clone());
             let limit = usize::try_from(limit).unwrap_or(usize::MAX);
             let request = Request::Exec { key, method, input, limit };
             self.reading.inner.store.submit(request).deliver_to(&self.arrivals, number);
@@ -245,22 +274,9 @@ impl Divided {
         let prepared = &self.there;
         let waiting = Waiting::default();
         let job = Job { reading, prepared, first_step, out, sources, trailers: Vec::new(), waiting };
-        let keys = self.calls.iter().map(|call| sources.key(call.source)).collect::<Result<Vec<_>>>()?;
-        let window = reading.inner.window().unwrap_or(Window { requests: 1, bytes: 0 });
-        let largest = self.calls.iter().map(Calls::limit).max().unwrap_or(0);
         let threads = threads();
-        let window = window.beside(0, 0, largest);
-        let calls = Calls {
-            reading,
-            calls: &self.calls,
-            keys,
-            window,
-            arrivals: Arc::default(),
-            state: Mutex::default(),
-            claimed: AtomicUsize::new(0),
-        };
         let began = Instant::now();
-        calls.fill();
+        let calls = Calls::new(reading, READ, &self.calls, sources)?;
         let (failed, pool) = (Mutex::new(BTreeSet::new()), pool::of(reading.inner.store.as_ref()));
         let received = Mutex::new((0u64, 0u64));
         let place = |_: usize, _: &mut Buffers| -> Result<()> {

@@ -12,7 +12,7 @@ use drystone_plan::layout::Device;
 use drystone_plan::programs::{Programs, Rates};
 use drystone_store::{Store, StoreError};
 
-use super::{READ, VERSION};
+use super::{READ, READ_2, VERSION};
 use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::container::Inner;
@@ -41,6 +41,8 @@ struct Known {
     refused: Option<(Instant, String)>,
     /// It has said that it runs them.
     speaks: bool,
+    /// It has said that it runs those of version 2, too.
+    counts: bool,
     /// The link as it was probed.
     link: Option<Device>,
     /// Bytes per second that keepers decode and gather.
@@ -96,12 +98,18 @@ impl Pool {
         Ok(Rates { device, there, here, threads: threads(), trial })
     }
 
+    /// Whether programs of version 2 are run, which say what a condition gives; known once rates were asked for.
+    pub(super) fn counts(&self) -> bool {
+        lock(&self.known).counts
+    }
+
     /// Asks whether programs are run.
     fn asks(&self, inner: &Inner, key: &str) -> bool {
         let store = inner.store.as_ref();
         match store.exec(key, VERSION, &[]) {
-            Ok(versions) if speaks(&versions) => {
-                lock(&self.known).speaks = true;
+            Ok(versions) if speaks(&versions, READ) => {
+                let mut known = lock(&self.known);
+                (known.speaks, known.counts) = (true, speaks(&versions, READ_2));
                 return true;
             }
             Ok(_) => {
@@ -200,7 +208,7 @@ impl Pool {
     }
 }
 
-/// Whether a reply of `dry.version` names the method that is called.
-fn speaks(versions: &[u8]) -> bool {
-    std::str::from_utf8(versions).is_ok_and(|text| text.split_whitespace().any(|method| method == READ))
+/// Whether a reply of `dry.version` names a method.
+fn speaks(versions: &[u8], wanted: &str) -> bool {
+    std::str::from_utf8(versions).is_ok_and(|text| text.split_whitespace().any(|method| method == wanted))
 }

@@ -1,0 +1,125 @@
+//! Memory for replies, lent and taken back: memory that is asked of the system anew for each reply costs more time
+//! than the bytes in it.
+//!
+//! Invariants
+//! - what is kept is bounded; what is lent is bound by admission, as the replies are;
+//! - a reply shows no more than what was read for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+
+/// Memory that is kept for further replies, in bytes.
+const KEPT: usize = 32 << 20;
+/// Shorter replies take memory of their own.
+const LEAST: usize = 64 << 10;
+
+/// Memory of replies that were sent.
+#[derive(Debug, Default)]
+pub(crate) struct Buffers {
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    buffers: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+/// Memory of one reply; it goes back when the reply was sent.
+struct Lent {
+    buffer: Vec<u8>,
+    len: usize,
+    home: Arc<Buffers>,
+}
+
+impl Buffers {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// `len` bytes that `fill` fills.
+    pub(crate) fn filled<E>(
+        self: &Arc<Self>,
+        len: usize,
+        fill: impl FnOnce(&mut [u8]) -> Result<(), E>,
+    ) -> Result<Bytes, E> {
+        if len < LEAST {
+            let mut own = vec![0; len];
+            fill(&mut own)?;
+            return Ok(own.into());
+        }
+        let mut lent = Lent { buffer: self.take(len), len, home: Arc::clone(self) };
+        if lent.buffer.len() < len {
+            lent.buffer.resize(len, 0);
+        }
+        match lent.buffer.get_mut(..len) {
+            Some(place) => fill(place)?,
+            None => fill(&mut [])?,
+        }
+        Ok(Bytes::from_owner(lent))
+    }
+
+    /// The shortest buffer that is long enough, or any, or none.
+    fn take(&self, len: usize) -> Vec<u8> {
+        let mut kept = self.lock();
+        let fits = |(_, buffer): &(usize, &Vec<u8>)| buffer.len() >= len;
+        let best = kept.buffers.iter().enumerate().filter(fits).min_by_key(|(_, buffer)| buffer.len());
+        let Some(number) = best.map(|(number, _)| number) else { return Vec::new() };
+        let buffer = kept.buffers.swap_remove(number);
+        kept.bytes = kept.bytes.saturating_sub(buffer.len());
+        buffer
+    }
+
+    fn put(&self, buffer: Vec<u8>) {
+        let mut kept = self.lock();
+        if kept.bytes.saturating_add(buffer.len()) <= KEPT {
+            kept.bytes += buffer.len();
+            kept.buffers.push(buffer);
+        }
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        self.buffer.get(..self.len).unwrap_or_default()
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.home.put(std::mem::take(&mut self.buffer));
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_comes_back_and_shows_nothing_of_the_reply_before() {
+        let home = Arc::new(Buffers::default());
+        let fill = |value: u8| {
+            move |place: &mut [u8]| -> Result<(), ()> {
+                place.fill(value);
+                Ok(())
+            }
+        };
+        let first = home.filled(LEAST + 100, fill(7)).unwrap();
+        let place = first.as_ptr();
+        assert_eq!((first.len(), first.iter().all(|byte| *byte == 7)), (LEAST + 100, true));
+        drop(first);
+        let second = home.filled(LEAST, fill(9)).unwrap();
+        assert_eq!((second.as_ptr(), second.len()), (place, LEAST));
+        assert!(second.iter().all(|byte| *byte == 9));
+        let third = home.filled(LEAST, fill(1)).unwrap();
+        assert!(third.as_ptr() != place, "memory is lent once");
+        drop(home.filled(LEAST, |_| Err::<(), ()>(())));
+        drop((second, third));
+        assert!(home.lock().bytes <= KEPT && home.lock().buffers.len() == 2);
+        let large = home.filled(KEPT + 1, fill(1)).unwrap();
+        drop(large);
+        assert_eq!(home.lock().buffers.len(), 2, "what is too large is not kept");
+    }
+}
