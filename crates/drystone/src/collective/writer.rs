@@ -21,7 +21,7 @@ use crate::base::sync::lock;
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
 use crate::schema::member::Column;
-use crate::write::accept::{check_box, members, require_settled};
+use crate::write::accept::{check_blobs, check_box, members, require_settled};
 use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
@@ -120,9 +120,9 @@ impl BlockSink for TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        if variable.dtype == DType::String {
+        if variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
+                "\"{path}\" holds values of any length; give these, not fixed-size elements"
             )));
         }
         let place = check_box(path, &variable, data.shape(), offset)?;
@@ -236,11 +236,9 @@ impl TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        if variable.dtype != DType::String {
-            return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
-        }
+        check_blobs(&path, &variable.dtype, values)?;
         if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
-            return Err(Error::invalid("the number of strings does not fit the shape"));
+            return Err(Error::invalid("the number of values does not fit the shape"));
         }
         let place = check_box(path, &variable, shape, offset)?;
         let bytes = values.iter().map(|value| 4 + value.len() as u64).sum();

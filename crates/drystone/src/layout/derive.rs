@@ -34,7 +34,7 @@ struct Known {
 impl Layouts {
     /// The forms of a variable as of a schema, for puts that end before `end`.
     pub(crate) fn of(&mut self, schema: &Schema, variable: &Variable, end: &[u64]) -> Result<Arc<[Set]>> {
-        if schema.declarations.is_empty() || variable.local || variable.dtype == DType::String {
+        if schema.declarations.is_empty() || variable.local || variable.dtype.is_blob() {
             return Ok(Arc::new([]));
         }
         let known = self.0.get(&variable.id);

@@ -234,7 +234,7 @@ impl<'a> Checker<'a> {
                 Error::corrupt(format!("{key} is damaged at byte {}: decoding: {e}", piece.position))
             })?;
         }
-        if leaf.is_some_and(|l| l.dtype == DType::String) {
+        if leaf.is_some_and(|l| l.dtype.is_blob()) {
             let refs = if raw { std::mem::take(&mut self.buffer) } else { std::mem::take(&mut self.decoded) };
             let known = self.inner.store.len(key).map_err(must_exist)?;
             for r in refs.chunks_exact(16) {

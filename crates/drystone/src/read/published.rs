@@ -97,8 +97,7 @@ impl Shelf {
         variable: &Variable,
         columns: &[Column],
     ) -> Result<Option<Arc<Shelf>>> {
-        let none =
-            variable.local || variable.dtype == DType::String || snapshot.manifest.source_count >= FIRST;
+        let none = variable.local || variable.dtype.is_blob() || snapshot.manifest.source_count >= FIRST;
         if none || snapshot.manifest.published.is_none() {
             return Ok(None);
         }

@@ -178,3 +178,29 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
     }
     Ok(transform.clone())
 }
+
+/// Refuses values of any length that are none of the variable's type: texts are UTF-8, lists have whole numbers of elements.
+pub(crate) fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
+    match dtype {
+        DType::String => {
+            match values.iter().enumerate().find_map(|(n, text)| Some((n, std::str::from_utf8(text).err()?)))
+            {
+                None => Ok(()),
+                Some((n, e)) => {
+                    Err(Error::invalid(format!("text {n} of the block for \"{path}\" is not UTF-8: {e}")))
+                }
+            }
+        }
+        DType::Ragged(scalar) => {
+            let size = scalar.size() as usize;
+            match values.iter().position(|list| list.len() % size != 0) {
+                None => Ok(()),
+                Some(n) => Err(Error::invalid(format!(
+                    "list {n} of the block for \"{path}\" has {} bytes, which is no multiple of the {size} of {scalar}",
+                    values[n].len()
+                ))),
+            }
+        }
+        _ => Err(Error::invalid(format!("\"{path}\" holds {dtype}, not strings or lists"))),
+    }
+}

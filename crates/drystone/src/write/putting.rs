@@ -8,7 +8,7 @@ use drystone_format::dtype::DType;
 use drystone_format::schema::Variable;
 use drystone_transform::{Chain, Scratch, Transform};
 
-use super::accept::{check_box, members, transform_of};
+use super::accept::{check_blobs, check_box, members, transform_of};
 use super::block;
 use super::block::{BlockPart, Gathered, Place, StoredChunk};
 use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
@@ -86,7 +86,8 @@ impl Writer {
         self.put_columns_to((path, variable), &columns, data, offset)
     }
 
-    /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
+    /// Writes a block of a variable of strings or of lists of numbers; `values` in row-major order of `shape`: UTF-8 each, or the
+    /// numbers of a list, little-endian.
     pub fn put_strings(
         &self,
         path: &str,
@@ -95,11 +96,9 @@ impl Writer {
         offset: Option<&[u64]>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        if variable.dtype != DType::String {
-            return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
-        }
+        check_blobs(path, &variable.dtype, values)?;
         if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
-            return Err(Error::invalid("the number of strings does not fit the shape"));
+            return Err(Error::invalid("the number of values does not fit the shape"));
         }
         if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
             return Err(Error::unsupported(format!(
@@ -151,9 +150,9 @@ impl Writer {
         data: &Source<'_>,
         offset: Option<&[u64]>,
     ) -> Result<()> {
-        if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
+        if leaves.iter().any(|column| column.leaf.dtype.is_blob()) {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
+                "\"{path}\" holds values of any length; give these, not fixed-size elements"
             )));
         }
         let offset = check_box(path, variable, data.shape(), offset)?;
