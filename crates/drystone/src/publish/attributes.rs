@@ -129,7 +129,7 @@ fn from_base64(text: &str) -> Option<f64> {
     Some(f64::from_le_bytes(((bits >> 2) as u64).to_be_bytes()))
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(super) fn base64(bytes: &[u8]) -> String {
     let mut out = String::new();
     for group in bytes.chunks(3) {
         let bits = group.iter().enumerate().fold(0u32, |n, (i, &b)| n | u32::from(b) << (16 - 8 * i));
@@ -187,7 +187,7 @@ fn element(dtype: &DType, bytes: &[u8]) -> Json {
                 codes.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             json!(text.trim_end_matches('\0'))
         }
-        DType::String => Json::Null, // not possible in a typed array
+        DType::String | DType::Ragged(_) => Json::Null, // not possible in a typed array
         DType::Record(_) => dtype
             .leaves()
             .into_iter()
