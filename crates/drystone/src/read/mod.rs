@@ -11,6 +11,7 @@ mod covered;
 mod derived;
 mod execute;
 mod listing;
+mod narrowed;
 mod planning;
 mod prefetch;
 mod published;
@@ -59,6 +60,7 @@ pub use blocks::{BlockInfo, Written};
 pub use derived::Derivation;
 pub(crate) use derived::first_put;
 pub use listing::{Planned, Wanted};
+pub use narrowed::narrowed_bound;
 pub use prefetch::WarmReport;
 use published::Shelf;
 pub use search::Hits;
@@ -111,6 +113,8 @@ pub struct Reading {
     forced: Option<u32>,
     /// Whether programs may be sent to where the bytes are.
     programs: Programs,
+    /// Whether values of float64 may come rounded to float32.
+    narrow: bool,
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
     /// Whether replicas that answer questions about values are looked at.
@@ -196,6 +200,7 @@ impl Reading {
             indexes: false,
             forced: None,
             programs,
+            narrow: false,
             noted,
             computed: OnceLock::new(),
         })

@@ -60,11 +60,13 @@ pub struct Call {
     pub decoded: u64,
 }
 
-/// The programs of each object of a plan; the reason for objects that no program can read.
+/// The programs of each object of a plan; the reason for objects that no program can read. `narrow`: cells are float64, and are
+/// wanted as float32.
 pub fn calls(
     plan: &ReadPlan,
     slots: &[Slot],
     limits: &Limits,
+    narrow: bool,
 ) -> BTreeMap<u32, Result<Vec<Call>, &'static str>> {
     let mut made: BTreeMap<u32, Result<Making, &'static str>> = BTreeMap::new();
     for (number, work) in plan.works.iter().enumerate() {
@@ -75,7 +77,7 @@ pub fn calls(
         };
         let of_source = made.entry(entry.source).or_insert_with(|| Ok(Making::default()));
         let Ok(making) = of_source else { continue };
-        if let Err(reason) = making.add(number, work, slot, limits) {
+        if let Err(reason) = making.add(number, work, slot, (limits, narrow)) {
             *of_source = Err(reason);
         }
     }
@@ -104,7 +106,13 @@ struct Made {
 const TOO_MANY: &str = "too many cells that form no box";
 
 impl Making {
-    fn add(&mut self, number: usize, work: &Work, slot: &Slot, limits: &Limits) -> Result<(), &'static str> {
+    fn add(
+        &mut self,
+        number: usize,
+        work: &Work,
+        slot: &Slot,
+        (limits, narrow): (&Limits, bool),
+    ) -> Result<(), &'static str> {
         let entry = &slot.candidates.get(work.entry).ok_or("a block that is not there")?.entry;
         if entry.encoding.replica == PUBLISHED {
             return Err("published chunks are read by their own codecs");
@@ -121,7 +129,7 @@ impl Making {
             Some(curved) => curved.cells().saturating_mul(curved.item.into()),
             None => decoded.into(),
         };
-        let rule = gather::rule(work, &form, source_len).ok_or(TOO_MANY)?;
+        let rule = gather::rule(work, &form, source_len, narrow).ok_or(TOO_MANY)?;
         let (result, again) = (rule.dst_len(), self.before == Some(work.piece));
         let bytes = if again { 0 } else { u64::from(decoded) };
         let full = self.at.result.saturating_add(result) > limits.result
