@@ -159,7 +159,7 @@ def _(f):
 
 
 @case("HDF5: lists of any length, references, empty dataspaces, named types", "h5",
-      ["kind (a named type)", "pointers (of type object)", "nothing (an empty dataspace)", "ragged (of type object)"])  # fmt: skip
+      ["kind (a named type)", "nothing (an empty dataspace)"])  # fmt: skip
 @hdf5
 def _(f):
     f["kept"] = np.arange(3)
@@ -265,7 +265,6 @@ def _(path):
 @case(
     "netCDF-4: user types",
     "nc",
-    ["ragged (a list of any length in each cell)"],
 )
 def _(path):
     def extra(f):
