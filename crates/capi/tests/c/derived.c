@@ -48,10 +48,10 @@ static void check_kind(const char *kind) {
 }
 
 int main(void) {
-    OK(dry_open("derived.dry", "r+", NULL, &container));
+    OK(dry_open("derived.dry", DRY_READ_WRITE, &container));
     check_kind("virtual");
     check_kind("bounds");
     check_kind("stored");
-    OK(dry_close(container));
+    OK(dry_container_close(container));
     return 0;
 }
