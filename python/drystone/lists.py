@@ -106,7 +106,9 @@ def _cells(value: Any, element: np.dtype[Any], what: str) -> tuple[tuple[int, ..
     for _ in range(depth - 1):
         counts = {len(one) if isinstance(one, list | tuple | np.ndarray) else -1 for one in lists}
         if len(counts) > 1 or -1 in counts:
-            raise InvalidArgumentError(f"{what} takes a block of lists, which are nested equally deep: {depth} here")
+            raise InvalidArgumentError(
+                f"{what} takes a block of lists, which are nested equally deep: {depth} here"
+            )
         shape.append(counts.pop() if counts else 0)
         lists = [inner for one in lists for inner in one]
     return tuple(shape), lists

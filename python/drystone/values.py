@@ -244,7 +244,9 @@ def fill_bytes(value: Any, dtype: np.dtype[Any], strings: bool) -> bytes | None:
         if isinstance(value, str) and not value:
             return None
         if ragged_element(dtype) is not None:
-            raise InvalidArgumentError("lists have no fill value: where nothing was written, an empty one is read")
+            raise InvalidArgumentError(
+                "lists have no fill value: where nothing was written, an empty one is read"
+            )
         raise InvalidArgumentError(
             "strings have no fill value: where nothing was written, the empty string is read"
         )

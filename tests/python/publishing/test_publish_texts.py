@@ -58,22 +58,27 @@ def test_zarr_python_reads_every_text(run, fmt):
     def read(name):
         return quiet(lambda: np.asarray(group[name][...]))
 
-    assert read("any").tolist() == TEXTS and read("one").tolist() == "a sentence"
-    assert read("fixed").tolist() == FIXED and read("bytes").tolist() == BYTES
+    assert read("any").tolist() == TEXTS
+    assert read("one").tolist() == "a sentence"
+    assert read("fixed").tolist() == FIXED
+    assert read("bytes").tolist() == BYTES
     assert str(read("one_fixed")) == "word"
     assert read("grid").tolist() == [[["000", "001", "002"], ["010", "011", "012"]],
                                      [[""] * 3] * 2,
                                      [["200", "201", "202"], ["210", "211", "212"]]]  # fmt: skip
     assert read("part")[1].tolist() == ["", "", "only", ""]
-    assert read("P/name").tolist() == ["a", "bc", "ä"] and read("P/tags").tolist() == [[b"x", b"yy"]] * 3
+    assert read("P/name").tolist() == ["a", "bc", "ä"]
+    assert read("P/tags").tolist() == [[b"x", b"yy"]] * 3
     assert group["any"].attrs["long_name"] == "names"
 
 
 def test_xarray_shows_texts_as_texts(run):
     run.publish()
     with quiet(lambda: xr.open_zarr(f"{run.path}/zarr")) as ds:
-        assert ds["any"].values.tolist() == TEXTS and ds["any"].dims == ("name",)
-        assert ds["fixed"].values.tolist() == FIXED and ds["bytes"].values.tolist() == BYTES
+        assert ds["any"].values.tolist() == TEXTS
+        assert ds["any"].dims == ("name",)
+        assert ds["fixed"].values.tolist() == FIXED
+        assert ds["bytes"].values.tolist() == BYTES
         assert ds["grid"].sel(x=slice(None)).isel(step=2).values.tolist()[1] == ["210", "211", "212"]
 
 
@@ -85,8 +90,13 @@ def test_tensorstore_reads_the_numbers_and_refuses_texts_by_name(run):
         spec = {"driver": "zarr3", "kvstore": {"driver": "file", "path": f"{run.path}/zarr/{name}/"}}
         return ts.open(spec, read=True).result().read().result()
 
-    assert read("T").tolist() == list(range(6)) and read("P/id").tolist() == [0, 1, 2]
-    for name, said in [("any", "string"), ("fixed", "fixed_length_utf32"), ("bytes", "null_terminated_bytes")]:
+    assert read("T").tolist() == list(range(6))
+    assert read("P/id").tolist() == [0, 1, 2]
+    for name, said in [
+        ("any", "string"),
+        ("fixed", "fixed_length_utf32"),
+        ("bytes", "null_terminated_bytes"),
+    ]:
         with pytest.raises(ValueError, match=said):
             read(name)
 
@@ -97,26 +107,33 @@ def test_a_netcdf_file_has_texts_and_characters(run, tmp_path):
     with netCDF4.Dataset(tmp_path / "out.nc") as f:
         f.set_auto_chartostring(False)
         for name in ("any", "fixed"):
-            assert f[name].dtype is str and f[name].dimensions == ("name",)
-        assert f["any"][:].tolist() == TEXTS and f["fixed"][:].tolist() == FIXED
-        assert f["bytes"].dtype == "S1" and f["bytes"].dimensions == ("name", "string4")
+            assert f[name].dtype is str
+            assert f[name].dimensions == ("name",)
+        assert f["any"][:].tolist() == TEXTS
+        assert f["fixed"][:].tolist() == FIXED
+        assert f["bytes"].dtype == "S1"
+        assert f["bytes"].dimensions == ("name", "string4")
         joined = [row.tobytes().rstrip(b"\0") for row in np.ma.filled(f["bytes"][:], b"\0")]
         assert joined == BYTES
-        assert str(f["one"][...]) == "a sentence" and str(f["one_fixed"][...]) == "word"
+        assert str(f["one"][...]) == "a sentence"
+        assert str(f["one_fixed"][...]) == "word"
         assert f["grid"][2].tolist() == [["200", "201", "202"], ["210", "211", "212"]]
-        assert f["part"][1].tolist() == ["", "", "only", ""] and f["any"].long_name == "names"
+        assert f["part"][1].tolist() == ["", "", "only", ""]
+        assert f["any"].long_name == "names"
         assert f["P/name"][:].tolist() == ["a", "bc", "ä"]
     with h5py.File(tmp_path / "out.nc") as f:
         assert f["any"].asstr()[()].tolist() == TEXTS
         assert f["grid"].asstr()[2, 1].tolist() == ["210", "211", "212"]
     with xr.open_dataset(tmp_path / "out.nc") as ds:
-        assert ds["bytes"].values.tolist() == BYTES and ds["any"].values.tolist() == TEXTS
+        assert ds["bytes"].values.tolist() == BYTES
+        assert ds["any"].values.tolist() == TEXTS
 
 
 def test_shards_that_are_hdf5_files_have_characters(run):
     run.publish(format="zarr+hdf5")
     with h5py.File(f"{run.path}/zarr/bytes/c/0") as f:
-        assert f["bytes"].dtype == "S1" and f["bytes"].shape == (6, 4)
+        assert f["bytes"].dtype == "S1"
+        assert f["bytes"].shape == (6, 4)
         assert [row.tobytes().rstrip(b"\0") for row in f["bytes"][()]] == BYTES
     with pytest.raises(OSError):
         h5py.File(f"{run.path}/zarr/any/c/0")
@@ -144,14 +161,16 @@ def test_only_changed_texts_are_published_again(run):
     assert [a.variable for a in third.arrays if a.written] == ["any"]
     assert quiet(lambda: opened(run)["any"][1]) == "changed"
     # The container reads its log for these.
-    assert run["any"][1] == "changed" and run.verify(values=True).ok
+    assert run["any"][1] == "changed"
+    assert run.verify(values=True).ok
 
 
 def test_fixed_texts_are_read_from_the_replica_and_verified(run):
     run.publish()
     run.refresh()
     assert run.verify(values=True).ok
-    assert run["fixed"][...].tolist() == FIXED and run["bytes"][...].tolist() == BYTES
+    assert run["fixed"][...].tolist() == FIXED
+    assert run["bytes"][...].tolist() == BYTES
 
 
 def test_fill_values_of_texts(tmp_path):
@@ -163,7 +182,8 @@ def test_fill_values_of_texts(tmp_path):
         group = opened(c)
         for name, filled in [("same", b"zzz"), ("other", b"abc"), ("wide", "éé")]:
             expected = c[name][...].tolist()
-            assert expected[0] == filled and quiet(lambda name=name: group[name][...].tolist()) == expected
+            assert expected[0] == filled
+            assert quiet(lambda name=name: group[name][...].tolist()) == expected
 
 
 def test_a_text_that_is_no_unicode_names_its_variable(tmp_path):

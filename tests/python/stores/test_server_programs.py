@@ -155,7 +155,10 @@ def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_pat
     ("first", "counted"),
     [
         ("c['D'].read(step=0, count=(1, 1, 1))", "c['D'].read(step=0, dtype='f4')"),
-        ("c['D'].read(step=0, count=(1, 1, 1))", "c['D'].read(step=1, offset=(0, 3, 0), count=(128, 1, 128), dtype='f4')"),
+        (
+            "c['D'].read(step=0, count=(1, 1, 1))",
+            "c['D'].read(step=1, offset=(0, 3, 0), count=(128, 1, 128), dtype='f4')",
+        ),
         ("c['DZ'].read(count=(1, 1, 1))", "c['DZ'].read(offset=(5, 0, 64), count=(90, 128, 1), dtype='f4')"),
         (
             "c['D'].read_points([[0, 0, 0, 0]])",

@@ -328,9 +328,7 @@ class _Lists:
         self._target.id.write(memory, file, values, h5py.h5t.py_create(values.dtype))
 
 
-def _references(
-    file: Any, name: str, shape: tuple[int, ...], kind: str, v: Variable, lost: list[str]
-) -> Any:
+def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Variable, lost: list[str]) -> Any:
     """A dataset of references, which are written when all that they lead to is there."""
     import h5py
 
@@ -354,7 +352,9 @@ class _Led:
         for place in np.ndindex(found.shape):
             led = references.led(found[place], self._kind, self._target.file)
             if led is None:
-                self._lost.append(f"{self._target.name[1:]}: the reference to {found[place]!r:.80}, which is not in the file")
+                self._lost.append(
+                    f"{self._target.name[1:]}: the reference to {found[place]!r:.80}, which is not in the file"
+                )
                 continue
             self._target[tuple(a + b for a, b in zip(starts, place, strict=True))] = led
 

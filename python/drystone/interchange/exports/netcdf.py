@@ -130,8 +130,14 @@ def _by_netcdf(
             fills = v.has_steps or kind is str or lists is not None
             if not fills:
                 file.set_fill_off()
-            kept = {} if kind is str or lists is not None or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
-            named = _enumeration(file, v, name, lost, attrs) if lists is None else _list_type(file, name, lists)
+            kept = (
+                {}
+                if kind is str or lists is not None or not shape or 0 in shape
+                else _kept(v, shape, len(dims), stored)
+            )
+            named = (
+                _enumeration(file, v, name, lost, attrs) if lists is None else _list_type(file, name, lists)
+            )
             if named is not None and (lists is not None or fill not in named.enum_dict.values()):
                 fill = None  # netCDF wants that it has a name
             target = below.createVariable(

@@ -39,7 +39,9 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progres
         shown = listed(absent)
         lost.append(f"{v.name}: that steps were never written, whose cells are the fill value: {shown}")
     if ragged_element(view.dtype) is not None:
-        raise InvalidArgumentError(f'"{v.name}" holds lists of numbers, which .{kind} cannot: take .h5 or .nc')
+        raise InvalidArgumentError(
+            f'"{v.name}" holds lists of numbers, which .{kind} cannot: take .h5 or .nc'
+        )
     if kind == "npy":
         if view.dtype.hasobject:
             raise InvalidArgumentError(

@@ -204,7 +204,11 @@ def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtyp
 
         def read_names(box: Box) -> npt.NDArray[Any]:
             found = references.names(dataset[box], dataset.file, rounded)
-            if rounded and (said := f"{name}: regions that are no boxes (kept as the box around them)") not in contents.lost:
+            if (
+                rounded
+                and (said := f"{name}: regions that are no boxes (kept as the box around them)")
+                not in contents.lost
+            ):
                 contents.lost.append(said)
             return found
 

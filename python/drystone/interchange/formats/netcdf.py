@@ -105,7 +105,9 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     if lists and element.kind not in "biufc":
         contents.lost.append(f"{path} (lists of {element})")
         return
-    dtype = ragged(native(element)) if lists else np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    dtype = (
+        ragged(native(element)) if lists else np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    )
     if isinstance(variable.datatype, netCDF4.EnumType):
         dtype = hdf5.enum_type(path, variable.datatype.enum_dict, dtype, contents)
     attrs = attributes(_pairs(variable), path, contents)
@@ -149,7 +151,9 @@ def _as_lists(values: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     if shape:
         return np.asarray(values, object)
     out = np.empty((), object)
-    out[()] = np.asarray(values if not isinstance(values, np.ndarray) or values.dtype.kind != "O" else values[()])
+    out[()] = np.asarray(
+        values if not isinstance(values, np.ndarray) or values.dtype.kind != "O" else values[()]
+    )
     return out
 
 
