@@ -290,10 +290,10 @@ pub(crate) fn to_numpy<'py>(
             return Ok(make.call((to_numpy(py, dtype, None)?,), Some(&how))?);
         }
         Some(Meaning::Object) => {
-            return with_metadata(&make, "reference", "object".into_pyobject(py)?.into_any());
+            return with_metadata(&make, "reference", PyString::new(py, "object").into_any());
         }
         Some(Meaning::Region) => {
-            return with_metadata(&make, "reference", "region".into_pyobject(py)?.into_any());
+            return with_metadata(&make, "reference", PyString::new(py, "region").into_any());
         }
         Some(Meaning::Members(_)) | None => {}
     }

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_dataset::{Fragment, Leaf, Program, Role, Source};
-use drystone_format::dtype::DType;
 use drystone_format::layout::{MAX_ROOM, Order};
 use drystone_format::schema::{Declaration, Schema, Variable};
 

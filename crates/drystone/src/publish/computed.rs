@@ -119,7 +119,8 @@ fn entries(
         if !hidden && entry.encoding.replica == 0 {
             visit(&entry);
         }
-    })
+    })?;
+    Ok(())
 }
 
 /// Where an entry lies, with its step and its member.

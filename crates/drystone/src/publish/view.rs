@@ -15,7 +15,6 @@ use drystone_format::MAX_NDIM;
 use drystone_format::schema::{Attrs, Schema};
 use drystone_format::value::Value;
 use drystone_plan::layout::{self, Bounds, Device};
-use drystone_plan::selection::Selection;
 use drystone_plan::tree::{self, Query, StepSet};
 use serde_json::{Map, Value as Json, json};
 

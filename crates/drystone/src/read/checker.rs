@@ -1,6 +1,5 @@
 //! Checks stored blocks against their checksums, one after the other.
 
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};

@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_format::published::{Array, Shard};

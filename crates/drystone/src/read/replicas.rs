@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
 use drystone_plan::selection::Axis;
 

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use drystone_format::dtype::DType;
 use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::selection::{Axis, Selection};
 
