@@ -79,8 +79,8 @@ fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
         let (text, bytes) = (py.get_type::<PyString>(), py.get_type::<PyBytes>());
         let is_said = |name: &str| -> Result<bool> { Ok(said(name)?.is_some_and(|of| !of.is_none())) };
         let of = said("vlen")?.filter(|of| !of.is_none()).or(said("element_type")?);
-        let is_known =
-            of.is_some_and(|of| of.is(&text) || of.is(&bytes) || of.hasattr("itemsize").unwrap_or(false));
+        let is_known = of
+            .is_some_and(|of| of.is(&text) || of.is(&bytes) || element_of(&of).is_ok_and(|of| of.is_some()));
         if !is_known && !is_said("reference")? && !is_said("ref")? {
             return Err(invalid(
                 "dtype object says nothing about its elements; take dtype=str for strings of any length, drystone.ragged(\"f4\") for lists of numbers, or the dtype of the numbers",
@@ -170,16 +170,22 @@ fn of_objects(descr: &Bound<'_, PyAny>) -> Result<Element> {
         let meaning = if region { Meaning::Region } else { Meaning::Object };
         return Ok(Element { dtype: DType::String, meaning: Some(meaning) });
     }
-    let of = said("vlen")?;
-    if of.is_none() || !of.hasattr("itemsize")? || !of.hasattr("kind")? {
-        return Ok(DType::String.into());
-    }
+    let Some(of) = element_of(&said("vlen")?)? else { return Ok(DType::String.into()) };
     match from_numpy(&of)? {
         Element { dtype: DType::Scalar(scalar), meaning: None } => Ok(DType::Ragged(scalar).into()),
         _ => Err(unsupported(format!(
             "lists of {of} are not stored: the elements of a list are plain numbers"
         ))),
     }
+}
+
+/// The dtype of the elements of lists, which h5py keeps as it was given: as a dtype, a class or a text; None for texts and bytes.
+fn element_of<'py>(said: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    let py = said.py();
+    if said.is_none() || said.is(py.get_type::<PyString>()) || said.is(py.get_type::<PyBytes>()) {
+        return Ok(None);
+    }
+    Ok(Some(py.import("numpy")?.getattr("dtype")?.call1((said,))?))
 }
 
 /// The unit of a dtype of times.

@@ -53,6 +53,7 @@ def test_lists_of_every_type_of_number_come_back_bit_for_bit(run):
 def test_lists_are_taken_in_the_forms_that_people_have(run, given):
     v = run.create_variable("v", dry.ragged("f8"), (4,))
     v[...] = given
+    run.commit()
     with run.writer() as w:
         w.put("v", given[:2] if not isinstance(given, tuple) else list(given[:2]), offset=2)
     assert listed(v[...]) == LISTS[:2] + LISTS[:2]
@@ -103,7 +104,7 @@ def test_values_that_do_not_fit_are_refused(run):
         ([[1.5], [2]], "does not fit|of another kind"),
         ([["a"], [1]], "does not fit|of another kind"),
         ([[1], 2], "nested|is none"),
-        ([[[1]], [2]], "nested|not arrays|does not fit"),
+        ([[[1]], [2]], "is none"),
         (7, "holds lists"),
         ([[1], [2], [3]], "does not fit into"),
     ]:
@@ -180,8 +181,9 @@ def test_hdf5_files_keep_lists_references_and_their_attributes(run, tmp_path):
         assert c["hits"].attrs["about"] == "fields/T"
         assert [one.tolist() for one in c["hits"].attrs["edges"]] == [[1.0, 2.0], [3.0]]
         exported = dry.export(c, tmp_path / "out.h5")
-    assert [what for what in exported.lost if "edges" not in what] == []
+    assert exported.lost == []
     with h5py.File(tmp_path / "out.h5") as f, h5py.File(path) as before:
+        assert listed(f["hits"].attrs["edges"]) == [[1.0, 2.0], [3.0]]
         for name in ("hits", "same", "one"):
             assert h5py.check_vlen_dtype(f[name].dtype) == h5py.check_vlen_dtype(before[name].dtype)
             assert listed(f[name][()]) == listed(before[name][()])
@@ -194,7 +196,7 @@ def test_a_reference_to_what_is_not_exported_is_named(run, tmp_path):
     run.create_variable("r", dry.reference(), (2,))[...] = ["gone", "r"]
     run.create_variable("p", dry.reference("region"), (3,))[...] = ["r[0:9]", "r[0:1]", "nonsense"]
     run.commit()
-    with pytest.warns(DrystoneWarning, match="gone"):
+    with pytest.warns(DrystoneWarning, match="not in the file"):
         exported = dry.export(run, tmp_path / "out.h5")
     assert len(exported.lost) == 3
     assert all("is not in the file" in what for what in exported.lost)

@@ -42,9 +42,9 @@ def write(
     with _written(path) as file:
         _core.find_room(path, total)
         room, plain = cells.Room(path, total), _Plain(file)
-        cells.set_attrs(file.attrs, dict(c.attrs), "", lost)
+        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
-            cells.set_attrs(file.require_group(name).attrs, dict(group.attrs), name, lost)
+            cells.set_attrs(_Attributes(file.require_group(name)), dict(group.attrs), name, lost)
         for v in variables:
             if v.local:
                 lost.append(f"{v.name} (a local variable has no one array)")
@@ -103,7 +103,7 @@ def write(
                 for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
                     dim.label = label
             said = times.attributes(v.dtype) if is_time else {}
-            cells.set_attrs(target.attrs, said | cells.attrs_of(v), name, lost)
+            cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
             differs = v.dtype.names and kind != v.dtype
             if differs:
                 into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
@@ -309,6 +309,23 @@ class _Whole:
             self._target[box] = piece
 
 
+class _Attributes:
+    """Attributes of an object, where a list of arrays is a list of any length in each element."""
+
+    def __init__(self, target: Any) -> None:
+        self._attrs = target.attrs
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        import h5py
+
+        if not (isinstance(value, list) and value and all(isinstance(one, np.ndarray) for one in value)):
+            self._attrs[name] = value
+            return
+        lists = np.empty(len(value), object)
+        lists[:] = value
+        self._attrs.create(name, lists, dtype=h5py.vlen_dtype(np.result_type(*value)))
+
+
 class _Lists:
     """A dataset of lists of numbers, of which h5py would take lists of equal length for one more axis."""
 
@@ -336,7 +353,7 @@ def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Vari
     if v.dims or v.has_steps:
         for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
             dim.label = label
-    cells.set_attrs(target.attrs, cells.attrs_of(v), name, lost)
+    cells.set_attrs(_Attributes(target), cells.attrs_of(v), name, lost)
     return target
 
 
