@@ -133,7 +133,8 @@ impl Scalar {
 }
 
 impl DType {
-    /// Whether the value of an element is a blob of any length, which the element refers to: strings and lists of numbers.
+    /// Whether the value of an element is a blob of any length, which the element refers to: strings and lists
+    /// of numbers.
     pub fn is_blob(&self) -> bool {
         matches!(self, DType::String | DType::Ragged(_))
     }

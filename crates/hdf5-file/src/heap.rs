@@ -1,6 +1,7 @@
 //! The global heap: values of any length that attributes and chunks refer to.
 //!
-//! That of attributes is filled twice, the same way: once to learn how long it gets, and once, begun at its address, for good.
+//! That of attributes is filled twice, the same way: once to learn how long it gets, and once, begun at its
+//! address, for good.
 
 use crate::padded;
 
@@ -38,7 +39,8 @@ impl Heap {
         *self = Heap::at(address);
     }
 
-    /// Adds a value of this many elements; returns the reference to it, 16 bytes. That of an empty value refers to nothing.
+    /// Adds a value of this many elements; returns the reference to it, 16 bytes. That of an empty value refers
+    /// to nothing.
     pub fn put(&mut self, count: u32, bytes: &[u8]) -> Vec<u8> {
         if bytes.is_empty() {
             return vec![0; 16];

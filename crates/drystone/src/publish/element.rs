@@ -5,7 +5,7 @@
 use drystone_format::dtype::{DType, Scalar};
 use serde_json::{Value as Json, json};
 
-use super::attributes::base64;
+use super::base64::base64;
 
 /// A leaf's element as an array has it: a type that every reader knows, and axes behind those of the cells.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -15,6 +15,7 @@
 //! - the record of what is there now is committed last ([`record`]): who reads a snapshot knows its shards from others.
 
 mod attributes;
+mod base64;
 mod changes;
 mod clear;
 mod computed;

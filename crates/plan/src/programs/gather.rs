@@ -10,8 +10,8 @@ use crate::read_plan::{Cells, Picks, Work};
 const MOST_TERMS: u64 = 4096;
 
 /// The rule that packs the cells of a work, row by row, from `source_len` bytes in the given `form` (along a
-/// curve: unrolled). `narrow`: cells are float64, and packed as float32, half as long. `None` where that takes too many copies,
-/// or the work does not fit.
+/// curve: unrolled). `narrow`: cells are float64, and packed as float32, half as long. `None` where that takes
+/// too many copies, or the work does not fit.
 pub(super) fn rule(work: &Work, form: &Form, source_len: u64, narrow: bool) -> Option<Rule> {
     let unrolled;
     let form = match form.curve {

@@ -60,8 +60,8 @@ pub struct Call {
     pub decoded: u64,
 }
 
-/// The programs of each object of a plan; the reason for objects that no program can read. `narrow`: cells are float64, and are
-/// wanted as float32.
+/// The programs of each object of a plan; the reason for objects that no program can read. `narrow`: cells are
+/// float64, and are wanted as float32.
 pub fn calls(
     plan: &ReadPlan,
     slots: &[Slot],

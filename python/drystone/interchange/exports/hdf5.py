@@ -367,7 +367,7 @@ class _Led:
         found = np.asarray(piece, object)
         starts = [0] * found.ndim if box in ((), ...) else [part.start for part in box]
         for place in np.ndindex(found.shape):
-            led = references.led(found[place], self._kind, self._target.file)
+            led = references.led(str(found[place]), self._kind, self._target.file)
             if led is None:
                 self._lost.append(
                     f"{self._target.name[1:]}: the reference to {found[place]!r:.80}, which is not in the file"
