@@ -17,11 +17,12 @@ use drystone_store::{PutMode, Store, StoreExt};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};
 
+use super::dense::read;
 use super::hdf5::offset_of;
 use super::nodes::Array;
 use super::shard::{assemble, assemble_dual, user_block};
 use super::{Target, document, record, texts};
-use crate::base::array::{Target as Memory, dense_strides};
+use crate::base::array::dense_strides;
 use crate::base::checksum::crc32;
 use crate::base::cpus::threads;
 use crate::base::error::rule_error;
@@ -516,17 +517,6 @@ fn copy(
         }
         Ok(())
     })
-}
-
-/// Reads a box of cells densely.
-pub(super) fn read(array: &Array, reading: &Reading, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
-    let len = cells.cells().saturating_mul(array.item);
-    let len = usize::try_from(len).map_err(|_| Error::invalid("the shard does not fit into memory"))?;
-    out.clear();
-    out.resize(len, 0);
-    let counts = cells.counts();
-    let memory = Memory::dense(out, &counts, array.item as usize)?;
-    reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
 }
 
 /// The chunk that begins where `cells` do, from a slab read densely; beyond `cells` it holds the fill value.

@@ -20,6 +20,7 @@ mod changes;
 mod clear;
 mod computed;
 mod convert;
+mod dense;
 mod document;
 mod element;
 mod flat;

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use drystone_format::dtype::Scalar;
 use drystone_store::{StoreExt, WholeFile};
 
-use super::convert::{Run, encode, read};
+use super::convert::{Run, encode};
+use super::dense::read;
 use super::hdf5::{self as said, Description, datatype, number_type, offset_of, typed};
 use super::nodes::{Array, Nodes};
 use super::options::{Format, PublishOptions, PublishReport};

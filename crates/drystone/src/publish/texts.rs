@@ -3,7 +3,7 @@
 use drystone_format::dtype::Scalar;
 use drystone_plan::selection::Selection;
 
-use super::convert;
+use super::dense;
 use super::element::utf8;
 use super::nodes::Array;
 use crate::published::grid::{Box, place};
@@ -17,7 +17,7 @@ pub(super) fn read(reading: &Reading, array: &Array, cells: &Box) -> Result<Vec<
         return Ok(texts);
     }
     let mut slab = Vec::new();
-    convert::read(array, reading, cells, &mut slab)?;
+    dense::read(array, reading, cells, &mut slab)?;
     let size = (Scalar::U32.size() as usize) * array.element.characters().unwrap_or(1) as usize;
     slab.chunks_exact(size.max(1))
         .map(|text| {

@@ -20,7 +20,8 @@ use serde_json::{Map, Value as Json, json};
 
 use super::Target;
 use super::changes::{self, Changes};
-use super::convert::{cut, read};
+use super::convert::cut;
+use super::dense::read;
 use super::document::{self, Codec};
 use super::nodes::{Array, Nodes, Skipped};
 use super::texts;
