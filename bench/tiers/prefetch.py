@@ -93,8 +93,7 @@ def run(
 
     with dry.open(URL, storage_options=server.options, cache=False if cache is None else cache) as c:
         variables = {name: c[name] for name in "uv"}
-        hits, reading = [], 0.0
-        begun = time.perf_counter()
+        hits, reading, computing = [], 0.0, 0.0
         for number, (name, key) in enumerate(trace):
             before = c.metrics()["home_bytes"]
             start = time.perf_counter()
@@ -104,13 +103,14 @@ def run(
             if not np.array_equal(found, data[name][key[0]][key[1:]]):
                 raise SystemExit(f"a wrong value in read {number} of {name}{key}")
             if compute is not None:
+                start = time.perf_counter()
                 time.sleep(compute)
+                computing += time.perf_counter() - start
         counted = c.metrics()
-        seconds = time.perf_counter() - begun
     later = hits[2:]
     wasted = counted["prefetched_bytes"] - counted["prefetch_used_bytes"]
     return {
-        "seconds": seconds,
+        "seconds": reading + computing,  # without what is asked for the counts
         "reading": reading,
         "each": reading / len(trace),
         "hits": sum(later) / max(1, len(later)),
@@ -159,6 +159,7 @@ def warm(server: Server, n: int, data: dict, folder: Path, rounds: int) -> None:
         dry.open(folder / "local.dry") as local,
     ):
         cached.warm("u")
+        asked = cached.metrics()["home_bytes"]  # for tables that say where cells are
         for what, key in {
             "a step": (0, slice(None), slice(None)),
             "a tile": (0, slice(5, 5 + EDGE), slice(9, 9 + EDGE)),
@@ -174,7 +175,7 @@ def warm(server: Server, n: int, data: dict, folder: Path, rounds: int) -> None:
             one, two = statistics.median(times["local"]), statistics.median(times["cache"])
             size = data["u"][key[0]][key[1:]].nbytes / 2**20
             print(f"| {what} | {size:.1f} | {one * 1e3:.2f} ms | {two * 1e3:.2f} ms | {two / one:.2f} |")
-        if cached.metrics()["home_bytes"]:
+        if cached.metrics()["home_bytes"] != asked:
             raise SystemExit("a warm read asked home")
     print()
 

@@ -255,9 +255,8 @@ impl CacheStore {
                     for flight in claimed {
                         let Range { start, end } = flight.range;
                         let len = end - start;
-                        flight.begins(
-                            shared.home.submit(Request::read_many(key, vec![(start, len as usize)])),
-                        );
+                        flight
+                            .begins(shared.home.submit(Request::read_many(key, vec![(start, len as usize)])));
                         add(&shared.tally.prefetched_bytes, len);
                         under_way.push(flight);
                     }

@@ -67,6 +67,21 @@ impl Inner {
             // All that the version needs was on stable storage before its manifest was.
             return self.mark(version, ends);
         }
+        match self.sync_needed(snapshot, elsewhere, true)? {
+            true => self.mark(version, ends),
+            false => self.flush_after(elsewhere),
+        }
+    }
+
+    /// Brings to stable storage what a snapshot needs, and with `manifests` those that were not marked yet. `false`: a collection removed some
+    /// of that, so there is a newer snapshot.
+    pub(super) fn sync_needed(
+        &self,
+        snapshot: &Snapshot,
+        elsewhere: &[u64],
+        manifests: bool,
+    ) -> Result<bool> {
+        let (version, since) = (snapshot.version(), self.last_marked(snapshot));
         // What this handle has synced is not synced again: what a key held then stays as it is.
         let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();
@@ -96,7 +111,9 @@ impl Inner {
                 Err(e) => return Err(e.into()),
             }
         }
-        if version - since <= MANY_COMMITS {
+        if !manifests {
+            // They are packed next.
+        } else if version.saturating_sub(since) <= MANY_COMMITS {
             keys.extend((since + 1..=version).map(keys::manifest));
         } else {
             // Those there are: a number from a manifest does not decide how many keys are made.
@@ -111,18 +128,16 @@ impl Inner {
         match self.store.sync(&names) {
             // A collection removed what the snapshot needed: then there is a newer one.
             Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
-                drop(synced);
-                return self.flush_after(elsewhere);
+                return Ok(false);
             }
             other => other.map_err(must_exist)?,
         }
         synced.extend(lengths);
-        drop(synced);
-        self.mark(version, ends)
+        Ok(true)
     }
 
     /// Writes down that a version, and all it needs, is on stable storage; with `ends`, in the same round, the hint of a far store.
-    fn mark(&self, version: u64, ends: bool) -> Result<u64> {
+    pub(super) fn mark(&self, version: u64, ends: bool) -> Result<u64> {
         let (mark, text) = (keys::mark(version), format!("{version:012}"));
         let hint = if ends { self.hint.last(self.store.as_ref()) } else { None };
         let marked = self.store.put(&mark, &[text.as_bytes()], PutMode::IfAbsent, true);

@@ -7,7 +7,8 @@
 //!
 //! Invariants
 //! - one process packs at a time ([`keeper_lock`]);
-//! - a manifest that a power cut may still take is not packed, except under `memory`, which promises nothing;
+//! - what a manifest needs is on stable storage before it is packed, except under `memory`, which promises nothing; the manifest itself is
+//!   there with its pack;
 //! - whoever dies in between leaves only what the next packing removes: a pack that no floor names, or objects below the floor.
 
 use std::collections::HashSet;
@@ -54,10 +55,11 @@ impl Inner {
             return;
         }
         self.packing_due.store(version + BATCH, Ordering::Relaxed);
-        if self.is_safe_to(snapshot) < floor + BATCH && version >= floor + UNFLUSHED {
-            self.flush_little(snapshot);
+        let mut safe = self.is_safe_to(snapshot);
+        if safe < floor + BATCH && version >= floor + UNFLUSHED && self.settles_little(snapshot) {
+            safe = version;
         }
-        let last = self.is_safe_to(snapshot).min(version - KEPT);
+        let last = safe.min(version - KEPT);
         if last >= floor + BATCH {
             let _ = self.pack(last);
         }
@@ -72,10 +74,11 @@ impl Inner {
         if !committed || version <= packs.known().version + FEW || self.require_same().is_err() {
             return;
         }
-        if self.is_safe_to(&snapshot) < version {
-            self.flush_little(&snapshot);
+        let mut safe = self.is_safe_to(&snapshot);
+        if safe < version && self.settles_little(&snapshot) {
+            safe = version;
         }
-        let last = self.is_safe_to(&snapshot).min(version - KEPT);
+        let last = safe.min(version - KEPT);
         if last > packs.known().version {
             let _ = self.pack(last);
         }
@@ -89,10 +92,11 @@ impl Inner {
         }
     }
 
-    /// Flushes a snapshot if little of it is not known to be on stable storage. What lies in tiers comes home at its own pace.
-    fn flush_little(&self, snapshot: &Snapshot) {
-        if self.tiers.is_some() {
-            return;
+    /// Brings to stable storage what a snapshot needs, if little of it is not known to be there. Its manifests get there packed: a sync of
+    /// each of them would take most of the time. What lies in tiers comes home at its own pace.
+    fn settles_little(&self, snapshot: &Snapshot) -> bool {
+        if self.tiers.is_some() || self.close_gaps().is_err() {
+            return false;
         }
         let left = || -> Result<u64> {
             let sources = snapshot.sources(&self.pages)?;
@@ -103,9 +107,8 @@ impl Inner {
             let of = sources.iter().filter(|source| source.kind == 0);
             Ok(of.map(|s| left(keys::segment(s.writer, s.part), s.seg_length)).sum())
         };
-        if left().is_ok_and(|bytes| bytes <= FLUSHED) {
-            let _ = self.flush_snapshot(snapshot, &[], false);
-        }
+        left().is_ok_and(|bytes| bytes <= FLUSHED)
+            && self.sync_needed(snapshot, &[], false).is_ok_and(|done| done)
     }
 
     /// Packs manifests up to a version. `false`: another process publishes, collects or packs.
@@ -114,9 +117,18 @@ impl Inner {
             Err(e) if e.kind() == ErrorKind::Conflict => return Ok(false),
             other => other?,
         };
-        let done = self.pack_locked(last);
+        let done = self.pack_locked(last).and_then(|()| self.mark_packed(last));
         held.release()?;
         done.map(|()| true)
+    }
+
+    /// Marks what has come to stable storage with its pack.
+    fn mark_packed(&self, last: u64) -> Result<()> {
+        let packed = self.packs.as_ref().map_or(0, |packs| packs.known().version).min(last);
+        if self.identity.durability != Durability::Async || packed <= self.flushed.load(Ordering::SeqCst) {
+            return Ok(());
+        }
+        self.mark(packed, false).map(drop)
     }
 
     /// Whether more manifests than a few are objects of their own, or something is left of a packing that was killed.
@@ -126,7 +138,7 @@ impl Inner {
         Ok(newest > floor.version + FEW || !leftovers(packs, &floor)?.is_empty())
     }
 
-    /// [`pack`](Self::pack) for who holds the lock. Nothing is flushed: `last` is on stable storage.
+    /// [`pack`](Self::pack) for who holds the lock. Nothing is flushed: what `last` needs is on stable storage.
     pub(crate) fn pack_locked(&self, last: u64) -> Result<()> {
         let Some(packs) = &self.packs else { return Ok(()) };
         let store = packs.inner().as_ref();

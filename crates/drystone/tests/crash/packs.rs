@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
 use drystone_format::keys;
+use drystone_plan::selection::Selection;
 use drystone_store::{Fault, FaultStore, MemoryStore, NoAppendStore, PutMode, Script, Store, StoreExt};
 
-use crate::common::{create, dense, f4, ramp_f32, read_all};
+use crate::common::{create, dense, f4, ramp_f32, read, read_all};
 
 const ALL: [Durability; 3] = [Durability::Async, Durability::Durable, Durability::Memory];
 
@@ -211,6 +212,75 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
             }
         }
     }
+}
+
+/// Under `async` a handle that closes brings to stable storage what its manifests need, and then packs them, unflushed as they are.
+#[test]
+fn a_power_cut_while_unflushed_commits_are_packed_leaves_what_was_flushed_and_nothing_half() {
+    const FLUSHED: usize = 20;
+    let stride = if std::env::var("DRYSTONE_LONG").is_ok_and(|long| long == "1") { 1 } else { 9 };
+    let run = |script: Script| {
+        let store = Arc::new(FaultStore::new(MemoryStore::new(), script).unwrap());
+        let mut flushed = false;
+        let mut act = || -> drystone::Result<()> {
+            let options = CreateOptions { durability: Durability::Async, ..CreateOptions::default() };
+            let c = Container::create(store.clone(), options)?;
+            c.apply(vec![create("t", f4(), &[4], |_| {})])?;
+            let w = c.writer(WriterOptions::default())?;
+            for n in 0..60 {
+                w.put("t", &f4(), &dense(&values(n), &[4], 4), None, None)?;
+                w.commit()?;
+                if n + 1 == FLUSHED {
+                    c.flush()?;
+                    flushed = true;
+                }
+            }
+            w.close()?;
+            c.finish()
+        };
+        let _ = act();
+        (store, flushed)
+    };
+    let (whole, flushed) = run(Script::default());
+    assert!(flushed);
+    assert!(files(&whole.survivor()).iter().any(|key| keys::parse_pack(key).is_some()), "it packs");
+    whole.power_cut(1);
+    let kept: Arc<dyn Store> = Arc::new(whole.survivor());
+    assert!(Container::open(kept, Mode::Read).unwrap().snapshot().version() > 50, "what is packed is safe");
+    let mut packing = 0;
+    for at in (0..whole.changes()).step_by(stride) {
+        let (store, flushed) = run(Script::seeded(at).at(at, Fault::Crash));
+        packing += u64::from(files(&store.survivor()).iter().any(|key| keys::parse_pack(key).is_some()));
+        for seed in 0..3 {
+            store.power_cut(seed);
+            let what = format!("power cut {seed} at change {at}");
+            let survivor: Arc<dyn Store> = Arc::new(store.survivor());
+            let c = match Container::open(survivor.clone(), Mode::ReadWrite) {
+                Ok(c) => c,
+                Err(e) if !flushed && matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {
+                    continue;
+                }
+                Err(e) => panic!("{what}: {e}"),
+            };
+            let newest = c.snapshot().version() as usize;
+            assert!(!flushed || newest > FLUSHED, "{what}: fell back to {newest}");
+            for version in 2..=newest {
+                let shown = c.at(version as u64).and_then(|then| read(&then, "t", &Selection::all(&[4])));
+                match shown {
+                    Ok(shown) => assert!(shown == values(version - 2), "{what}: snapshot {version}"),
+                    Err(e) => assert!(!flushed || version > FLUSHED + 1, "{what}: snapshot {version}: {e}"),
+                }
+            }
+            c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let number = if newest >= 2 { 0..1 } else { 0..0 };
+            assign(&c, number.clone());
+            c.finish().unwrap();
+            drop(c);
+            let again = Container::open(survivor, Mode::Read).unwrap();
+            assert!(number.is_empty() || read_all(&again, "t") == values(0), "{what}");
+        }
+    }
+    assert!(packing > 2, "some cuts fell into the packing");
 }
 
 #[test]

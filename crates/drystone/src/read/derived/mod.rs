@@ -43,6 +43,9 @@ pub(crate) use stored::first_put;
 const ROOM: u64 = 24 << 20;
 /// Steps of which an explanation asks whether their stored values are current.
 const MOST_ASKED: u64 = 1 << 10;
+/// The same of a far store, in tiles of which each is read by many requests: what tiles share is read by each of them, and every tile
+/// waits for round trips.
+const FAR_ROOM: u64 = 128 << 20;
 /// Cells of a tile.
 const LEAST: u64 = 1 << 12;
 const MOST: u64 = 1 << 19;
@@ -177,6 +180,7 @@ impl Reading {
         let all = tiles.len().saturating_mul(steps.count);
         let shared = std::sync::Mutex::new((ReadReport::default(), None::<Error>));
         let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+        let many = self.tiles_at_once(computed).min(all);
         let holds_values = self.stored_kind() == Some(Kind::Stored);
         let work = || {
             let mut at_step: Option<(u64, Evaluator<'_>)> = None;
@@ -217,8 +221,6 @@ impl Reading {
                 shared.1.get_or_insert(error);
             }
         };
-        // Reductions of all cells are made once, by one thread.
-        let many = if computed.reduces() { 1 } else { (threads() as u64).min(all) };
         std::thread::scope(|scope| {
             for _ in 1..many {
                 scope.spawn(work);
@@ -235,10 +237,20 @@ impl Reading {
         Ok(report)
     }
 
+    /// Tiles that are computed at once, a thread each.
+    fn tiles_at_once(&self, computed: &Computed) -> u64 {
+        // Reductions of all cells are made once.
+        if computed.reduces() { 1 } else { threads() as u64 }
+    }
+
     /// The tiles of the cells of a step: along the lines in which the inputs are cut.
     fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Tiles> {
-        let many = if computed.reduces() { 1 } else { threads() as u64 };
-        let mut most = (ROOM / many / computed.bytes_per_cell.max(1)).clamp(LEAST, MOST);
+        let many = self.tiles_at_once(computed);
+        let (room, greatest) = match self.inner.window() {
+            Some(_) => (FAR_ROOM, u64::MAX),
+            None => (ROOM, MOST),
+        };
+        let mut most = (room / many / computed.bytes_per_cell.max(1)).clamp(LEAST, greatest);
         let mut grain = Vec::new();
         if let Some((input, wanted)) = self.alike(computed, step, cells)? {
             let (found, largest) = input.grain(&wanted)?;
