@@ -365,6 +365,10 @@ def same(found, expected):
     if expected.dtype.names:
         for name in expected.dtype.names:
             same(found[name], expected[name])
+    elif expected.dtype == object and expected.size and isinstance(expected.flat[0], h5py.Reference):
+        assert [bool(name) for name in found.flat] == [bool(one) for one in expected.flat]
+    elif expected.dtype == object and expected.size and isinstance(expected.flat[0], np.ndarray):
+        assert [one.tolist() for one in found.flat] == [one.tolist() for one in expected.flat]
     else:
         np.testing.assert_array_equal(np.asarray(found), expected)
 

@@ -152,23 +152,29 @@ def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("first", "counted"),
+    ("first", "counted", "share"),
     [
-        ("c['D'].read(step=0, count=(1, 1, 1))", "c['D'].read(step=0, dtype='f4')"),
+        ("c['D'].read(step=0, count=(1, 1, 1))", "c['D'].read(step=0, dtype='f4')", 0.51),
         (
             "c['D'].read(step=0, count=(1, 1, 1))",
             "c['D'].read(step=1, offset=(0, 3, 0), count=(128, 1, 128), dtype='f4')",
+            0.52,
         ),
-        ("c['DZ'].read(count=(1, 1, 1))", "c['DZ'].read(offset=(5, 0, 64), count=(90, 128, 1), dtype='f4')"),
+        (
+            "c['DZ'].read(count=(1, 1, 1))",
+            "c['DZ'].read(offset=(5, 0, 64), count=(90, 128, 1), dtype='f4')",
+            0.55,
+        ),
         (
             "c['D'].read_points([[0, 0, 0, 0]])",
             "c['D'].read_points(np.indices((1, 128, 64, 2)).reshape(4, -1).T * [1, 1, 2, 3], dtype='f4')",
+            0.8,  # the rest is the program, which names each point
         ),
     ],
     ids=["whole blocks", "a plane", "coded blocks", "points"],
 )
 def test_float64_travels_as_float32_in_half_of_the_bytes(
-    server: Server, token: str, first: str, counted: str, tmp_path: Path
+    server: Server, token: str, first: str, counted: str, share: float, tmp_path: Path
 ) -> None:
     proxy = Proxy(server.port)
     reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
@@ -193,7 +199,7 @@ def test_float64_travels_as_float32_in_half_of_the_bytes(
     assert (error <= bound.relative * np.abs(exact)).all()
     assert bound.relative == 2**-24
     print(f"{counted}: {values.nbytes} bytes wanted, {moved} moved; {whole} as float64: {moved / whole:.4f}")
-    assert moved <= 0.52 * whole + 1024
+    assert moved <= share * whole
     reader.close()
     proxy.close()
 

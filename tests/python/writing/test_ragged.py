@@ -143,6 +143,10 @@ def test_lists_are_copied_shown_and_survive_their_writer(run, tmp_path):
         assert dry.reference_kind(c["r"].dtype) == "object"
         assert c["r"][...].tolist() == ["v", ""]
         assert c.verify().ok
+        assert dry.diff(run, c) == []
+        c["v"][1:2] = [[9.0]]
+        c.commit()
+        assert "1 of 4 values" in str(dry.diff(run, c)[0])
     assert "ragged(float32)" in repr(run["v"])
     assert "ragged(float32)" in drystone("ls", run.path)
     dumped = drystone("dump", run.path, "v")
