@@ -116,7 +116,7 @@ def _cells(value: Any, element: np.dtype[Any], what: str) -> tuple[tuple[int, ..
 
 def _depth(value: Any) -> int:
     if isinstance(value, np.ndarray):
-        return int(value.ndim) + (value.dtype.kind == "O")
+        return int(value.ndim) + int(value.dtype.kind == "O")
     if isinstance(value, list | tuple):
         return 1 + max((_depth(one) for one in value), default=0)
     return 0
