@@ -8,7 +8,7 @@ from drystone import expr, metrics, rules
 from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
-from drystone.container import Container, create, open
+from drystone.container import Container
 from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
@@ -36,6 +36,7 @@ from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
 from drystone.interchange.importing import Imported, ImportedVariable, import_file
 from drystone.lists import ragged, ragged_element, reference, reference_kind
+from drystone.opening import create, open
 from drystone.regions import Region, Transfer
 from drystone.reports import (
     Block,

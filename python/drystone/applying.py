@@ -1,4 +1,4 @@
-"""What a function makes of all tiles of a variable: in Python or compiled, at once or as tasks of Dask."""
+"""Applies a function to all tiles of a variable: in Python or compiled, at once or as tasks of Dask."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ class _Call:
             )
 
     def __call__(self, place: _Place, tile: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """What it makes of a tile with its halo."""
+        """The result for a tile with its halo."""
         cells = tuple(slice(h, n - h) for h, n in zip(self.halo, tile.shape, strict=True))
         wanted = tile[cells].shape
         box = ", ".join(f"{p.start}:{p.stop}" if isinstance(p, slice) else str(p) for p in place)
@@ -121,7 +121,7 @@ class _Call:
         return self.function(tile, step, origin, box)
 
     def _within(self, place: _Place, tile: npt.NDArray[Any], box: str) -> npt.NDArray[Any]:
-        """The result, or an error when the deadline has passed: then the function goes on in a thread of its own, which nobody waits for."""
+        """The result, or an error after the deadline. The function then goes on in a thread that is not waited for."""
         if self.deadline is None:
             return self._run(place, tile, box)
         done: Future[npt.NDArray[Any]] = Future()

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from drystone import _core, container
-from drystone.container import Container, require_whole
+from drystone import _core, opening
+from drystone.container import Container
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.location import named
+from drystone.opening import require_whole
 from drystone.variable import Variable
 
 Asked = Container | str | os.PathLike[str]
@@ -27,7 +28,7 @@ def opened(asked: Asked, at: int | None = None, damaged: bool = False) -> Iterat
     if isinstance(asked, Container):
         yield _at(asked, at, damaged)
         return
-    with container.open(where(asked), damaged=damaged) as c:
+    with opening.open(where(asked), damaged=damaged) as c:
         yield _at(c, at, damaged)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class Assigned:
-    """What was assigned to a container and is not yet visible.
+    """Values that were assigned to a container and are not yet visible.
 
     A container that is dropped, or still open when the program ends, settles it then, as `close` would; not so in a child
     that was forked, to which it does not belong.
@@ -56,7 +56,7 @@ class Assigned:
         self.abandon()
 
     def abandon(self) -> None:
-        """Settle what waits, when nobody can ask for it any more."""
+        """Write what waits when the container is no longer referenced."""
         if self.pending and os.getpid() == self._process:
             container = self._owner()
             if container is not None and not container.closed:
@@ -90,7 +90,7 @@ class Assigned:
     def writer(self, steps: bool) -> Iterator[Writer]:
         """A writer for this thread alone."""
         if self.elsewhere is not None:
-            from drystone.container import open_again
+            from drystone.opening import open_again
 
             path, options = self.elsewhere
             with open_again(path, "r+", options) as container:

@@ -11,10 +11,10 @@ from typing import overload
 from drystone import html
 from drystone._core import CatalogHandle
 from drystone.container import Container
-from drystone.container import open as open_container
 from drystone.counted import counted
 from drystone.errors import InvalidArgumentError, warn
 from drystone.location import is_url, place, store_options
+from drystone.opening import open as open_container
 from drystone.reports import moment
 
 Path = str | os.PathLike[str]
@@ -59,7 +59,7 @@ class Match:
 
 
 class Matches(Sequence[Match]):
-    """What was found, by path. What answers and cannot be opened is not in it, only counted."""
+    """The containers that were found, by path. A container that matches and cannot be opened is only counted."""
 
     def __init__(self, found: list[Match], gone: int, closed: int) -> None:
         self._found = found
@@ -111,25 +111,25 @@ class Matches(Sequence[Match]):
 
 @dataclass(frozen=True)
 class Added:
-    """What adding to a catalogue did."""
+    """The result of adding to a catalogue."""
 
     added: int
     """Containers that were new, or had changed."""
     unchanged: int
     """Containers that were known as they are."""
     failed: dict[str, str]
-    """What could not be read: where, and why."""
+    """Containers that could not be read: where, and why."""
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What checking a catalogue found."""
+    """The result of checking a catalogue."""
 
     containers: int
     pages: int
     nbytes: int
     damage: list[str]
-    """What is wrong with the catalogue itself; `rebuild` mends it."""
+    """Damage of the catalogue itself, which `rebuild` repairs."""
     stale: list[str]
     """Containers that have changed since they were added."""
     gone: list[str]
@@ -159,13 +159,13 @@ class Catalog:
 
     @property
     def names(self) -> list[str]:
-        """What can be asked for: attributes, `min` and `max` of variables, and what every container has."""
+        """Names that a question may use: attributes, `min` and `max` of variables, and properties of every container."""
         return self._handle.names()
 
     def add(self, *paths: Path | Iterable[Path]) -> Added:
         """Add containers, and those in folders; what is known is looked at again if it has changed.
 
-        What cannot be read is warned about, and is an error where nothing could be added.
+        A container that cannot be read causes a warning, and an error if nothing could be added.
         """
         return self._added(self._handle.add(_places(paths)))
 

@@ -1,4 +1,4 @@
-"""What two containers, or two snapshots of one, hold differently."""
+"""The differences between two containers, or two snapshots of one."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Difference:
     """Something that two containers hold differently."""
 
     name: str
-    """Of the variable or group; empty for the root."""
+    """Path of the variable or group; empty for the root."""
     what: str
     steps: list[int] | None = None
     """Steps that only one has."""

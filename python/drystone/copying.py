@@ -1,6 +1,6 @@
 """Copies of a container: the newest values of a snapshot in a new container, in few files.
 
-Names, attributes, step numbers and the newest value of every written cell are copied; a cell that nobody wrote stays
+Names, attributes, step numbers and the newest value of every written cell are copied; an unwritten cell stays
 unwritten. The copy has no history: earlier snapshots and values that were written over are left behind.
 docs/guide/copying.md has the promises.
 
@@ -27,8 +27,7 @@ import numpy.typing as npt
 
 from drystone import written
 from drystone._core import ContainerHandle, ReadingHandle
-from drystone.container import Container, require_whole
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import (
     CancelledError,
     CorruptError,
@@ -38,6 +37,8 @@ from drystone.errors import (
     UnsupportedError,
 )
 from drystone.location import is_url, place, store_options, supplier
+from drystone.opening import open as open_container
+from drystone.opening import require_whole
 from drystone.undoing import Addition
 from drystone.writer import Writer
 
@@ -65,12 +66,12 @@ class Copied:
     steps: list[int]
     nbytes: int
     notes: list[str] = field(default_factory=list)
-    """What the copy lacks, or has in another way."""
+    """Differences of the copy from the original."""
 
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is copied of a container."""
+    """The part of a container that is copied."""
 
     variables: list[str]
     groups: list[str]

@@ -1,4 +1,4 @@
-"""What a container or variable consists of, in numbers: files, writers, what waits for a commit, bytes, statistics."""
+"""Containers and variables in numbers: files, writers, steps that wait for a commit, bytes, statistics."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class Derived:
     text: str
     """The expression, as it was given."""
     kind: str
-    """What is stored besides the definition: `"virtual"` nothing, `"bounds"` statistics, `"stored"` the values."""
+    """Values that are stored besides the definition: `"virtual"` nothing, `"bounds"` statistics, `"stored"` the values."""
     edge: str
-    """What lies beyond the edge of the domain."""
+    """How cells beyond the edge of the domain are treated."""
     inputs: dict[str, str | None]
     """The names in the text that are variables, and their paths now; None for one that was deleted."""
 
 
 @dataclass(frozen=True)
 class WriterLog:
-    """What one writer left in the log."""
+    """The log of one writer."""
 
     id: int
     state: str
@@ -48,7 +48,7 @@ class WriterLog:
 
 @dataclass(frozen=True)
 class Description:
-    """What a container consists of. Files and what waits are of the moment of the call, the rest is of the snapshot."""
+    """The contents of a container. Files and waiting steps are those at the time of the call, the rest is of the snapshot."""
 
     files: dict[str, Files]
     """By folder: `log`, `index`, `manifest`, `zarr`; under the empty name those beside them."""
@@ -72,7 +72,7 @@ class Description:
 
     @property
     def backlog(self) -> str:
-        """What waits in the log, in words."""
+        """A sentence about what waits in the log."""
         parts = []
         if self.waiting:
             few = ", ".join(map(str, self.waiting[:8])) + (", …" if len(self.waiting) > 8 else "")
@@ -85,7 +85,7 @@ class Description:
 
 @dataclass(frozen=True)
 class Usage:
-    """What a variable takes. Overwritten blocks count, those of replaced steps do not; of strings only their references do."""
+    """The size of a variable. Overwritten blocks count, and blocks of replaced steps do not. Strings count by their references."""
 
     blocks: int
     subchunks: int
@@ -104,7 +104,7 @@ class Usage:
 
 @dataclass(frozen=True)
 class Statistics:
-    """What is stored about the values of a step, over its blocks as they were written: where they overlap, all count."""
+    """Statistics of a step, over its blocks as they were written. Where blocks overlap, all of them count."""
 
     blocks: int
     cells: int
@@ -123,7 +123,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class PublishedStatistics:
-    """What the cells of a step held when it was published, as every reader of the hierarchy sees them: unwritten cells are fill."""
+    """Statistics of a step when it was published, as every reader of the hierarchy sees it: unwritten cells are fill."""
 
     snapshot: int
     """The snapshot that was published; what was committed later does not count."""

@@ -1,4 +1,4 @@
-"""What each variable takes on disk, and what the container takes besides."""
+"""Bytes on disk: of each variable, and of the rest of a container."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drystone.location import is_url, local_path
 
 @dataclass(frozen=True)
 class VariableUse:
-    """What a variable takes, by the index."""
+    """Bytes of a variable, by the index."""
 
     name: str
     blocks: int
@@ -26,7 +26,7 @@ class VariableUse:
 
 @dataclass(frozen=True)
 class DiskUse:
-    """What a container takes."""
+    """Bytes of a container."""
 
     variables: list[VariableUse]
     """The largest first."""
@@ -41,7 +41,7 @@ def du(
     at: int | None = None,
     damaged: bool = False,
 ) -> DiskUse:
-    """What variables take on disk. The index is walked once, and no data is read.
+    """The disk use of variables. The index is walked once, and no data is read.
 
     Args:
         container: A path or URL, or a container that is open.

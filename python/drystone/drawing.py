@@ -36,7 +36,7 @@ class Plotted:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is drawn, and how."""
+    """The cells that are drawn, and how."""
 
     variable: str
     key: Any

@@ -30,7 +30,7 @@ class CorruptError(DrystoneError):
 
 
 class ConflictError(DrystoneError):
-    """What is there already, or somebody else did, excludes this."""
+    """An existing object, or a change by another process, excludes this."""
 
 
 class UnsupportedError(DrystoneError):

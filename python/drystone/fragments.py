@@ -22,7 +22,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """Cells of a variable, or of one member of it, that nobody has written."""
+    """Cells of a variable, or of one member of it, that are unwritten."""
 
     variable: str
     #: The member, if it is not the whole element.
@@ -38,14 +38,14 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What a fragment wants and what of it there is, in values: one per primitive member of an element."""
+    """How much of a fragment there is, in values: one per primitive member of an element."""
 
     wanted: int
-    #: What somebody has written.
+    #: Values that are written.
     covered: int
     #: What lies outside of the dataset or has no counterpart; reading leaves it alone.
     unmapped: int
-    #: What nobody has written, of what lies in the dataset; it reads as the fill value.
+    #: Unwritten values inside the dataset, which read as the fill value.
     missing: int
     #: Where that is; the first 4096 boxes.
     places: tuple[Missing, ...]
@@ -118,7 +118,7 @@ class Fragment:
     def arrays(self, buffer: Array) -> Array | dict[str, Array]:
         """The arrays in a buffer of `nbytes` bytes: one, or several by name.
 
-        What a `for` makes is one array, with its counter as the first axis. Along a curve an array has one axis, in the
+        A `for` makes one array, with its counter as the first axis. Along a curve an array has one axis, in the
         order of memory.
         """
         if buffer.dtype != np.uint8 or buffer.shape != (self.nbytes,) or not buffer.flags.c_contiguous:
@@ -147,7 +147,7 @@ class Fragment:
     ) -> Array | dict[str, Array]:
         """Fill its memory and give its array, or its arrays by name; all are views of one buffer, their `.base`.
 
-        Cells that nobody wrote are the fill value, and what lies outside of the dataset is left alone (zero, if the memory is
+        Unwritten cells are the fill value. Memory for cells outside of the dataset is left alone (zero, if the memory is
         new): `coverage` tells both.
 
         Args:
@@ -207,7 +207,7 @@ class Fragment:
         return buffer
 
     def coverage(self, step: SupportsIndex | None = None) -> Coverage:
-        """What it wants, what lies outside of the dataset, and what nobody has written at the step."""
+        """Its values, those outside of the dataset, and those that are unwritten at the step."""
         self._container._settle()
         wanted, covered, unmapped, missing, places = self._handle.coverage(step)
         boxes = [Missing(v, f, tuple(_range(*axis) for axis in axes)) for v, f, axes in places]

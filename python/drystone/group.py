@@ -148,7 +148,7 @@ class Group(Mapping[str, Any]):
         return tree.Tree(tree.drawn(self, self._path or "/", depth))
 
     def _ipython_key_completions_(self) -> list[str]:
-        """What `c["<Tab>` offers: all paths below."""
+        """Completions of `c["<Tab>`: all paths below."""
         return sorted({*self.variables, *self.groups})
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -199,7 +199,7 @@ class Group(Mapping[str, Any]):
             local: One value or array of any shape per writer (and step).
             transform: Codecs, such as `"shuffle,zstd:1"`, a list of them, or Zarr codec objects.
             chunks: Shape of the pieces that blocks are cut into and read by.
-            fill_value: What cells read as that nobody wrote; zero if not given.
+            fill_value: The value of unwritten cells; zero if not given.
             attrs: Attributes.
             access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md): `publish` cuts by it.
             data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.

@@ -13,6 +13,9 @@ from urllib.parse import unquote, urlsplit
 
 from drystone.errors import ConflictError, InvalidArgumentError, IoError, UnsupportedError
 
+Location = str | os.PathLike[str]
+"""A path or URL of a container."""
+
 _SCHEME = re.compile(r"^([A-Za-z][A-Za-z0-9+.-]+)://")
 _IDENTITY = "drystone.json"
 _PARTS = ("log", "index", "manifest", "zarr")

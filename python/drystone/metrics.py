@@ -86,7 +86,7 @@ def _escaped(label: str) -> str:
 
 
 def counted(counters: dict[str, int], levels: dict[int, str]) -> dict[str, Any]:
-    """What `Container.metrics` gives."""
+    """The result of `Container.metrics`."""
     by_level: dict[str, int] = {}
     for level in levels.values():
         by_level[level] = by_level.get(level, 0) + 1

@@ -30,7 +30,7 @@ def node_server(place: str) -> str:
     why = "" if url else process.stderr.read().strip()
     process.stdout.close()
     process.stderr.close()
-    # It runs on, or has ended already; nobody waits for it but the system's table of processes.
+    # It runs on, or has ended already. Only the system's table of processes waits for it.
     threading.Thread(target=process.wait, daemon=True, name="drystone-node-server").start()
     if url:
         return url

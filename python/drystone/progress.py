@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
@@ -55,3 +56,22 @@ class Progress:
                 file=sys.stderr,
                 flush=True,
             )
+
+
+def reported(progress: Report | bool | None) -> Report | None:
+    """The callback for the argument `progress`: True prints to standard error."""
+    return print_entries if progress is True else progress or None
+
+
+def print_entries(done: int, total: int) -> None:
+    """Prints how many entries are done, in one line."""
+    with suppress(OSError):
+        end = "\n" if done >= total else ""
+        print(f"\rverifying: {done} of {total} entries", end=end, file=sys.stderr, flush=True)
+
+
+def print_published(done: int, total: int) -> None:
+    """Prints how many MiB are published, in one line."""
+    with suppress(OSError):
+        end = "\n" if done >= total else ""
+        print(f"\rpublishing: {done >> 20} of {total >> 20} MiB", end=end, file=sys.stderr, flush=True)

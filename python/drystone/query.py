@@ -60,12 +60,12 @@ class Term:
     tried: int = 0
     """Cells on which it was evaluated."""
     kept: int = 0
-    """Those that satisfied it."""
+    """Cells that satisfied it."""
 
 
 @dataclass(frozen=True)
 class QueryPlan:
-    """What a query reads at most, from statistics alone."""
+    """An upper bound on what a query reads, from statistics alone."""
 
     text: str = field(repr=False)
     cells: int
@@ -86,7 +86,7 @@ class QueryPlan:
 
 @dataclass(frozen=True)
 class QueryReport(QueryPlan):
-    """What an answer cost: bytes and requests are those that were read."""
+    """The cost of an answer, in bytes and requests that were read."""
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ class Batch:
     values: Mapping[str, npt.NDArray[Any]]
     """By variable, an element per hit."""
     written: Mapping[str, npt.NDArray[np.bool_] | None]
-    """By variable, whether somebody wrote the element; None: all were written. Others are the fill value."""
+    """By variable, whether each element was written; None: all were. Unwritten ones are the fill value."""
 
     def __len__(self) -> int:
         return len(self.coords)
@@ -107,7 +107,7 @@ class Batch:
 class Query:
     """The cells of a snapshot that satisfy a condition; made by `Container.query`. Nothing is read before it is asked.
 
-    A cell that nobody wrote satisfies nothing. Coordinates are the variable's, whatever is selected, with the step first where there are steps.
+    An unwritten cell satisfies no condition. Coordinates are the variable's, whatever is selected, with the step first where there are steps.
     """
 
     def __init__(
@@ -158,12 +158,12 @@ class Query:
 
     @property
     def explain(self) -> QueryPlan:
-        """What it reads at most, and what statistics decide about each condition. Reads no value."""
+        """How much it reads at most, and what statistics decide about each condition. Reads no value."""
         return QueryPlan(**_said(self._handle.explain()[1]))
 
     @property
     def report(self) -> QueryReport:
-        """What the last answer cost; zeros before any."""
+        """The cost of the last answer; zeros before the first."""
         return self._report or QueryReport("nothing was asked yet", 0, 0, 0, 0, 0, 0, ())
 
     def bounds(self) -> Bounds:
@@ -189,7 +189,7 @@ class Query:
         return flat.reshape(-1, self._ndim) if self._ndim else np.empty((self.count(), 0), np.int64)
 
     def values(self, *names: str | Variable) -> Any:
-        """What variables hold at the hits, in the order of `coords`: an array for one name, for several a tuple."""
+        """The values of variables at the hits, in the order of `coords`: an array for one name, for several a tuple."""
         paths = [_path(name) for name in names]
         if not paths:
             raise InvalidArgumentError("values takes the names of variables")
@@ -259,7 +259,7 @@ class Query:
         return f"<drystone query {self.text}>"
 
     def _repr_html_(self) -> str:
-        """What statistics say of the conditions, and the first hits with the values that the condition names.
+        """A summary of the conditions by statistics, and the first hits with the values that the condition names.
 
         Reads what the first hits need. Where statistics say that this may be much, no hit is shown.
         """

@@ -100,7 +100,7 @@ class Region:
     """A box of a variable at one step, with memory for its values. `Variable.map` makes one.
 
     `array` is NumPy memory. `lock("r")` fills it with the newest committed values and never waits. `lock("w")` waits until
-    no other lock holds a cell of the box; `release` hands the values over and gives a `Transfer`. Nobody has to lock: a release
+    no other lock holds a cell of the box; `release` hands the values over and gives a `Transfer`. Locking is optional: a release
     without a lock is an ordinary put, and the newest wins.
     """
 
@@ -172,7 +172,7 @@ class Region:
         """Locks the region; `with region.lock("w"): ...` releases it.
 
         Args:
-            kind: `"r"` pins the newest snapshot and reads it into `array`; it waits for nobody. `"w"` is a lease on the box.
+            kind: `"r"` pins the newest snapshot and reads it into `array`; it does not wait. `"w"` is a lease on the box.
             timeout: Seconds after which a write lock that cannot be had is a `DeadlineError`.
             lease: Seconds after which the lease ends if it is not renewed; 10, or what the server has configured, at most.
             renew: Renew it in the background while this process lives.

@@ -1,4 +1,4 @@
-"""What calls report: snapshots, blocks, recoveries, publications, calibrations, verifications."""
+"""Reports of calls: snapshots, blocks, recoveries, publications, calibrations, verifications."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MAX_RANKS = 1 << 24
 
 @dataclass(frozen=True)
 class StoredDerived:
-    """What was stored of derived variables."""
+    """How much of derived variables was stored."""
 
     blocks: int
     cells: int
@@ -204,7 +204,7 @@ class TransformChoice:
 
 @dataclass(frozen=True)
 class RecoverReport:
-    """What a recovery did."""
+    """The result of a recovery."""
 
     adopted: tuple[int, ...]
     """Steps that became visible."""
@@ -252,7 +252,7 @@ class Damage:
 
 @dataclass(frozen=True)
 class VerifyReport:
-    """What a verification saw. It is true if nothing is damaged."""
+    """The result of a verification. It is true if nothing is damaged."""
 
     entries: int
     """Index entries checked: one per block and member."""
@@ -305,7 +305,7 @@ class Tier(NamedTuple):
 
 
 class Warmed(NamedTuple):
-    """What `warm` or `pin` did, in bytes of stored blocks."""
+    """The result of `warm` or `pin`, in bytes of stored blocks."""
 
     wanted: int
     """Bytes that the selections need."""
@@ -328,7 +328,7 @@ class StagedPart(NamedTuple):
 
 
 class AtDepth(NamedTuple):
-    """Reads with so many requests under way: a request costs a time, and its bytes."""
+    """Reads with a number of requests under way: each request costs a time, and its bytes."""
 
     depth: int
     """Requests under way at a time."""
@@ -340,7 +340,7 @@ class AtDepth(NamedTuple):
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was measured of a store."""
+    """The measured costs of a store."""
 
     reads: tuple[AtDepth, ...]
     """By ascending depth."""
@@ -349,13 +349,13 @@ class Calibration:
     sync: float
     """Seconds of a sync behind a small append."""
     cold: bool | None
-    """Whether reads came from the medium: nothing was in this machine's memory (looked at), something was, or nobody can tell."""
+    """Whether reads came from the medium: True if nothing was in this machine's memory, False if something was, None if unknown."""
     probed: int
     """Bytes that were written and read."""
     time: datetime | None
     """When it was measured."""
     device: str | None = None
-    """What the store lies on, if it was measured by this call."""
+    """The device of the store, if this call measured it."""
     kept: str | None = None
     """The file it was kept in by this call."""
     not_kept: str | None = None
@@ -368,7 +368,7 @@ class Calibration:
     load: float | None = None
     """Programs that wanted a processor when it began, per processor, if the system said so."""
     noisy: bool = False
-    """Whether somebody else had the machine: kept for a day only, and in no better one's place."""
+    """Whether the machine was busy. Such a result is kept for a day only, and replaces no better one."""
 
     @classmethod
     def of(
@@ -398,7 +398,7 @@ class Calibration:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """What indexing a variable made."""
+    """The result of indexing a variable."""
 
     blocks: int
     """Blocks that were indexed; of a record, of each member."""
@@ -418,7 +418,7 @@ class IndexReport:
 
 @dataclass(frozen=True)
 class GcReport:
-    """What a collection of garbage removed, or would remove."""
+    """Files that a garbage collection removed, or would remove."""
 
     kept: tuple[int, ...]
     """Snapshots that can be read."""
@@ -464,12 +464,12 @@ class PublishedArray:
     nbytes: int
     """Bytes written by this call."""
     why: str | None
-    """What the layout model weighed; None where the layout was fixed by an earlier publication."""
+    """The costs that the layout model compared; None where an earlier publication fixed the layout."""
 
 
 @dataclass(frozen=True)
 class PublishReport:
-    """What a publication did."""
+    """The result of a publication."""
 
     path: str
     """The Zarr hierarchy, which `zarr.open_group` and `xarray.open_zarr` take, or the netCDF file."""

@@ -120,7 +120,7 @@ class Rule:
     def apply(self, src: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Move what the rule says from `src` into `out`, both dense memory that they do not share; gives `out`.
 
-        What the source does not hold is left alone in `out`.
+        Elements of `out` that the source does not hold are left alone.
         """
         self._handle.apply(src, out)
         return out

@@ -26,7 +26,7 @@ from drystone.values import as_array, is_array
 
 
 class Rule(enum.Enum):
-    """What arrays in an expression mean."""
+    """The meaning of arrays in an indexing expression."""
 
     PLAIN = "NumPy's `a[...]`"
     VECTOR = "the same, but the axes of the arrays always come first"
@@ -52,7 +52,7 @@ class Run:
         return self.start + self.step * np.arange(self.count, dtype=np.int64)
 
     def part(self, begin: int, end: int) -> Run:
-        """Those of its cells."""
+        """The cells from `begin` to `end`."""
         return Run(self.axis, self.start + self.step * begin, self.step, min(end, self.count) - begin)
 
 
@@ -73,7 +73,7 @@ class Listed:
         return self.cells[:, self.axes.index(axis)]
 
     def part(self, begin: int, end: int) -> Listed:
-        """Those of its cells."""
+        """The cells from `begin` to `end`."""
         return Listed(self.axes, self.cells[begin:end])
 
 
@@ -89,7 +89,7 @@ class Wanted:
     scalar: bool = False
     """NumPy gives a scalar for it, not an array of no dimensions."""
     kept: tuple[int | None, ...] = ()
-    """Of a product of progressions: which leg each axis of the result is; None for new ones."""
+    """In a product of progressions, the leg of each axis of the result; None for new axes."""
 
     def parts(self, most: int) -> Iterator[tuple[tuple[slice, ...], Wanted]]:
         """Parts of at most `most` cells, in row-major order, with their places in the result.
@@ -147,7 +147,7 @@ def points(coords: Any, shape: Sequence[int]) -> Wanted:
 
 
 def select(key: Any, shape: Sequence[int], rule: Rule = Rule.PLAIN) -> Wanted:
-    """What an indexing expression selects from an array of `shape`."""
+    """The selection that an indexing expression makes from an array of `shape`."""
     return _Parser(shape, rule).parse(key)
 
 

@@ -22,7 +22,7 @@ Place = tuple[int | slice, ...]
 _Box = tuple[tuple[int, int], ...]
 
 _BYTES = 8 << 20
-"""Of a tile whose shape nobody said."""
+"""Bytes of a tile whose shape was not given."""
 
 
 def extents(given: Any, ndim: int, what: str, least: int) -> tuple[int, ...]:

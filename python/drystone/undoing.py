@@ -8,14 +8,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal, Self
 
-from drystone.container import Container, create
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import DrystoneError, NotFoundError
 from drystone.location import is_url, local_path, remove_container, store_options, supplier
+from drystone.opening import create
+from drystone.opening import open as open_container
 
 
 class Addition:
-    """What an act adds to a container: variables and groups of some names, and perhaps the container itself."""
+    """Additions to a container by one call: variables and groups of some names, and perhaps the container itself."""
 
     def __init__(self, container: Container, *, owned: bool = False) -> None:
         """To a container that is open; an `owned` one is closed when the act ends."""
@@ -57,7 +58,7 @@ class Addition:
     ) -> Self:
         """To a container that is created."""
         if is_url(path):
-            # What failed stays there, uncommitted: a folder of an object store may have been somebody's before.
+            # What failed stays there, uncommitted: a folder of an object store may have belonged to another program before.
             far = create(
                 path,
                 durability,

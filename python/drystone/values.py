@@ -41,7 +41,7 @@ def is_array(value: object) -> bool:
 
 def is_masked(value: object) -> bool:
     """Whether it is a masked array that hides a cell."""
-    # Where nobody has imported `numpy.ma` there are none, and to import it takes longer than to write a small array.
+    # Without an import of `numpy.ma` there are none, and importing it takes longer than writing a small array.
     if type(value) is np.ndarray or "numpy.ma" not in sys.modules:
         return False
     return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
@@ -68,7 +68,7 @@ def _by_dlpack_alone(value: object) -> bool:
 
 
 def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-    """What is written, as an array of the type that a variable holds (`object` for strings): the casting rule of all writes.
+    """Values as an array of the type that a variable holds (`object` for strings): the casting rule of all writes.
 
     `what` names the variable in errors, with quotes.
     """

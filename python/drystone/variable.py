@@ -110,7 +110,7 @@ class Variable(expr.Operators):
 
     @property
     def access(self) -> str | None:
-        """The mix of reads that is expected of it, every kind with its share; None if nobody said."""
+        """The mix of reads that is expected of it, every kind with its share; None if none was declared."""
         return self._reading().access
 
     @property
@@ -148,7 +148,7 @@ class Variable(expr.Operators):
 
     @property
     def fill_value(self) -> Any:
-        """What cells read as that nobody wrote."""
+        """The value of unwritten cells."""
         reading = self._reading()
         if reading.strings:
             element = ragged_element(reading.element)
@@ -325,7 +325,7 @@ class Variable(expr.Operators):
         """The cells of a step whose values lie between two values, both included.
 
         A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
-        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and cells that nobody wrote are
+        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and unwritten cells are
         not found, whatever the fill value.
 
         Args:
@@ -352,7 +352,7 @@ class Variable(expr.Operators):
         return [Block(**block) for s in steps for block in reading.blocks(s)]
 
     def statistics(self, step: SupportsIndex | None = None) -> Statistics:
-        """What is stored about the values of a step (None: of a variable without steps): extremes, NaNs, a histogram.
+        """Statistics of a step (None: of a variable without steps): extremes, NaNs, a histogram.
 
         No value is read. Records are asked by member. The histogram is there where every subchunk has one: where they are
         encoded and have 4096 elements or more.
@@ -360,7 +360,7 @@ class Variable(expr.Operators):
         return described.statistics(self._reading().statistics(step))
 
     def published_statistics(self, step: SupportsIndex | None = None) -> PublishedStatistics | None:
-        """What the cells of a step (None: of a variable without steps) held when it was published; no value is read.
+        """Statistics of a step (None: of a variable without steps) when it was published. Reads no value.
 
         From the statistics beside the published shards, so of what showed then and not of all that was ever written. Records are
         asked by member. None if this snapshot knows of nothing published, if it was replaced or changed its form since, or if
@@ -391,7 +391,7 @@ class Variable(expr.Operators):
     ) -> Any:
         """Read single cells, in one plan.
 
-        Of an encoded subchunk that can be read in part, only what holds the cells is read.
+        An encoded subchunk that can be read in part is read only where it holds the cells.
 
         Args:
             coords: Integers of shape `(..., ndim)`: a coordinate per axis, that of the step first; negative ones count from
@@ -503,7 +503,7 @@ class Variable(expr.Operators):
         deadline: float | None = None,
         lazy: bool = False,
     ) -> Any:
-        """What a function makes of it, tile by tile, as an array of the variable's shape.
+        """The result of a function, tile by tile, as an array of the variable's shape.
 
         The function gets an array with the halo and gives one without, or one of the same shape, of which the halo is cut off. One in Python
         is called in one thread, a compiled one that is thread safe in several. Its errors pass on with the tile's box; so do those of a
@@ -598,7 +598,7 @@ class Variable(expr.Operators):
         return type(self)(self._container.at(snapshot), self._path, self._member, self._precision)
 
     def _ipython_key_completions_(self) -> list[str]:
-        """What `T["<Tab>` offers: the members of a record."""
+        """Completions of `T["<Tab>`: the members of a record."""
         return self._reading().members
 
     def _repr_html_(self) -> str:

@@ -448,7 +448,7 @@ def _ahead(
     read: Callable[[int], tuple[Place, npt.NDArray[Any]] | None],
     count: int,
 ) -> Iterator[tuple[Place, npt.NDArray[Any]]]:
-    """What is read by number, each while the one before is used; one alone is worth no thread."""
+    """Reads by number, each while the one before is used; a single read needs no thread."""
     if count < 2:
         if (found := read(0)) is not None:
             yield found

@@ -81,7 +81,7 @@ class Writer:
         fragment.write(data, self)
 
     def choices(self) -> dict[str, TransformChoice]:
-        """What `transform="auto"` chose for the variables put so far, by name (`P.x` for a member of a record).
+        """The codecs that `transform="auto"` chose for the variables put so far, by name (`P.x` for a member of a record).
 
         Each prints as a table of what was tried: ratio and speed on the samples, and a star at what won.
         """

@@ -4,7 +4,7 @@ The package registers it with zarr-python (entry point `zarr.codecs`), under the
 
     zarr.create_array(..., serializer=DrystoneCodec("lorenzo,shuffle,zstd:1"), compressors=None)
 
-Codecs that nobody else has are also there by themselves, under names of their own:
+Codecs that only Drystone has are also there by themselves, under names of their own:
 
     zarr.create_array(..., serializer=Isobar(level=3), compressors=None)        # {"name": "drystone.isobar", ...}
 """

@@ -99,7 +99,7 @@ class Chunks:
 
 
 def create_arguments(document: dict[str, Any]) -> dict[str, Any]:
-    """What `create_variable` is given for an array that a client declares, but its attributes."""
+    """The arguments of `create_variable` for an array that a client declares, without its attributes."""
     chunks = Chunks(document)
     array = chunks._array()[1]
     dtype: Any = array.dtype

@@ -33,9 +33,10 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from drystone.assigning import assign_box
-from drystone.container import Container, _reopen, open_again
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import ConflictError, NotFoundError, UnsupportedError
+from drystone.opening import open as open_container
+from drystone.opening import open_again, reopen
 from drystone.zarr_declared import Chunks, create_arguments, layout_of
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ class DrystoneStore(Store):
     # Reading.
 
     def _view(self) -> _Seen:
-        """What the store shows now."""
+        """The snapshot that the store shows now."""
         with self._lock:
             if not self.read_only:
                 self._container.refresh()
@@ -565,7 +566,7 @@ def _writable(path: str, uuid: str, is_open: bool, options: Iterable[tuple[str, 
 def _pinned(
     path: str, uuid: str, version: int, is_open: bool, options: Iterable[tuple[str, str]] = ()
 ) -> DrystoneStore:
-    store = DrystoneStore(_reopen(path, uuid, version, options=options), read_only=True)
+    store = DrystoneStore(reopen(path, uuid, version, options=options), read_only=True)
     store._is_open = is_open
     return store
 

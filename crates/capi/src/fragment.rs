@@ -3,8 +3,8 @@
 use std::ffi::c_char;
 
 use drystone::FragmentHandle;
-use drystone::dataset::{Prim, Type as Declared};
 use drystone::format::dtype::Scalar;
+use drystone_dataset::{Prim, Type as Declared};
 
 use crate::argument::optional_step;
 use crate::argument::{bytes, bytes_mut, give, give_text, handle_place, text, versioned};

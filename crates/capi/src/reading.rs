@@ -7,7 +7,7 @@ use std::sync::Arc;
 use drystone::array::Target;
 use drystone::format::MAX_NDIM;
 use drystone::format::dtype::DType;
-use drystone::member::{Found, member};
+use drystone::member::{FoundMember, member};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::{BlockInfo, Precision, ReadReport, Reading};
 
@@ -32,7 +32,7 @@ pub(crate) struct dry_variable {
 /// A variable to be read, whole or one member.
 pub(crate) struct OpenVariable {
     pub(crate) reading: Arc<Reading>,
-    member: Option<Found>,
+    member: Option<FoundMember>,
     what: String,
 }
 

@@ -4,7 +4,7 @@
 
 use std::ffi::c_char;
 
-use drystone::rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
+use drystone_rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
 
 use crate::argument::{
     bytes, bytes_mut, give, give_list, give_text, handle_place, list, optional_list, versioned,

@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// What a container is: identity, durability, snapshot, steps, writers, sizes, and what waits for a commit
+    /// Describe a container: identity, durability, snapshot, steps, writers, sizes, and what waits for a commit
     Info(ContainerAt),
     /// List variables, groups and links
     Ls(Ls),
@@ -68,7 +68,7 @@ pub(crate) enum Command {
     Sort(Sort),
     /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
     Recover(Recover),
-    /// What lies in tiers of nodes and is not home yet, by node and step
+    /// List parts that lie in tiers of nodes and are not home yet, by node and step
     Tiers(Tiers),
     /// Bring home what processes of this node left in their tiers
     Drain(Drain),

@@ -3,8 +3,9 @@
 //! Floats show the fewest digits that read back as the same value of their own type.
 
 use drystone::format::dtype::{DType, Record, Scalar};
-use drystone::format::instant::{NAT, duration_text, text as instant_text};
-use drystone::format::meaning::{Meaning, described};
+use drystone::format::meaning::Meaning;
+use drystone_format::instant::{NAT, duration_text, text as instant_text};
+use drystone_format::meaning::described;
 use half::{bf16, f16};
 
 use crate::json::{Json, written};

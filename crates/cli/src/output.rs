@@ -8,7 +8,7 @@
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-use drystone::store::WholeFile;
+use drystone_store::WholeFile;
 
 use crate::failure::{Failure, IO, Result};
 use crate::json::Json;

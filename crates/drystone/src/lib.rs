@@ -43,7 +43,7 @@ pub use base::metrics::Metrics;
 pub use commit::transaction::{Committed, Incomplete, RunStep};
 pub use container::calibrate;
 pub use container::calibrate::{Calibration, Limits};
-pub use container::hdf5_stub;
+pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
     CacheFolder, Config, Container, CreateOptions, Keep, Mode, Rule, SeenBefore, StagedPart, TierFolder,
@@ -64,10 +64,7 @@ pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::index::{IndexKind, IndexReport};
 pub use maintain::recover::{Adopt, RecoverReport};
 pub use maintain::verify::{Damage, VerifyReport};
-#[cfg(feature = "object")]
-pub use parts::client;
-pub use parts::{dataset, file_store, format, plan, rules, store, transform};
-pub use plugin::plugins;
+pub use parts::{format, member, plan, store};
 pub use publish::{
     Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
     netcdf_path,
@@ -81,6 +78,5 @@ pub use read::{
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};
-pub use schema::member;
 pub use schema_op::{NewVariable, SchemaOp};
 pub use write::{BlockSink, StoredDerived, Writer, WriterOptions};

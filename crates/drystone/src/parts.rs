@@ -3,20 +3,6 @@
 //! A face names nothing else of those crates through the engine, so the rest can change. `tools/public_items.py` lists
 //! what is public; an item is added here when a face needs it.
 
-/// Addresses and sessions of servers, for regions.
-#[cfg(feature = "object")]
-pub mod client {
-    pub use drystone_client::{InvalidAddress, Level, Options, Piece, Refused, Region, Session, Status};
-}
-
-/// Declared memory layouts: texts in the dataset language and what they mean.
-pub mod dataset {
-    pub use drystone_dataset::{
-        ArrayType, Diagnostic, Diagnostics, Field, Fragment, Leaf, MAX_TEXT, Order, Prim, Program,
-        StructType, Type, check, format,
-    };
-}
-
 /// Element types, attributes and schemas.
 pub mod format {
     pub use drystone_format::MAX_NDIM;
@@ -28,12 +14,7 @@ pub mod format {
 
     /// What integers stand for.
     pub mod meaning {
-        pub use drystone_format::meaning::{Meaning, Scale, Unit, described};
-    }
-
-    /// Instants and durations as texts.
-    pub mod instant {
-        pub use drystone_format::instant::{NAT, duration_text, text};
+        pub use drystone_format::meaning::{Meaning, Scale, Unit};
     }
 
     /// Values of attributes.
@@ -47,14 +28,9 @@ pub mod format {
     }
 }
 
-/// Byte files: the handle on them, and what a mount tells and asks.
-pub mod file_store {
-    pub use drystone_file_store::{Failure, Files, Handle, Result, Stat, Usage};
-
-    /// What files are.
-    pub mod files {
-        pub use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
-    }
+/// Members of records by path.
+pub mod member {
+    pub use crate::schema::member::{FoundMember, member};
 }
 
 /// Selections and plans.
@@ -100,24 +76,7 @@ pub mod plan {
     }
 }
 
-/// Conversions between memory layouts.
-pub mod rules {
-    pub use drystone_rules::{
-        Axis, Block, Dtype, IndexMap, Member, MemoryLayout, Narrowing, Order, Rule, RuleError, Step, View,
-        extend_past_caches,
-    };
-}
-
-/// Stores: the trait that a transport provides, and those that come with the engine.
+/// The trait of what keeps the bytes. Its transports are in crates of their own.
 pub mod store {
-    pub use drystone_store::{
-        Arrivals, Completer, Far, Features, ListEntry, LocalFiles, LocalStore, MapPolicy, Mapped,
-        MemoryStore, Pending, PutMode, Reply, Request, Result, Store, StoreError, StoreExt, Upload,
-        WholeFile, preallocate,
-    };
-}
-
-/// Chains of codecs.
-pub mod transform {
-    pub use drystone_transform::{Chain, MAX_DECODED_LEN, Precision, Scratch, TransformError, readable};
+    pub use drystone_store::Store;
 }

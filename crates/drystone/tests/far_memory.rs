@@ -9,48 +9,20 @@
 )]
 
 mod common;
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicIsize, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use drystone::array::Source;
 use drystone::{Container, CreateOptions, WriterOptions};
 use drystone_store::{
-    DelayStore, Features, ListEntry, LocalFiles, MemoryStore, NoAppendStore, Pending, PutMode, Reply,
-    Request, Result as Stored, Store, Upload,
+    DelayStore, LocalFiles, MemoryStore, NoAppendStore, Pending, Reply, Result as Stored, Store, Upload,
 };
 
 use common::{create, dense, f4};
-
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-static MOST: AtomicIsize = AtomicIsize::new(0);
-
-fn count(change: isize) {
-    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
+use counting_allocator::{HELD, MOST};
 
 /// A far store that answers for pieces after a while and forgets them.
 #[derive(Debug)]
@@ -88,63 +60,18 @@ impl Upload for Forgotten {
 }
 
 impl Store for Forgetful {
-    fn features(&self) -> Features {
-        self.store.features()
+    drystone_store::forward! {
+        store =>
+        features, describe, device, watch, unchanged, len, read, read_whole, append, write_at, put,
+        list, delete, sweep, sync, exec, submit
     }
-    fn describe(&self) -> String {
-        self.store.describe()
-    }
-    fn device(&self) -> Option<String> {
-        self.store.device()
-    }
+
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-    fn watch(&self, key: &str) -> Stored<bool> {
-        self.store.watch(key)
-    }
-    fn unchanged(&self) -> Stored<()> {
-        self.store.unchanged()
-    }
-    fn len(&self, key: &str) -> Stored<u64> {
-        self.store.len(key)
-    }
-    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Stored<()> {
-        self.store.read(key, offset, out)
-    }
-    fn read_whole(&self, key: &str, limit: u64) -> Stored<Result<Vec<u8>, u64>> {
-        self.store.read_whole(key, limit)
-    }
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Stored<()> {
-        self.store.append(key, at, parts)
-    }
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Stored<()> {
-        self.store.write_at(key, parts, len)
-    }
-    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
-        self.store.put(key, parts, mode, sync)
     }
     fn upload(&self, _key: &str) -> Stored<Box<dyn Upload>> {
         let (pieces, bytes) = (Arc::clone(&self.pieces), Arc::clone(&self.bytes));
         Ok(Box::new(Forgotten { lens: Vec::new(), pieces, bytes }))
-    }
-    fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {
-        self.store.list(prefix)
-    }
-    fn delete(&self, key: &str) -> Stored<()> {
-        self.store.delete(key)
-    }
-    fn sweep(&self, prefix: &str, older: Duration) -> Stored<u64> {
-        self.store.sweep(prefix, older)
-    }
-    fn sync(&self, keys: &[&str]) -> Stored<()> {
-        self.store.sync(keys)
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Stored<Vec<u8>> {
-        self.store.exec(key, method, input)
-    }
-    fn submit(&self, request: Request) -> Pending {
-        self.store.submit(request)
     }
 }
 

@@ -6,9 +6,9 @@
 )]
 
 mod common;
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicIsize, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use drystone::{Container, CreateOptions, WriterOptions};
@@ -16,36 +16,10 @@ use drystone_format::dtype::{DType, Scalar};
 use drystone_store::{LocalStore, MemoryStore, Store};
 
 use common::{create, dense};
+use counting_allocator::{HELD, MOST};
 
-struct Counting;
-
-static HELD: AtomicIsize = AtomicIsize::new(0);
-static MOST: AtomicIsize = AtomicIsize::new(0);
 /// What tests of this file hold is counted together.
 static ALONE: Mutex<()> = Mutex::new(());
-
-fn count(change: isize) {
-    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
-    MOST.fetch_max(held, Ordering::Relaxed);
-}
-
-// SAFETY: every call goes to the system's allocator as it came.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        count(layout.size() as isize);
-        // SAFETY: see above.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        count(-(layout.size() as isize));
-        // SAFETY: see above.
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Symptom: 10^6 blocks of one value, put without a step, took 0.5 to 0.9 KB of memory each until the writer was closed. Cause: each
 /// was kept as an index entry with room for eight dimensions and an encoding of its own. They are kept as the blocks of the frame that they will be

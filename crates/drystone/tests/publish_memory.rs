@@ -6,38 +6,14 @@
 )]
 
 mod common;
+mod counting_allocator;
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::Ordering;
 
 use drystone::{Container, CreateOptions, PublishOptions, WriterOptions};
 
 use common::{create, dense, f4};
-
-/// Counts the bytes that are allocated now, and the most that were.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: passes every call on to the system's allocator and only adds numbers.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        // SAFETY: as above.
-        unsafe { System.dealloc(memory, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
+use counting_allocator::{HELD, MOST};
 
 #[test]
 fn a_publication_stays_within_its_memory() {
@@ -57,7 +33,7 @@ fn a_publication_stays_within_its_memory() {
         }
         w.close().unwrap();
         c.commit().unwrap();
-        let before = NOW.load(Ordering::Relaxed);
+        let before = HELD.load(Ordering::Relaxed);
         MOST.store(before, Ordering::Relaxed);
         let options =
             PublishOptions { variables: Some(vec![name.into()]), memory: LIMIT, ..PublishOptions::default() };

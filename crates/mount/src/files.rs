@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use drystone::file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
-use drystone::file_store::{Failure, Files, Handle, Stat};
-use drystone::store::StoreError;
+use drystone_file_store::files::{Body, Owner, ROOT, Refused, SetAttrs, TimeChange};
+use drystone_file_store::{Failure, Files, Handle, Stat};
+use drystone_store::StoreError;
 use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
 
 use crate::locks::locked;
@@ -72,7 +72,7 @@ pub(crate) fn errno(failure: &Failure) -> Errno {
     errno
 }
 
-fn answer<T>(result: drystone::file_store::Result<T>) -> Answer<T> {
+fn answer<T>(result: drystone_file_store::Result<T>) -> Answer<T> {
     result.map_err(|failure| errno(&failure))
 }
 

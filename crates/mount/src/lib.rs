@@ -50,8 +50,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use drystone::Container;
-use drystone::file_store::Files;
-use drystone::file_store::files::Owner;
+use drystone_file_store::Files;
+use drystone_file_store::files::Owner;
 use fuser::{Config, MountOption, Session, SessionACL};
 use rustix::mount::UnmountFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use drystone::transform::{Chain, Scratch};
+use drystone_transform::{Chain, Scratch};
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
@@ -63,7 +63,7 @@ pub(crate) fn decode_subchunk<'py>(
     };
     let len = shape.iter().try_fold(logical.item as u64, |len, n| len.checked_mul(*n));
     let len = len.and_then(|len| usize::try_from(len).ok()).unwrap_or(usize::MAX);
-    if len > drystone::transform::MAX_DECODED_LEN {
+    if len > drystone_transform::MAX_DECODED_LEN {
         return Err(invalid("a subchunk has at most 16 MiB; use smaller chunks".to_owned()));
     }
     PyBytes::new_with(py, len, |data| {

@@ -1,25 +1,24 @@
 //! The container handle: every call releases the interpreter lock while the engine works.
 
+mod arguments;
+mod held;
+mod reports;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::time::Duration;
 
 use drystone::format::schema::Name;
-use drystone::plan::layout::Profile;
 use drystone::region::operation::Operation;
 use drystone::{
-    Adopt, BlockLayout, CacheFolder, Compressor, Container, CreateOptions, Definition, Durability, Format,
-    GcOptions, Incomplete, IndexKind, Limits, Mode, NewVariable, PublishOptions, SchemaOp, Scheme,
-    StagedPart, Targets, TierFolder, TierRow, VariableUsage, WriterOptions,
+    BlockLayout, CacheFolder, Compressor, Container, CreateOptions, Definition, Durability, Format,
+    GcOptions, IndexKind, Limits, NewVariable, PublishOptions, SchemaOp, Scheme, Targets, WriterOptions,
 };
-use std::mem::ManuallyDrop;
-use std::ops::Deref;
 
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyTuple};
 
 use crate::credentials::Callback;
-use crate::error::{Failure, Result, invalid};
+use crate::error::{Result, invalid};
 use crate::expression::ExpressionHandle;
 use crate::fragment::FragmentHandle;
 use crate::progress::watched;
@@ -28,114 +27,17 @@ use crate::reading::ReadingHandle;
 use crate::writer::{WriterHandle, parse_level};
 use crate::zarr::ZarrHandle;
 use crate::{dtype, key, transform, value};
-
-/// (run, step, nranks, missing ranks, is it visible as it was)
-type IncompleteStep = (u64, u64, u32, Vec<u32>, bool);
-/// (version, nanoseconds since 1970, changed, incomplete steps, notes)
-type CommitResult = (u64, u64, bool, Vec<IncompleteStep>, Vec<String>);
-/// (adopted, discarded, incomplete steps, notes, run, version)
-type RecoverResult = (Vec<u64>, Vec<u64>, Vec<IncompleteStep>, Vec<u64>, Vec<String>, u64, u64);
-/// (files and bytes by folder, writers as (id, state, parts, bytes), run, index entries, waiting steps, do values wait,
-/// incomplete steps, notes)
-type Described = (
-    BTreeMap<String, (u64, u64)>,
-    Vec<(u64, &'static str, u64, u64)>,
-    u64,
-    u64,
-    Vec<u64>,
-    bool,
-    Vec<IncompleteStep>,
-    Vec<String>,
-);
-/// (blocks, subchunks, stored bytes, decoded bytes, codec chains)
-type Used = (u64, u64, u64, u64, Vec<String>);
-/// (object, variable, step, message)
-type DamageItem = (String, Option<String>, Option<u64>, String);
-/// (entries, bytes, manifests, shards, damage, bytes that are not home by node)
-type VerifyResult = (u64, u64, u64, u64, Vec<DamageItem>, BTreeMap<String, u64>);
-/// (place, bytes, undrained, oldest undrained step, bytes a second, hits, why it is left alone)
-type TierItem = (String, u64, u64, Option<u64>, f64, u64, Option<String>);
-/// (node, part, step, bytes)
-type StagedItem = (String, String, Option<u64>, u64);
-
-/// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot)
-type IndexResult = (u64, u64, u64, u64, u64);
-/// (snapshots kept, expired, entries taken out, (file, bytes) removed, bytes)
-type GcResult = (Vec<u64>, Vec<u64>, u64, Vec<(String, u64)>, u64);
-/// (node, variable, member, shape, chunk, shard, shards written, kept, chunks copied, bytes written, why it is cut so)
-type PublishedItem =
-    (String, String, String, Vec<u64>, Vec<u64>, Vec<u64>, u64, u64, u64, u64, Option<String>);
-/// (snapshot, arrays, variables that were not published with the reason, the file if it is one)
-type PublishResult = (u64, Vec<PublishedItem>, Vec<(String, String)>, Option<PathBuf>);
-
-/// ((depth, bandwidth, seconds per request) of reads, write bandwidth, seconds per sync, cold, bytes of the probe, time, as text)
-type ProfileItem = (Vec<(u32, f64, f64)>, f64, f64, Option<bool>, u64, u64, DoubtItem, String);
-/// (spread, moved, load per processor, whether that is noisy)
-type DoubtItem = (f64, f64, Option<f64>, bool);
-/// (profile, device, file it is kept in, why it is not)
-type CalibrationResult = (ProfileItem, Option<String>, Option<String>, Option<String>);
-
-fn profile(found: &Profile) -> ProfileItem {
-    let reads = found.reads.iter().map(|r| (r.depth, r.bandwidth, r.request)).collect();
-    let doubt = (found.doubt.spread, found.doubt.moved, found.doubt.load, found.doubt.is_noisy());
-    (reads, found.write, found.sync, found.cold, found.probed, found.time, doubt, found.to_string())
-}
+use arguments::{adopted, normal, parameters, parse_mode, parse_timeout, ranks, tier_folders};
+use held::Held;
+use reports::{
+    CalibrationResult, CommitResult, Described, GcResult, IndexResult, ProfileItem, PublishResult,
+    RecoverResult, StagedItem, TierItem, Used, VerifyResult,
+};
 
 /// An open container.
 #[pyclass(frozen, name = "ContainerHandle", module = "drystone._core")]
 pub(crate) struct ContainerHandle {
     container: Held,
-}
-
-/// A container whose end waits for no thread of Python, and holds none up: the last handle on a far store asks its server, which may
-/// take a credentials callback, or a deadline.
-struct Held(ManuallyDrop<Container>);
-
-impl Held {
-    fn new(container: Container) -> Self {
-        Held(ManuallyDrop::new(container))
-    }
-}
-
-impl Deref for Held {
-    type Target = Container;
-
-    fn deref(&self) -> &Container {
-        &self.0
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        // SAFETY: it is taken once, here, and not used afterwards.
-        let container = unsafe { ManuallyDrop::take(&mut self.0) };
-        // Where Python is ending nobody can be asked, and nothing is written down.
-        let mut held = Some(container);
-        Python::try_attach(|py| py.detach(|| drop(held.take())));
-        drop(held);
-    }
-}
-
-fn parse_timeout(timeout: Option<f64>) -> Result<Option<Duration>> {
-    match timeout {
-        None => Ok(None),
-        Some(seconds) if seconds >= 0.0 => {
-            Ok(Some(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)))
-        }
-        Some(seconds) => Err(invalid(format!("timeout is a number of seconds from 0 on, not {seconds}"))),
-    }
-}
-
-fn tier_folders(given: Vec<(PathBuf, Option<u64>)>) -> Vec<TierFolder> {
-    given.into_iter().map(|(folder, budget)| TierFolder { folder, budget }).collect()
-}
-
-fn incomplete(steps: Vec<Incomplete>) -> Vec<IncompleteStep> {
-    steps.into_iter().map(|i| (i.at.run, i.at.step, i.nranks, i.missing, i.again)).collect()
-}
-
-fn normal(path: &str) -> &str {
-    Container::normal_path(path)
 }
 
 impl ContainerHandle {
@@ -149,19 +51,6 @@ impl ContainerHandle {
     fn apply(&self, py: Python<'_>, op: SchemaOp) -> Result<bool> {
         Ok(py.detach(|| self.container.apply(vec![op]))?)
     }
-}
-
-fn parameters(given: &Bound<'_, PyDict>) -> Result<Vec<(String, i64)>> {
-    let mut out = Vec::with_capacity(given.len());
-    for (name, value) in given {
-        let name: String = name.extract()?;
-        let number = value.call_method0("__index__").and_then(|index| index.extract::<i64>());
-        let number = number.map_err(|_| {
-            invalid(format!("the parameter \"{name}\" is an integer of 64 bits, not {value}"))
-        })?;
-        out.push((name, number));
-    }
-    Ok(out)
 }
 
 #[pymethods]
@@ -217,17 +106,7 @@ impl ContainerHandle {
         credentials: Option<Py<PyAny>>,
         tiers: Option<Vec<(PathBuf, Option<u64>)>>,
     ) -> Result<Self> {
-        let mode = match mode {
-            "r" => Mode::Read,
-            "r+" => Mode::ReadWrite,
-            "a" => Mode::Append,
-            "w" | "w-" | "x" => {
-                return Err(invalid(format!(
-                    "mode \"{mode}\" is not for open(); create() makes a new container"
-                )));
-            }
-            _ => return Err(invalid(format!("mode is \"r\", \"r+\" or \"a\", not \"{mode}\""))),
-        };
+        let mode = parse_mode(mode)?;
         let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| {
             let opened = match &targets {
@@ -259,7 +138,7 @@ impl ContainerHandle {
         Ok(py.detach(|| Container::remove_url(url, &store, Callback::of(credentials)))?)
     }
 
-    /// Those options of a store that are no secrets.
+    /// The options of a store that are no secrets.
     #[staticmethod]
     fn public_options(store: Vec<(String, String)>) -> Vec<(String, String)> {
         drystone::public_options(&store)
@@ -299,7 +178,7 @@ impl ContainerHandle {
         watched(py, progress.as_ref(), |progress| self.container.drain(timeout, progress))
     }
 
-    /// The application computes from now on, or not any more.
+    /// Tells the drain whether the application computes.
     fn computing(&self, on: bool) {
         self.container.computing(on);
     }
@@ -312,21 +191,16 @@ impl ContainerHandle {
 
     /// Tiers: place, bytes, undrained bytes, oldest undrained step, bytes a second of the drain, hits, why it is left alone.
     fn tiers(&self) -> Vec<TierItem> {
-        let row =
-            |row: TierRow| (row.place, row.bytes, row.undrained, row.oldest, row.rate, row.hits, row.aside);
-        self.container.tiers().into_iter().map(row).collect()
+        self.container.tiers().into_iter().map(reports::tier).collect()
     }
 
     /// Parts that are not home: node, writer and number of the part, step, bytes.
     fn staged(&self, py: Python<'_>) -> Result<Vec<StagedItem>> {
         let found = py.detach(|| self.container.staged())?;
-        let item = |part: StagedPart| {
-            (part.node, format!("{:016x}-{:04}", part.part.0, part.part.1), part.step, part.bytes)
-        };
-        Ok(found.into_iter().map(item).collect())
+        Ok(found.into_iter().map(reports::staged).collect())
     }
 
-    /// Why the drain does not get on.
+    /// Why the drain makes no progress.
     fn drain_failure(&self) -> Option<String> {
         self.container.drain_failure().map(|error| error.to_string())
     }
@@ -337,7 +211,7 @@ impl ContainerHandle {
         Ok(found.into_iter().map(|damage| (damage.key, damage.message)).collect())
     }
 
-    /// Opens for reading what is left of a container that has lost files.
+    /// Opens a container that has lost files, for reading what is left.
     #[staticmethod]
     fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
         let container = py.detach(|| Container::open_damaged(path))?;
@@ -384,25 +258,12 @@ impl ContainerHandle {
     }
 
     fn commit(&self, py: Python<'_>) -> Result<CommitResult> {
-        let done = py.detach(|| self.container.commit())?;
-        let snapshot = &done.snapshot;
-        Ok((snapshot.version(), snapshot.time(), done.changed, incomplete(done.incomplete), done.notes))
+        Ok(reports::committed(py.detach(|| self.container.commit())?))
     }
 
     /// Files, writers, and what waits for a commit.
     fn describe(&self, py: Python<'_>) -> Result<Described> {
-        let found = py.detach(|| self.container.describe())?;
-        let pending = found.pending;
-        Ok((
-            found.files.into_iter().map(|(folder, count)| (folder, (count.files, count.bytes))).collect(),
-            found.writers.into_iter().map(|w| (w.id, w.state.name(), w.parts, w.bytes)).collect(),
-            found.run,
-            found.entries,
-            pending.steps,
-            pending.values,
-            incomplete(pending.incomplete),
-            pending.notes,
-        ))
+        Ok(reports::described(py.detach(|| self.container.describe())?))
     }
 
     /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
@@ -410,11 +271,7 @@ impl ContainerHandle {
         let schema = self.open_container()?.schema();
         let found = py.detach(|| self.container.usage())?;
         let named = schema.named().filter_map(|(path, v)| Some((path.to_owned(), found.get(&v.id)?)));
-        let numbers = |u: &VariableUsage| {
-            let chains = u.transforms.iter().cloned().collect();
-            (u.blocks, u.subchunks, u.stored_bytes, u.decoded_bytes, chains)
-        };
-        Ok(named.map(|(path, u)| (path, numbers(u))).collect())
+        Ok(named.map(|(path, u)| (path, reports::used(u))).collect())
     }
 
     /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
@@ -528,16 +385,11 @@ impl ContainerHandle {
         attrs: Option<&Bound<'_, PyAny>>,
         access: Option<String>,
     ) -> Result<bool> {
-        let mut extents = Vec::new();
-        for n in shape {
-            let grows = n.is_none() || n.cast::<PyString>().is_ok_and(|text| text == "*");
-            extents.push(if grows { None } else { Some(key::unsigned(&n, "an extent of the shape")?) });
-        }
         let element = dtype::parse(dtype)?;
         let new = NewVariable {
             dtype: element.dtype,
             meaning: element.meaning,
-            shape: extents,
+            shape: arguments::shape(shape)?,
             dims: dims.unwrap_or_default(),
             steps,
             local,
@@ -667,7 +519,7 @@ impl ContainerHandle {
         Ok(py.detach(|| self.container.end_batch(commit))?)
     }
 
-    /// How the model cuts a block, as text; the extents of a subchunk; who said how it is read.
+    /// How the model cuts a block, as text; the extents of a subchunk; where the expected reads come from.
     fn cut_of(
         &self,
         py: Python<'_>,
@@ -688,14 +540,7 @@ impl ContainerHandle {
         run: Option<&Bound<'_, PyAny>>,
         layout: &str,
     ) -> Result<WriterHandle> {
-        let small = |given: &Bound<'_, PyAny>, what| -> Result<u32> {
-            u32::try_from(key::unsigned(given, what)?).map_err(|_| invalid(format!("{what} is too large")))
-        };
-        let rank = match (rank, nranks) {
-            (None, None) => None,
-            (Some(rank), Some(nranks)) => Some((small(rank, "rank")?, small(nranks, "nranks")?)),
-            _ => return Err(invalid("rank and nranks are given together, or neither")),
-        };
+        let rank = ranks(rank, nranks)?;
         let run = run.map(|run| key::unsigned(run, "run")).transpose()?;
         let layout = BlockLayout::parse(layout)
             .ok_or_else(|| invalid(format!("layout is \"model\" or \"log\", not \"{layout}\"")))?;
@@ -712,16 +557,8 @@ impl ContainerHandle {
         but: bool,
         lost_nodes: Vec<String>,
     ) -> Result<RecoverResult> {
-        let steps = || Ok::<_, Failure>(key::extents(which, "a step")?.into_iter().collect());
-        let adopt = match which.extract::<bool>() {
-            Ok(true) => Adopt::All,
-            Ok(false) => Adopt::None,
-            Err(_) if but => Adopt::AllBut(steps()?),
-            Err(_) => Adopt::Steps(steps()?),
-        };
-        let report = py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?;
-        let rest = incomplete(report.incomplete);
-        Ok((report.adopted, report.discarded, rest, report.rebuilt, report.notes, report.run, report.version))
+        let adopt = adopted(which, but)?;
+        Ok(reports::recovered(py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?))
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.
@@ -739,16 +576,11 @@ impl ContainerHandle {
         folder: PathBuf,
         progress: Option<Py<PyAny>>,
     ) -> Result<PublishResult> {
-        let mut given = BTreeMap::new();
-        for (name, extents) in chunks {
-            let name: String = name.extract()?;
-            given.insert(normal(&name).to_owned(), key::extents(&extents, "chunks")?);
-        }
         let options = PublishOptions {
             variables,
             memory: key::unsigned(memory, "memory")?,
             compressor: Compressor::parse(compressor)?,
-            chunks: given,
+            chunks: arguments::chunks(chunks)?,
             format: format.map(Format::parse).transpose()?,
             ..PublishOptions::default()
         };
@@ -764,24 +596,7 @@ impl ContainerHandle {
             (_, Some(_)) => return Err(invalid("only a netCDF file has a path (format=\"netcdf\")")),
             _ => (None, watched(py, progress.as_ref(), |progress| container.publish(&options, progress))?),
         };
-        let arrays = report.arrays.into_iter().map(|a| {
-            let why = a.layout.map(|l| l.to_string());
-            (
-                a.node,
-                a.variable,
-                a.member,
-                a.shape,
-                a.chunk,
-                a.shard,
-                a.written,
-                a.kept,
-                a.copied,
-                a.stored_bytes,
-                why,
-            )
-        });
-        let skipped = report.skipped.into_iter().map(|s| (s.variable, s.reason));
-        Ok((report.snapshot, arrays.collect(), skipped.collect(), file))
+        Ok(reports::published(report, file))
     }
 
     /// `older_than` in seconds; `progress(done, total)` is called per object; `False` from it, or an exception, stops.
@@ -800,7 +615,7 @@ impl ContainerHandle {
         let keep = keep.map(|keep| key::unsigned(keep, "keep")).transpose()?;
         let options = GcOptions { keep, older_than: older_than.map(age).transpose()?, dry_run };
         let report = watched(py, progress.as_ref(), |progress| self.container.gc(&options, progress))?;
-        Ok((report.kept, report.expired, report.superseded, report.removed, report.bytes))
+        Ok(reports::collected(report))
     }
 
     /// (blocks, blocks that had an index, bytes of values, bytes of the index, snapshot); `progress` as in `gc`.
@@ -813,13 +628,13 @@ impl ContainerHandle {
     ) -> Result<IndexResult> {
         let kind = IndexKind::parse(kind)?;
         let done = watched(py, progress.as_ref(), |progress| self.container.index(name, kind, progress))?;
-        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+        Ok(reports::indexed(done))
     }
 
-    /// What `index` gives, of the blocks of the key.
+    /// The report of `index`, for the blocks of the key.
     fn sort(&self, py: Python<'_>, name: &str, by: &str, progress: Option<Py<PyAny>>) -> Result<IndexResult> {
         let done = watched(py, progress.as_ref(), |progress| self.container.sort(name, by, progress))?;
-        Ok((done.blocks, done.indexed, done.decoded_bytes, done.bytes, done.snapshot))
+        Ok(reports::indexed(done))
     }
 
     /// How many blocks had a sorted replica.
@@ -837,14 +652,12 @@ impl ContainerHandle {
         let time = std::time::Duration::try_from_secs_f64(seconds)
             .map_err(|_| invalid("seconds is a positive number"))?;
         let limits = Limits { time, bytes: key::unsigned(most, "max_bytes")? };
-        let done = py.detach(|| self.container.calibrate(&limits))?;
-        let kept = done.kept.map(|path| path.to_string_lossy().into_owned());
-        Ok((profile(&done.profile), done.device, kept, done.not_kept))
+        Ok(reports::calibrated(py.detach(|| self.container.calibrate(&limits))?))
     }
 
-    /// What was measured of the store before.
+    /// The profile of the store that was measured before.
     fn profile(&self, py: Python<'_>) -> Option<ProfileItem> {
-        py.detach(|| self.container.profile()).map(|found| profile(&found))
+        py.detach(|| self.container.profile()).map(|found| reports::profile(&found))
     }
 
     /// `progress(done, total)` is called now and then; `False` from it, or an exception, stops.
@@ -853,7 +666,6 @@ impl ContainerHandle {
             true => self.container.verify_values(progress),
             false => self.container.verify(progress),
         })?;
-        let damage = report.damage.into_iter().map(|d| (d.key, d.variable, d.step, d.message)).collect();
-        Ok((report.entries, report.bytes, report.manifests, report.shards, damage, report.away))
+        Ok(reports::verified(report))
     }
 }

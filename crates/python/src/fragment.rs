@@ -1,8 +1,8 @@
 //! A fragment of a container: its layout as NumPy describes memory, and the calls that fill and put it.
 
-use drystone::dataset::{ArrayType, Order, Prim, Type};
 use drystone::plan::selection::Axis;
 use drystone::{Error, ErrorKind, FragmentHandle as Fragment, Writer};
+use drystone_dataset::{ArrayType, Order, Prim, Type};
 use numpy::PyUntypedArray;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList, PyTuple};

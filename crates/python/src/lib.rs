@@ -44,7 +44,7 @@ fn element_dtype<'py>(
 /// Finds room for the first `end` bytes of a file that is being written, where that makes writing them faster.
 #[pyfunction]
 fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
-    py.detach(|| drystone::store::preallocate(&path, end));
+    py.detach(|| drystone_store::preallocate(&path, end));
 }
 
 /// (what, whether it is kept, what was found, what to do) of each promise; seconds of a request; bytes per second read and written; what
@@ -68,7 +68,7 @@ fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error
 /// A recorded transform as people type it.
 #[pyfunction]
 fn readable_transform(text: &str) -> String {
-    drystone::transform::readable(text)
+    drystone_transform::readable(text)
 }
 
 /// Runs the `drystone` command with `args` (the program's name first).

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use drystone::array::Target;
 use drystone::format::dtype::{DType, Scalar};
 use drystone::format::meaning::Meaning;
-use drystone::member::{Found, member};
+use drystone::member::{FoundMember, member};
 use drystone::plan::selection::{Axis, Selection};
 use drystone::{BlockInfo, Error, ErrorKind, Keep, Limit, Precision, ReadReport, Reading, Wanted, Written};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
@@ -24,7 +24,7 @@ use crate::{dtype, key};
 pub(crate) struct ReadingHandle {
     reading: Reading,
     /// The member that is read, if it is not the whole element.
-    member: Option<Found>,
+    member: Option<FoundMember>,
 }
 
 impl ReadingHandle {

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use drystone::format::dtype::DType;
-use drystone::rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
+use drystone_rules::{Axis, Block, Dtype, IndexMap, MemoryLayout, Narrowing, Order, Rule, Step, View};
 use numpy::npyffi::flags::{NPY_ARRAY_C_CONTIGUOUS, NPY_ARRAY_F_CONTIGUOUS, NPY_ARRAY_WRITEABLE};
 use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;

@@ -7,10 +7,8 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use drystone_plan::tier::cover::Units;
-use drystone_store::Pending;
+use drystone_store::{FRESH, Pending};
 
-/// A prefetched range that was not read for this long may be dropped for another.
-const FRESH: Duration = Duration::from_secs(10);
 /// A range that was claimed is asked for at once. Whoever waits longer than this is in a forked child, which has no thread that would.
 const CLAIMED: Duration = Duration::from_secs(1);
 

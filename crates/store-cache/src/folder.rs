@@ -13,13 +13,11 @@ use std::time::{Duration, SystemTime};
 use drystone_format::cache_unit::{BLOCK_LOG2, MAX_UNIT, UnitHead, head_len};
 use drystone_plan::tier::cover::{self, Units};
 use drystone_plan::tier::evict::{self, Copy};
+use drystone_plan::tier::place::reserve;
 use drystone_store::{Health, LocalStore, PutMode, Result, Store, StoreError, StoreExt};
 
 /// Without a budget of its own a cache takes one part in so many of the bytes that its device has free.
 const FREE_PART: u64 = 10;
-/// One part in so many of the device is left to others, whatever the budget says, but no more than [`MOST_RESERVE`].
-const RESERVE: u64 = 20;
-const MOST_RESERVE: u64 = 1 << 30;
 /// After so many parts of the budget were added by this process it looks at what others added.
 const LOOK_AFTER: u64 = 16;
 /// What is given up when the budget is used: down to so many percent of it.
@@ -107,7 +105,7 @@ impl Folder {
             store,
             root: root.to_path_buf(),
             budget: budget.unwrap_or(free / FREE_PART),
-            reserve: (size / RESERVE).min(MOST_RESERVE),
+            reserve: reserve(size),
             health: Health::default(),
             usage: Mutex::default(),
             evicted: AtomicU64::new(0),

@@ -110,8 +110,8 @@ impl std::fmt::Debug for ProcessCredentials {
     }
 }
 
-/// Credentials are renewed so long before they expire.
-const EARLY: Duration = Duration::from_secs(300);
+/// Credentials are renewed this long before they expire.
+pub(crate) const EARLY: Duration = Duration::from_secs(300);
 
 #[async_trait::async_trait]
 impl CredentialProvider for ProcessCredentials {

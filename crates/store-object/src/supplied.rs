@@ -3,13 +3,15 @@
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Instant, SystemTime};
 
 use drystone_store::Credentials;
 use object_store::CredentialProvider;
 use object_store::aws::AwsCredential;
 use object_store::azure::{AzureAccessKey, AzureCredential};
 use object_store::gcp::GcpCredential;
+
+use crate::credentials::EARLY;
 
 /// A program's callback. Two are equal if they are the same one.
 #[derive(Clone)]
@@ -28,9 +30,6 @@ impl Hash for Source {
         self.0.id().hash(state);
     }
 }
-
-/// Fresh credentials are asked for so long before the old ones expire, or in the last tenth of their life.
-const EARLY: Duration = Duration::from_secs(300);
 
 /// What is kept of the last answer.
 type Kept<T> = Option<(Arc<T>, Option<Instant>)>;
@@ -126,6 +125,7 @@ impl<T: FromValues + Send + Sync + 'static> CredentialProvider for SuppliedCrede
         let made = asked.unwrap_or_else(|_| Err("it did not return".into())).and_then(|supplied| {
             let until = supplied.expires.map(|end| {
                 let left = end.duration_since(SystemTime::now()).unwrap_or_default();
+                // Those that live shortly are renewed in the last tenth of their life.
                 Instant::now() + left.saturating_sub(EARLY.min(left / 10))
             });
             Ok((Arc::new(T::from_values(&Values::new(supplied.values))?), until))

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+mod appends;
 mod health;
 mod patient;
 mod registry;

@@ -153,16 +153,10 @@ impl Patient {
 }
 
 impl Store for Patient {
+    drystone_store::forward!(inner => describe, device);
+
     fn features(&self) -> Features {
         Features { write_at: false, uploads: false, ..self.inner.features() }
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.inner.device()
     }
 
     /// None: what is mapped or read there directly could hang.

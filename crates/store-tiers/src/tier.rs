@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone_plan::tier::place::Room;
+use drystone_plan::tier::place::{Room, reserve};
 use drystone_store::{LocalStore, MemoryStore, Result, Store, StoreError};
 use rustix::fs::FlockOperation;
 
@@ -14,10 +14,6 @@ use crate::patient::{PATIENCE, Patient, Threads, is_memory};
 
 /// How many bytes a tier has free; `None`: not known.
 type Free = Box<dyn Fn() -> Option<u64> + Send + Sync>;
-
-/// A tier in a folder leaves one part in so many of its device to others, but no more than [`MOST_RESERVE`].
-const RESERVE: u64 = 20;
-const MOST_RESERVE: u64 = 1 << 30;
 
 /// A place nearer than home.
 pub struct Tier {
@@ -127,7 +123,7 @@ impl Tier {
             let found = if is_memory { look() } else { waits.ask(PATIENCE, look).flatten() };
             found.map(|s| s.f_bavail.saturating_mul(s.f_frsize))
         };
-        let tier = Tier::new(Arc::new(store), budget).with_free(free, (size / RESERVE).min(MOST_RESERVE));
+        let tier = Tier::new(Arc::new(store), budget).with_free(free, reserve(size));
         let tier = Tier { folder: Some(own), ..tier };
         Ok(if is_memory { tier } else { tier.that_may_hang_with(threads, PATIENCE) })
     }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use drystone_store::{
-    Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result, Store, StoreExt, Upload,
+    ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result, Store, StoreExt,
 };
 use drystone_store_tiers::{Tier, TieredStore};
 
@@ -44,9 +44,8 @@ impl Hanging {
 }
 
 impl Store for Hanging {
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
+    drystone_store::forward!(inner => features, watch, upload, sweep, exec);
+
     fn describe(&self) -> String {
         "a tier that hangs".into()
     }
@@ -55,9 +54,6 @@ impl Store for Hanging {
     }
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.inner.watch(key)
     }
     fn unchanged(&self) -> Result<()> {
         Ok(())
@@ -82,9 +78,6 @@ impl Store for Hanging {
         self.pass();
         self.inner.write_at(key, parts, len)
     }
-    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-        self.inner.upload(key)
-    }
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         self.pass();
         self.inner.put(key, parts, mode, sync)
@@ -97,15 +90,9 @@ impl Store for Hanging {
         self.pass();
         self.inner.delete(key)
     }
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.inner.sweep(prefix, older)
-    }
     fn sync(&self, keys: &[&str]) -> Result<()> {
         self.pass();
         self.inner.sync(keys)
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.inner.exec(key, method, input)
     }
     fn submit(&self, request: Request) -> Pending {
         Pending::completed(request.execute_on(self))

@@ -117,32 +117,22 @@ impl<S: Store> CountingStore<S> {
     pub fn inner(&self) -> &S {
         &self.inner
     }
+
+    fn files_of(&self, _key: &str) -> Option<&dyn LocalFiles> {
+        self.inner.local()
+    }
 }
 
 impl<S: Store> Store for CountingStore<S> {
+    crate::forward!(inner => describe, device, watch, unchanged, sweep);
+
     /// No uploads: only puts are counted.
     fn features(&self) -> Features {
         Features { uploads: false, ..self.inner.features() }
     }
 
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.inner.device()
-    }
-
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.inner.local().map(|_| self as &dyn LocalFiles)
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.inner.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.inner.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -194,10 +184,6 @@ impl<S: Store> Store for CountingStore<S> {
         self.inner.delete(key)
     }
 
-    fn sweep(&self, prefix: &str, older: std::time::Duration) -> Result<u64> {
-        self.inner.sweep(prefix, older)
-    }
-
     fn sync(&self, keys: &[&str]) -> Result<()> {
         add(&self.tally.syncs, 1);
         self.inner.sync(keys)
@@ -229,6 +215,8 @@ impl<S: Store> Store for CountingStore<S> {
 /// The inner store's local files, counted. This is never called where there are none; it then does what
 /// [`StoreExt`] would.
 impl<S: Store> LocalFiles for CountingStore<S> {
+    crate::forward_files!(files_of => prefetch, prefetch_shared, evict);
+
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         self.tally.read(out.len());
         self.inner.read_seen(key, offset, out, seen)
@@ -242,18 +230,6 @@ impl<S: Store> LocalFiles for CountingStore<S> {
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
         self.tally.read(parts.iter().map(|part| part.len()).sum());
         self.inner.read_parts(key, offset, parts)
-    }
-
-    fn prefetch(&self, key: &str, range: Range<u64>) {
-        if let Some(files) = self.inner.local() {
-            files.prefetch(key, range);
-        }
-    }
-
-    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
-        if let Some(files) = self.inner.local() {
-            files.prefetch_shared(key, range);
-        }
     }
 
     fn maps_from(&self) -> Option<u64> {
@@ -274,13 +250,6 @@ impl<S: Store> LocalFiles for CountingStore<S> {
         add(&self.tally.syncs, u64::from(!first.is_empty()));
         self.tally.put(parts.iter().map(|part| part.len()).sum(), true);
         self.inner.put_after(first, key, parts, mode)
-    }
-
-    fn evict(&self, key: &str) -> Result<Option<bool>> {
-        match self.inner.local() {
-            Some(files) => files.evict(key),
-            None => Ok(None),
-        }
     }
 }
 

@@ -235,6 +235,8 @@ impl<S: Store> Upload for Delayed<S> {
 }
 
 impl<S: Store + 'static> Store for DelayStore<S> {
+    crate::forward!(shared.inner => device, sweep);
+
     fn features(&self) -> Features {
         let far = Some(Far { latency: self.shared.latency, requests: 128, seen: None });
         Features { far, put_is_durable: true, uploads: true, sync: true, ..self.shared.inner.features() }
@@ -242,10 +244,6 @@ impl<S: Store + 'static> Store for DelayStore<S> {
 
     fn describe(&self) -> String {
         format!("{} far away", self.shared.inner.describe())
-    }
-
-    fn device(&self) -> Option<String> {
-        self.shared.inner.device()
     }
 
     /// None: a far object is not a file of this machine.
@@ -314,10 +312,6 @@ impl<S: Store + 'static> Store for DelayStore<S> {
 
     fn delete(&self, key: &str) -> Result<()> {
         self.submit(Request::Delete { key: key.to_owned() }).wait().map(drop)
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.shared.inner.sweep(prefix, older)
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {

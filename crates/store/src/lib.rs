@@ -30,6 +30,7 @@ mod delay;
 mod error;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
+mod forward;
 mod health;
 mod key;
 #[cfg(unix)]
@@ -43,6 +44,7 @@ mod prefetch;
 mod process;
 mod request;
 mod store;
+mod upload;
 
 #[cfg(any(test, feature = "testing"))]
 pub use counting::{Counters, CountingStore};
@@ -61,7 +63,8 @@ pub use mapped::Mapped;
 pub use memory::MemoryStore;
 #[cfg(any(test, feature = "testing"))]
 pub use no_append::NoAppendStore;
-pub use prefetch::PrefetchStore;
+pub use prefetch::{FRESH, PrefetchStore};
 pub use process::process_id;
 pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
-pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};
+pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt, TOGETHER, by_requests};
+pub use upload::BoundedUpload;

@@ -1,9 +1,6 @@
 //! Takes append away from a store, to test code as it would run on an object store.
 
-use crate::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, Upload,
-    validate_key,
-};
+use crate::{Features, LocalFiles, Pending, Request, Result, Store, StoreError, validate_key};
 
 /// The inner store without `append`: objects are put whole and never grow.
 #[derive(Clone, Debug)]
@@ -27,6 +24,12 @@ impl<S: Store> NoAppendStore<S> {
 }
 
 impl<S: Store> Store for NoAppendStore<S> {
+    crate::forward! {
+        0 =>
+        device, watch, unchanged, len, read, read_whole, put, upload, list, delete, sweep, sync,
+        exec
+    }
+
     fn features(&self) -> Features {
         Features { append: false, write_at: false, ..self.0.features() }
     }
@@ -35,33 +38,9 @@ impl<S: Store> Store for NoAppendStore<S> {
         format!("{} without append", self.0.describe())
     }
 
-    fn device(&self) -> Option<String> {
-        self.0.device()
-    }
-
     /// None: an object store has no files, and code is tested as it runs there.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.0.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.0.unchanged()
-    }
-
-    fn len(&self, key: &str) -> Result<u64> {
-        self.0.len(key)
-    }
-
-    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.0.read(key, offset, out)
-    }
-
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        self.0.read_whole(key, limit)
     }
 
     fn append(&self, key: &str, _at: u64, _parts: &[&[u8]]) -> Result<()> {
@@ -70,34 +49,6 @@ impl<S: Store> Store for NoAppendStore<S> {
 
     fn write_at(&self, key: &str, _parts: &[(u64, &[u8])], _len: u64) -> Result<()> {
         self.refuse(key)
-    }
-
-    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
-        self.0.put(key, parts, mode, sync)
-    }
-
-    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-        self.0.upload(key)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        self.0.list(prefix)
-    }
-
-    fn delete(&self, key: &str) -> Result<()> {
-        self.0.delete(key)
-    }
-
-    fn sweep(&self, prefix: &str, older: std::time::Duration) -> Result<u64> {
-        self.0.sweep(prefix, older)
-    }
-
-    fn sync(&self, keys: &[&str]) -> Result<()> {
-        self.0.sync(keys)
-    }
-
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.0.exec(key, method, input)
     }
 
     fn submit(&self, request: Request) -> Pending {

@@ -15,12 +15,12 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::{Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, Upload};
+use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
 
 /// Bytes under way or waiting to be read.
 const MOST: u64 = 8 << 20;
 /// Prefetched bytes that were not read for this long are dropped.
-const FRESH: Duration = Duration::from_secs(10);
+pub const FRESH: Duration = Duration::from_secs(10);
 
 /// A store that prefetches the ranges of hints.
 #[derive(Debug)]
@@ -136,16 +136,10 @@ impl<S: Store> PrefetchStore<S> {
 }
 
 impl<S: Store> Store for PrefetchStore<S> {
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.inner.device()
+    crate::forward! {
+        inner =>
+        features, describe, device, watch, unchanged, len, read_whole, append, upload, list, sweep,
+        sync, exec
     }
 
     /// Those of the inner store: the kernel reads files ahead.
@@ -153,31 +147,11 @@ impl<S: Store> Store for PrefetchStore<S> {
         self.inner.local()
     }
 
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.inner.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.inner.unchanged()
-    }
-
-    fn len(&self, key: &str) -> Result<u64> {
-        self.inner.len(key)
-    }
-
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
         if !out.is_empty() && self.joined(key, offset, out) {
             return Ok(());
         }
         self.inner.read(key, offset, out)
-    }
-
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        self.inner.read_whole(key, limit)
-    }
-
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-        self.inner.append(key, at, parts)
     }
 
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
@@ -193,30 +167,10 @@ impl<S: Store> Store for PrefetchStore<S> {
         done
     }
 
-    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-        self.inner.upload(key)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        self.inner.list(prefix)
-    }
-
     fn delete(&self, key: &str) -> Result<()> {
         let done = self.inner.delete(key);
         self.changes(key);
         done
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.inner.sweep(prefix, older)
-    }
-
-    fn sync(&self, keys: &[&str]) -> Result<()> {
-        self.inner.sync(keys)
-    }
-
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.inner.exec(key, method, input)
     }
 
     fn submit(&self, request: Request) -> Pending {

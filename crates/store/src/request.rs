@@ -537,8 +537,8 @@ pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
 /// remains: sent pieces are removed in the background.
 ///
 /// The pieces lie one after the other in the order of `add`. All but the last have one length, at least
-/// [`PIECE`]. The caller limits how many are under way. A store may answer for the first [`HELD`] bytes only
-/// when more is added or the upload ends: a caller that waits for room has more under way than that.
+/// [`PIECE`]. The caller limits how many are under way, as [`BoundedUpload`] does. A store may answer for the first
+/// [`HELD`] bytes only when more is added or the upload ends: a caller that waits for room has more under way.
 pub trait Upload: Send + std::fmt::Debug {
     /// Adds the next piece. The reply is [`Reply::Append`] with memory to reuse, which may be empty.
     fn add(&mut self, data: Vec<u8>) -> Pending;

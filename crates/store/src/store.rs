@@ -174,6 +174,9 @@ pub trait Store: Send + Sync + std::fmt::Debug {
 /// The parts that [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
+/// Small requests that callers submit together: they fill the window of a far store, and their replies are short.
+pub const TOGETHER: usize = 128;
+
 /// Convenience methods for callers, on every [`Store`].
 pub trait StoreExt: Store {
     /// The `len` bytes at `offset`. A length that the object does not have allocates no memory.
@@ -205,55 +208,27 @@ pub trait StoreExt: Store {
 
     /// [`LocalFiles::read_seen`], or else a read that shows all bytes at once.
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_seen(key, offset, out, seen);
+        match self.local() {
+            Some(files) => files.read_seen(key, offset, out, seen),
+            None => by_requests::read_seen(self, key, offset, out, seen),
         }
-        self.read(key, offset, out)?;
-        seen(out);
-        Ok(())
     }
 
     /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. Each is
     /// a request; a far store has all of them under way at once.
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_ranges(key, ranges, out);
+        match self.local() {
+            Some(files) => files.read_ranges(key, ranges, out),
+            None => by_requests::read_ranges(self, key, ranges, out),
         }
-        let mut rest = out;
-        if self.features().far.is_some() && ranges.len() > 1 {
-            let reply = self.submit(Request::read_many(key, ranges.to_vec())).wait()?;
-            for (bytes, &(_, len)) in reply.into_buffers().iter().zip(ranges) {
-                let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-                part.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
-                rest = behind;
-            }
-            return Ok(());
-        }
-        for &(offset, len) in ranges {
-            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-            self.read(key, offset, part)?;
-            rest = behind;
-        }
-        Ok(())
     }
 
     /// [`LocalFiles::read_parts`], or else one read whose bytes are copied to the parts.
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        if let Some(files) = self.local() {
-            return files.read_parts(key, offset, parts);
+        match self.local() {
+            Some(files) => files.read_parts(key, offset, parts),
+            None => by_requests::read_parts(self, key, offset, parts),
         }
-        if let [part] = parts {
-            return self.read(key, offset, part);
-        }
-        let mut bytes = vec![0; parts.iter().map(|part| part.len()).sum()];
-        self.read(key, offset, &mut bytes)?;
-        let mut rest = bytes.as_slice();
-        for part in parts {
-            let (first, behind) = rest.split_at(part.len());
-            part.copy_from_slice(first);
-            rest = behind;
-        }
-        Ok(())
     }
 
     /// [`put`](Store::put) with `sync`, of an object that names others: it appears only once the present
@@ -275,13 +250,22 @@ pub trait StoreExt: Store {
     }
 
     /// Does all requests, together where the store is far, else one after the other in this thread; returns
-    /// the outcomes in their order. The number under way is not limited, so pass only a few.
+    /// the outcomes in their order. The number under way is not limited, so pass at most [`TOGETHER`].
     fn together(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
         if self.features().far.is_none() {
             return requests.into_iter().map(|request| request.execute_on(self)).collect();
         }
         let pending: Vec<Pending> = requests.into_iter().map(|request| self.submit(request)).collect();
         pending.into_iter().map(Pending::wait).collect()
+    }
+
+    /// Removes objects, of a far store [`TOGETHER`] of them at once. After a failure the rest may remain.
+    fn delete_all(&self, keys: &[String]) -> Result<()> {
+        for some in keys.chunks(TOGETHER) {
+            let deletes = some.iter().map(|key| Request::Delete { key: key.clone() }).collect();
+            self.together(deletes).into_iter().try_for_each(|done| done.map(drop))?;
+        }
+        Ok(())
     }
 
     /// [`Store::read_whole`] by two requests, for transports that have nothing better.
@@ -318,72 +302,83 @@ pub trait StoreExt: Store {
     }
 }
 
+/// The reads of [`LocalFiles`] by requests of [`Store`], for objects that are not local files.
+pub mod by_requests {
+    use crate::{Request, Result, Store};
+
+    /// A read that shows all bytes at once when they are there.
+    pub fn read_seen<S: Store + ?Sized>(
+        store: &S,
+        key: &str,
+        offset: u64,
+        out: &mut [u8],
+        seen: &mut dyn FnMut(&[u8]),
+    ) -> Result<()> {
+        store.read(key, offset, out)?;
+        seen(out);
+        Ok(())
+    }
+
+    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. A far store has
+    /// all requests under way at once.
+    pub fn read_ranges<S: Store + ?Sized>(
+        store: &S,
+        key: &str,
+        ranges: &[(u64, usize)],
+        out: &mut [u8],
+    ) -> Result<()> {
+        let mut rest = out;
+        if store.features().far.is_some() && ranges.len() > 1 {
+            let reply = store.submit(Request::read_many(key, ranges.to_vec())).wait()?;
+            for (bytes, &(_, len)) in reply.into_buffers().iter().zip(ranges) {
+                let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+                part.iter_mut().zip(bytes).for_each(|(to, from)| *to = *from);
+                rest = behind;
+            }
+            return Ok(());
+        }
+        for &(offset, len) in ranges {
+            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
+            store.read(key, offset, part)?;
+            rest = behind;
+        }
+        Ok(())
+    }
+
+    /// One read whose bytes are copied to `parts`.
+    pub fn read_parts<S: Store + ?Sized>(
+        store: &S,
+        key: &str,
+        offset: u64,
+        parts: &mut [&mut [u8]],
+    ) -> Result<()> {
+        if let [part] = parts {
+            return store.read(key, offset, part);
+        }
+        let mut bytes = vec![0; parts.iter().map(|part| part.len()).sum()];
+        store.read(key, offset, &mut bytes)?;
+        let mut rest = bytes.as_slice();
+        for part in parts {
+            let (first, behind) = rest.split_at(part.len());
+            part.copy_from_slice(first);
+            rest = behind;
+        }
+        Ok(())
+    }
+}
+
 impl<S: Store + ?Sized> StoreExt for S {}
 
 macro_rules! forward_to_pointee {
-    ($pointer:ty) => {
+    ($($pointer:ty),*) => {$(
         impl<S: Store + ?Sized> Store for $pointer {
-            fn features(&self) -> Features {
-                (**self).features()
-            }
-            fn describe(&self) -> String {
-                (**self).describe()
-            }
-            fn device(&self) -> Option<String> {
-                (**self).device()
-            }
-            fn local(&self) -> Option<&dyn LocalFiles> {
-                (**self).local()
-            }
-            fn watch(&self, key: &str) -> Result<bool> {
-                (**self).watch(key)
-            }
-            fn unchanged(&self) -> Result<()> {
-                (**self).unchanged()
-            }
-            fn len(&self, key: &str) -> Result<u64> {
-                (**self).len(key)
-            }
-            fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-                (**self).read(key, offset, out)
-            }
-            fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-                (**self).read_whole(key, limit)
-            }
-            fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-                (**self).append(key, at, parts)
-            }
-            fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-                (**self).write_at(key, parts, len)
-            }
-            fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
-                (**self).put(key, parts, mode, sync)
-            }
-            fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-                (**self).upload(key)
-            }
-            fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-                (**self).list(prefix)
-            }
-            fn delete(&self, key: &str) -> Result<()> {
-                (**self).delete(key)
-            }
-            fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-                (**self).sweep(prefix, older)
-            }
-            fn sync(&self, keys: &[&str]) -> Result<()> {
-                (**self).sync(keys)
-            }
-            fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-                (**self).exec(key, method, input)
-            }
-            fn submit(&self, request: Request) -> Pending {
-                (**self).submit(request)
+            crate::forward! {
+                * =>
+                features, describe, device, local, watch, unchanged, len, read, read_whole, append, write_at, put,
+                upload, list, delete, sweep, sync, exec, submit
             }
         }
-    };
+    )*};
 }
 
-forward_to_pointee!(Arc<S>);
-forward_to_pointee!(Box<S>);
-forward_to_pointee!(&S);
+forward_to_pointee!(Arc<S>, Box<S>, &S);

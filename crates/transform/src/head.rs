@@ -3,6 +3,12 @@
 
 use crate::TransformError;
 
+/// A little-endian number of at most 8 bytes.
+#[inline(always)]
+pub(crate) fn load(bytes: &[u8]) -> u64 {
+    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
+}
+
 /// Reads from the beginning of a codec's bytes.
 pub(crate) struct Head<'a> {
     bytes: &'a [u8],

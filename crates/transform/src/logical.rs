@@ -1,7 +1,9 @@
 //! The logical description of a subchunk, kept apart from its bytes: stores see bytes only, codecs see bytes
 //! and this.
 
+use crate::TransformError;
 use crate::stats::ScalarKind;
+use crate::stats::class::Class;
 
 /// The meaning of one subchunk's bytes.
 ///
@@ -29,5 +31,13 @@ impl Logical {
     pub fn numbers(kind: ScalarKind, count: u64) -> Logical {
         let size = kind.size();
         Logical { item: size, scalar: size, kind, shape: vec![count] }
+    }
+
+    /// Fails unless its scalars have this class and width in bytes. `what` names what was found instead.
+    pub(crate) fn must_hold(&self, class: Class, width: usize, what: &str) -> Result<(), TransformError> {
+        match width == self.scalar && class == Class::of(self.kind, self.scalar) {
+            true => Ok(()),
+            false => Err(TransformError::corrupt(what, 1)),
+        }
     }
 }

@@ -7,8 +7,8 @@ from typing import Any
 
 from drystone.asked import where
 from drystone.commands.outcome import Outcome, table
-from drystone.container import open as dry_open
 from drystone.errors import InvalidArgumentError
+from drystone.opening import open as dry_open
 
 
 def run(*, container: str, tags: list[str], of: str) -> Outcome:

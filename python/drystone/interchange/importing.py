@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from drystone.asked import names, where
 from drystone.container import Container
-from drystone.container import open as open_container
 from drystone.errors import (
     CorruptError,
     DrystoneError,
@@ -30,6 +29,7 @@ from drystone.errors import (
 from drystone.interchange import interruption
 from drystone.interchange.formats import READERS, SMALL, Array, Box, Contents, boxes, format_of, reader
 from drystone.interchange.raw import copy_raw
+from drystone.opening import open as open_container
 from drystone.progress import Progress, Report
 from drystone.undoing import Addition
 from drystone.values import fill_bytes

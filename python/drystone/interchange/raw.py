@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from drystone.container import create
 from drystone.counted import counted
 from drystone.errors import InvalidArgumentError
 from drystone.fragments import Fragment
 from drystone.interchange import interruption
+from drystone.opening import create
 from drystone.progress import Progress
 from drystone.undoing import Addition
 

@@ -13,8 +13,8 @@ from xarray import conventions
 from xarray.backends.common import ArrayWriter
 
 from drystone.container import Container
-from drystone.container import open as open_container
 from drystone.errors import InvalidArgumentError, NotFoundError, warn
+from drystone.opening import open as open_container
 from drystone.undoing import Addition
 from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore

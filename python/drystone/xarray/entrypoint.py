@@ -10,11 +10,12 @@ import xarray as xr
 from xarray.backends.common import BackendEntrypoint
 from xarray.backends.store import StoreBackendEntrypoint
 
-from drystone.container import Container, require_whole
-from drystone.container import open as open_container
+from drystone.container import Container
 from drystone.errors import CorruptError, NotFoundError
 from drystone.group import Group
 from drystone.location import is_url
+from drystone.opening import open as open_container
+from drystone.opening import require_whole
 from drystone.xarray.store import DrystoneStore
 
 

@@ -442,7 +442,7 @@ fn write_one(
             let n = (range.end - range.start) as u64;
             let cells = &all[range.start * item..range.end * item];
             let mut data = shared.lock().spare.take(cells.len());
-            drystone::rules::extend_past_caches(&mut data, cells); // read again when it is put, long after
+            drystone_copy::extend_past_caches(&mut data, cells); // read again when it is put, long after
             let data = types::convert(host, &transfer.program, disk, n, data, None, dxpl)?;
             shared.write(h.id, &Cells::Box(first, count), data)?;
         }

@@ -3,7 +3,8 @@
 use std::io::{Seek, SeekFrom, Write};
 use std::path::Path;
 
-pub use drystone::hdf5_stub::{FileContent, SIGNATURE, Stub, find};
+pub use drystone::find_hdf5_stub as find;
+pub use drystone_format::hdf5_stub::{FileContent, SIGNATURE, Stub};
 
 /// Puts the stub at a path, whole, in place of whatever is there, behind a user block of zeros.
 pub fn write(stub: &Stub, path: &Path, userblock: u64, sync: bool) -> std::io::Result<()> {

@@ -47,7 +47,7 @@ pub(crate) struct Dump {
     /// Write to a file
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Print at most so many cells; 0 prints all (default: 1000, with --json or --raw all)
+    /// The most cells to print; 0 prints all (default: 1000, with --json or --raw all)
     #[arg(long, value_name = "CELLS", conflicts_with = "raw", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) limit: Option<u64>,
 }
@@ -94,7 +94,7 @@ pub(crate) struct Query {
     /// The variables whose values --csv prints; those of the condition if not given
     #[arg(long, value_name = "VARIABLE,…", value_delimiter = ',', requires = "csv")]
     pub(crate) columns: Vec<String>,
-    /// Print at most so many hits; 0 prints all
+    /// The most hits to print; 0 prints all
     #[arg(long, value_name = "HITS", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) limit: Option<u64>,
     /// Print what would be read, and what statistics decide, without reading

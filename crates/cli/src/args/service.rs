@@ -37,7 +37,7 @@ pub(crate) struct Serve {
     /// prints that URL and ends
     #[arg(long = "for", value_name = "CONTAINER", value_hint = ValueHint::DirPath, conflicts_with = "configuration")]
     pub(crate) container: Option<PathBuf>,
-    /// With --for: end when no client has been connected for so many seconds
+    /// With --for: end after this many seconds without a connected client
     #[arg(long, value_name = "SECONDS", default_value_t = 60, requires = "container")]
     pub(crate) idle: u64,
 }

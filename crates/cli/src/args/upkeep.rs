@@ -15,7 +15,7 @@ pub(crate) struct Gc {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// So many of the newest snapshots stay, the collection's own commit among them
+    /// How many of the newest snapshots stay, including the commit of the collection
     #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) keep: Option<u64>,
     /// Snapshots that are younger stay: 90s, 15m, 12h, 7d
@@ -87,7 +87,7 @@ pub(crate) struct Publish {
     /// How chunks are compressed: auto (as the variable), none, zstd:LEVEL, or zlib:LEVEL
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub(crate) compressor: String,
-    /// What is made: zarr; zarr+hdf5, whose shards are HDF5 files too; or netcdf, one file. If not given, what it was before
+    /// Format: zarr; zarr+hdf5, whose shards are HDF5 files too; or netcdf, one file. If not given, that of the last publication
     #[arg(long)]
     pub(crate) format: Option<String>,
     /// The netCDF file, if it shall not go into the container's directory
@@ -113,13 +113,13 @@ pub(crate) struct Derive {
     pub(crate) far: Far,
     /// The path of the new variable
     pub(crate) name: String,
-    /// What it is, as in 'sqrt(u*u + v*v)'
+    /// Its definition, as in 'sqrt(u*u + v*v)'
     #[arg(allow_hyphen_values = true)]
     pub(crate) text: String,
-    /// What of it is stored besides the definition
+    /// Values that are stored besides the definition
     #[arg(long, value_name = "KIND", default_value = "virtual")]
     pub(crate) kind: String,
-    /// What lies beyond the edge of the domain: one_sided, fill, periodic or nan
+    /// How cells beyond the edge of the domain are treated: one_sided, fill, periodic or nan
     #[arg(long, value_name = "RULE", default_value = "one_sided")]
     pub(crate) edge: String,
     /// Its units, as an attribute
@@ -134,10 +134,10 @@ pub(crate) struct Calibrate {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// About so long it takes
+    /// How long it takes, approximately
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub(crate) seconds: f64,
-    /// So much is written at most (and removed again), in MiB
+    /// The most that is written (and removed again), in MiB
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) most: u64,
     /// Only say what is known, measure nothing
@@ -152,7 +152,7 @@ pub(crate) struct Tiers {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// Look again after so many seconds, until all steps are home
+    /// Seconds between two looks, until all steps are home
     #[arg(long, value_name = "SECONDS", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) every: Option<u64>,
 }

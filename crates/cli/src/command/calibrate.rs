@@ -5,7 +5,7 @@ use std::time::Duration;
 use drystone::Limits;
 use drystone::calibrate::{calibrate, profile_of};
 use drystone::plan::layout::Profile;
-use drystone::store::{LocalStore, Store};
+use drystone_store::{LocalStore, Store};
 
 use crate::args::Calibrate;
 use crate::failure::{Failure, NOT_FOUND, OK, Result};

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 use std::path::Path;
 
-use drystone::dataset::{self, Diagnostic, Program};
+use drystone_dataset::{self as dataset, Diagnostic, Program};
 
 use crate::args::Texts;
 use crate::failure::{Failure, IO, NOT_FOUND, OK, Result, USAGE};

@@ -7,8 +7,8 @@ use drystone::format::dtype::DType;
 use drystone::format::meaning::Meaning;
 use drystone::member::member;
 use drystone::plan::selection::Selection;
-use drystone::transform::{Chain, TransformError};
 use drystone::{Container, Reading};
+use drystone_transform::{Chain, TransformError};
 
 use super::{Wanted, open, shape_text, step_number, wanted, warn};
 use crate::args::Dump;

@@ -1,6 +1,6 @@
 //! `drystone fmt [--check] FILE...`: texts of the dataset language in their one layout.
 
-use drystone::dataset;
+use drystone_dataset as dataset;
 
 use super::check::{mistakes, read};
 use crate::args::Fmt;

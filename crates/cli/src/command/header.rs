@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use drystone::Snapshot;
-use drystone::format::meaning::described;
 use drystone::format::schema::{Attrs, Variable};
+use drystone_format::meaning::described;
 
 use super::{open, warn};
 use crate::args::Dump;

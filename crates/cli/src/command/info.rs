@@ -1,8 +1,8 @@
 //! `drystone info`: what a container is.
 
 use drystone::format::schema::Schema;
-use drystone::transform::readable;
 use drystone::{Description, Pending};
+use drystone_transform::readable;
 
 use super::ls::MOST_ENTRIES;
 use super::{look, lost};
@@ -241,7 +241,7 @@ fn files_json(found: &Description) -> Json {
 }
 
 /// What programs have written below `files` of a mount.
-fn byte_files_json(kept: Option<&drystone::file_store::Usage>) -> Json {
+fn byte_files_json(kept: Option<&drystone_file_store::Usage>) -> Json {
     kept.map_or(Json::Null, |kept| {
         Json::Object(vec![
             ("files", kept.files.into()),

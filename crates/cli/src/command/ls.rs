@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use drystone::format::meaning::described;
 use drystone::format::schema::{Name, Schema};
-use drystone::transform::readable;
 use drystone::{Container, VariableUsage};
+use drystone_format::meaning::described;
+use drystone_transform::readable;
 
 use super::{open, variable_shape_text, warn};
 use crate::args::Ls;

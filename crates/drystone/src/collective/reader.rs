@@ -19,7 +19,7 @@ use crate::base::error::rule_error;
 use crate::read::{Planned, ReadReport, Reading, Wanted};
 use crate::{Error, Result};
 
-/// Who reads in [`Team::read`].
+/// Which ranks read in [`Team::read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Readers {
     /// As the model finds cheapest.
@@ -27,11 +27,11 @@ pub enum Readers {
     Cheapest,
     /// Each rank for itself.
     Alone,
-    /// So many ranks for all (at most all of them); each for itself where their boxes would be mostly holes.
+    /// This many ranks read for all (at most all of them). Each reads for itself where their boxes would be mostly holes.
     Count(u32),
 }
 
-/// What a collective read cost this rank.
+/// The cost of a collective read for this rank.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct TeamReadReport {
     /// What this rank read from storage, for itself or for all; `wanted_bytes` are its own.

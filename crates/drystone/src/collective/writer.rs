@@ -21,7 +21,7 @@ use crate::base::sync::lock;
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
 use crate::schema::member::Column;
-use crate::write::accept::{check_blobs, check_box, members, require_settled};
+use crate::write::accept::{check_box, check_strings, members, require_settled};
 use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
@@ -236,11 +236,7 @@ impl TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        check_blobs(&path, &variable.dtype, values)?;
-        if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
-            return Err(Error::invalid("the number of values does not fit the shape"));
-        }
-        let place = check_box(path, &variable, shape, offset)?;
+        let place = check_strings(path, &variable, shape, values, offset)?;
         let bytes = values.iter().map(|value| 4 + value.len() as u64).sum();
         self.take(
             path,

@@ -201,11 +201,6 @@ impl Config {
         Ok(config)
     }
 
-    /// The files of plug-ins that it lists.
-    pub fn plugins(&self) -> &[PathBuf] {
-        &self.plugins
-    }
-
     /// Where it was read.
     pub fn path(&self) -> &Path {
         &self.path

@@ -16,8 +16,6 @@ use crate::{Error, Result};
 
 /// The scheme of Ceph.
 const RADOS: &str = "rados";
-/// So many objects are deleted at once.
-const AT_ONCE: usize = 256;
 
 /// Whether a container's name is a URL of a far store, and not a path: it begins with a scheme and `://`, other than `file`.
 pub fn is_url(name: &str) -> bool {
@@ -99,12 +97,8 @@ impl Container {
         for prefix in FOLDERS {
             let mut found = store.list(prefix)?;
             found.retain(|entry| prefix != keys::STAGED || keys::parse_staged(&entry.key).is_some());
-            for some in found.chunks(AT_ONCE) {
-                let deletes = some.iter().map(|entry| Request::Delete { key: entry.key.clone() });
-                for deleted in store.together(deletes.collect()) {
-                    deleted?;
-                }
-            }
+            let found: Vec<String> = found.into_iter().map(|entry| entry.key).collect();
+            store.delete_all(&found)?;
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
-pub use drystone_format::hdf5_stub::{FileContent, LENGTH, SIGNATURE, Stub};
+use drystone_format::hdf5_stub::{FileContent, LENGTH, SIGNATURE, Stub};
 
 /// HDF5 allows no smaller user block.
 const SMALLEST_USER_BLOCK: u64 = 512;

@@ -12,7 +12,7 @@ mod config;
 mod far;
 mod flush;
 mod glance;
-pub mod hdf5_stub;
+pub(crate) mod hdf5_stub;
 pub(crate) mod keeper_lock;
 mod learn;
 mod opening;

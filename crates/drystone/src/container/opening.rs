@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::sync::{Arc, Mutex, OnceLock, RwLock};
 
+use drystone_format::hdf5_stub::{FileContent, Stub};
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
 use drystone_plan::tier::redundancy::Scheme;
@@ -234,13 +235,7 @@ impl Container {
     }
 
     /// Opens the container of an HDF5 program by the name that the program gave, to read.
-    fn open_behind(
-        path: &Path,
-        stub: &hdf5_stub::Stub,
-        mode: Mode,
-        early: bool,
-        trust: Trust,
-    ) -> Result<Self> {
+    fn open_behind(path: &Path, stub: &Stub, mode: Mode, early: bool, trust: Trust) -> Result<Self> {
         let folder = path.with_file_name(&stub.container);
         if mode != Mode::Read {
             return Err(Error::invalid(format!(
@@ -282,7 +277,7 @@ impl Container {
             )));
         };
         if !found.is_dir() {
-            if let Ok((hdf5_stub::FileContent::Stub(stub), _)) = hdf5_stub::find(path) {
+            if let Ok((FileContent::Stub(stub), _)) = hdf5_stub::find(path) {
                 return Self::open_behind(path, &stub, mode, early, trust);
             }
             return Err(Error::not_found(format!(
@@ -317,7 +312,7 @@ impl Container {
     }
 
     /// The same, with a cache.
-    pub fn create_cached(
+    pub(super) fn create_cached(
         store: Arc<dyn Store>,
         options: CreateOptions,
         cache: Option<&CacheFolder>,

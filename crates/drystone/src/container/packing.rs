@@ -18,7 +18,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::packs::{Floor, PackRef, Table};
 use drystone_plan::packs::merged;
-use drystone_store::{PutMode, Request, Store, StoreExt};
+use drystone_store::{PutMode, Store, StoreExt};
 
 use super::{Inner, keeper_lock};
 use crate::base::random;
@@ -40,8 +40,6 @@ const FLUSHED: u64 = 64 << 20;
 const FEW: u64 = 12;
 /// Greatest length of a pack, in bytes.
 const LONG: u64 = 32 << 20;
-/// Objects that are deleted together.
-const TOGETHER: usize = 128;
 
 /// What becomes of a manifest file that is packed: its new bytes, or none.
 pub(crate) type Rest<'a> = &'a dyn Fn(u64, Vec<u8>) -> Result<Option<Vec<u8>>>;
@@ -143,7 +141,7 @@ impl Inner {
         let Some(packs) = &self.packs else { return Ok(()) };
         let store = packs.inner().as_ref();
         let mut floor = packs.look()?;
-        remove(store, &leftovers(packs, &floor)?)?;
+        store.delete_all(&leftovers(packs, &floor)?)?;
         loop {
             let own = packs.list("manifest/")?;
             let own = own.iter().filter_map(|item| Some((keys::parse_manifest(&item.key)?, item.len)));
@@ -231,7 +229,7 @@ impl Inner {
         let floor = Floor { uuid: self.identity.uuid, version, packs: packed };
         packs.inner().put(keys::FLOOR, &[&floor.encode()], PutMode::Replace, sync)?;
         let floor = packs.look()?;
-        remove(packs.inner().as_ref(), &leftovers(packs, &floor)?)?;
+        packs.inner().delete_all(&leftovers(packs, &floor)?)?;
         Ok(floor)
     }
 
@@ -324,12 +322,4 @@ fn leftovers(packs: &Packed, floor: &Floor) -> Result<Vec<String>> {
             || keys::parse_mark(key).is_some_and(|version| version < marked && version <= floor.version)
     };
     Ok(listed.into_iter().map(|item| item.key).filter(|key| is_over(key)).collect())
-}
-
-fn remove(store: &dyn Store, keys: &[String]) -> Result<()> {
-    for some in keys.chunks(TOGETHER) {
-        let deletes = some.iter().map(|key| Request::Delete { key: key.clone() }).collect();
-        store.together(deletes).into_iter().try_for_each(|done| done.map(drop))?;
-    }
-    Ok(())
 }

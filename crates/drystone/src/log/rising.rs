@@ -1,48 +1,41 @@
-//! A segment that goes up in pieces while it is filled, to a store that is far: a block may be larger than what the writer may hold.
+//! A segment that goes up in pieces while it is filled, to a store that is far: a block may be larger than what the
+//! writer may hold.
 //!
-//! The bytes are copied once, into pieces of [`PIECE`]. With the one that is being filled, those under way have 27.5 MiB, which
-//! leaves room for what gathers and encodes them below 32 MiB.
+//! The bytes are copied once, into pieces of [`PIECE`]. With the one that is being filled, those under way have 27.5 MiB,
+//! which leaves room for what gathers and encodes them below 32 MiB.
 //!
 //! Invariant: pieces are handed over in order, and all but the last have `PIECE` bytes.
 
-use std::collections::VecDeque;
-
-use drystone_store::{Pending, Reply, Store, Upload};
+use drystone_store::{BoundedUpload, Pending, Store};
 
 use crate::Result;
 
-/// Length of a piece in bytes. Stores answer for the first [`HELD`](drystone_store::HELD) late, so that more of them are under way.
+/// Length of a piece in bytes.
 pub(crate) const PIECE: usize = 11 << 19;
 /// Room of a buffer that holds a piece, and headers and padding behind it.
 pub(crate) const BUFFER: usize = PIECE + (4 << 10);
 /// Pieces under way at once.
 const UNDER_WAY: usize = 4;
+// Fewer would not reach the bytes that a store may hold back, and more would be under way than the memory above.
 const _: () = assert!(PIECE >= drystone_store::PIECE && (UNDER_WAY * PIECE) as u64 > drystone_store::HELD);
 
 /// The object, and its pieces that are not known to have arrived.
 #[derive(Debug)]
 pub(crate) struct Rising {
-    upload: Box<dyn Upload>,
-    under_way: VecDeque<(Pending, u64)>,
+    upload: BoundedUpload,
     spare: Option<Vec<u8>>,
 }
 
 impl Rising {
     pub(crate) fn begin(store: &dyn Store, key: &str) -> Result<Rising> {
-        Ok(Rising { upload: store.upload(key)?, under_way: VecDeque::new(), spare: None })
+        Ok(Rising { upload: BoundedUpload::begin(store, key, UNDER_WAY)?, spare: None })
     }
 
     /// Hands a piece over, once there is room for it.
     pub(crate) fn add(&mut self, piece: Vec<u8>) -> Result<()> {
-        while self.under_way.len() >= UNDER_WAY {
-            let Some((oldest, _)) = self.under_way.pop_front() else { break };
-            if let Reply::Append { mut data } = oldest.wait()? {
-                data.clear();
-                self.spare = Some(data);
-            }
+        if let Some(spare) = self.upload.add(piece)? {
+            self.spare = Some(spare);
         }
-        let len = piece.len() as u64;
-        self.under_way.push_back((self.upload.add(piece), len));
         Ok(())
     }
 
@@ -54,7 +47,6 @@ impl Rising {
 
     /// Ends the object; the outcome for all of it, and the bytes that are under way.
     pub(crate) fn finish(self) -> (Pending, u64) {
-        let bytes = self.under_way.iter().map(|(_, len)| len).sum();
-        (self.upload.finish(), bytes)
+        self.upload.finish()
     }
 }

@@ -24,7 +24,7 @@ use crate::{ErrorKind, Result};
 /// What tells blocks of a variable apart: step, commit, rank or writer, put, first cell.
 type BlockKey = (u64, u64, u64, u64, [u64; MAX_NDIM]);
 
-/// What a container consists of.
+/// The contents of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
     /// Files and their bytes by top folder (`log`, `index`, `manifest`, `zarr`, …); the key is empty for files beside them.
@@ -60,7 +60,7 @@ pub struct WriterInfo {
     pub state: WriterState,
 }
 
-/// What a snapshot knows about a writer.
+/// The state of a writer in a snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriterState {
     /// No commit has taken anything from it yet.
@@ -85,7 +85,7 @@ impl WriterState {
     }
 }
 
-/// What writers have left beyond the snapshot.
+/// Steps and values that writers have left beyond the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Pending {
     /// Steps that the next commit would make visible (or change), ascending.
@@ -105,7 +105,7 @@ impl Pending {
     }
 }
 
-/// What the snapshot keeps of one variable.
+/// The size of one variable in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VariableUsage {
     /// Blocks, overwritten ones too; those of steps that were replaced are not counted.
@@ -204,7 +204,7 @@ impl Container {
         Ok(out)
     }
 
-    /// What writers have closed beyond the handle's snapshot, without taking it.
+    /// Steps and values that writers have closed beyond the handle's snapshot. Commits nothing.
     pub fn pending(&self) -> Result<Pending> {
         self.inner.require_open()?;
         let base = self.snapshot();

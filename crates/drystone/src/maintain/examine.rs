@@ -11,7 +11,7 @@ use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
 use crate::Result;
 use crate::base::random::{id64, now};
 
-/// What came of one promise.
+/// The outcome of one promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
     /// What was tried.
@@ -24,7 +24,7 @@ pub struct Promise {
     pub remedy: &'static str,
 }
 
-/// What a store was found to be.
+/// The result of examining a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
     /// Each promise, in the order in which they were tried.

@@ -27,7 +27,7 @@ const LEAST: u64 = 64 << 10;
 /// Cells of a subchunk of bins at most: the size at which they serve best (docs/benchmarks/query.md).
 const MOST_CELLS: u64 = 1 << 18;
 
-/// What an index answers.
+/// The kind of an index, by the conditions that it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
     /// Values by bins: ranges of values read few bytes.
@@ -36,7 +36,7 @@ pub enum IndexKind {
     Zones,
 }
 
-/// What indexing did.
+/// The result of indexing.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct IndexReport {
     /// Blocks that were indexed; of a record, of each member.
@@ -215,7 +215,7 @@ fn chain() -> Result<Chain> {
     Chain::parse(CHAIN).map_err(|e| Error::unsupported(format!("{CHAIN}: {e}")))
 }
 
-/// The subchunks of the bins of a block: its own where these are decoded whole, else of so many cells at most, whole rows together.
+/// The subchunks of the bins of a block: its own where these are decoded whole, else at most [`MOST_CELLS`] cells, in whole rows.
 fn cut(block: &Entry) -> Vec<u64> {
     let ndim = usize::from(block.ndim);
     let mut cut =

@@ -38,7 +38,7 @@ pub enum Adopt {
     AllBut(BTreeSet<u64>),
 }
 
-/// What a recovery did.
+/// The result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RecoverReport {
     /// Steps that became visible.
@@ -163,7 +163,7 @@ impl Container {
     }
 }
 
-/// What became of the parts that tiers have lost, by node and step.
+/// Notes on the parts that tiers have lost, by node and step.
 fn part_notes(gone: &[StagedPart], became: &str) -> Vec<String> {
     let mut by: BTreeMap<(&str, Option<u64>), u64> = BTreeMap::new();
     for part in gone {

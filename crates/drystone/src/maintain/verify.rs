@@ -6,7 +6,7 @@ use drystone_format::entry::Entry;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_plan::tree;
-use drystone_store::{Reply, Request, StoreError, StoreExt};
+use drystone_store::{Reply, Request, StoreError, StoreExt, TOGETHER};
 
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
@@ -19,9 +19,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// Progress is told at least after this many bytes.
 const PROGRESS_BYTES: u64 = 16 << 20;
-
-/// Lengths that are asked for together.
-const TOGETHER: usize = 128;
 
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,7 +33,7 @@ pub struct Damage {
     pub message: String,
 }
 
-/// What a verification saw.
+/// The result of a verification.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VerifyReport {
     /// Index entries checked.
@@ -47,9 +44,9 @@ pub struct VerifyReport {
     pub manifests: u64,
     /// Shards of the published replica checked.
     pub shards: u64,
-    /// Of these, such as were replaced since the snapshot: it reads the log in their place.
+    /// Those of them that were replaced since the snapshot, which reads the log instead.
     pub moved: u64,
-    /// What was found damaged; empty means sound.
+    /// Damage that was found; empty means sound.
     pub damage: Vec<Damage>,
     /// Bytes that are not home, by the node whose tiers hold them. Those of other nodes were not read.
     pub away: BTreeMap<String, u64>,

@@ -37,7 +37,7 @@ impl Container {
     ///
     /// A shard in whose place another sound one stands is counted and is no damage: the snapshot reads the log there. One that is
     /// missing is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return `false` to stop.
-    pub fn verify_published(
+    pub(super) fn verify_published(
         &self,
         values: bool,
         progress: &mut dyn FnMut(u64, u64) -> bool,

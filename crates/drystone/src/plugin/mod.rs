@@ -15,7 +15,7 @@ mod fuzzing;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 use std::ffi::CStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -32,20 +32,15 @@ pub(crate) use fuzzing::fuzz_plugin;
 /// Codecs of one library at most.
 const MOST: u32 = 256;
 
-/// Files that were loaded, with the names of their codecs.
-static LOADED: Mutex<BTreeMap<PathBuf, Vec<String>>> = Mutex::new(BTreeMap::new());
-
-/// The files loaded so far, with the names of their codecs.
-pub fn plugins() -> Vec<(PathBuf, Vec<String>)> {
-    lock(&LOADED).iter().map(|(path, names)| (path.clone(), names.clone())).collect()
-}
+/// Files that were loaded.
+static LOADED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
 /// Loads a plug-in, unless it is there already, and makes its codecs known.
 pub(crate) fn load(path: &Path) -> Result<()> {
     let named = |problem: String| Error::invalid(format!("the plug-in {}: {problem}", path.display()));
     let file = path.canonicalize().map_err(|e| named(format!("cannot be found: {e}")))?;
     let mut loaded = lock(&LOADED);
-    if loaded.contains_key(&file) {
+    if loaded.contains(&file) {
         return Ok(());
     }
     // SAFETY: loading runs the library's initialisers; whoever wrote the file into the configuration trusts it.
@@ -57,7 +52,7 @@ pub(crate) fn load(path: &Path) -> Result<()> {
         .map_err(|_| named("does not export drystone_codec (see drystone_transform.h)".into()))?;
     // The codecs point into it for as long as the process runs.
     std::mem::forget(library);
-    let mut names = Vec::new();
+    let mut has_codecs = false;
     for number in 0..MOST {
         // SAFETY: a function of the plug-in, called as the header says.
         let codec = unsafe { entry(abi::ABI, number) };
@@ -68,15 +63,15 @@ pub(crate) fn load(path: &Path) -> Result<()> {
         let maker = unsafe { Plugin::of(codec) }.map_err(named)?;
         let name = maker.name.clone();
         register(&name, Arc::new(maker)).map_err(|e| named(e.to_string()))?;
-        names.push(name);
+        has_codecs = true;
     }
-    if names.is_empty() {
+    if !has_codecs {
         return Err(named(format!(
             "has no codec for version {} of drystone_transform.h, which this program speaks",
             abi::ABI
         )));
     }
-    loaded.insert(file, names);
+    loaded.insert(file);
     Ok(())
 }
 

@@ -23,7 +23,7 @@ pub struct Cells {
 
 impl Cells {
     /// Whether a cell lies in both.
-    pub fn meets(&self, other: &Cells) -> bool {
+    pub(crate) fn meets(&self, other: &Cells) -> bool {
         let axis =
             |(a, n): (u64, u64), (b, m): (u64, u64)| a < b.saturating_add(m) && b < a.saturating_add(n);
         let mine = self.offset.iter().copied().zip(self.count.iter().copied());
@@ -55,20 +55,20 @@ struct Held {
 
 /// The leases of a container.
 #[derive(Debug)]
-pub struct Leases {
+pub(crate) struct Leases {
     held: BTreeMap<u64, Held>,
     next: u64,
 }
 
 impl Leases {
     /// No leases; fencing numbers are above `from`.
-    pub fn new(from: u64) -> Self {
+    pub(crate) fn new(from: u64) -> Self {
         Leases { held: BTreeMap::new(), next: from + 1 }
     }
 
     /// Grants all of these boxes, or says when the first of those in the way ends if it is not renewed. The same request, by its number
     /// `once`, gets the lease that it has.
-    pub fn acquire(
+    pub(crate) fn acquire(
         &mut self,
         now: Instant,
         cells: &[Cells],
@@ -91,7 +91,7 @@ impl Leases {
     }
 
     /// Begins the lease's time anew; whether it was alive.
-    pub fn renew(&mut self, now: Instant, fence: u64) -> bool {
+    pub(crate) fn renew(&mut self, now: Instant, fence: u64) -> bool {
         match self.held.get_mut(&fence) {
             Some(held) if held.until > now => {
                 held.until = now + held.life;
@@ -102,7 +102,7 @@ impl Leases {
     }
 
     /// Whether the lease is alive and has all cells of this box.
-    pub fn covers(&self, now: Instant, fence: u64, cells: &Cells) -> bool {
+    pub(crate) fn covers(&self, now: Instant, fence: u64, cells: &Cells) -> bool {
         let within = |held: &Cells| {
             let axis = |((a, n), (b, m)): ((u64, u64), (u64, u64))| {
                 a <= b && b.saturating_add(m) <= a.saturating_add(n)
@@ -118,12 +118,12 @@ impl Leases {
     }
 
     /// Ends the lease; whether it was alive.
-    pub fn end(&mut self, now: Instant, fence: u64) -> bool {
+    pub(crate) fn end(&mut self, now: Instant, fence: u64) -> bool {
         self.held.remove(&fence).is_some_and(|held| held.until > now)
     }
 
     /// Leases that are alive.
-    pub fn alive(&self, now: Instant) -> usize {
+    pub(crate) fn alive(&self, now: Instant) -> usize {
         self.held.values().filter(|held| held.until > now).count()
     }
 }

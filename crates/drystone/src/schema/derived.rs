@@ -27,14 +27,14 @@ const UNITS: &str = "units";
 /// The name of the step, unless a dimension has it.
 const STEP: &str = "step";
 
-/// What `derive` is told.
+/// The definition of a derived variable.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Definition {
     /// The expression.
     pub text: String,
-    /// What of it is stored: "virtual", "bounds" or "stored".
+    /// The values that are stored: "virtual", "bounds" or "stored".
     pub kind: String,
-    /// What lies beyond the edge of the domain: "one_sided", "fill", "periodic" or "nan".
+    /// How cells beyond the edge of the domain are treated: "one_sided", "fill", "periodic" or "nan".
     pub edge: String,
     /// Attributes.
     pub attrs: Attrs,

@@ -9,7 +9,7 @@ use crate::Error;
 
 /// A member found by its path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct FoundMember {
     /// Its element type.
     pub dtype: DType,
     /// Elements per record element, as an array; empty for one.
@@ -20,12 +20,12 @@ pub struct Found {
     pub size: u32,
     /// Names of the members on the way to it, outermost first.
     pub(crate) names: Vec<String>,
-    /// What is stored of it.
+    /// The columns that are stored of it.
     pub(crate) columns: Vec<Column>,
 }
 
-impl Found {
-    /// What its elements stand for, by what those of the record do.
+impl FoundMember {
+    /// The meaning of its elements, from the meaning of the record.
     pub fn meaning<'a>(&self, whole: Option<&'a Meaning>) -> Option<&'a Meaning> {
         whole?.of_member(self.names.iter().map(String::as_str))
     }
@@ -96,7 +96,7 @@ impl Column {
 
 /// The member of a record at a path: names with dots between them, each behind an array of records with an index (`cell[2].x`),
 /// the last also with slices (`v[0:2, 1]`). Indices count from 0.
-pub fn member(dtype: &DType, path: &str) -> Option<Found> {
+pub fn member(dtype: &DType, path: &str) -> Option<FoundMember> {
     let mut found = find(dtype, path)?;
     let leaves = dtype.leaves();
     for column in &mut found.columns {
@@ -105,7 +105,7 @@ pub fn member(dtype: &DType, path: &str) -> Option<Found> {
     Some(found)
 }
 
-fn find(dtype: &DType, path: &str) -> Option<Found> {
+fn find(dtype: &DType, path: &str) -> Option<FoundMember> {
     let DType::Record(record) = dtype else { return None };
     let mut before = 0;
     let mut candidates = Vec::new();
@@ -122,7 +122,7 @@ fn find(dtype: &DType, path: &str) -> Option<Found> {
 }
 
 /// What `rest` of a path says of a member, whose first leaf has the number `first`.
-fn within(m: &Member, rest: &str, first: usize) -> Option<Found> {
+fn within(m: &Member, rest: &str, first: usize) -> Option<FoundMember> {
     let (index, rest) = match rest.strip_prefix('[') {
         Some(inside) => inside.split_once(']').map(|(index, rest)| (Some(index), rest))?,
         None => (None, rest),
@@ -174,7 +174,7 @@ fn within(m: &Member, rest: &str, first: usize) -> Option<Found> {
             }
         }
     }
-    Some(Found {
+    Some(FoundMember {
         dtype: m.dtype.clone(),
         shape,
         offset: m.offset.checked_add(at(*elements.first()?)?)?,

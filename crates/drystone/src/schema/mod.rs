@@ -5,6 +5,6 @@ pub(crate) mod declared;
 pub(crate) mod derived;
 pub(crate) mod element_type;
 pub(crate) mod grid;
-pub mod member;
+pub(crate) mod member;
 pub(crate) mod near_miss;
 pub(crate) mod units;

@@ -109,6 +109,25 @@ pub(crate) fn members(
     Ok(found.columns)
 }
 
+/// Checks a block of strings or lists: their variable, their number and lengths, and its box. Returns the offset.
+pub(crate) fn check_strings(
+    path: &str,
+    variable: &Variable,
+    shape: &[u64],
+    values: &[&[u8]],
+    offset: Option<&[u64]>,
+) -> Result<Vec<u64>> {
+    check_blobs(path, &variable.dtype, values)?;
+    if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
+        return Err(Error::invalid("the number of values does not fit the shape"));
+    }
+    if let Some(long) = values.iter().find(|value| value.len() as u64 > u64::from(u32::MAX)) {
+        let what = format!("a string of {} bytes; at most 4 GiB are supported", long.len());
+        return Err(Error::unsupported(what));
+    }
+    check_box(path, variable, shape, offset)
+}
+
 pub(crate) fn check_box(
     path: &str,
     variable: &Variable,
@@ -180,7 +199,7 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
 }
 
 /// Refuses values of any length that are none of the variable's type: texts are UTF-8, lists have whole numbers of elements.
-pub(crate) fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
+fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
     match dtype {
         DType::String => {
             match values.iter().enumerate().find_map(|(n, text)| Some((n, std::str::from_utf8(text).err()?)))

@@ -8,7 +8,7 @@ use drystone_format::dtype::DType;
 use drystone_format::schema::Variable;
 use drystone_transform::{Chain, Scratch, Transform};
 
-use super::accept::{check_blobs, check_box, members, transform_of};
+use super::accept::{check_box, check_strings, members, transform_of};
 use super::block;
 use super::block::{BlockPart, Gathered, Place, StoredChunk};
 use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
@@ -96,17 +96,7 @@ impl Writer {
         offset: Option<&[u64]>,
     ) -> Result<()> {
         let variable = self.variable(path)?;
-        check_blobs(path, &variable.dtype, values)?;
-        if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
-            return Err(Error::invalid("the number of values does not fit the shape"));
-        }
-        if let Some(long) = values.iter().find(|v| v.len() as u64 > u64::from(u32::MAX)) {
-            return Err(Error::unsupported(format!(
-                "a string of {} bytes; at most 4 GiB are supported",
-                long.len()
-            )));
-        }
-        let offset = check_box(path, &variable, shape, offset)?;
+        let offset = check_strings(path, &variable, shape, values, offset)?;
         let (put, step, generation) = self.begin_put(path, &variable)?;
         self.count(values.iter().map(|value| value.len() as u64).sum());
         let chain = match transform_of(path, &variable, self.shared.inner.config.as_deref())? {

@@ -14,8 +14,8 @@ use drystone::{
 };
 use drystone_format::value::Value;
 use drystone_store::{
-    Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
-    StoreError, StoreExt,
+    ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store, StoreError,
+    StoreExt,
 };
 use shuttle::rand::Rng;
 use shuttle::scheduler::RandomScheduler;
@@ -241,24 +241,11 @@ impl Yielding {
 }
 
 impl Store for Yielding {
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-    fn device(&self) -> Option<String> {
-        self.inner.device()
-    }
+    drystone_store::forward!(inner => features, describe, device, watch, unchanged, upload, exec);
+
     fn len(&self, key: &str) -> StoreResult<u64> {
         self.turn();
         self.inner.len(key)
-    }
-    fn watch(&self, key: &str) -> StoreResult<bool> {
-        self.inner.watch(key)
-    }
-    fn unchanged(&self) -> StoreResult<()> {
-        self.inner.unchanged()
     }
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
@@ -291,9 +278,6 @@ impl Store for Yielding {
             _ => Ok(()),
         }
     }
-    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone_store::Upload>> {
-        self.inner.upload(key)
-    }
     fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
         self.turn();
         Ok(self.between(self.inner.list(prefix)?))
@@ -309,9 +293,6 @@ impl Store for Yielding {
     fn sync(&self, keys: &[&str]) -> StoreResult<()> {
         self.turn();
         self.inner.sync(keys)
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
-        self.inner.exec(key, method, input)
     }
     fn submit(&self, request: Request) -> Pending {
         self.turn();

@@ -6,15 +6,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
 use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::log::FileHeader;
 use drystone_format::manifest::Manifest;
-use drystone_store::{
-    Features, ListEntry, LocalFiles, LocalStore, Pending, PutMode, Request, Result as Stored, Store,
-};
+use drystone_store::{LocalFiles, LocalStore, Result as Stored, Store};
 
 use crate::common::{dense, f4, ramp_f32, read_all};
 
@@ -185,15 +182,12 @@ fn a_newest_manifest_that_this_boot_lost_refuses_readers_and_waits_for_a_recover
 struct Unwatched(LocalStore);
 
 impl Store for Unwatched {
-    fn features(&self) -> Features {
-        self.0.features()
+    drystone_store::forward! {
+        0 =>
+        features, describe, device, read_whole, len, read, append, write_at, put, upload, list,
+        delete, sweep, sync, exec, submit
     }
-    fn describe(&self) -> String {
-        self.0.describe()
-    }
-    fn device(&self) -> Option<String> {
-        self.0.device()
-    }
+
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
@@ -202,45 +196,6 @@ impl Store for Unwatched {
     }
     fn unchanged(&self) -> Stored<()> {
         Ok(())
-    }
-    fn read_whole(&self, key: &str, limit: u64) -> Stored<Result<Vec<u8>, u64>> {
-        self.0.read_whole(key, limit)
-    }
-    fn len(&self, key: &str) -> Stored<u64> {
-        self.0.len(key)
-    }
-    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Stored<()> {
-        self.0.read(key, offset, out)
-    }
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Stored<()> {
-        self.0.append(key, at, parts)
-    }
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Stored<()> {
-        self.0.write_at(key, parts, len)
-    }
-    fn put(&self, key: &str, data: &[&[u8]], mode: PutMode, sync: bool) -> Stored<()> {
-        self.0.put(key, data, mode, sync)
-    }
-    fn upload(&self, key: &str) -> Stored<Box<dyn drystone_store::Upload>> {
-        self.0.upload(key)
-    }
-    fn list(&self, prefix: &str) -> Stored<Vec<ListEntry>> {
-        self.0.list(prefix)
-    }
-    fn delete(&self, key: &str) -> Stored<()> {
-        self.0.delete(key)
-    }
-    fn sweep(&self, prefix: &str, older: Duration) -> Stored<u64> {
-        self.0.sweep(prefix, older)
-    }
-    fn sync(&self, keys: &[&str]) -> Stored<()> {
-        self.0.sync(keys)
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Stored<Vec<u8>> {
-        self.0.exec(key, method, input)
-    }
-    fn submit(&self, request: Request) -> Pending {
-        self.0.submit(request)
     }
 }
 

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use drystone::{Container, CreateOptions, Durability, Mode, WriterOptions};
 use drystone_store::{
-    Features, ListEntry, LocalFiles, Mapped, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
-    Store, StoreExt,
+    LocalFiles, Mapped, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store, StoreExt,
 };
 
 use crate::common::*;
@@ -26,25 +25,20 @@ struct Slow {
     brought: Mutex<Vec<Range<u64>>>,
 }
 
+impl Slow {
+    /// None: every read goes through this store.
+    fn files_of(&self, _key: &str) -> Option<&dyn LocalFiles> {
+        None
+    }
+}
+
 impl Store for Slow {
-    fn features(&self) -> Features {
-        self.inner.features()
+    drystone_store::forward! {
+        inner =>
+        features, describe, device, len, watch, unchanged, append, write_at, put, upload, list,
+        delete, sweep, sync, exec
     }
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-    fn device(&self) -> Option<String> {
-        self.inner.device()
-    }
-    fn len(&self, key: &str) -> StoreResult<u64> {
-        self.inner.len(key)
-    }
-    fn watch(&self, key: &str) -> StoreResult<bool> {
-        self.inner.watch(key)
-    }
-    fn unchanged(&self) -> StoreResult<()> {
-        self.inner.unchanged()
-    }
+
     fn local(&self) -> Option<&dyn LocalFiles> {
         Some(self)
     }
@@ -56,33 +50,6 @@ impl Store for Slow {
             std::thread::sleep(Duration::from_millis(2));
         }
         self.inner.read(key, offset, out)
-    }
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
-        self.inner.append(key, at, parts)
-    }
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
-        self.inner.write_at(key, parts, len)
-    }
-    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
-        self.inner.put(key, parts, mode, sync)
-    }
-    fn upload(&self, key: &str) -> StoreResult<Box<dyn drystone_store::Upload>> {
-        self.inner.upload(key)
-    }
-    fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
-        self.inner.list(prefix)
-    }
-    fn delete(&self, key: &str) -> StoreResult<()> {
-        self.inner.delete(key)
-    }
-    fn sweep(&self, prefix: &str, older: Duration) -> StoreResult<u64> {
-        self.inner.sweep(prefix, older)
-    }
-    fn sync(&self, keys: &[&str]) -> StoreResult<()> {
-        self.inner.sync(keys)
-    }
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
-        self.inner.exec(key, method, input)
     }
     fn submit(&self, request: Request) -> Pending {
         if let Request::Expect { key, ranges } = &request {
@@ -98,26 +65,8 @@ impl LocalFiles for Slow {
     fn prefetch(&self, _key: &str, range: Range<u64>) {
         self.brought.lock().unwrap().push(range);
     }
+    drystone_store::forward_files!(files_of => read_seen, read_ranges, read_parts);
     fn prefetch_shared(&self, _key: &str, _range: Range<u64>) {}
-    fn read_seen(&self, key: &str, at: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> StoreResult<()> {
-        self.read(key, at, out)?;
-        seen(out);
-        Ok(())
-    }
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> StoreResult<()> {
-        let mut done = 0;
-        ranges.iter().try_for_each(|(at, len)| {
-            done += len;
-            self.read(key, *at, &mut out[done - len..done])
-        })
-    }
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> StoreResult<()> {
-        let mut at = offset;
-        parts.iter_mut().try_for_each(|part| {
-            at += part.len() as u64;
-            self.read(key, at - part.len() as u64, part)
-        })
-    }
     fn maps_from(&self) -> Option<u64> {
         None
     }

@@ -14,8 +14,8 @@ use drystone_plan::programs::Programs;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_program::{Budget, Program, ProgramError, Refusal, Source, SourceError, Why, run};
 use drystone_store::{
-    Far, Features, ListEntry, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult,
-    Store, StoreError, Upload,
+    Far, Features, LocalFiles, MemoryStore, Pending, PutMode, Request, Result as StoreResult, Store,
+    StoreError,
 };
 
 /// A memory store, far away, whose objects run read programs.
@@ -70,6 +70,12 @@ impl Keeper {
 }
 
 impl Store for Keeper {
+    drystone_store::forward! {
+        inner =>
+        watch, unchanged, len, read, read_whole, append, write_at, put, upload, list, delete,
+        sweep, sync
+    }
+
     fn features(&self) -> Features {
         let far = Some(Far { latency: Duration::from_millis(1), requests: 16, seen: None });
         Features { exec: true, far, ..self.inner.features() }
@@ -82,45 +88,6 @@ impl Store for Keeper {
     }
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-    fn watch(&self, key: &str) -> StoreResult<bool> {
-        self.inner.watch(key)
-    }
-    fn unchanged(&self) -> StoreResult<()> {
-        self.inner.unchanged()
-    }
-    fn len(&self, key: &str) -> StoreResult<u64> {
-        self.inner.len(key)
-    }
-    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> StoreResult<()> {
-        self.inner.read(key, offset, out)
-    }
-    fn read_whole(&self, key: &str, limit: u64) -> StoreResult<Result<Vec<u8>, u64>> {
-        self.inner.read_whole(key, limit)
-    }
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> StoreResult<()> {
-        self.inner.append(key, at, parts)
-    }
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> StoreResult<()> {
-        self.inner.write_at(key, parts, len)
-    }
-    fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> StoreResult<()> {
-        self.inner.put(key, parts, mode, sync)
-    }
-    fn upload(&self, key: &str) -> StoreResult<Box<dyn Upload>> {
-        self.inner.upload(key)
-    }
-    fn list(&self, prefix: &str) -> StoreResult<Vec<ListEntry>> {
-        self.inner.list(prefix)
-    }
-    fn delete(&self, key: &str) -> StoreResult<()> {
-        self.inner.delete(key)
-    }
-    fn sweep(&self, prefix: &str, older: Duration) -> StoreResult<u64> {
-        self.inner.sweep(prefix, older)
-    }
-    fn sync(&self, keys: &[&str]) -> StoreResult<()> {
-        self.inner.sync(keys)
     }
     fn exec(&self, key: &str, method: &str, input: &[u8]) -> StoreResult<Vec<u8>> {
         let fails = self.fails.load(Ordering::Relaxed);

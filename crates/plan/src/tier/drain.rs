@@ -31,7 +31,7 @@ pub enum Pace {
 }
 
 /// Longest time for which a drain gives way to the application before it moves one part.
-pub const PATIENCE: Duration = Duration::from_millis(200);
+pub const PATIENCE: Duration = Duration::from_secs(1);
 
 /// How long to pause after a part that took so long: in the background a drain takes half of the time.
 pub fn pause(pace: Pace, took: Duration) -> Duration {

@@ -2,6 +2,16 @@
 
 use std::fmt;
 
+/// A folder leaves one part in this many of its device to others, but no more than [`MOST_RESERVE`].
+const RESERVE: u64 = 20;
+/// The most bytes of a device that a folder leaves to others.
+const MOST_RESERVE: u64 = 1 << 30;
+
+/// Bytes of a device of `size` bytes that tiers and caches leave to others.
+pub fn reserve(size: u64) -> u64 {
+    (size / RESERVE).min(MOST_RESERVE)
+}
+
 /// What is known of a tier when a part is to be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {

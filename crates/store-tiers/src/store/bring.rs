@@ -1,24 +1,24 @@
 //! Bringing a part home: whole, each byte read once and sent once, checked against its CRC.
 //!
 //! Invariants
-//! - home has nothing of a part, a beginning of it, or all of it: so whoever comes after a kill goes on;
+//! - home has nothing of a part, a beginning of it, or all of it, so that a process after a kill can go on;
 //! - a part is brought by one thread of this process at a time.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
 
 use crc_fast::{CrcAlgorithm, Digest};
-use drystone_store::{HELD, PutMode, Reply, Result, Store, StoreError, StoreExt};
+use drystone_store::{BoundedUpload, PutMode, Result, Store, StoreError, StoreExt};
 
 use super::TieredStore;
 use crate::registry::guard;
 use crate::staged::Staged;
 
 /// A longer part goes home in pieces of this length, so that a drain needs little memory.
-const PIECE: u64 = 8 << 20;
+pub(super) const PIECE: u64 = 8 << 20;
 
 /// Pieces of a part that are on their way at once.
-const PIECES_UNDER_WAY: usize = 2;
+pub(super) const PIECES_UNDER_WAY: usize = 3;
 
 /// Parts that are on their way.
 #[derive(Debug, Default)]
@@ -27,11 +27,11 @@ pub(crate) struct Moving {
     moved: Condvar,
 }
 
-/// The end of one part's way.
+/// A part that is being moved, until this is dropped.
 struct Move<'a>(&'a Moving, &'a str);
 
 impl Moving {
-    /// Waits until nobody else moves the part.
+    /// Waits until no other thread moves the part.
     fn begin<'a>(&'a self, key: &'a str) -> Move<'a> {
         let mut keys = guard(&self.keys);
         while keys.contains(key) {
@@ -124,24 +124,17 @@ impl TieredStore {
     /// In pieces that become an object when the last has come.
     fn upload_home(&self, key: &str, one: &Staged) -> Result<()> {
         let mut checked = Checked::of(one);
-        let mut upload = self.home.upload(key)?;
-        let mut under_way = VecDeque::new();
+        let mut upload = BoundedUpload::begin(self.home.as_ref(), key, PIECES_UNDER_WAY)?;
         for (at, len) in pieces(0, one.len) {
             let bytes = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
             checked.add(&bytes);
-            under_way.push_back(upload.add(bytes));
-            // Until then an upload may hold its pieces, and no wait would end.
-            while at + len as u64 > HELD && under_way.len() > PIECES_UNDER_WAY {
-                if let Some(first) = under_way.pop_front() {
-                    first.wait()?;
-                }
-            }
+            upload.add(bytes)?;
         }
         if !checked.is_right() {
             return Err(self.damaged(key, one.tier, OTHERS));
         }
-        match upload.finish().wait() {
-            Ok(Reply::Put { .. }) | Ok(_) => Ok(()),
+        match upload.finish().0.wait() {
+            Ok(_) => Ok(()),
             Err(StoreError::AlreadyExists { .. }) if self.home.len(key)? == one.len => {
                 self.compare(key, one, one.len)
             }
@@ -178,7 +171,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// What a power cut made of the beginning that home had is replaced.
+    /// Replaces the beginning that home had, which a power cut damaged.
     fn replace_home(&self, key: &str, one: &Staged) -> Result<()> {
         self.put_home(key, &Staged { home: Some(0), ..one.clone() })
     }

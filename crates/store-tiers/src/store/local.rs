@@ -1,13 +1,11 @@
-//! What files can do better, for parts that lie in files: at home, or in a tier that is a folder.
+//! Local files, for parts that lie in files: at home, or in a tier that is a folder.
 
-use std::ops::Range;
-
-use drystone_store::{LocalFiles, Mapped, PutMode, Result, Store, StoreExt};
+use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, by_requests, forward_files};
 
 use super::TieredStore;
 
 impl TieredStore {
-    /// The files where an object lies whose place is known; `None`: its reads look for it.
+    /// The files that hold an object whose place is known. `None`: reads of it look for its place.
     fn files_of(&self, key: &str) -> Option<&dyn LocalFiles> {
         match self.find(key) {
             Some(one) => {
@@ -22,69 +20,32 @@ impl TieredStore {
 }
 
 impl LocalFiles for TieredStore {
+    forward_files!(files_of => prefetch, prefetch_shared, map, preallocate, evict);
+
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        // Of an own part that is evicted meanwhile nothing may have been shown, so it is read first.
-        if let Some(files) = self.files_of(key).filter(|_| self.find(key).is_none()) {
-            return files.read_seen(key, offset, out, seen);
+        // An own part may be evicted during the read. Nothing of it may have been shown then, so it is read first.
+        match self.files_of(key).filter(|_| self.find(key).is_none()) {
+            Some(files) => files.read_seen(key, offset, out, seen),
+            None => by_requests::read_seen(self, key, offset, out, seen),
         }
-        self.read(key, offset, out)?;
-        seen(out);
-        Ok(())
     }
 
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        if let Some(files) = self.files_of(key)
-            && files.read_ranges(key, ranges, out).is_ok()
-        {
-            return Ok(());
+        match self.files_of(key).map(|files| files.read_ranges(key, ranges, out)) {
+            Some(Ok(())) => Ok(()),
+            _ => by_requests::read_ranges(self, key, ranges, out),
         }
-        let mut rest = out;
-        for &(offset, len) in ranges {
-            let (part, behind) = rest.split_at_mut(len.min(rest.len()));
-            self.read(key, offset, part)?;
-            rest = behind;
-        }
-        Ok(())
     }
 
     fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        if let Some(files) = self.files_of(key)
-            && files.read_parts(key, offset, parts).is_ok()
-        {
-            return Ok(());
-        }
-        let mut at = offset;
-        for part in parts {
-            self.read(key, at, part)?;
-            at += part.len() as u64;
-        }
-        Ok(())
-    }
-
-    fn prefetch(&self, key: &str, range: Range<u64>) {
-        if let Some(files) = self.files_of(key) {
-            files.prefetch(key, range);
-        }
-    }
-
-    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
-        if let Some(files) = self.files_of(key) {
-            files.prefetch_shared(key, range);
+        match self.files_of(key).map(|files| files.read_parts(key, offset, parts)) {
+            Some(Ok(())) => Ok(()),
+            _ => by_requests::read_parts(self, key, offset, parts),
         }
     }
 
     fn maps_from(&self) -> Option<u64> {
         self.home.local().and_then(|files| files.maps_from())
-    }
-
-    fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        self.files_of(key)?.map(key, ranges)
-    }
-
-    fn preallocate(&self, key: &str, at: u64, end: u64) {
-        if let Some(files) = self.files_of(key) {
-            files.preallocate(key, at, end);
-        }
     }
 
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
@@ -97,9 +58,5 @@ impl LocalFiles for TieredStore {
             Some(files) => files.put_after(first, key, parts, mode),
             None => self.home.put_after(first, key, parts, mode),
         }
-    }
-
-    fn evict(&self, key: &str) -> Result<Option<bool>> {
-        self.files_of(key).map_or(Ok(None), |files| files.evict(key))
     }
 }

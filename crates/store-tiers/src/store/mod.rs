@@ -2,31 +2,30 @@
 //!
 //! Invariants
 //! - a part lies in one tier at most; home may have it, too;
-//! - a tier gives up a part only after home has all of it on stable storage, and nobody pinned it;
-//! - what home answers is never refused because a tier failed;
-//! - a part that is registered is there, wherever it lies: it has a length, and reads of it that cannot be answered say where it is.
+//! - a tier gives up a part only after home has all of it on stable storage, and it is not pinned;
+//! - a request that home can answer does not fail because a tier failed;
+//! - a registered part exists wherever it lies: it has a length, and reads that cannot be answered name its node.
 
 mod bring;
+mod draining;
+mod growing;
 mod local;
 mod near;
 mod owner;
 mod redundancy;
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
-use std::time::Duration;
 
 use drystone_format::keys;
-use drystone_plan::tier::drain::{self, Waiting};
-use drystone_plan::tier::evict::{self, Copy};
-use drystone_plan::tier::place::{Placed, Room, place};
 use drystone_plan::tier::redundancy::Scheme;
 use drystone_store::{
     Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
     validate_key, validate_prefix,
 };
 
+use crate::appends::Appends;
 use crate::registry::{Node, Registry, guard};
 use crate::staged::{Staged, Sum};
 use crate::tier::{Tier, TierState};
@@ -35,20 +34,9 @@ use near::Folders;
 use owner::Owned;
 use redundancy::Redundancy;
 
+pub use draining::Drained;
 pub use owner::Away;
 pub use redundancy::{Kept, ParityObject, Rebuilt, Turn};
-
-/// The most bytes that are kept of a part that grows: parts end at about 32 MiB, unless one block is longer.
-const MOST_OPEN: usize = 40 << 20;
-
-/// What a drain did.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Drained {
-    /// Parts that were brought home.
-    pub parts: u64,
-    /// Their bytes.
-    pub bytes: u64,
-}
 
 /// The tiers that were attached, and the reads that each answered.
 #[derive(Debug, Default)]
@@ -75,8 +63,7 @@ pub struct TieredStore {
     pub(crate) redundancy: Redundancy,
     /// Bytes of parts that grow in a tier that may hang: with them a part goes on elsewhere.
     open: Mutex<BTreeMap<String, Vec<u8>>>,
-    /// Appends under way, and how many were done.
-    busy: AtomicUsize,
+    appends: Appends,
 }
 
 /// Keys that lie in tiers: the parts of logs.
@@ -121,7 +108,7 @@ impl TieredStore {
             folders: Folders::default(),
             redundancy: Redundancy::default(),
             open: Mutex::default(),
-            busy: AtomicUsize::new(0),
+            appends: Appends::default(),
         }
     }
 
@@ -146,12 +133,12 @@ impl TieredStore {
         self.registry.as_ref().map(|registry| &registry.node)
     }
 
-    /// Whether an append is under way.
+    /// Whether an append is under way, or was lately.
     pub fn is_busy(&self) -> bool {
-        self.busy.load(Ordering::Relaxed) > 0
+        self.appends.is_busy()
     }
 
-    /// Takes over what earlier processes left in the tiers; how many parts. To be called before the store is used.
+    /// Adopts parts that earlier processes left in the tiers. Returns how many. To be called before the store is used.
     pub fn adopt(&self) -> Result<usize> {
         let home: BTreeMap<String, u64> =
             self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
@@ -162,7 +149,7 @@ impl TieredStore {
             for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
                 let at_home = home.get(&entry.key).copied();
                 if at_home.is_some_and(|len| len > entry.len) {
-                    // The tier failed while the part grew, and the part went on at home: what the tier kept is its beginning.
+                    // The tier failed while the part grew, and the part went on at home: the tier has its beginning.
                     let _ = tier.doing(|store| store.delete(&entry.key));
                     continue;
                 }
@@ -182,65 +169,6 @@ impl TieredStore {
         Ok(staged.len())
     }
 
-    /// The part is complete: it may be drained.
-    pub fn close_part(&self, key: &str) {
-        self.close_part_of(key, None);
-    }
-
-    /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
-    pub fn close_part_of(&self, key: &str, step: Option<u64>) {
-        let now = self.tick();
-        guard(&self.open).remove(key);
-        if let Some(one) = self.lock().get_mut(key) {
-            let closed =
-                if self.registry.is_some() { step.map_or(0, |step| step.saturating_add(1)) } else { now };
-            if one.closed.is_none() {
-                (one.closed, one.step) = (Some(closed), step);
-            }
-        }
-    }
-
-    /// Closed parts that home does not have, in the order in which they will be drained.
-    pub fn waiting(&self) -> Vec<Waiting> {
-        let staged = self.lock();
-        let waits = |(key, one): (&String, &Staged)| {
-            let closed = one.closed.filter(|_| !one.is_home())?;
-            Some(Waiting { closed, key: key.clone(), bytes: one.len })
-        };
-        drain::order(staged.iter().filter_map(waits).collect())
-    }
-
-    /// Brings closed parts home, oldest first, as long as `go_on` says so before each.
-    pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
-        let mut done = Drained::default();
-        for part in self.waiting() {
-            if !go_on() {
-                break;
-            }
-            self.bring_home(&part.key)?;
-            done.parts += 1;
-            done.bytes += part.bytes;
-        }
-        Ok(done)
-    }
-
-    /// Syncs at home the parts that are there; from then on tiers may give them up.
-    pub fn settle(&self) -> Result<()> {
-        let keys: Vec<(String, u64)> = {
-            let staged = self.lock();
-            let new = |one: &Staged| one.closed.is_some() && one.is_home() && !one.stable;
-            staged.iter().filter(|(_, one)| new(one)).map(|(key, one)| (key.clone(), one.len)).collect()
-        };
-        self.home.sync(&keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>())?;
-        let mut staged = self.lock();
-        for (key, len) in keys {
-            if let Some(one) = staged.get_mut(&key).filter(|one| one.len == len) {
-                one.stable = true;
-            }
-        }
-        Ok(())
-    }
-
     /// Keeps the part in its tier until it was unpinned as often; whether it lies in one.
     pub fn pin(&self, key: &str) -> bool {
         self.lock().get_mut(key).map(|one| one.pinned = one.pinned.saturating_add(1)).is_some()
@@ -250,26 +178,6 @@ impl TieredStore {
     pub fn unpin(&self, key: &str) {
         if let Some(one) = self.lock().get_mut(key) {
             one.pinned = one.pinned.saturating_sub(1);
-        }
-    }
-
-    /// Whether nothing is left to be brought home, synced there, or taken out of a registration.
-    pub fn is_drained(&self) -> bool {
-        let staged = self.lock();
-        !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
-    }
-
-    /// Gives up the copies of what home has on stable storage, and the folders that are empty then: the container is not used any more here.
-    pub fn give_up_copies(&self) {
-        for number in 0..self.tiers().len() {
-            self.make_room(number, u64::MAX);
-        }
-        if self.lock().is_empty() {
-            let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
-            for tier in self.tiers() {
-                writers.iter().for_each(|writer| tier.forget_lock(*writer));
-                tier.tidy();
-            }
         }
     }
 
@@ -332,153 +240,15 @@ impl TieredStore {
     fn not_found(&self, key: &str) -> StoreError {
         StoreError::NotFound { key: key.to_owned(), store: self.describe() }
     }
-
-    fn rooms(&self) -> Vec<Room> {
-        let copies = self.copies();
-        let sum = |number: usize, all: bool| -> u64 {
-            let mine = copies.iter().filter(|(tier, _)| *tier == number);
-            mine.filter(|(_, copy)| all || copy.drained && !copy.pinned).map(|(_, copy)| copy.bytes).sum()
-        };
-        let tiers = self.tiers().iter().enumerate();
-        tiers.map(|(number, tier)| tier.room(sum(number, true), sum(number, false))).collect()
-    }
-
-    fn copies(&self) -> Vec<(usize, Copy)> {
-        let copy = |(key, one): (&String, &Staged)| {
-            let drained = one.is_home() && one.stable && one.closed.is_some();
-            let (bytes, pinned) = (one.len, one.pinned > 0);
-            (one.tier, Copy { key: key.clone(), bytes, drained, pinned, uses: one.uses, used: one.used })
-        };
-        self.lock().iter().map(copy).collect()
-    }
-
-    /// Gives up copies of a tier.
-    fn make_room(&self, number: usize, need: u64) {
-        let copies: Vec<Copy> =
-            self.copies().into_iter().filter(|(tier, _)| *tier == number).map(|(_, copy)| copy).collect();
-        for gone in evict::evict(&copies, need) {
-            // Readers go home from here on; a read under way finishes or goes home, too.
-            self.lock().remove(&gone.key);
-            if let Some(tier) = self.tiers().get(number) {
-                let _ = tier.doing(|store| store.delete(&gone.key));
-            }
-        }
-    }
-
-    /// Where `need` more bytes go, from this tier on, after room was made for them.
-    fn choose(&self, need: u64, from: usize) -> Placed {
-        let mut placed = place(need, &self.rooms(), from);
-        if placed == Placed::Home && !self.home.features().append {
-            // Home takes whole parts only: what is closed goes there now, and leaves room.
-            if self.drain(|| true).and_then(|_| self.settle()).is_ok() {
-                placed = place(need, &self.rooms(), from);
-            }
-        }
-        if let Placed::Tier(number, bytes) = placed
-            && bytes > 0
-        {
-            self.make_room(number, bytes);
-        }
-        placed
-    }
-
-    /// Keeps what was appended to a part at `at`, in a tier that may hang, as long as that is not much.
-    fn remember(&self, key: &str, number: usize, at: u64, parts: &[&[u8]]) {
-        if !self.tiers().get(number).is_some_and(Tier::may_hang) {
-            return;
-        }
-        let mut open = guard(&self.open);
-        if at == 0 {
-            open.insert(key.to_owned(), Vec::new());
-        }
-        let Some(bytes) = open.get_mut(key).filter(|bytes| bytes.len() as u64 == at) else { return };
-        if bytes.len() + parts.iter().map(|part| part.len()).sum::<usize>() > MOST_OPEN {
-            open.remove(key);
-            return;
-        }
-        parts.iter().for_each(|part| bytes.extend_from_slice(part));
-    }
-
-    /// Adds to a part where it lies, or moves it down until it can be added to.
-    fn extend(&self, key: &str, one: Staged, parts: &[&[u8]]) -> Result<()> {
-        let done = self.tier(one.tier, key)?.doing(|store| store.append(key, one.len, parts));
-        let error = match done {
-            Ok(()) => {
-                if let Some(now) = self.lock().get_mut(key) {
-                    now.grew(parts);
-                    now.closed = None;
-                }
-                self.remember(key, one.tier, one.len, parts);
-                return Ok(());
-            }
-            Err(error) => error,
-        };
-        // What was added before the failure is not known: only the first `len` bytes are the part.
-        let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
-        let tier = self.tier(one.tier, key)?;
-        let remembered = guard(&self.open).remove(key).filter(|bytes| bytes.len() == kept);
-        let before = remembered.map_or_else(|| tier.store.read_vec(key, 0, kept), Ok);
-        let Ok(before) = before else {
-            return Err(error);
-        };
-        let mut all: Vec<&[u8]> = vec![&before];
-        all.extend_from_slice(parts);
-        self.lock().remove(key);
-        let moved = self.begin(key, &all, one.tier + 1, one.home);
-        match moved {
-            Ok(()) => {
-                let _ = tier.store.delete(key);
-                Ok(())
-            }
-            Err(_) => {
-                self.lock().insert(key.to_owned(), one);
-                Err(error)
-            }
-        }
-    }
-
-    /// Makes a part in the first tier from `from` on that takes it, else at home.
-    fn begin(&self, key: &str, parts: &[&[u8]], from: usize, home: Option<u64>) -> Result<()> {
-        let need: u64 = parts.iter().map(|part| part.len() as u64).sum();
-        let mut from = from;
-        loop {
-            match self.choose(need, from) {
-                Placed::Tier(number, _) => {
-                    match self.tier(number, key)?.doing(|store| store.append(key, 0, parts)) {
-                        Ok(()) => {
-                            let mut one = Staged { home, ..Staged::new(number) };
-                            one.grew(parts);
-                            self.lock().insert(key.to_owned(), one);
-                            self.remember(key, number, 0, parts);
-                            return Ok(());
-                        }
-                        // Another's.
-                        Err(StoreError::AlreadyExists { .. }) => from = number + 1,
-                        Err(_) => {
-                            // It may have left a piece of it.
-                            let _ = self.tier(number, key)?.store.delete(key);
-                            from = number + 1;
-                        }
-                    }
-                }
-                Placed::Home if self.home.features().append && home.is_none() => {
-                    return self.home.append(key, 0, parts);
-                }
-                Placed::Home => {
-                    let places: Vec<String> = self.tiers().iter().map(|tier| tier.store.describe()).collect();
-                    let store = format!("{} and every tier ({})", self.home.describe(), places.join(", "));
-                    return Err(StoreError::NoSpace { key: key.to_owned(), store, operation: "append to" });
-                }
-            }
-        }
-    }
 }
 
 impl Store for TieredStore {
+    drystone_store::forward!(home => describe, device, watch, unchanged, sweep);
+
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
-            // Of objects as a rule: that segments grow in tiers is between this store and those who laid them down.
+            // As at home: only the writer that uses this store appends to segments in tiers.
             let uploads = home.uploads && !self.has_tiers();
             return Features { write_at: false, exec: false, uploads, ..home };
         }
@@ -493,25 +263,9 @@ impl Store for TieredStore {
         }
     }
 
-    fn describe(&self) -> String {
-        self.home.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.home.device()
-    }
-
-    /// A container's, where home is files: parts of which the place is known are read there. Else none: a part may move.
+    /// The files at home of a container: parts whose place is known are read there. `None` otherwise: a part may move.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.home.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.home.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -559,7 +313,7 @@ impl Store for TieredStore {
         if self.registry.is_some() && !self.has_tiers() {
             return self.home.append(key, at, parts);
         }
-        let _busy = Busy::begin(&self.busy);
+        let _append = self.appends.begin();
         let found = self.find(key);
         if let Some(one) = found {
             return match at {
@@ -644,10 +398,6 @@ impl Store for TieredStore {
         }
     }
 
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.home.sweep(prefix, older)
-    }
-
     /// Brings parts home first: a tier promises nothing about power cuts.
     fn sync(&self, keys: &[&str]) -> Result<()> {
         for key in keys {
@@ -724,21 +474,5 @@ impl TieredStore {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
             registry.is_outdated();
         }
-    }
-}
-
-/// An append under way.
-struct Busy<'a>(&'a AtomicUsize);
-
-impl<'a> Busy<'a> {
-    fn begin(count: &'a AtomicUsize) -> Self {
-        count.fetch_add(1, Ordering::Relaxed);
-        Busy(count)
-    }
-}
-
-impl Drop for Busy<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }

@@ -246,6 +246,8 @@ fn copy_of(store: &MemoryStore) -> MemoryStore {
 }
 
 impl<S: Store> Store for FaultStore<S> {
+    crate::forward!(inner => device, watch, unchanged);
+
     fn features(&self) -> Features {
         // The medium models syncs, whatever the inner store does.
         Features { sync: true, uploads: false, ..self.inner.features() }
@@ -255,21 +257,9 @@ impl<S: Store> Store for FaultStore<S> {
         format!("{} with injected faults", self.inner.describe())
     }
 
-    fn device(&self) -> Option<String> {
-        self.inner.device()
-    }
-
     /// None, whatever the inner store offers: every request must be one that a fault can strike.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.inner.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.inner.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {

@@ -34,15 +34,11 @@ mod whole_file;
 
 use std::cell::RefCell;
 use std::io;
-use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
-use crate::{
-    Features, ListEntry, LocalFiles, Mapped, Pending, PutMode, Reply, Request, Result, Store, Upload,
-};
+use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
 use ahead::Ahead;
 use folder::{Folder, folder_error};
 pub use mapping::MapPolicy;
@@ -135,48 +131,14 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 }
 
 impl Store for LocalStore {
-    fn features(&self) -> Features {
-        self.folder.features()
-    }
-
-    fn describe(&self) -> String {
-        self.folder.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.folder.device()
+    crate::forward! {
+        folder =>
+        features, describe, device, watch, unchanged, len, read, read_whole, append, write_at,
+        upload, list, delete, sweep, sync, exec
     }
 
     fn local(&self) -> Option<&dyn LocalFiles> {
         Some(self)
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.folder.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.folder.unchanged()
-    }
-
-    fn len(&self, key: &str) -> Result<u64> {
-        self.folder.len(key)
-    }
-
-    fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()> {
-        self.folder.read(key, offset, out)
-    }
-
-    fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        self.folder.read_whole(key, limit)
-    }
-
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-        self.folder.append(key, at, parts)
-    }
-
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-        self.folder.write_at(key, parts, len)
     }
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
@@ -185,30 +147,6 @@ impl Store for LocalStore {
             self.make_ahead(key);
         }
         Ok(())
-    }
-
-    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-        self.folder.upload(key)
-    }
-
-    fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        self.folder.list(prefix)
-    }
-
-    fn delete(&self, key: &str) -> Result<()> {
-        self.folder.delete(key)
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.folder.sweep(prefix, older)
-    }
-
-    fn sync(&self, keys: &[&str]) -> Result<()> {
-        self.folder.sync(keys)
-    }
-
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.folder.exec(key, method, input)
     }
 
     fn submit(&self, request: Request) -> Pending {
@@ -235,36 +173,10 @@ impl Store for LocalStore {
 }
 
 impl LocalFiles for LocalStore {
-    fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        self.folder.read_seen(key, offset, out, seen)
-    }
-
-    fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
-        self.folder.read_ranges(key, ranges, out)
-    }
-
-    fn read_parts(&self, key: &str, offset: u64, parts: &mut [&mut [u8]]) -> Result<()> {
-        self.folder.read_parts(key, offset, parts)
-    }
-
-    fn prefetch(&self, key: &str, range: Range<u64>) {
-        self.folder.prefetch(key, range);
-    }
-
-    fn prefetch_shared(&self, key: &str, range: Range<u64>) {
-        self.folder.prefetch_shared(key, range);
-    }
-
-    fn maps_from(&self) -> Option<u64> {
-        self.folder.maps_from()
-    }
-
-    fn map(&self, key: &str, ranges: &[Range<u64>]) -> Option<Mapped> {
-        self.folder.map(key, ranges)
-    }
-
-    fn preallocate(&self, key: &str, at: u64, end: u64) {
-        self.folder.preallocate(key, at, end);
+    crate::forward! {
+        folder =>
+        read_seen, read_ranges, read_parts, prefetch, prefetch_shared, maps_from, map, preallocate,
+        evict
     }
 
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
@@ -289,14 +201,12 @@ impl LocalFiles for LocalStore {
             None => put,
         }
     }
-
-    fn evict(&self, key: &str) -> Result<Option<bool>> {
-        self.folder.evict(key)
-    }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::{StoreError, StoreExt};
 

@@ -16,6 +16,8 @@ pub(crate) mod lists;
 
 use std::ops::{Range, RangeInclusive};
 
+use crate::codecs::places::Places;
+use crate::head::load;
 use crate::stats::class::Class;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Indexed, Logical, Param, Pieces, Planned, Scratch, SearchHits,
@@ -47,11 +49,6 @@ impl Alacrity {
         }
         Ok(codec)
     }
-}
-
-#[inline(always)]
-fn load(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
 impl Codec for Alacrity {
@@ -104,36 +101,54 @@ impl Codec for Alacrity {
 /// The data from lists and low bytes.
 fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
     let (elements, tail) = out.split_at_mut(layout.count as usize * layout.width);
-    let distinct = match layout.width {
+    match layout.width {
         1 => scatter::<1>(layout, fetched, elements),
         2 => scatter::<2>(layout, fetched, elements),
         4 => scatter::<4>(layout, fetched, elements),
         _ => scatter::<8>(layout, fetched, elements),
     }?;
-    if distinct != layout.count {
-        return Err(TransformError::corrupt("lists with a position that occurs twice", layout.lists));
-    }
     tail.copy_from_slice(fetched.get(layout.rest()..layout.rest() + layout.tail)?);
     Ok(())
 }
 
-/// Writes every element to its place; returns how many places were written.
+/// Writes every element to its place. Fails if a place occurs twice.
 fn scatter<const N: usize>(
     layout: &Layout,
     fetched: &Fetched<'_>,
     out: &mut [u8],
-) -> Result<u64, TransformError> {
+) -> Result<(), TransformError> {
     let elements = out.as_chunks_mut::<N>().0;
-    // Every position occurs once: there are as many distinct ones as elements.
-    let mut seen = vec![0u64; elements.len().div_ceil(64)];
+    let mut places = Places::new(elements.len());
     visit(layout, fetched, &(0..=u64::MAX >> (64 - 8 * N)), |position, key, _| {
         let (at, bits) = (position as usize, layout.class.bits(key, N).to_le_bytes());
-        if let (Some(to), Some(word)) = (elements.get_mut(at), seen.get_mut(at / 64)) {
+        if let Some(to) = elements.get_mut(at) {
             *to = std::array::from_fn(|n| bits[n]);
-            *word |= 1 << (at % 64);
+            places.mark(at);
         }
     })?;
-    Ok(seen.iter().map(|word| u64::from(word.count_ones())).sum())
+    places.must_be(layout.count, "lists with a position that occurs twice", layout.lists)
+}
+
+/// Passes every bin that may hold the keys, with the bytes of its list and its low bytes, and whether all of its
+/// keys are in the range.
+fn each_bin<'a>(
+    layout: &'a Layout,
+    fetched: &Fetched<'a>,
+    keys: &RangeInclusive<u64>,
+    mut give: impl FnMut(&Bin, &'a [u8], &'a [u8], bool) -> Result<(), TransformError>,
+) -> Result<(), TransformError> {
+    let meeting = layout.meeting(keys);
+    let (mut lists, mut lows) = (fetched.get(meeting.lists)?, fetched.get(meeting.lows)?);
+    let low = layout.low();
+    for bin in meeting.bins {
+        let short = || TransformError::corrupt("a bin is longer than its bytes", 0);
+        let (list, after) = lists.split_at_checked(bin.list as usize).ok_or_else(short)?;
+        let (own, rest) = lows.split_at_checked(bin.count as usize * low).ok_or_else(short)?;
+        (lists, lows) = (after, rest);
+        let (first, last) = layout.keys_of(bin);
+        give(bin, list, own, keys.contains(&first) && keys.contains(&last))?;
+    }
+    Ok(())
 }
 
 /// Passes position and key of every element in the bins that may hold the keys, and whether its bin is inside
@@ -144,25 +159,16 @@ fn visit(
     keys: &RangeInclusive<u64>,
     mut give: impl FnMut(u32, u64, bool),
 ) -> Result<(), TransformError> {
-    let meeting = layout.meeting(keys);
-    let (mut lists, mut lows) = (fetched.get(meeting.lists)?, fetched.get(meeting.lows)?);
-    let (low, below) = (layout.low(), layout.below());
-    let mask = (1u64 << below).wrapping_sub(1);
-    for bin in meeting.bins {
-        let short = || TransformError::corrupt("a bin is longer than its bytes", 0);
-        let (list, after) = lists.split_at_checked(bin.list as usize).ok_or_else(short)?;
-        let (own, rest) = lows.split_at_checked(bin.count as usize * low).ok_or_else(short)?;
-        (lists, lows) = (after, rest);
-        let first = u64::from(bin.number) << below;
-        let inside = keys.contains(&first) && keys.contains(&(first | mask));
+    let (low, mask) = (layout.low(), layout.mask());
+    each_bin(layout, fetched, keys, |bin, list, own, inside| {
+        let (first, _) = layout.keys_of(bin);
         let mut at = 0;
         lists::unpack(list, bin.count as usize, layout.count, |position| {
             let rest = own.get(at..at + low).map_or(0, load) & mask;
             at += low;
             give(position, first | rest, inside);
-        })?;
-    }
-    Ok(())
+        })
+    })
 }
 
 /// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie wholly in it are
@@ -173,30 +179,21 @@ fn positions(
     keys: &RangeInclusive<u64>,
     out: &mut Vec<u32>,
 ) -> Result<(), TransformError> {
-    let meeting = layout.meeting(keys);
-    let (mut lists, mut lows) = (fetched.get(meeting.lists)?, fetched.get(meeting.lows)?);
-    let (low, below) = (layout.low(), layout.below());
-    let mask = (1u64 << below).wrapping_sub(1);
-    for bin in meeting.bins {
-        let short = || TransformError::corrupt("a bin is longer than its bytes", 0);
-        let (list, after) = lists.split_at_checked(bin.list as usize).ok_or_else(short)?;
-        let (own, rest) = lows.split_at_checked(bin.count as usize * low).ok_or_else(short)?;
-        (lists, lows) = (after, rest);
-        let first = u64::from(bin.number) << below;
+    let (low, mask) = (layout.low(), layout.mask());
+    each_bin(layout, fetched, keys, |bin, list, own, inside| {
         let (count, limit) = (bin.count as usize, layout.count);
-        if keys.contains(&first) && keys.contains(&(first | mask)) {
-            lists::unpack(list, count, limit, |position| out.push(position))?;
-            continue;
+        if inside {
+            return lists::unpack(list, count, limit, |position| out.push(position));
         }
+        let (first, _) = layout.keys_of(bin);
         let mut values = own.chunks_exact(low.max(1));
         lists::unpack(list, count, limit, |position| {
             let rest = if low == 0 { 0 } else { values.next().map_or(0, load) & mask };
             if keys.contains(&(first | rest)) {
                 out.push(position);
             }
-        })?;
-    }
-    Ok(())
+        })
+    })
 }
 
 impl Transparent for Alacrity {
@@ -269,18 +266,18 @@ impl Indexed for Alacrity {
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
         let layout = self.layout_for(stored, logical)?;
-        let below = layout.below();
-        let last = (1u64 << below).wrapping_sub(1);
         // Between the bin in which the range begins and the one in which it ends lie whole bins.
         let inside = |bin: &&Bin| {
-            let first = u64::from(bin.number) << below;
-            keys.contains(&first) && keys.contains(&(first | last))
+            let (first, last) = layout.keys_of(bin);
+            keys.contains(&first) && keys.contains(&last)
         };
         let meeting = layout.meeting(keys);
         let count = meeting.bins.iter().filter(inside).map(|bin| u64::from(bin.count)).sum();
-        let mut whole = meeting.bins.iter().filter(inside).map(|bin| u64::from(bin.number) << below);
-        let Some(first) = whole.next() else { return Ok(Whole { count: 0, rest: vec![keys.clone()] }) };
-        let end = whole.next_back().unwrap_or(first) | last;
+        let mut whole = meeting.bins.iter().filter(inside).map(|bin| layout.keys_of(bin));
+        let Some((first, last)) = whole.next() else {
+            return Ok(Whole { count: 0, rest: vec![keys.clone()] });
+        };
+        let end = whole.next_back().map_or(last, |(_, last)| last);
         let mut rest = Vec::new();
         if *keys.start() < first {
             rest.push(*keys.start()..=first - 1);
@@ -316,9 +313,7 @@ impl Alacrity {
     /// The layout, if the index is of the wanted values.
     fn layout_for(&self, stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<Layout, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
-            return Err(TransformError::corrupt("an index of another kind of number", 1));
-        }
+        logical.must_hold(layout.class, layout.width, "an index of another kind of number")?;
         Ok(layout)
     }
 }

@@ -19,8 +19,10 @@ use std::ops::{Range, RangeInclusive};
 use crate::codecs::alacrity::lists;
 use crate::codecs::aplod::level;
 use crate::codecs::columns::Runs;
+use crate::codecs::places::Places;
 use crate::codecs::section::{self, Method};
 use crate::codecs::shuffle::kernel;
+use crate::head::load;
 use crate::params::{Params, named_text};
 use crate::ranges::join;
 use crate::scratch::set_len_reusing;
@@ -46,11 +48,6 @@ pub(crate) struct Mloc {
     order: Order,
     level: i64,
     zstd: Zstd,
-}
-
-#[inline(always)]
-fn load(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
 impl Mloc {
@@ -378,31 +375,24 @@ impl Transparent for Mloc {
         let (width, count) = (layout.width, stored.decoded_len as u64 / layout.width as u64);
         let mut work = Work::default();
         let mut dense = std::mem::take(&mut scratch.block);
-        let mut seen: Vec<u64> = Vec::new();
+        let mut filled = Places::default();
         for space in touched(&layout, &runs) {
             let cut = layout.space.cut(space as u64);
             let volume = cut.volume() as usize;
             set_len_reusing(&mut dense, volume * width);
-            seen.clear();
-            seen.resize(volume.div_ceil(64), 0);
-            let mut distinct = 0;
+            filled.reset(volume);
             for bin in (0..layout.bins()).filter(|&bin| layout.count(space, bin) > 0) {
                 layout.decode_bin((space, bin), level, fetched, &mut work, scratch)?;
                 for (&place, number) in work.places.iter().zip(work.numbers.chunks_exact(width)) {
                     let at = place as usize;
-                    let (Some(word), Some(own)) =
-                        (seen.get_mut(at / 64), dense.get_mut(at * width..(at + 1) * width))
-                    else {
+                    let Some(own) = dense.get_mut(at * width..(at + 1) * width) else {
                         return Err(TransformError::corrupt("a place outside of its box", 0));
                     };
-                    distinct += usize::from(*word & (1 << (at % 64)) == 0);
-                    *word |= 1 << (at % 64);
+                    filled.mark(at);
                     own.copy_from_slice(number);
                 }
             }
-            if distinct != volume {
-                return Err(TransformError::corrupt("bins with a place that occurs twice", 0));
-            }
+            filled.must_be(volume as u64, "bins with a place that occurs twice", 0)?;
             cut.rows(&layout.space.shape, |to, at, row| {
                 let own = dense.get(at as usize * width..(at + row) as usize * width).unwrap_or_default();
                 pieces.place(to * width as u64..(to + row) * width as u64)?.copy_from_slice(own);
@@ -425,9 +415,7 @@ impl Mloc {
         keys: &RangeInclusive<u64>,
     ) -> Result<(Layout, Range<usize>), TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
-            return Err(TransformError::corrupt("bins of another kind of number", 1));
-        }
+        logical.must_hold(layout.class, layout.width, "bins of another kind of number")?;
         let first = layout.edges.partition_point(|edge| edge <= keys.start());
         let last = layout.edges.partition_point(|edge| edge <= keys.end());
         Ok((layout, first..if keys.is_empty() { first } else { last + 1 }))

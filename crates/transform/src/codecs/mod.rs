@@ -1,7 +1,7 @@
 //! The codecs, one module each, and the helpers that several of them share.
 //!
-//! Shared: `columns` (bytes of equal rank side by side), `same_length` (codecs whose output is as long as
-//! their input) and `section` (lists of bytes compressed behind a head).
+//! Shared: `columns` (bytes of equal rank side by side), `places` (which elements were restored), `same_length` (codecs
+//! whose output is as long as their input) and `section` (lists of bytes compressed behind a head).
 
 pub(crate) mod alacrity;
 pub(crate) mod aplod;
@@ -18,6 +18,7 @@ pub(crate) mod lz4;
 pub(crate) mod mloc;
 pub(crate) mod multilevel;
 pub(crate) mod pcodec;
+pub(crate) mod places;
 pub(crate) mod same_length;
 pub(crate) mod section;
 pub(crate) mod shuffle;

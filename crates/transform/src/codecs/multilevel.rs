@@ -23,6 +23,7 @@ use std::ops::Range;
 use crate::codecs::alacrity::lists;
 use crate::codecs::section::{self, Method};
 use crate::codecs::shuffle::kernel;
+use crate::head::load;
 use crate::ranges::join;
 use crate::stats::class::Class;
 use crate::{
@@ -55,11 +56,6 @@ impl Multilevel {
         let zstd = i32::try_from(level).map_err(|_| bad(format!("level {level}"))).and_then(Zstd::new)?;
         Ok(Multilevel { level, zstd })
     }
-}
-
-#[inline(always)]
-fn load(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
 /// Grids of the scalars: the shape, unless the bytes do not have that shape.

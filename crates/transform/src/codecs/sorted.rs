@@ -11,6 +11,8 @@ mod head;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
+use crate::codecs::places::Places;
+use crate::head::load;
 use crate::stats::class::Class;
 use crate::{
     Bound, Codec, CodecSpec, Fetched, Indexed, Logical, Param, Pieces, Planned, Scratch, SearchHits,
@@ -55,10 +57,6 @@ impl Sorted {
         }
         Ok(Sorted { companions: Arc::new(companions) })
     }
-}
-
-fn load(bytes: &[u8]) -> u64 {
-    bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
 /// The key of each element, beside its place, ascending.
@@ -140,25 +138,17 @@ fn restore(layout: &SortedLayout, fetched: &Fetched<'_>, out: &mut [u8]) -> Resu
     let (all, width) = (0..layout.count(), layout.width());
     let values = fetched.get(layout.values(&all))?.chunks_exact(width);
     let places = fetched.get(layout.places(&all))?.chunks_exact(PLACE);
-    let mut seen = vec![0u64; (layout.count() as usize).div_ceil(64)];
+    let at = layout.places(&all).start;
+    let mut filled = Places::new(layout.count() as usize);
     for (value, place) in values.zip(places) {
         let place = load(place) as usize;
-        let (Some(to), Some(word)) =
-            (out.get_mut(place * width..(place + 1) * width), seen.get_mut(place / 64))
-        else {
-            return Err(TransformError::corrupt(
-                "a place behind the last element",
-                layout.places(&all).start,
-            ));
+        let Some(to) = out.get_mut(place * width..(place + 1) * width) else {
+            return Err(TransformError::corrupt("a place behind the last element", at));
         };
         to.copy_from_slice(value);
-        *word |= 1 << (place % 64);
+        filled.mark(place);
     }
-    // Every place occurs once: there are as many distinct ones as elements.
-    if seen.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() != layout.count() {
-        return Err(TransformError::corrupt("a place that occurs twice", layout.places(&all).start));
-    }
-    Ok(())
+    filled.must_be(layout.count(), "a place that occurs twice", at)
 }
 
 impl Transparent for Sorted {

@@ -13,13 +13,10 @@ mod local;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use drystone_format::packs::{Floor, MAX_FLOOR, MAX_TABLE, Member, PackRef, Table};
 use drystone_format::{Corrupt, frame, keys};
-use drystone_store::{
-    Features, ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt, Upload,
-};
+use drystone_store::{ListEntry, LocalFiles, Pending, PutMode, Request, Result, Store, StoreError, StoreExt};
 
 use crate::base::sync::lock;
 
@@ -263,28 +260,14 @@ pub(crate) fn rebuilt(store: &dyn Store, uuid: &[u8; 16]) -> Result<Floor> {
 }
 
 impl Store for Packed {
-    fn features(&self) -> Features {
-        self.inner.features()
-    }
-
-    fn describe(&self) -> String {
-        self.inner.describe()
-    }
-
-    fn device(&self) -> Option<String> {
-        self.inner.device()
+    drystone_store::forward! {
+        inner =>
+        features, describe, device, watch, unchanged, append, write_at, upload, delete, sweep,
+        exec
     }
 
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.inner.local().map(|_| self as &dyn LocalFiles)
-    }
-
-    fn watch(&self, key: &str) -> Result<bool> {
-        self.inner.watch(key)
-    }
-
-    fn unchanged(&self) -> Result<()> {
-        self.inner.unchanged()
     }
 
     fn len(&self, key: &str) -> Result<u64> {
@@ -332,14 +315,6 @@ impl Store for Packed {
         )
     }
 
-    fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()> {
-        self.inner.append(key, at, parts)
-    }
-
-    fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()> {
-        self.inner.write_at(key, parts, len)
-    }
-
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         let version = self.refuse_packed(key, mode)?;
         self.inner.put(key, parts, mode, sync)?;
@@ -347,10 +322,6 @@ impl Store for Packed {
             Some(version) if mode == PutMode::IfAbsent => self.is_first(key, version),
             _ => Ok(()),
         }
-    }
-
-    fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
-        self.inner.upload(key)
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
@@ -384,14 +355,6 @@ impl Store for Packed {
         Ok(listed)
     }
 
-    fn delete(&self, key: &str) -> Result<()> {
-        self.inner.delete(key)
-    }
-
-    fn sweep(&self, prefix: &str, older: Duration) -> Result<u64> {
-        self.inner.sweep(prefix, older)
-    }
-
     fn sync(&self, wanted: &[&str]) -> Result<()> {
         let some = self.synced(wanted)?;
         let names: Vec<&str> = some.iter().map(String::as_str).collect();
@@ -407,10 +370,6 @@ impl Store for Packed {
             }
             other => other,
         }
-    }
-
-    fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.inner.exec(key, method, input)
     }
 
     fn submit(&self, request: Request) -> Pending {

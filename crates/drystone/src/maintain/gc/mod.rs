@@ -25,7 +25,7 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
 use drystone_format::source::{Source, SourceState};
-use drystone_store::{PutMode, Request, Store, StoreExt};
+use drystone_store::{PutMode, Store, StoreExt, TOGETHER};
 
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
@@ -36,10 +36,10 @@ use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
 use needed::Needed;
 
-/// What to keep. Without either nothing expires, and only leftovers are removed.
+/// The snapshots to keep. Without either option no snapshot expires, and only leftovers are removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GcOptions {
-    /// So many of the newest snapshots stay, the one that the collection commits among them; at least 1.
+    /// How many of the newest snapshots stay, including the one that the collection commits; at least 1.
     pub keep: Option<u64>,
     /// Snapshots that are younger stay.
     pub older_than: Option<Duration>,
@@ -47,7 +47,7 @@ pub struct GcOptions {
     pub dry_run: bool,
 }
 
-/// What a collection did, or would do.
+/// The result of a collection, or of its dry run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct GcReport {
     /// Snapshots that can still be read.
@@ -71,9 +71,7 @@ impl GcReport {
     }
 }
 
-/// Objects that are deleted together on a far store.
-const TOGETHER: usize = 128;
-/// What a put left that was begun so long ago was left by a process that died.
+/// Files of unfinished puts that are older than this were left by a process that died.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
 impl Container {
@@ -241,12 +239,10 @@ impl Container {
                 marks.push(mark.key);
             }
         }
-        for some in marks.chunks(TOGETHER) {
-            remove(store, some)?;
-        }
+        store.delete_all(&marks)?;
         for some in garbage.chunks(TOGETHER) {
             let keys: Vec<String> = some.iter().map(|(key, _)| key.clone()).collect();
-            remove(store, &keys)?;
+            store.delete_all(&keys)?;
             for (key, len) in some {
                 tell(&mut report, key.clone(), *len)?;
             }
@@ -356,10 +352,4 @@ fn garbage(
         }
     }
     Ok(out)
-}
-
-/// Deletes objects; those of a far store at once.
-fn remove(store: &dyn Store, keys: &[String]) -> Result<()> {
-    let deletes = keys.iter().map(|key| Request::Delete { key: key.clone() }).collect();
-    store.together(deletes).into_iter().try_for_each(|done| Ok(done.map(drop)?))
 }

@@ -4,7 +4,7 @@
 //! - a rebuilt part counts only if its CRC is the registered one; else home keeps nothing of it;
 //! - what a lost node had is not used, even where this process still sees it.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -13,15 +13,16 @@ use drystone_format::keys;
 use drystone_format::redundancy::{Group, ROW};
 use drystone_format::staged::StagedPart;
 use drystone_plan::tier::redundancy::{Stripe, stripe_of, stripes};
-use drystone_store::{HELD, Pending, PutMode, Result, Store, StoreError, StoreExt, Upload};
+use drystone_store::{BoundedUpload, PutMode, Result, Store, StoreError, StoreExt};
 
 use super::encode::Bytes;
 use super::object::Object;
+use crate::store::bring::{self, PIECES_UNDER_WAY};
 use crate::store::{Away, TieredStore};
 use crate::tier::parity_of;
 
-/// A part goes home in pieces of this length.
-const PIECE: usize = 8 << 20;
+/// A part is read and goes home in pieces of this length, in bytes.
+const PIECE: usize = bring::PIECE as usize;
 
 /// What a recovery got back.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -287,10 +288,7 @@ impl TieredStore {
 struct ToHome<'a> {
     home: &'a dyn Store,
     key: String,
-    upload: Option<Box<dyn Upload>>,
-    under_way: VecDeque<Pending>,
-    /// Bytes that the upload was given.
-    sent: u64,
+    upload: Option<BoundedUpload>,
     /// Bytes that home has, and those that follow.
     there: u64,
     bytes: Vec<u8>,
@@ -304,19 +302,12 @@ impl<'a> ToHome<'a> {
         let key = keys::segment(writer, number);
         home.delete(&key)?;
         let long = part.length > PIECE as u64;
-        let upload = if long && home.features().uploads { Some(home.upload(&key)?) } else { None };
+        let upload = match long && home.features().uploads {
+            true => Some(BoundedUpload::begin(home, &key, PIECES_UNDER_WAY)?),
+            false => None,
+        };
         let sum = Digest::new(CrcAlgorithm::Crc32Iscsi);
-        Ok(ToHome {
-            home,
-            key,
-            upload,
-            under_way: VecDeque::new(),
-            sent: 0,
-            there: 0,
-            bytes: Vec::new(),
-            sum,
-            wanted: part.crc,
-        })
+        Ok(ToHome { home, key, upload, there: 0, bytes: Vec::new(), sum, wanted: part.crc })
     }
 
     fn add(&mut self, bytes: &[u8]) -> Result<()> {
@@ -332,14 +323,7 @@ impl<'a> ToHome<'a> {
         let piece = std::mem::take(&mut self.bytes);
         match &mut self.upload {
             Some(upload) => {
-                self.sent += piece.len() as u64;
-                self.under_way.push_back(upload.add(piece));
-                // Until then an upload may hold its pieces, and no wait would end.
-                while self.sent > HELD && self.under_way.len() > 2 {
-                    if let Some(first) = self.under_way.pop_front() {
-                        first.wait()?;
-                    }
-                }
+                upload.add(piece)?;
             }
             None => {
                 self.home.append(&self.key, self.there, &[&piece])?;
@@ -367,7 +351,7 @@ impl<'a> ToHome<'a> {
             self.send()?;
         }
         match self.upload.take() {
-            Some(upload) => upload.finish().wait().map(|_| true),
+            Some(upload) => upload.finish().0.wait().map(|_| true),
             None => Ok(true),
         }
     }

@@ -3,7 +3,7 @@
 use std::ops::{Range, RangeInclusive};
 
 use crate::TransformError;
-use crate::head::Head;
+use crate::head::{Head, load};
 use crate::stats::class::Class;
 
 pub(super) const VERSION: u8 = 1;
@@ -60,7 +60,7 @@ impl Layout {
             return Err(head.corrupt(&format!("{number} bins")));
         }
         let table = head.take(number * PER_BIN)?;
-        let word = |b: &[u8]| b.iter().rev().fold(0u32, |w, &byte| w << 8 | u32::from(byte));
+        let word = |bytes: &[u8]| load(bytes) as u32;
         let bins: Vec<Bin> = table
             .chunks_exact(PER_BIN)
             .map(|b| Bin { number: word(&b[..4]), count: word(&b[4..8]), list: word(&b[8..]) })
@@ -106,6 +106,18 @@ impl Layout {
     /// Bits of a key below those of its bin.
     pub(super) fn below(&self) -> u32 {
         8 * self.width as u32 - self.bits
+    }
+
+    /// The bits of a key that its low bytes hold.
+    pub(super) fn mask(&self) -> u64 {
+        (1u64 << self.below()).wrapping_sub(1)
+    }
+
+    /// The first and the last key that a bin may hold.
+    #[inline(always)]
+    pub(super) fn keys_of(&self, bin: &Bin) -> (u64, u64) {
+        let first = u64::from(bin.number) << self.below();
+        (first, first | self.mask())
     }
 
     /// Where the low bytes begin.

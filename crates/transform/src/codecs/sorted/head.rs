@@ -2,8 +2,8 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use super::{PLACE, load};
-use crate::head::Head;
+use super::PLACE;
+use crate::head::{Head, load};
 use crate::stats::class::Class;
 use crate::{Fetched, Logical, StoredSubchunk, TransformError};
 
@@ -130,9 +130,7 @@ impl SortedLayout {
     /// The layout, if it is of the wanted values.
     pub(crate) fn of(stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<SortedLayout, TransformError> {
         let layout = SortedLayout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
-        if layout.width != logical.scalar || layout.class != Class::of(logical.kind, logical.scalar) {
-            return Err(TransformError::corrupt("sorted values of another kind of number", 1));
-        }
+        logical.must_hold(layout.class, layout.width, "sorted values of another kind of number")?;
         Ok(layout)
     }
 

@@ -8,11 +8,13 @@
 //! - in a store without append the whole part is one object, which `take_whole` gives; on a far one that takes uploads it goes up in
 //!   pieces once it is longer than one, and then `len` bytes were handed over as well.
 
+mod held;
+
 use super::rising::{BUFFER, PIECE, Rising};
 use super::runs::PAGE;
 use crate::base::checksum::crc32;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use drystone_format::entry::StoredPiece;
 use drystone_format::frame::{self, FrameKind};
@@ -21,9 +23,9 @@ use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
 use drystone_store::{Pending, Store, StoreExt};
 
-use super::runs;
 use super::runs::Runs;
 use crate::Result;
+use held::Held;
 
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
@@ -42,12 +44,6 @@ const WORTH_A_PAGE: u64 = 1 << 20;
 const AHEAD: u64 = 16 << 20;
 /// Less is not worth telling.
 const WORTH_TELLING: u64 = 1 << 20;
-/// Who has filled an extent of runs in this time will have filled the next before the system writes it out, which it begins with
-/// what is 30 seconds old: zeros that are written first cost the device nothing.
-const SOON: Duration = Duration::from_secs(5);
-/// So many of them at once, up to multiples of it in the file, where the system has larger pieces of memory (ten pieces of 4 KiB: 8 us
-/// in place of 11).
-const FILLED: usize = 128 << 10;
 /// Raw pieces carry one checksum per this many bytes.
 pub(crate) const UNIT_LOG2: u8 = 14;
 
@@ -78,35 +74,6 @@ pub(crate) struct Segment {
     held: Held,
     /// When an extent was last kept for runs.
     kept: Option<Instant>,
-}
-
-/// Pieces of runs that wait to be handed over together.
-#[derive(Default)]
-struct Held {
-    bytes: Vec<u8>,
-    /// Where each goes, and where in `bytes` it begins.
-    places: Vec<(u64, usize)>,
-}
-
-impl Held {
-    fn push(&mut self, at: u64, parts: &[&[u8]]) {
-        let touches = |(place, begin): &(u64, usize)| place + (self.bytes.len() - begin) as u64 == at;
-        if !self.places.last().is_some_and(touches) {
-            self.places.push((at, self.bytes.len()));
-        }
-        parts.iter().for_each(|part| self.bytes.extend_from_slice(part));
-    }
-
-    /// Each with its place.
-    fn parts(&self) -> Vec<(u64, &[u8])> {
-        let ends = self.places.iter().skip(1).map(|(_, begin)| *begin).chain([self.bytes.len()]);
-        self.places.iter().zip(ends).map(|(&(at, begin), end)| (at, &self.bytes[begin..end])).collect()
-    }
-
-    fn clear(&mut self) {
-        self.bytes.clear();
-        self.places.clear();
-    }
 }
 
 impl Segment {
@@ -370,80 +337,6 @@ impl Segment {
         Ok(())
     }
 
-    /// Holds payload and trailer for where the pieces of their series are, if there is such a place; the payload's position.
-    fn hold(&mut self, payload: &[u8], trailer: &[u8]) -> Result<Option<u64>> {
-        let padded = if trailer.is_empty() { payload.len() } else { payload.len().next_multiple_of(4) };
-        let body = padded + trailer.len();
-        let (Some(runs), Some(series)) = (&mut self.runs, self.series) else { return Ok(None) };
-        if body == 0 || body > runs::LONGEST {
-            return Ok(None);
-        }
-        let room = body.next_multiple_of(8) as u64;
-        let mut place = runs.next(series, room);
-        if let runs::Place::Keep(len) = place {
-            self.keep(len)?;
-            place = self.runs.as_mut().map_or(runs::Place::Log, |runs| runs.next(series, room));
-        }
-        let runs::Place::At(position) = place else { return Ok(None) };
-        self.held.push(position, &[payload, &[0; 4][..padded - payload.len()], trailer]);
-        if self.held.bytes.len() >= STAGE {
-            self.write_held()?;
-        }
-        Ok(Some(position))
-    }
-
-    /// Keeps an extent of `len` bytes for runs, from the beginning of a page on.
-    fn keep(&mut self, len: u64) -> Result<()> {
-        if !self.pending.is_empty() {
-            self.flush()?;
-        }
-        debug_assert!(self.pending.is_empty(), "the first pieces of a series are laid down in the log");
-        let header = frame::HEADER as u64;
-        let missing = (self.len + header).wrapping_neg() % PAGE;
-        if missing > 0 {
-            let filled = if missing < header { missing + PAGE } else { missing };
-            self.held.push(self.len, &[&frame::header(FrameKind::Extent, self.ordinal, filled - header, 0)]);
-            self.ordinal += 1;
-            self.len += filled;
-        }
-        self.held.push(self.len, &[&frame::header(FrameKind::Extent, self.ordinal, len, 0)]);
-        self.ordinal += 1;
-        let at = self.len + header;
-        if let Some(runs) = &mut self.runs {
-            runs.keep(at, len);
-        }
-        self.len = at + len;
-        let before = self.kept.replace(Instant::now());
-        match before {
-            Some(before) if before.elapsed() < SOON => self.fill(at),
-            _ => Ok(()),
-        }
-    }
-
-    /// Writes zeros from here to the end of the segment. The system then has memory and accounts for the extent in a few pieces, and not
-    /// one by one as pages of a sparse file are written: a step of ten pieces of 4 KiB takes 15 us in place of 28 (ext4).
-    fn fill(&mut self, at: u64) -> Result<()> {
-        static ZEROS: [u8; FILLED] = [0; FILLED];
-        self.write_held()?;
-        let mut parts: Vec<(u64, &[u8])> = Vec::new();
-        let mut next = at;
-        while next < self.len {
-            let len = (FILLED - (next % FILLED as u64) as usize).min((self.len - next) as usize);
-            parts.push((next, &ZEROS[..len]));
-            next += len as u64;
-        }
-        Ok(self.store.write_at(&self.key, &parts, self.len)?)
-    }
-
-    /// Hands over what is held, all at once.
-    fn write_held(&mut self) -> Result<()> {
-        if !self.held.bytes.is_empty() {
-            self.store.write_at(&self.key, &self.held.parts(), self.len)?;
-            self.held.clear();
-        }
-        Ok(())
-    }
-
     /// Copies payload and trailer into the staging area, or to where the pieces of their series are; returns the payload's position.
     fn stage(&mut self, payload: &[u8], trailer: &[u8]) -> Result<u64> {
         if let Some(position) = self.hold(payload, trailer)? {
@@ -555,186 +448,4 @@ pub(crate) fn le_bytes(sums: &[u32]) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use drystone_format::log::FileKind;
-    use drystone_store::MemoryStore;
-
-    fn header() -> FileHeader {
-        FileHeader {
-            kind: FileKind::Segment,
-            uuid: [7; 16],
-            id: 1,
-            part: 0,
-            run: 0,
-            rank: None,
-            fence: 0,
-            time: 0,
-            origin: String::new(),
-            process: String::new(),
-            base: 0,
-        }
-    }
-
-    #[test]
-    fn encoded_pieces_that_are_not_staged_lie_where_they_say_and_frames_follow_each_other() {
-        let header = header();
-        let store = MemoryStore::new();
-        let mut segment = Segment::new(Arc::new(store.clone()), &header, None);
-        let mut made = Vec::new();
-        for (n, len) in
-            [9, DIRECT, DIRECT + 1, 77, DIRECT - 1, 2 * PART + 3, PART + 2].into_iter().enumerate()
-        {
-            let payload: Vec<u8> = (0..len).map(|i| ((i * 5 + n) >> 2) as u8).collect();
-            let (meta, histogram) = [(&[][..], &[][..]), (&[1; 30], &[2; 17]), (&[], &[3; 40])][n % 3];
-            let piece = segment.push_coded(&payload, meta, histogram).unwrap();
-            assert_eq!(piece.position % 8, 0);
-            made.push((piece, payload, histogram));
-        }
-        segment.end().unwrap();
-        let bytes = store.read_all(segment.key(), u64::MAX).unwrap();
-        assert_eq!(bytes.len() as u64, segment.size());
-        for (piece, payload, histogram) in &made {
-            let at = piece.position as usize;
-            assert!(bytes[at..at + payload.len()] == payload[..], "{} bytes at {at}", payload.len());
-            let trailer = piece.trailer_position() as usize..piece.end() as usize;
-            if piece.trailer == 0 {
-                assert_eq!(piece.check, crc32(payload));
-            } else {
-                assert_eq!(Trailer::decode(piece, &bytes[trailer]).unwrap().histogram, *histogram);
-            }
-        }
-        let mut at = 0;
-        while let frame::Next::Frame { end, .. } = frame::next(&bytes, at, u64::MAX) {
-            at = end;
-        }
-        assert_eq!(at, bytes.len() as u64, "the frames end where the log ends");
-    }
-
-    #[test]
-    fn pieces_lie_where_they_say_wherever_parts_end_and_a_long_log_ends_with_a_page() {
-        let header = header();
-        let store = MemoryStore::new();
-        let mut segment = Segment::new(Arc::new(store.clone()), &header, None);
-        let mut made = Vec::new();
-        let lens = [10, 20_000, DIRECT - 1, DIRECT, DIRECT + 5, PART, PART + 3, 3 * PART + 77, 5 * PART - 9];
-        for (n, len) in lens.into_iter().enumerate() {
-            let payload: Vec<u8> = (0..len).map(|i| ((i * 7 + n) >> 3) as u8).collect();
-            let mut seen = Vec::new();
-            let piece = segment.push_raw(&payload, |bytes| seen.extend_from_slice(bytes)).unwrap();
-            assert!(seen == payload, "a payload of {len} bytes is measured once, in order");
-            made.push((piece, payload));
-            if n % 3 == 1 {
-                segment.end().unwrap();
-            }
-        }
-        segment.end().unwrap();
-        let bytes = store.read_all(segment.key(), u64::MAX).unwrap();
-        assert_eq!((bytes.len() as u64, bytes.len() as u64 % PAGE), (segment.size(), 0));
-        for (piece, payload) in made {
-            let at = piece.position as usize;
-            assert!(bytes[at..at + payload.len()] == payload[..], "{} bytes at {at}", payload.len());
-            let trailer = at + payload.len().next_multiple_of(4);
-            let sums: Vec<u32> = payload.chunks(1 << UNIT_LOG2).map(crc32).collect();
-            if piece.trailer > 0 {
-                assert_eq!(bytes[trailer..trailer + piece.trailer as usize], le_bytes(&sums));
-            }
-        }
-    }
-
-    #[test]
-    fn pieces_of_a_series_lie_in_runs_between_the_others_and_frames_follow_each_other() {
-        let store = MemoryStore::new();
-        let mut segment = Segment::new(Arc::new(store.clone()), &header(), Some(Runs::new(1 << 30)));
-        let mut made = Vec::new();
-        for step in 0..60usize {
-            for series in 0..3usize {
-                let payload: Vec<u8> =
-                    (0..[4096, 40, 3000][series]).map(|i| (i * 3 + step * 7 + series) as u8).collect();
-                let histogram = if series == 2 { &[9; 21][..] } else { &[] };
-                let put = |segment: &mut Segment| match series {
-                    0 => segment.push_raw(&payload, |_| ()).unwrap(),
-                    _ => segment.push_coded(&payload[..payload.len() - step % 3], &[], histogram).unwrap(),
-                };
-                let piece = segment.of_series((series > 0 || step % 5 > 0).then_some(series as u64), put);
-                assert_eq!(piece.position % 8, 0);
-                made.push((series, piece, payload));
-            }
-            segment.end().unwrap();
-            let bytes = store.read_all(segment.key(), u64::MAX).unwrap();
-            assert_eq!(bytes.len() as u64, segment.size());
-            for (_, piece, payload) in &made {
-                let at = piece.position as usize;
-                assert_eq!(bytes[at..at + piece.length as usize], payload[..piece.length as usize]);
-                if piece.trailer > 0 {
-                    let trailer = piece.trailer_position() as usize..piece.end() as usize;
-                    assert_eq!(Trailer::decode(piece, &bytes[trailer]).unwrap().histogram, [9; 21]);
-                }
-            }
-            let mut at = 0;
-            while let frame::Next::Frame { end, .. } = frame::next(&bytes, at, u64::MAX) {
-                at = end;
-            }
-            assert_eq!(at, bytes.len() as u64, "the frames end where the log ends");
-        }
-        let places = |series| made.iter().filter(move |made| made.0 == series).map(|made| made.1.position);
-        let together = |series| {
-            places(series).zip(places(series).skip(1)).filter(|(a, b)| a.abs_diff(*b) < 4100).count()
-        };
-        assert!(together(1) > 50 && together(2) > 50, "{} {}", together(1), together(2));
-        assert!(together(0) > 25, "what belongs to no series lies in the log: {}", together(0));
-    }
-
-    #[test]
-    fn an_extent_of_runs_is_filled_with_zeros_for_who_fills_it_soon() {
-        use std::os::unix::fs::MetadataExt;
-        let written = |soon: bool| {
-            let dir = tempfile::tempdir().unwrap();
-            let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());
-            let mut segment = Segment::new(store.clone(), &header(), Some(Runs::new(1 << 30)));
-            let mut made = Vec::new();
-            for step in 0..20u8 {
-                if !soon {
-                    segment.kept = segment.kept.and_then(|at| at.checked_sub(SOON));
-                }
-                for series in 0..3u8 {
-                    let payload = [step * 3 + series + 1; 4096];
-                    let put = |segment: &mut Segment| segment.push_raw(&payload, |_| ()).unwrap();
-                    made.push((segment.of_series(Some(series.into()), put), payload));
-                }
-                segment.end().unwrap();
-                for (piece, payload) in &made {
-                    assert!(store.read_vec(segment.key(), piece.position, 4096).unwrap() == payload);
-                }
-            }
-            let found = dir.path().join(segment.key()).metadata().unwrap();
-            assert_eq!(found.len(), segment.len);
-            (found.len(), found.blocks() * 512)
-        };
-        let ((len, filled), (same, sparse)) = (written(true), written(false));
-        assert_eq!(len, same);
-        assert!(filled >= len || sparse >= len, "{filled} of {len} bytes, {sparse} of who takes his time");
-        assert!(sparse >= len || sparse + (96 << 10) < filled, "{sparse} and {filled} bytes");
-    }
-
-    /// Blocks that stand beyond the end of a file take the place of others for as long as it is there.
-    #[test]
-    fn room_is_made_for_what_is_written_and_for_no_more() {
-        use std::os::unix::fs::MetadataExt;
-        let dir = tempfile::tempdir().unwrap();
-        let store = Arc::new(drystone_store::LocalStore::create(dir.path()).unwrap());
-        let mut segment = Segment::new(store, &header(), None);
-        let payload = vec![7; 2 * AHEAD as usize + 3 * PART + 77];
-        for len in [payload.len(), 10, WORTH_TELLING as usize, 20_000, payload.len() / 3] {
-            let piece = segment.push_raw(&payload[..len], |_| ()).unwrap();
-            segment.end().unwrap();
-            assert_eq!(piece.length, len as u64);
-            assert!(segment.told <= segment.len);
-            let found = dir.path().join(segment.key()).metadata().unwrap();
-            assert_eq!(found.len(), segment.len);
-            let preallocates = rustix::fs::statfs(dir.path()).unwrap().f_type as u32 != 0xEF53;
-            assert!(preallocates || found.blocks() * 512 <= found.len() + (64 << 10), "{found:?}");
-        }
-        assert!(segment.told > 0);
-    }
-}
+mod tests;

@@ -1,0 +1,34 @@
+//! A global allocator that counts the bytes that are held, for tests of memory. Each such test is a program of its own.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicIsize, Ordering};
+
+struct Counting;
+
+/// Bytes that are held now.
+pub(crate) static HELD: AtomicIsize = AtomicIsize::new(0);
+/// The most bytes that were held since a test last set it.
+pub(crate) static MOST: AtomicIsize = AtomicIsize::new(0);
+
+fn count(change: isize) {
+    let held = HELD.fetch_add(change, Ordering::Relaxed) + change;
+    MOST.fetch_max(held, Ordering::Relaxed);
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize);
+        // SAFETY: see above.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize));
+        // SAFETY: see above.
+        unsafe { System.dealloc(at, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;

@@ -1,0 +1,150 @@
+//! The state of a mount: the journal, writes that it does not have yet, and open files.
+
+use std::collections::HashMap;
+use std::time::Instant;
+
+use drystone_files::{Attrs, Body, Content, Extent, Extents, Inode, Record, Refused};
+
+use super::now;
+use crate::data::Wanted;
+use crate::journal::Journal;
+use crate::{Failure, Result};
+
+/// The most extents of a file that are noted before they are committed.
+const NOTED: usize = 1 << 16;
+/// Files with more extents are freed in a thread of their own, so that their removal need not wait.
+const LARGE: usize = 10_000;
+
+/// The attributes of an inode.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Stat {
+    pub ino: u64,
+    pub attrs: Attrs,
+    pub size: u64,
+    pub links: u32,
+    pub kind: Body,
+    /// Bytes that lie in logs.
+    pub stored: u64,
+}
+
+/// The state of the mount.
+pub(crate) struct Core {
+    pub(crate) journal: Journal,
+    pub(crate) noted: HashMap<u64, Noted>,
+    pub(super) open: HashMap<u64, u32>,
+    /// Files without a name that are open.
+    pub(crate) orphans: HashMap<u64, Inode>,
+}
+
+/// Writes to a file that the journal does not have yet.
+pub(crate) struct Noted {
+    pub(crate) extents: Extents,
+    pub(super) mtime: i64,
+    pub(super) since: Instant,
+}
+
+impl Core {
+    /// Keeps files that records removed, as long as they are open.
+    pub(super) fn sort_out(&mut self) {
+        for (ino, mut inode) in std::mem::take(&mut self.journal.gone) {
+            let noted = self.noted.remove(&ino);
+            if self.open.contains_key(&ino) {
+                if let Some(noted) = noted {
+                    let extents = noted.extents.iter().collect();
+                    inode.change(&Record::Extents { ino, mtime: noted.mtime, extents });
+                }
+                self.orphans.insert(ino, inode);
+            } else {
+                drop_apart(inode);
+            }
+        }
+    }
+
+    pub(super) fn is_orphan(&self, ino: u64) -> bool {
+        self.orphans.contains_key(&ino)
+    }
+
+    pub(super) fn inode(&self, ino: u64) -> Result<&Inode> {
+        let found = self.journal.state.get(ino).or_else(|| self.orphans.get(&ino));
+        found.ok_or(Failure::Refused(Refused::Missing))
+    }
+
+    pub(super) fn stat(&self, ino: u64) -> Result<Stat> {
+        let inode = self.inode(ino)?;
+        let (mut attrs, mut size) = (inode.attrs, inode.size());
+        let mut stored = 0;
+        let kind = match &inode.content {
+            Content::File { extents, .. } => {
+                stored = extents.bytes();
+                Body::File
+            }
+            Content::Folder { .. } => Body::Folder,
+            Content::Link(target) => Body::Link(target.clone()),
+        };
+        if let Some(noted) = self.noted.get(&ino) {
+            size = size.max(noted.extents.end());
+            (attrs.mtime, attrs.ctime) = (noted.mtime, noted.mtime);
+            // Bytes below a noted write count until the write is committed.
+            stored += noted.extents.bytes();
+        }
+        let links = if self.is_orphan(ino) { 0 } else { inode.links() };
+        Ok(Stat { ino, attrs, size, links, kind, stored: stored.min(size) })
+    }
+
+    /// Notes a write; whether there are many now.
+    pub(super) fn note(&mut self, ino: u64, extent: Extent) -> Result<bool> {
+        let mtime = now();
+        if let Some(orphan) = self.orphans.get_mut(&ino) {
+            orphan.change(&Record::Extents { ino, mtime, extents: vec![extent] });
+            return Ok(false);
+        }
+        if self.journal.state.get(ino).is_none() {
+            return Err(Failure::Stale);
+        }
+        let fresh = || Noted { extents: Extents::default(), mtime, since: Instant::now() };
+        let noted = self.noted.entry(ino).or_insert_with(fresh);
+        noted.extents.insert(extent);
+        noted.mtime = mtime;
+        Ok(noted.extents.len() >= NOTED)
+    }
+
+    /// The pieces of a read: their places in the buffer, and what to read.
+    #[allow(clippy::type_complexity)]
+    pub(super) fn wanted(
+        &self,
+        ino: u64,
+        offset: u64,
+        len: usize,
+    ) -> Result<(usize, Vec<(usize, usize, Option<Wanted>)>)> {
+        let inode = self.inode(ino)?;
+        let Content::File { size, extents } = &inode.content else { return Err(Refused::IsFolder.into()) };
+        let noted = self.noted.get(&ino).map(|noted| &noted.extents);
+        let size = noted.map_or(*size, |noted| noted.end().max(*size));
+        let end = offset.saturating_add(len as u64).min(size).max(offset);
+        let mut out = Vec::new();
+        let logs = self.journal.state.logs();
+        let mut add = |piece: drystone_files::Piece| {
+            let (from, to) = ((piece.range.start - offset) as usize, (piece.range.end - offset) as usize);
+            let wanted =
+                piece.place.map(|(log, position)| Wanted::new(log, position, to - from, logs.get(&log)));
+            out.push((from, to, wanted));
+        };
+        for piece in noted.map_or_else(|| extents.pieces(offset..end), |noted| noted.pieces(offset..end)) {
+            match (piece.place, noted) {
+                (None, Some(_)) => extents.pieces(piece.range).into_iter().for_each(&mut add),
+                _ => add(piece),
+            }
+        }
+        Ok(((end - offset) as usize, out))
+    }
+}
+
+/// Frees what a file held; in a thread where it is much.
+pub(super) fn drop_apart(inode: Inode) {
+    if let Content::File { extents, .. } = &inode.content
+        && extents.len() > LARGE
+    {
+        std::thread::spawn(move || drop(inode));
+    }
+}

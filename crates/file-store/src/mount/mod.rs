@@ -1,0 +1,233 @@
+//! The handle on the files of a container: folders, open files, reads, writes, commits.
+//!
+//! A write appends to a log of its handle and notes an extent; a commit puts what was noted into the journal. Reads of this mount see
+//! all writes that have returned.
+//!
+//! Invariants
+//! - an extent is noted after its bytes are in the log, and committed together with the checksums of its log;
+//! - a file that has no name any more stays for those that have it open;
+//! - locks are taken in this order: `core`, `logs`, one log.
+
+mod commits;
+mod content;
+mod known;
+mod names;
+mod registration;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, Weak};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use drystone_files::{Attrs, Owner, ROOT, Record, State};
+use drystone_format::keys;
+use drystone_store::{PutMode, Store, StoreError};
+
+use crate::data::{DataLog, Reader};
+use crate::journal::Journal;
+use crate::{Failure, Result, locked};
+use known::Core;
+use registration::{claims, number, others};
+
+pub use content::Handle;
+pub use known::Stat;
+
+/// The longest time until a write is in the journal.
+const SOON: Duration = Duration::from_secs(5);
+/// Time between two looks for writes that are due.
+const TICK: Duration = Duration::from_secs(1);
+/// Permissions of the root while no file of the container was changed.
+const ROOT_MODE: u32 = 0o755;
+
+/// How the files are opened.
+pub enum Access {
+    /// For reading.
+    Read,
+    /// For writing, too.
+    Write {
+        /// This process, as [`Access::Write::dead`] will know it.
+        process: String,
+        /// Whether the process of such a text has certainly ended.
+        dead: fn(&str) -> bool,
+        /// The owner of the root while it is unchanged.
+        owner: Owner,
+    },
+}
+
+/// The files of a container.
+pub struct Files {
+    pub(crate) store: Arc<dyn Store>,
+    durable: bool,
+    me: Option<Me>,
+    pub(crate) core: Mutex<Core>,
+    pub(crate) logs: Mutex<HashMap<u64, Arc<Mutex<DataLog>>>>,
+    free: Mutex<Vec<Arc<Mutex<DataLog>>>>,
+    next_log: AtomicU32,
+    pub(crate) reader: Reader,
+    append: Mutex<()>,
+    pub(crate) rolled: AtomicBool,
+}
+
+/// This mount as one that writes.
+struct Me {
+    id: u32,
+    dead: fn(&str) -> bool,
+    /// There was no other one when it began.
+    first: bool,
+}
+
+/// Nanoseconds since 1970.
+fn now() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX))
+}
+
+impl Files {
+    /// The files of the container in a store. `durable`: what a close commits survives a power cut.
+    pub fn open(store: Arc<dyn Store>, uuid: [u8; 16], durable: bool, access: Access) -> Result<Arc<Files>> {
+        let me = match access {
+            Access::Read => None,
+            Access::Write { process, dead, owner } => {
+                if !store.features().append {
+                    return Err(Failure::NoAppend(store.describe()));
+                }
+                let id = loop {
+                    let id = number();
+                    match store.put(&keys::mount(id), &[process.as_bytes()], PutMode::IfAbsent, false) {
+                        Ok(()) => break id,
+                        Err(StoreError::AlreadyExists { .. }) => {}
+                        Err(error) => return Err(error.into()),
+                    }
+                };
+                // In this order: a mount that is not among the others registers later, and adds behind all these claims.
+                let claims = claims(store.as_ref())?;
+                let first = others(store.as_ref(), id, dead)?.is_empty();
+                if first {
+                    claims.iter().try_for_each(|key| store.delete(key))?;
+                }
+                Some((Me { id, dead, first }, owner))
+            }
+        };
+        let id = me.as_ref().map(|(me, _)| me.id);
+        let journal = match Journal::open(store.as_ref(), uuid, id) {
+            Ok(journal) => journal,
+            Err(error) => {
+                if let Some(id) = id {
+                    let _ = store.delete(&keys::mount(id));
+                }
+                return Err(error);
+            }
+        };
+        let (me, owner) = me.map_or((None, None), |(me, owner)| (Some(me), Some(owner)));
+        let core = Core { journal, noted: HashMap::new(), open: HashMap::new(), orphans: HashMap::new() };
+        let files = Arc::new(Files {
+            store,
+            durable,
+            me,
+            core: Mutex::new(core),
+            logs: Mutex::default(),
+            free: Mutex::default(),
+            next_log: AtomicU32::new(0),
+            reader: Reader::default(),
+            append: Mutex::new(()),
+            rolled: AtomicBool::new(false),
+        });
+        if let Some(owner) = owner {
+            files.begin(owner)?;
+            let weak = Arc::downgrade(&files);
+            std::thread::spawn(move || look_after(&weak));
+        }
+        Ok(files)
+    }
+
+    fn begin(&self, owner: Owner) -> Result<()> {
+        let time = now();
+        let attrs =
+            Attrs { mode: ROOT_MODE, uid: owner.uid, gid: owner.gid, atime: time, mtime: time, ctime: time };
+        drop(self.change(|state| {
+            let fresh = state.get(ROOT).is_some_and(|root| root.attrs.mode == 0);
+            Ok(if fresh { vec![Record::Attrs { ino: ROOT, attrs }] } else { Vec::new() })
+        })?);
+        Ok(())
+    }
+
+    /// Whether locks of files may be granted: no other mount writes, or those that do grant none.
+    pub fn grants_locks(&self) -> bool {
+        self.me.as_ref().is_some_and(|me| me.first)
+    }
+
+    /// Whether another mount writes files of this container.
+    pub fn is_shared(&self) -> Result<bool> {
+        let Some(me) = &self.me else { return Ok(false) };
+        Ok(!others(self.store.as_ref(), me.id, me.dead)?.is_empty())
+    }
+
+    /// The state with all that others have committed.
+    fn newest(&self) -> Result<MutexGuard<'_, Core>> {
+        let mut core = locked(&self.core);
+        core.journal.catch_up(self.store.as_ref())?;
+        core.sort_out();
+        Ok(core)
+    }
+
+    /// The state as a caller may look at it, without copying.
+    pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
+        Ok(look(&self.newest()?.journal.state))
+    }
+
+    /// Commits everything, and takes the registration away.
+    pub fn shut(&self) -> Result<()> {
+        let Some(me) = &self.me else { return Ok(()) };
+        let inodes: Vec<u64> = locked(&self.core).noted.keys().copied().collect();
+        let done = inodes.into_iter().try_for_each(|ino| self.commit(ino)).and_then(|()| self.sync(None));
+        self.store.delete(&keys::mount(me.id))?;
+        done
+    }
+
+    /// Number of this mount.
+    pub(crate) fn number(&self) -> Option<u32> {
+        self.me.as_ref().map(|me| me.id)
+    }
+
+    /// Numbers of the mounts that write, but for this one.
+    pub(crate) fn others(&self) -> Result<HashSet<u32>> {
+        match &self.me {
+            Some(me) => others(self.store.as_ref(), me.id, me.dead),
+            None => Ok(HashSet::new()),
+        }
+    }
+
+    fn look_after_once(&self) {
+        let old: Vec<u64> = {
+            let core = locked(&self.core);
+            core.noted.iter().filter(|(_, noted)| noted.since.elapsed() > SOON).map(|(ino, _)| *ino).collect()
+        };
+        let done = old
+            .into_iter()
+            .try_for_each(|ino| self.commit(ino))
+            .and_then(|()| if self.rolled.swap(false, Ordering::Relaxed) { self.reclaim() } else { Ok(()) });
+        if let Err(error) = done {
+            eprintln!("drystone: {error}");
+        }
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        if let Err(error) = self.shut() {
+            eprintln!("drystone: {error}");
+        }
+    }
+}
+
+/// Commits old writes and removes unneeded logs, as long as there is a mount.
+fn look_after(files: &Weak<Files>) {
+    loop {
+        std::thread::sleep(TICK);
+        match files.upgrade() {
+            Some(files) => files.look_after_once(),
+            None => return,
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Fetching ranges before they are read.
+//!
+//! Invariants
+//! - a prefetch waits while a read waits for home;
+//! - what a prefetch fetches is claimed first, so that a read that begins later waits for it and does not fetch it again.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use drystone_store::Request;
+
+use super::counts::add;
+use super::{CacheStore, LONGEST, Shared, lock};
+use crate::flight::Flight;
+
+/// The most memory, in bytes, of prefetched bytes that are on their way to the folder or that no folder has.
+pub const MOST_HELD: u64 = 8 << 20;
+/// Time between two looks of a prefetch whether reads still wait for home.
+const PATIENCE: Duration = Duration::from_micros(200);
+
+impl CacheStore {
+    /// Bytes that may be prefetched and not read yet.
+    pub fn room(&self) -> u64 {
+        let of_folder = self.shared.folder.as_ref().filter(|folder| folder.health.aside().is_none());
+        of_folder.map_or(MOST_HELD, |folder| (folder.budget() / 4).max(MOST_HELD.min(folder.budget())))
+    }
+
+    /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it waits until no read
+    /// waits for home. It ends as soon as `go_on` returns false. A failure is left to the read, which repeats the request.
+    pub fn prefetch(&self, wanted: &[(String, Range<u64>)], go_on: &dyn Fn() -> bool) {
+        let shared = &self.shared;
+        let most = shared.home.features().far.map_or(4, |far| far.requests.max(1)) as usize;
+        let mut under_way: Vec<Arc<Flight>> = Vec::new();
+        'all: for (key, range) in wanted.iter().filter(|(key, _)| (shared.is_cached)(key)) {
+            for hole in shared.holes(key, range) {
+                for at in (hole.start..hole.end).step_by(LONGEST as usize) {
+                    let range = at..hole.end.min(at + LONGEST);
+                    let len = range.end - range.start;
+                    while shared.waiting.load(Ordering::SeqCst) > 0 {
+                        if !go_on() {
+                            break 'all;
+                        }
+                        std::thread::sleep(PATIENCE);
+                    }
+                    while !go_on()
+                        || under_way.len() >= most
+                        || !lock(&shared.flights).make_room(len, MOST_HELD)
+                    {
+                        if under_way.is_empty() {
+                            break 'all; // what is held is to be read yet
+                        }
+                        if !go_on() {
+                            break 'all;
+                        }
+                        shared.land(&under_way.remove(0));
+                    }
+                    // Looked at again: a read that was waited for may have brought it.
+                    let claimed = loop {
+                        match shared.claim(key, &range) {
+                            Some(claimed) => break claimed,
+                            None if !go_on() => break 'all,
+                            None => std::thread::sleep(PATIENCE),
+                        }
+                    };
+                    for flight in claimed {
+                        let Range { start, end } = flight.range;
+                        let len = end - start;
+                        flight
+                            .begins(shared.home.submit(Request::read_many(key, vec![(start, len as usize)])));
+                        add(&shared.tally.prefetched_bytes, len);
+                        under_way.push(flight);
+                    }
+                }
+            }
+        }
+        under_way.iter().for_each(|flight| shared.land(flight));
+    }
+}
+
+impl Shared {
+    /// Claims what is missing of a range for a prefetch. From then on reads wait for that. `None`: a read waits or began meanwhile, and
+    /// may fetch the same.
+    fn claim(&self, key: &str, range: &Range<u64>) -> Option<Vec<Arc<Flight>>> {
+        let (begun, era) = (self.begun.load(Ordering::SeqCst), self.now());
+        let holes = self.holes(key, range);
+        // A read counts itself before it looks at the flights.
+        let mut flights = lock(&self.flights);
+        if self.waiting.load(Ordering::SeqCst) > 0 || self.begun.load(Ordering::SeqCst) != begun {
+            return None;
+        }
+        let claimed: Vec<_> = holes.into_iter().map(|hole| Arc::new(Flight::new(era, key, hole))).collect();
+        claimed.iter().for_each(|flight| flights.add(flight));
+        Some(claimed)
+    }
+
+    /// Waits for a flight, and brings it into the folder, if it goes there.
+    fn land(&self, flight: &Arc<Flight>) {
+        match flight.bytes() {
+            Some(bytes) => {
+                if self.folder.is_some()
+                    && self.keep(flight.era, &flight.key, flight.range.start, &bytes, flight.unread())
+                {
+                    lock(&self.flights).remove(flight);
+                }
+            }
+            None => lock(&self.flights).remove(flight),
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Parts that are complete: which wait for the drain, and when tiers may give them up.
+
+use drystone_plan::tier::drain::{self, Waiting};
+use drystone_store::{Result, Store};
+
+use super::TieredStore;
+use crate::registry::guard;
+use crate::staged::Staged;
+
+/// The result of a drain.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Drained {
+    /// Parts that were brought home.
+    pub parts: u64,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
+impl TieredStore {
+    /// The part is complete: it may be drained.
+    pub fn close_part(&self, key: &str) {
+        self.close_part_of(key, None);
+    }
+
+    /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
+    pub fn close_part_of(&self, key: &str, step: Option<u64>) {
+        let now = self.tick();
+        guard(&self.open).remove(key);
+        if let Some(one) = self.lock().get_mut(key) {
+            let closed =
+                if self.registry.is_some() { step.map_or(0, |step| step.saturating_add(1)) } else { now };
+            if one.closed.is_none() {
+                (one.closed, one.step) = (Some(closed), step);
+            }
+        }
+    }
+
+    /// Closed parts that home does not have, in the order in which they will be drained.
+    pub fn waiting(&self) -> Vec<Waiting> {
+        let staged = self.lock();
+        let waits = |(key, one): (&String, &Staged)| {
+            let closed = one.closed.filter(|_| !one.is_home())?;
+            Some(Waiting { closed, key: key.clone(), bytes: one.len })
+        };
+        drain::order(staged.iter().filter_map(waits).collect())
+    }
+
+    /// Brings closed parts home, oldest first, as long as `go_on` says so before each.
+    pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
+        let mut done = Drained::default();
+        for part in self.waiting() {
+            if !go_on() {
+                break;
+            }
+            self.bring_home(&part.key)?;
+            done.parts += 1;
+            done.bytes += part.bytes;
+        }
+        Ok(done)
+    }
+
+    /// Syncs at home the parts that are there; from then on tiers may give them up.
+    pub fn settle(&self) -> Result<()> {
+        let keys: Vec<(String, u64)> = {
+            let staged = self.lock();
+            let new = |one: &Staged| one.closed.is_some() && one.is_home() && !one.stable;
+            staged.iter().filter(|(_, one)| new(one)).map(|(key, one)| (key.clone(), one.len)).collect()
+        };
+        self.home.sync(&keys.iter().map(|(key, _)| key.as_str()).collect::<Vec<_>>())?;
+        let mut staged = self.lock();
+        for (key, len) in keys {
+            if let Some(one) = staged.get_mut(&key).filter(|one| one.len == len) {
+                one.stable = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is left to be brought home, synced there, or taken out of a registration.
+    pub fn is_drained(&self) -> bool {
+        let staged = self.lock();
+        !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
+    }
+
+    /// Gives up copies of parts that home has on stable storage, and folders that are empty then. To be called when the container is no
+    /// longer used here.
+    pub fn give_up_copies(&self) {
+        for number in 0..self.tiers().len() {
+            self.make_room(number, u64::MAX);
+        }
+        if self.lock().is_empty() {
+            let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
+            for tier in self.tiers() {
+                writers.iter().for_each(|writer| tier.forget_lock(*writer));
+                tier.tidy();
+            }
+        }
+    }
+}
