@@ -35,6 +35,7 @@ from drystone.functions import Function, FunctionError, function
 from drystone.group import Attributes, Group
 from drystone.interchange.exporting import Exported, ExportedVariable, export
 from drystone.interchange.importing import Imported, ImportedVariable, import_file
+from drystone.lists import ragged, ragged_element, reference, reference_kind
 from drystone.opening import create, open
 from drystone.regions import Region, Transfer
 from drystone.reports import (
@@ -140,5 +141,9 @@ __all__ = [
     "on_event",
     "open",
     "plot",
+    "ragged",
+    "ragged_element",
+    "reference",
+    "reference_kind",
     "rules",
 ]

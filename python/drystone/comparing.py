@@ -11,6 +11,7 @@ import numpy.typing as npt
 from drystone.asked import Asked, opened
 from drystone.container import Container
 from drystone.errors import InvalidArgumentError
+from drystone.lists import ragged_element, shown_element
 from drystone.progress import Progress, Report
 from drystone.variable import Variable
 
@@ -108,6 +109,8 @@ def _compared(
             continue
         for what in ("dtype", "dims", "has_steps"):
             one, two = getattr(v, what), getattr(w, what)
+            if what == "dtype" and one.kind == two.kind == "O":
+                one, two = shown_element(one), shown_element(two)
             if one != two:
                 differ(name, f"{what.replace('_', ' ')}: {one} and {two}")
         alike = v.dtype == w.dtype or _sort(v.dtype) == _sort(w.dtype) != "records"
@@ -146,7 +149,9 @@ def _values(
 ) -> None:
     cells, largest, place = 0, 0.0, None
     for box, ours in v.pieces():
-        theirs = np.asarray(w[box] if box else w[...], w.dtype)
+        theirs = w[box] if box else w[...]
+        if not (isinstance(theirs, np.ndarray) and theirs.dtype.hasobject):
+            theirs = np.asarray(theirs, w.dtype)
         different = _different(ours, theirs, tolerance)
         if different.any():
             cells += int(different.sum())
@@ -175,6 +180,12 @@ def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.
             part = _different(ours[member], theirs[member], tolerance)
             out |= part.reshape(*ours.shape, -1).any(axis=-1)
         return out
+    if _sort(ours.dtype) == "lists":
+        unlike = np.zeros(ours.shape, bool)
+        for place in np.ndindex(ours.shape):
+            one, two = ours[place], theirs[place]
+            unlike[place] = one.shape != two.shape or _different(one, two, tolerance).any()
+        return unlike
     if _sort(ours.dtype) != "numbers":
         return np.asarray(ours != theirs)
     ours, theirs = _numbers(ours), _numbers(theirs)
@@ -194,6 +205,8 @@ def _sort(dtype: np.dtype[Any]) -> str:
     """Values of one sort can be compared, whatever their types."""
     if dtype.names:
         return "records"
+    if ragged_element(dtype) is not None:
+        return "lists"
     return {"O": "texts", "U": "texts", "S": "bytes"}.get(dtype.kind, "numbers")
 
 

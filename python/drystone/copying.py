@@ -299,7 +299,7 @@ def _create_variable(
     own = reading.shape[reading.has_steps :] if not reading.local else ()
     target._handle.create_variable(
         path,
-        str if reading.strings else reading.element,
+        reading.element if reading.element.metadata else str if reading.strings else reading.element,
         tuple(None if grows else n for n, grows in zip(own, reading.growable, strict=True)),
         None if reading.dims is None else list(reading.dims),
         reading.has_steps,
@@ -500,8 +500,12 @@ class _Cells:
         low, high = box
         shape = tuple(b - a for a, b in zip(low, high, strict=True))
         values = piece.reading.read_box(piece.step, low, shape, None)[0]
-        if piece.reading.strings and isinstance(values, str):
-            values = np.array(values, object)
+        if piece.reading.strings and not (isinstance(values, np.ndarray) and values.dtype.kind == "O"):
+            one = np.empty((), object)
+            one[()] = values
+            return one
+        if piece.reading.strings:
+            return np.asarray(values)
         return np.asarray(values, piece.reading.element if not piece.reading.inner else None)
 
     def _what_is_left(

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequenc
 from types import EllipsisType
 from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from drystone import assigning, html, tree, values
@@ -192,7 +191,8 @@ class Group(Mapping[str, Any]):
 
         Args:
             name: Path, with `/` between groups.
-            dtype: What `numpy.dtype` takes, `"bfloat16"`, or `str` for strings of any length; by default that of `data`.
+            dtype: What `numpy.dtype` takes, `"bfloat16"`, `str` for strings of any length,
+                `drystone.ragged("f4")` for lists of numbers; by default that of `data`.
             shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put. By default one value, or that of `data`.
             dims: A name per dimension.
             steps: One array per output time; else one array.
@@ -378,16 +378,17 @@ def _given(path: str, data: Any, dtype: Any) -> tuple[npt.NDArray[Any], Any]:
         except (TypeError, ValueError) as error:
             raise InvalidArgumentError(f'"{path}" takes an array: {error}') from None
         dtype = array.dtype
-        texts = dtype.kind == "O" and array.size and all(isinstance(text, str) for text in array.flat)
+        plain = dtype.kind == "O" and not dtype.metadata
+        texts = plain and array.size and all(isinstance(text, str) for text in array.flat)
         if texts or dtype.kind == "T" or (dtype.kind == "U" and not values.is_array(data)):
             dtype = str
-        elif dtype.kind == "O":
+        elif plain:
             raise InvalidArgumentError(
                 f'"{path}" takes an array of numbers, texts or records, not {type(data).__name__} of objects'
             )
         data = array
-    element, strings = element_dtype(dtype)
-    return values.as_stored(data, np.dtype(object) if strings else element, f'"{path}"'), dtype
+    element, _ = element_dtype(dtype)
+    return values.as_stored(data, element, f'"{path}"'), dtype
 
 
 def _extents(path: str, array: npt.NDArray[Any], shape: Any, steps: bool) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from drystone._core import readable_transform
 from drystone.counted import counted, smaller
+from drystone.lists import shown_element
 
 if TYPE_CHECKING:
     from drystone.container import Container
@@ -25,7 +26,7 @@ _MOST_ENTRIES = 20_000
 def variable(v: Variable) -> str:
     """A variable: type, shape, dimensions, encoding, attributes."""
     reading = v._reading()
-    kind = "str" if reading.strings else str(reading.element)
+    kind = shown_element(reading.element) if reading.strings else str(reading.element)
     facts: dict[str, Any] = {"dtype": kind, "shape": _shape(v), "dims": ", ".join(v.dims or ()) or "-"}
     if v.has_steps:
         facts["steps"] = f"{v.shape[0]} along the first axis"
@@ -55,7 +56,7 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
     for name in names[:_MOST]:
         v = g.variables[name]
         reading = v._reading()
-        kind = "str" if reading.strings else str(reading.element)
+        kind = shown_element(reading.element) if reading.strings else str(reading.element)
         rows.append(
             (
                 name,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from drystone.counted import counted
 from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.lists import shown_element
 
 if TYPE_CHECKING:
     from drystone.group import Group
@@ -62,7 +63,7 @@ def _form(group: Group, path: str) -> str:
         reading = variable._reading()
     except NotFoundError as error:  # It has been deleted meanwhile.
         return f"({error})"
-    kind = "str" if reading.strings else str(reading.element)
+    kind = shown_element(reading.element) if reading.strings else str(reading.element)
     dims = variable.dims or ()
     named = ("step", *dims) if reading.has_steps and dims else dims
     what = "local " if reading.local else ""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from drystone.enumerations import enum_names, numbered
 from drystone.errors import InvalidArgumentError
+from drystone.lists import as_lists, ragged_element
 
 
 def named(given: Any, what: str) -> dict[str, Any] | None:
@@ -72,7 +73,8 @@ def as_stored(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
     `what` names the variable in errors, with quotes.
     """
     if dtype.kind == "O":
-        return as_texts(value, what)
+        element = ragged_element(dtype)
+        return as_texts(value, what) if element is None else as_lists(value, element, what)
     if dtype.metadata and (names := enum_names(dtype)) is not None:
         value = numbered(value, names, what)
         if is_array(value) and enum_names(as_array(value).dtype) not in (None, names):
@@ -241,6 +243,10 @@ def fill_bytes(value: Any, dtype: np.dtype[Any], strings: bool) -> bytes | None:
     if strings:
         if isinstance(value, str) and not value:
             return None
+        if ragged_element(dtype) is not None:
+            raise InvalidArgumentError(
+                "lists have no fill value: where nothing was written, an empty one is read"
+            )
         raise InvalidArgumentError(
             "strings have no fill value: where nothing was written, the empty string is read"
         )

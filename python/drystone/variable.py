@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from drystone import applying, assigning, described, expr, html, selection, tiles, views
+from drystone import applying, assigning, described, expr, html, narrowing, selection, tiles, views
 from drystone.described import PublishedStatistics, Statistics
 from drystone.enumerations import enum_names
 from drystone.errors import DrystoneError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from drystone.group import Attributes
+from drystone.lists import ragged_element, shown_element
 from drystone.regions import Region, region
 from drystone.reports import Block, ErrorBound, Found
 from drystone.selection import Rule
@@ -79,7 +80,7 @@ class Variable(expr.Operators):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype in which it reads: `object` for strings of any length, of which the values are `str`."""
+        """The dtype in which it reads: `object` for strings of any length, of which the values are `str`, and for lists of numbers."""
         return self._reading().element
 
     @property
@@ -150,7 +151,8 @@ class Variable(expr.Operators):
         """The value of unwritten cells."""
         reading = self._reading()
         if reading.strings:
-            return ""
+            element = ragged_element(reading.element)
+            return "" if element is None else np.empty(0, element)
         whole = self._container._handle.reading(self._path, None) if self._member else reading
         value = np.frombuffer(whole.fill or bytes(whole.item), whole.element)[0]
         return selection.member_of(value, self._member) if self._member else value
@@ -284,6 +286,7 @@ class Variable(expr.Operators):
         relative: bool = False,
         precision: SupportsIndex | None = None,
         return_bound: bool = False,
+        dtype: npt.DTypeLike | None = None,
     ) -> Any:
         """Read a box: of one step, or (`step=None`) of a variable without steps.
 
@@ -293,6 +296,9 @@ class Variable(expr.Operators):
         `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
         `ErrorBound` that holds for it, which may be closer than what was asked. It counts from what was written: after a lossy
         transform it is not 0.
+        `dtype="f4"` reads float64 as float32, rounded to the nearest. A server rounds before it sends, so that half of the bytes
+        travel. The bound has the rounding in it; magnitudes below the least normal float32 count as that. A value beyond float32
+        is an `InvalidArgumentError`.
         """
         given = out
         if out is not None and not isinstance(out, np.ndarray):
@@ -301,6 +307,15 @@ class Variable(expr.Operators):
         if isinstance(out, np.ndarray):
             views.check_apart(out)
         reading = self._reading_to(max_error, relative, precision)
+        if narrowing.is_narrow(dtype, reading, f'"{self._path}"'):
+
+            def act(reading: ReadingHandle) -> tuple[Any, ErrorBound]:
+                wide, *bound = reading.read_box(step, offset, count, None)
+                return wide, ErrorBound(*bound)
+
+            narrow, bounded = narrowing.read(reading, f'"{self._path}"', act, out)
+            values = narrow if given is None else given
+            return (values, bounded) if return_bound else values
         values, *bound = reading.read_box(step, offset, count, out)
         if given is not None:
             values = given
@@ -372,6 +387,7 @@ class Variable(expr.Operators):
         relative: bool = False,
         precision: SupportsIndex | None = None,
         return_bound: bool = False,
+        dtype: npt.DTypeLike | None = None,
     ) -> Any:
         """Read single cells, in one plan.
 
@@ -385,9 +401,16 @@ class Variable(expr.Operators):
             relative: `max_error` is a part of the magnitude of each value.
             precision: Instead of an error, the number of components to read.
             return_bound: Give the array and the `ErrorBound` that holds for it.
+            dtype: `"f4"` reads float64 as float32, as `read` does.
 
         """
         reading = self._reading_to(max_error, relative, precision)
+        if narrowing.is_narrow(dtype, reading, f'"{self._path}"'):
+            points = selection.points(coords, reading.shape)
+            found = narrowing.read(
+                reading, f'"{self._path}"', lambda reading: views.read_bounded(reading, points), out
+            )
+            return found if return_bound else found[0]
         values, bound = views.read_bounded(reading, selection.points(coords, reading.shape), out)
         return (values, bound) if return_bound else values
 
@@ -587,7 +610,7 @@ class Variable(expr.Operators):
             reading = self._reading()
         except (NotFoundError, InvalidArgumentError) as error:
             return f"<drystone variable {name}: {error}>"
-        kind = "str" if reading.strings else str(reading.element)
+        kind = shown_element(reading.element) if reading.strings else str(reading.element)
         what = "local, " if reading.local else ""
         steps = ", steps" if reading.has_steps else ""
         return f"<drystone variable {name}: {what}{kind} {reading.shape}{steps}{self._exactness()}>"

@@ -13,6 +13,7 @@ from drystone import values
 from drystone.errors import InvalidArgumentError, UnsupportedError
 from drystone.events import emit
 from drystone.group import check_name
+from drystone.lists import as_bytes, ragged_element
 from drystone.reports import TransformChoice
 
 if TYPE_CHECKING:
@@ -69,7 +70,9 @@ class Writer:
         what = f'"{name}"' if field is None else f'"{name}" member "{field}"'
         stored = values.as_stored(array, dtype, what)
         if strings:
-            self._handle.put_strings(name, stored.shape, stored.ravel().tolist(), offset)
+            element = ragged_element(dtype)
+            blobs = stored.ravel().tolist() if element is None else as_bytes(stored, element)
+            self._handle.put_strings(name, stored.shape, blobs, offset)
         elif not self._handle.put(name, stored, offset, field):
             raise InvalidArgumentError(f"{what} holds {dtype}, the array {stored.dtype}: convert it first")
 

@@ -431,7 +431,7 @@ class _Array:
         self.element = None if reading.strings else reading.element
         # An array that is all of its variable, cell by cell.
         whole = len(reading.shape) == len(self.document["shape"])
-        self._plain = whole and (reading.strings or reading.element.kind in "biufcmM")
+        self._plain = whole and (reading.strings or reading.element.kind in "biufcmMSU")
 
     def box(self, index: tuple[int, ...]) -> tuple[list[int], list[int]]:
         """First cell and extents of a chunk within the shape."""

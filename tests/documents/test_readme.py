@@ -28,6 +28,7 @@ def blocks(document, language):
         "docs/guide/writing.md",
         "docs/guide/metrics.md",
         "docs/guide/times-and-names.md",
+        "docs/guide/lists.md",
         "docs/guide/xarray.md",
         "docs/guide/view.md",
     ],

@@ -258,12 +258,13 @@ def piece_payload(read, piece):
 SCALARS = {"bool": "?", "complex64": "<c8", "complex128": "<c16", "float16": "<f2", "float32": "<f4", "float64": "<f8"}
 SCALARS |= {f"{sign}int{8 * n}": f"<{'u' if sign else 'i'}{n}" for sign in ("", "u") for n in (1, 2, 4, 8)}
 SCALARS["bfloat16"] = "<u2"  # the bits: NumPy has no such type
+BLOB = ("s", 3)  # how types begin whose values are blobs: "string", and [3, the type of the numbers of a list]
 
 
 def numpy_dtype(d):
-    if isinstance(d, str):
-        need(d in SCALARS or d == "string", f"type {d}")
-        return np.dtype(object if d == "string" else SCALARS[d])
+    if isinstance(d, str) or d[0] == 3:
+        need(d[0] in BLOB or d in SCALARS, f"type {d}")
+        return np.dtype(object if d[0] in BLOB else SCALARS[d])
     if d[0] < 2:
         return np.dtype(f"{'S' if d[0] == 0 else '<U'}{d[1]}")
     names, inner, shapes, offsets = zip(*d[2])
@@ -272,13 +273,11 @@ def numpy_dtype(d):
 
 
 def item_size(d):
-    return 16 if d == "string" else numpy_dtype(d).itemsize
+    return 16 if d[0] in BLOB else numpy_dtype(d).itemsize
 
 
 def scalar_size(d):
-    if d == "string":
-        return 8
-    return numpy_dtype(d).itemsize // (2 if "complex" in d else 1) if isinstance(d, str) else (1, 4)[d[0]]
+    return {"s": 8, 3: 8, 0: 1, 1: 4}.get(d[0]) or numpy_dtype(d).itemsize // (2 if "complex" in d else 1)
 
 
 def leaves(d, base=0):
@@ -377,7 +376,7 @@ class Container:
         return [self._fill(dtype, b[0]["count"], None, b, []) for _, b in sorted(blocks.items())]
 
     def _fill(self, dtype, shape, fill, entries, clips):
-        strings, size, places = dtype == "string", item_size(dtype), leaves(dtype)
+        strings, size, places = dtype[0] in BLOB, item_size(dtype), leaves(dtype)
         out = np.full(shape if strings else 0, "", object)
         raw = np.tile(np.frombuffer(fill or bytes(size), np.uint8), prod(shape)).reshape(*shape, size)
         for e in entries:
@@ -393,7 +392,7 @@ class Container:
                 target = tuple(slice(a, a + c) for a, c in zip(at, n))
                 if strings:
                     texts = np.empty(prod(n), object)
-                    texts[:] = [self._blob(e, bytes(reference)) for reference in source.reshape(-1, 16)]
+                    texts[:] = [self._blob(e, bytes(reference), dtype) for reference in source.reshape(-1, 16)]
                     out[target] = texts.reshape(n)
                 else:
                     raw[(*target, slice(offset, offset + width))] = source
@@ -413,11 +412,11 @@ class Container:
             data = decode_chain(e["encoding"]["chain"], stored, prod(n) * room, room, scalar if room == width else 1)
             yield at, layouts.arranged(layout, data, n, width)
 
-    def _blob(self, e, reference):
+    def _blob(self, e, reference, dtype):
         position, length, crc = struct.unpack("<QII", reference)
         data = self._segment(e["source"], position, length)
         need(crc32c(data) == crc, f"the blob at {position} fails its CRC")
-        return data.decode()
+        return data.decode() if dtype == "string" else np.frombuffer(data, SCALARS[dtype[1]])
 
     def _segment(self, number, position, length):
         need(number < len(self.sources), f"no source {number}")

@@ -40,6 +40,8 @@ def dtype(d):
         return d
     if d[0] < 2:
         return {("bytes", "unicode")[d[0]]: d[1]}
+    if d[0] == 3:
+        return {"ragged": d[1]}
     members = [{"name": n, "dtype": dtype(t), "shape": s, "offset": o} for n, t, s, o in d[2]]
     return {"itemsize": d[1], "members": members}
 

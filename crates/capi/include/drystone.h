@@ -108,7 +108,8 @@ enum {
     DRY_BYTES = 16,   /* `length` bytes, filled up with 0 */
     DRY_UNICODE = 17, /* `length` code points of 4 bytes (UTF-32), filled up with 0 */
     DRY_STRING = 18,  /* UTF-8 of any length */
-    DRY_RECORD = 19   /* members at offsets, as in a C struct */
+    DRY_RECORD = 19,  /* members at offsets, as in a C struct */
+    DRY_RAGGED = 20   /* lists of numbers of any length; `length` is the dry_type of the numbers */
 };
 
 typedef struct dry_record dry_record;
@@ -315,7 +316,7 @@ dry_status dry_publish(dry_container *container, const dry_publish_options *opti
 typedef struct dry_variable_options {
     uint32_t struct_size;
     dry_type type;
-    uint32_t length;          /* of DRY_BYTES and DRY_UNICODE */
+    uint32_t length;          /* of DRY_BYTES, DRY_UNICODE and DRY_RAGGED */
     uint32_t ndim;            /* without the step axis; at most 8 */
     const dry_record *record; /* of DRY_RECORD */
     const uint64_t *shape;    /* ndim extents, or DRY_GROWS */
@@ -454,7 +455,7 @@ dry_status dry_abort_step(dry_writer *writer);
 dry_status dry_put(dry_writer *writer, const char *path, dry_type type, const void *data, uint64_t size, uint32_t ndim,
                    const uint64_t *offset, const uint64_t *count, const dry_put_options *options);
 
-/** Writes a block of a DRY_STRING variable, row-major. `lengths` in bytes, or NULL: each text ends with NUL. */
+/** Writes a block of a DRY_STRING or DRY_RAGGED variable, row-major. `lengths` in bytes, or NULL: each text ends with NUL. */
 dry_status dry_put_strings(dry_writer *writer, const char *path, const char *const *values, const uint64_t *lengths,
                            uint32_t ndim, const uint64_t *offset, const uint64_t *count);
 
@@ -471,7 +472,7 @@ typedef struct dry_query dry_query;
 typedef struct dry_variable_info {
     uint32_t struct_size;
     dry_type type;
-    uint32_t length;          /* of DRY_BYTES and DRY_UNICODE */
+    uint32_t length;          /* of DRY_BYTES, DRY_UNICODE and DRY_RAGGED */
     uint32_t ndim;            /* without the step axis */
     uint64_t item_size;       /* bytes of an element as it is read */
     uint64_t snapshot;
@@ -582,8 +583,8 @@ dry_status dry_read_box(dry_variable *variable, int64_t step, dry_type type, voi
 dry_status dry_read(dry_variable *variable, dry_type type, void *data, uint64_t size, uint32_t naxes, const dry_axis *axes,
                     const dry_read_options *options);
 
-/** Reads texts of a DRY_STRING variable, one after the other without NULs, into `text`; `ends` (or NULL), of `cells` entries,
- *  gets for each cell where its text ends. */
+/** Reads texts of a DRY_STRING variable, or lists of a DRY_RAGGED variable, one after the other without NULs, into `text`; `ends`
+ *  (or NULL), of `cells` entries, gets for each cell at which byte its text or list ends. */
 dry_status dry_read_strings(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
                             size_t *length, uint64_t *ends, size_t cells);
 

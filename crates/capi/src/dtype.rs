@@ -19,6 +19,8 @@ pub(crate) const UNICODE: Type = 17;
 pub(crate) const STRING: Type = 18;
 /// `DRY_RECORD`
 pub(crate) const RECORD: Type = 19;
+/// `DRY_RAGGED`
+pub(crate) const RAGGED: Type = 20;
 
 /// A member of a record, as C describes it.
 #[repr(C)]
@@ -60,6 +62,7 @@ pub(crate) fn name_of(number: Type) -> String {
         UNICODE => "DRY_UNICODE".into(),
         STRING => "DRY_STRING".into(),
         RECORD => "DRY_RECORD".into(),
+        RAGGED => "DRY_RAGGED".into(),
         other => scalar(other).map_or_else(|| format!("dry_type {other}"), |found| found.to_string()),
     }
 }
@@ -77,10 +80,20 @@ pub(crate) fn number_of(dtype: &DType) -> Type {
         DType::Unicode(_) => UNICODE,
         DType::String => STRING,
         DType::Record(_) => RECORD,
+        DType::Ragged(_) => RAGGED,
     }
 }
 
-/// A type from its number, its length (of `DRY_BYTES` and `DRY_UNICODE`) and its record.
+/// The `length` of a type: of bytes and characters, and of lists the type of their elements; else 0.
+pub(crate) fn length_of(dtype: &DType) -> u32 {
+    match dtype {
+        DType::Bytes(n) | DType::Unicode(n) => *n,
+        DType::Ragged(scalar) => number(*scalar).unsigned_abs(),
+        DType::Scalar(_) | DType::String | DType::Record(_) => 0,
+    }
+}
+
+/// A type from its number, its length (of `DRY_BYTES`, `DRY_UNICODE` and `DRY_RAGGED`) and its record.
 pub(crate) unsafe fn parse(number: Type, length: u32, record: *const dry_record) -> Result<DType> {
     // SAFETY: what the caller of this promises.
     unsafe { nested(number, length, record, 0) }
@@ -97,6 +110,12 @@ unsafe fn nested(number: Type, length: u32, record: *const dry_record, depth: us
         BYTES => Ok(DType::Bytes(length)),
         UNICODE => Ok(DType::Unicode(length)),
         STRING => Ok(DType::String),
+        RAGGED => match i32::try_from(length).ok().and_then(scalar) {
+            Some(scalar) => Ok(DType::Ragged(scalar)),
+            None => Err(Failure::invalid(
+                "DRY_RAGGED needs the type of its numbers as its length: DRY_FLOAT32, ...",
+            )),
+        },
         RECORD if record.is_null() => Err(Failure::invalid("DRY_RECORD needs a record, which is NULL")),
         RECORD if depth >= limit::NESTING => {
             Err(Failure::invalid(format!("records nested deeper than {}", limit::NESTING)))

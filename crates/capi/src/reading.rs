@@ -17,7 +17,7 @@ use crate::argument::{
     versioned,
 };
 use crate::container::{container, dry_container};
-use crate::dtype::{Type, check_element, number_of};
+use crate::dtype::{Type, check_element, length_of, number_of};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::handle::{Handled, get, keep, take};
 use crate::memory::{Memory, check_ndim, extents, optional_extents};
@@ -327,10 +327,7 @@ pub(crate) unsafe extern "C" fn dry_variable_describe(
         let info = dry_variable_info {
             struct_size: 0,
             type_: number_of(open.dtype()),
-            length: match open.dtype() {
-                DType::Bytes(n) | DType::Unicode(n) => *n,
-                _ => 0,
-            },
+            length: length_of(open.dtype()),
             ndim: stored.shape.len() as u32,
             item_size: open.reading.item().into(),
             snapshot: open.reading.snapshot().version(),

@@ -1,4 +1,4 @@
-//! Strings of any length: from texts of the caller, and concatenated into the caller's buffer.
+//! Strings and lists of numbers of any length: from memory of the caller, and concatenated into the caller's buffer.
 
 use std::ffi::{CStr, c_char};
 
@@ -9,7 +9,7 @@ use crate::argument::{bytes, give_list};
 use crate::failure::{Failure, Result, Status, guard};
 use crate::reading::{dry_axis, dry_variable, selection, variable};
 
-/// The bytes of texts; without lengths each ends with NUL.
+/// The bytes of texts or lists; without lengths each is a text that ends with NUL.
 ///
 /// # Safety
 /// Each is readable for its length, or ends with NUL.
@@ -26,8 +26,6 @@ pub(crate) unsafe fn gather<'a>(values: &[*const c_char], lengths: Option<&[u64]
                 None => CStr::from_ptr(*value).to_bytes(),
             }
         };
-        std::str::from_utf8(text)
-            .map_err(|e| Failure::invalid(format!("text {i} of the block is not UTF-8: {e}")))?;
         out.push(text);
     }
     Ok(out)

@@ -57,6 +57,57 @@ fn points_searches_precision_and_publishing_do_what_they_say() {
     runs("searching.c");
 }
 
+/// `speed_KIND` of each kind, from two inputs at two steps.
+fn define_derived(path: &std::path::Path) {
+    use drystone::format::dtype::{DType, Scalar};
+    use drystone::{Container, CreateOptions, Definition, NewVariable, SchemaOp, WriterOptions};
+
+    let c = Container::create_local(path, CreateOptions::default()).unwrap();
+    let f4 = DType::Scalar(Scalar::F32);
+    let input = || NewVariable {
+        dtype: f4.clone(),
+        shape: vec![Some(6), Some(8)],
+        dims: Vec::new(),
+        steps: true,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        access: String::new(),
+        meaning: None,
+        fill: None,
+        attrs: Default::default(),
+    };
+    let mut operations: Vec<SchemaOp> =
+        ["u", "v"].map(|name| SchemaOp::CreateVariable(name.into(), Box::new(input()))).into();
+    for kind in ["virtual", "bounds", "stored"] {
+        let (text, edge) = ("sqrt(u*u + v*v)".into(), "one_sided".into());
+        let definition = Definition { text, kind: kind.into(), edge, attrs: Default::default() };
+        operations.push(SchemaOp::Derive(format!("speed_{kind}"), Box::new(definition)));
+    }
+    c.apply(operations).unwrap();
+    for step in 0..2u32 {
+        let w = c.writer(WriterOptions::default()).unwrap();
+        w.begin_step(Some(step.into()), false).unwrap();
+        for (n, name) in [(1, "u"), (2, "v")] {
+            let values: Vec<u8> =
+                (0..48u32).flat_map(|i| (((i * 37 * n + step) % 19) as f32 / 3.0).to_le_bytes()).collect();
+            let source = drystone::array::Source::dense(&values, &[6, 8], 4).unwrap();
+            w.put(name, &f4, &source, None, None).unwrap();
+        }
+        w.end_step().unwrap();
+        w.close().unwrap();
+        c.commit().unwrap();
+    }
+}
+
+#[test]
+fn derived_variables_of_every_kind_are_read_as_any_variable() {
+    let folder = tempfile::tempdir().unwrap();
+    define_derived(&folder.path().join("derived.dry"));
+    let source = crate_folder().join("tests/c/derived.c");
+    succeeded(&mut program(Language::C, &[&source], folder.path(), &[]));
+}
+
 #[test]
 fn a_team_may_have_one_rank_and_a_communicator_of_its_own() {
     runs("team.c");

@@ -119,6 +119,6 @@ fn element(dtype: &DType, bytes: &[u8]) -> Option<Value> {
             let text: String = chars.collect::<Option<String>>()?;
             Value::Text(text.trim_end_matches('\0').to_owned())
         }
-        DType::String | DType::Record(_) => return None,
+        DType::String | DType::Ragged(_) | DType::Record(_) => return None,
     })
 }

@@ -85,13 +85,18 @@ fn text_of_one(kind: Element<'_>, bytes: &[u8]) -> String {
             let named = names.iter().find(|(_, value)| value.to_string() == number);
             return named.map_or(number, |(name, _)| crate::plain::plain(name).to_string());
         }
-        Some(Meaning::Members(_)) | None => {}
+        Some(Meaning::Members(_) | Meaning::Object | Meaning::Region) | None => {}
     }
     match kind.dtype {
         DType::Scalar(scalar) => scalar_text(*scalar, bytes),
         DType::Bytes(_) => format!("\"{}\"", ascii(bytes).replace('"', "\\\"")),
         DType::Unicode(_) => quoted(&utf32(bytes)),
         DType::String => quoted(&String::from_utf8_lossy(bytes)),
+        DType::Ragged(scalar) => {
+            let items: Vec<String> =
+                bytes.chunks_exact(scalar.size() as usize).map(|item| scalar_text(*scalar, item)).collect();
+            format!("[{}]", items.join(", "))
+        }
         DType::Record(record) => {
             let members = members(record, kind.meaning, bytes).map(|(name, kind, shape, bytes)| {
                 format!("{}: {}", crate::plain::plain(name), text(kind, shape, bytes))
@@ -117,6 +122,10 @@ fn json_of_one(kind: Element<'_>, bytes: &[u8]) -> Json {
         DType::Bytes(_) => Json::Text(ascii(bytes)),
         DType::Unicode(_) => Json::Text(utf32(bytes)),
         DType::String => Json::Text(String::from_utf8_lossy(bytes).into_owned()),
+        DType::Ragged(scalar) => {
+            let items = bytes.chunks_exact(scalar.size() as usize);
+            Json::List(items.map(|item| json_of_one((&DType::Scalar(*scalar)).into(), item)).collect())
+        }
         DType::Record(record) => Json::Named(
             members(record, kind.meaning, bytes)
                 .map(|(name, kind, shape, bytes)| (name.to_string(), json(kind, shape, bytes)))

@@ -148,7 +148,7 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
             cells.and_then(|n| usize::try_from(n).ok()?.checked_mul(item)).filter(|n| *n <= bytes.len());
         let Some(len) = len else { return Ok(None) };
         let whole = Selection::all(shape);
-        if reading.variable().dtype == DType::String {
+        if reading.variable().dtype.is_blob() {
             return reading.read_strings(&whole).map(|_| Some(()));
         }
         reading.read(&whole, &Target::dense(&mut bytes[..len], shape, item)?).map(|_| Some(()))
@@ -172,7 +172,7 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
         let corners = shape.iter().map(|_| 0).chain(shape.iter().map(|n| n - 1)).collect();
         let points = Listing::points(shape.len(), corners);
         let count = points.shape().iter().product::<u64>();
-        if reading.variable().dtype == DType::String {
+        if reading.variable().dtype.is_blob() {
             _ = reading.listed_strings(&points);
         } else if count as usize * item <= bytes.len() {
             let len = count as usize * item;
@@ -186,7 +186,7 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
             let shape = reading.block_shape(step, number)?;
             let cells = shape.iter().try_fold(item as u64, |n, s| n.checked_mul(*s));
             let Some(len) = cells.filter(|n| *n <= bytes.len() as u64) else { continue };
-            if reading.variable().dtype == DType::String {
+            if reading.variable().dtype.is_blob() {
                 _ = reading.read_block_strings(step, number);
             } else {
                 let place = Target::dense(&mut bytes[..len as usize], &shape, item)?;

@@ -75,7 +75,7 @@ pub use query::{
 };
 pub use read::{
     BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
-    WarmReport, Written,
+    WarmReport, Written, narrowed_bound,
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};

@@ -247,8 +247,8 @@ fn validate(path: &str, new: &NewVariable) -> Result<Transform> {
     }
     let item = new.dtype.item_size();
     match &new.fill {
-        Some(_) if new.dtype == DType::String => {
-            return Err(bad("strings have no fill value; the empty string is read".into()));
+        Some(_) if new.dtype.is_blob() => {
+            return Err(bad(format!("{} has no fill value; an empty one is read", new.dtype)));
         }
         Some(fill) if fill.len() != item as usize => {
             return Err(bad(format!(

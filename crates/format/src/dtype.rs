@@ -1,4 +1,4 @@
-//! Element types: primitives, fixed and variable-length strings, records.
+//! Element types: primitives, fixed and variable-length strings, lists of numbers, records.
 //!
 //! A record is stored member by member, so the type knows its leaf members: paths, offsets in the in-memory
 //! element, sizes.
@@ -40,6 +40,8 @@ pub enum DType {
     Unicode(u32),
     /// UTF-8 string of any length; an element is a 16-byte blob reference when stored.
     String,
+    /// List of numbers of any length (*ragged*); an element is a 16-byte blob reference when stored, as of a string.
+    Ragged(Scalar),
     /// Record with members at given byte offsets.
     Record(Record),
 }
@@ -68,7 +70,7 @@ pub struct Member {
 pub struct Leaf {
     /// Dotted path; empty for a variable that is not a record.
     pub path: String,
-    /// Primitive, fixed string, or `String`.
+    /// Primitive, fixed string, `String` or `Ragged`.
     pub dtype: DType,
     /// Number of `dtype` elements in it (product of the member shapes on the path).
     pub repeat: u64,
@@ -131,14 +133,20 @@ impl Scalar {
 }
 
 impl DType {
-    /// Bytes of one element in memory; for `String` the 16 bytes of its reference. Saturates on types that
+    /// Whether the value of an element is a blob of any length, which the element refers to: strings and lists
+    /// of numbers.
+    pub fn is_blob(&self) -> bool {
+        matches!(self, DType::String | DType::Ragged(_))
+    }
+
+    /// Bytes of one element in memory; for strings and lists the 16 bytes of its reference. Saturates on types that
     /// `validate` refuses.
     pub fn item_size(&self) -> u32 {
         match self {
             DType::Scalar(scalar) => scalar.size(),
             DType::Bytes(n) => *n,
             DType::Unicode(n) => n.saturating_mul(4),
-            DType::String => 16,
+            DType::String | DType::Ragged(_) => 16,
             DType::Record(record) => record.itemsize,
         }
     }
@@ -185,7 +193,9 @@ impl DType {
         }
         match self {
             DType::Record(record) => record.count_leaves(depth),
-            DType::String if inside => Err("a record cannot have a member of type string".into()),
+            DType::String | DType::Ragged(_) if inside => {
+                Err(format!("a record cannot have a member of type {self}"))
+            }
             _ => Ok(1),
         }
     }
@@ -301,6 +311,7 @@ impl fmt::Display for DType {
             DType::Bytes(n) => write!(f, "bytes({n})"),
             DType::Unicode(n) => write!(f, "unicode({n})"),
             DType::String => f.write_str("string"),
+            DType::Ragged(scalar) => write!(f, "ragged({scalar})"),
             DType::Record(record) => {
                 f.write_str("record{")?;
                 for (i, member) in record.members.iter().enumerate() {
@@ -338,6 +349,7 @@ impl DType {
             DType::String => out.text("string"),
             DType::Bytes(n) => out.array(2).u64(0).u64((*n).into()),
             DType::Unicode(n) => out.array(2).u64(1).u64((*n).into()),
+            DType::Ragged(scalar) => out.array(2).u64(3).text(scalar.name()),
             DType::Record(record) => {
                 out.array(3).u64(2).u64(record.itemsize.into()).array(record.members.len());
                 for member in &record.members {
@@ -377,6 +389,13 @@ impl DType {
         match (source.u64()?, n) {
             (0, 2) => Ok(DType::Bytes(source.u32()?)),
             (1, 2) => Ok(DType::Unicode(source.u32()?)),
+            (3, 2) => {
+                let name = source.text()?;
+                let scalar = Scalar::parse(name);
+                scalar
+                    .map(DType::Ragged)
+                    .ok_or_else(|| source.corrupt(format!("a list of the unknown type {name:?}")))
+            }
             (2, 3) => {
                 let itemsize = source.u32()?;
                 let members = source.list(|source| {

@@ -1,10 +1,10 @@
-//! What the integers of a variable or attribute stand for: instants, durations, or names.
+//! What the elements of a variable or attribute stand for: instants, durations, names, references.
 //!
-//! Values are stored, encoded and compared as the integers that they are; a reader that ignores a meaning still reads
+//! Values are stored, encoded and compared as the integers or strings that they are; a reader that ignores a meaning still reads
 //! every value.
 //!
 //! Invariant: a meaning fits its element type ([`Meaning::validate`]): times are `int64`, named values are integers of
-//! the type.
+//! the type, references are strings.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -26,6 +26,10 @@ pub enum Meaning {
     Duration(Unit),
     /// Names of some of the values, in the order of declaration; names and values are distinct.
     Names(Vec<(String, i128)>),
+    /// The name of a variable or group of the container: its path.
+    Object,
+    /// The name of a variable, and a box of it: its path and, in brackets, a range `first:end` for each axis.
+    Region,
     /// Of a record: what its members stand for, those that stand for something.
     Members(BTreeMap<String, Meaning>),
 }
@@ -97,6 +101,7 @@ impl Meaning {
                 }
             }
             (Meaning::Names(names), DType::Scalar(scalar)) => check_names(names, *scalar),
+            (Meaning::Object | Meaning::Region, DType::String) => Ok(()),
             (Meaning::Members(members), DType::Record(record)) if !members.is_empty() => {
                 members.iter().try_for_each(|(name, meaning)| {
                     match record.members.iter().find(|member| member.name == *name) {
@@ -127,6 +132,8 @@ impl Meaning {
                     out.array(2).text(name).integer(*value);
                 }
             }
+            Meaning::Object => _ = out.array(2).u64(4).u64(0),
+            Meaning::Region => _ = out.array(2).u64(4).u64(1),
             Meaning::Members(members) => {
                 out.array(2).u64(3).map(members.len());
                 for (name, meaning) in members {
@@ -162,6 +169,11 @@ impl Meaning {
                 })?;
                 Meaning::Members(members)
             }
+            (4, 2) => match source.u64()? {
+                0 => Meaning::Object,
+                1 => Meaning::Region,
+                kind => return Err(source.corrupt(format!("unknown reference {kind}"))),
+            },
             (kind, n) => return Err(source.corrupt(format!("unknown meaning [{kind}, …] of {n} items"))),
         })
     }
@@ -226,6 +238,8 @@ impl fmt::Display for Meaning {
         match self {
             Meaning::Instant(unit) => write!(f, "datetime64{unit}"),
             Meaning::Duration(unit) => write!(f, "timedelta64{unit}"),
+            Meaning::Object => f.write_str("reference(object)"),
+            Meaning::Region => f.write_str("reference(region)"),
             Meaning::Names(names) => {
                 f.write_str("enum{")?;
                 for (i, (name, value)) in names.iter().enumerate() {
@@ -300,6 +314,8 @@ mod tests {
             Meaning::Instant(ns),
             Meaning::Duration(Unit { scale: Scale::Year, count: 1 }),
             colours(),
+            Meaning::Object,
+            Meaning::Region,
             Meaning::Members(BTreeMap::from([("a".into(), Meaning::Instant(ns)), ("b".into(), inner)])),
         ];
         for meaning in all {
@@ -324,6 +340,10 @@ mod tests {
         let int = |scalar| DType::Scalar(scalar);
         assert!(Meaning::Instant(day).validate(&int(Scalar::I64)).is_ok());
         assert!(Meaning::Instant(day).validate(&int(Scalar::I32)).is_err());
+        assert!(
+            Meaning::Object.validate(&DType::String).is_ok()
+                && Meaning::Region.validate(&DType::Bytes(8)).is_err()
+        );
         assert!(Meaning::Instant(Unit { count: 0, ..day }).validate(&int(Scalar::I64)).is_err());
         assert!(colours().validate(&int(Scalar::I8)).is_ok());
         assert!(colours().validate(&int(Scalar::U8)).is_err(), "-2 is no uint8");

@@ -141,7 +141,7 @@ impl Variable {
             return Err(format!("chunks {chunks:?} for {ndim} dimensions"));
         }
         if let Some(fill) = &self.fill
-            && (self.dtype == DType::String || fill.len() as u64 != u64::from(self.dtype.item_size()))
+            && (self.dtype.is_blob() || fill.len() as u64 != u64::from(self.dtype.item_size()))
         {
             return Err(format!("a fill value of {} bytes for {}", fill.len(), self.dtype));
         }

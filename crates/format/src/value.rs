@@ -49,8 +49,8 @@ impl TypedArray {
     /// Checks the type, the number of dimensions, and the length of the data.
     pub fn validate(&self) -> Result<(), String> {
         self.dtype.validate()?;
-        if self.dtype == DType::String {
-            return Err("a typed array cannot hold strings of any length; use a list".into());
+        if self.dtype.is_blob() {
+            return Err("a typed array cannot hold strings or lists of any length; use a list".into());
         }
         if self.shape.len() > crate::MAX_NDIM {
             return Err(format!("a typed array has at most {} dimensions", crate::MAX_NDIM));

@@ -1,6 +1,7 @@
-//! The global heap: values of any length that attributes refer to.
+//! The global heap: values of any length that attributes and chunks refer to.
 //!
-//! It is filled twice, the same way: once to learn how long it gets, and once, begun at its address, for good.
+//! That of attributes is filled twice, the same way: once to learn how long it gets, and once, begun at its
+//! address, for good.
 
 use crate::padded;
 
@@ -12,7 +13,8 @@ const LEAST: usize = 4096;
 const HEAD: usize = 16;
 
 /// Values, in collections behind each other.
-pub(super) struct Heap {
+#[derive(Debug)]
+pub struct Heap {
     /// Address of the first collection.
     address: u64,
     /// Whole collections.
@@ -27,13 +29,19 @@ impl Heap {
         Heap { address: 0, done: Vec::new(), now: Vec::new(), many: 0 }
     }
 
-    /// Empties it; it will stand at an address.
-    pub(super) fn begin(&mut self, address: u64) {
-        *self = Heap { address, ..Heap::new() };
+    /// An empty one that will stand at an address, relative to the superblock; a multiple of 8.
+    pub fn at(address: u64) -> Self {
+        Heap { address, ..Heap::new() }
     }
 
-    /// Adds a value of this many elements; returns the reference to it.
-    pub(super) fn put(&mut self, count: u32, bytes: &[u8]) -> Vec<u8> {
+    /// Empties it; it will stand at an address.
+    pub(super) fn begin(&mut self, address: u64) {
+        *self = Heap::at(address);
+    }
+
+    /// Adds a value of this many elements; returns the reference to it, 16 bytes. That of an empty value refers
+    /// to nothing.
+    pub fn put(&mut self, count: u32, bytes: &[u8]) -> Vec<u8> {
         if bytes.is_empty() {
             return vec![0; 16];
         }
@@ -68,8 +76,8 @@ impl Heap {
         self.many = 0;
     }
 
-    /// All collections.
-    pub(super) fn bytes(mut self) -> Vec<u8> {
+    /// All collections, to be laid down at the address.
+    pub fn bytes(mut self) -> Vec<u8> {
         if self.many > 0 {
             self.close();
         }

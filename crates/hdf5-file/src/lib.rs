@@ -21,9 +21,8 @@ mod tree;
 
 pub use datatype::{Datatype, Member};
 pub use error::{Error, Result};
+pub use heap::Heap;
 pub use number::Number;
-
-use heap::Heap;
 
 /// Bytes of the superblock.
 pub const SUPERBLOCK: u64 = 48;

@@ -4,6 +4,9 @@
 //! are put. Variable-length strings are `str`, `"str"`, `StringDType` or h5py's `string_dtype()` here, and read as arrays of `str`
 //! objects. Other objects are refused.
 //!
+//! Lists of numbers of any length are the dtype object with h5py's metadata `vlen`, and references to variables, groups and boxes
+//! the dtype object with the metadata `reference` (or h5py's `ref`); values of these are paths.
+//!
 //! `datetime64` and `timedelta64` are stored as `int64`, an enumeration (a dtype with h5py's metadata `enum`) as the integers below it;
 //! the meaning is kept beside the type.
 
@@ -74,10 +77,13 @@ fn require_plain(descr: &Bound<'_, PyAny>) -> Result<()> {
     if descr.getattr("kind")?.extract::<char>()? == 'O' {
         // h5py says `vlen`, xarray `element_type`.
         let (text, bytes) = (py.get_type::<PyString>(), py.get_type::<PyBytes>());
+        let is_said = |name: &str| -> Result<bool> { Ok(said(name)?.is_some_and(|of| !of.is_none())) };
         let of = said("vlen")?.filter(|of| !of.is_none()).or(said("element_type")?);
-        if !of.is_some_and(|of| of.is(&text) || of.is(&bytes)) {
+        let is_known = of
+            .is_some_and(|of| of.is(&text) || of.is(&bytes) || element_of(&of).is_ok_and(|of| of.is_some()));
+        if !is_known && !is_said("reference")? && !is_said("ref")? {
             return Err(invalid(
-                "dtype object says nothing about its elements; take dtype=str for strings of any length, or the dtype of the numbers",
+                "dtype object says nothing about its elements; take dtype=str for strings of any length, drystone.ragged(\"f4\") for lists of numbers, or the dtype of the numbers",
             ));
         }
     }
@@ -125,7 +131,8 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
         ))),
         ('S', n) => Ok(DType::Bytes(n).into()),
         ('U', n) => Ok(DType::Unicode(n / 4).into()),
-        ('O' | 'T', _) => Ok(DType::String.into()),
+        ('O', _) => of_objects(descr),
+        ('T', _) => Ok(DType::String.into()),
         ('V', n) => from_void(descr, n),
         ('M', 8) => {
             Ok(Element { dtype: DType::Scalar(Scalar::I64), meaning: Some(Meaning::Instant(unit(descr)?)) })
@@ -135,6 +142,50 @@ pub(crate) fn from_numpy(descr: &Bound<'_, PyAny>) -> Result<Element> {
         }
         _ => Err(unsupported(format!("dtype {descr} is not stored; convert it first (numpy: .astype)"))),
     }
+}
+
+/// The element type of objects by what the metadata of their dtype says: lists of numbers, references, else texts.
+fn of_objects(descr: &Bound<'_, PyAny>) -> Result<Element> {
+    let metadata = descr.getattr(pyo3::intern!(descr.py(), "metadata"))?;
+    if metadata.is_none() {
+        return Ok(DType::String.into());
+    }
+    let said = |name: &str| metadata.call_method1("get", (name,));
+    let kind = said("reference")?;
+    if !kind.is_none() {
+        let meaning = match kind.extract::<String>().as_deref() {
+            Ok("object") => Meaning::Object,
+            Ok("region") => Meaning::Region,
+            _ => {
+                return Err(invalid(format!(
+                    "a reference is of the kind \"object\" or \"region\", not {kind}"
+                )));
+            }
+        };
+        return Ok(Element { dtype: DType::String, meaning: Some(meaning) });
+    }
+    let class = said("ref")?;
+    if !class.is_none() {
+        let region = class.getattr("__name__")?.extract::<String>()?.starts_with("Region");
+        let meaning = if region { Meaning::Region } else { Meaning::Object };
+        return Ok(Element { dtype: DType::String, meaning: Some(meaning) });
+    }
+    let Some(of) = element_of(&said("vlen")?)? else { return Ok(DType::String.into()) };
+    match from_numpy(&of)? {
+        Element { dtype: DType::Scalar(scalar), meaning: None } => Ok(DType::Ragged(scalar).into()),
+        _ => Err(unsupported(format!(
+            "lists of {of} are not stored: the elements of a list are plain numbers"
+        ))),
+    }
+}
+
+/// The dtype of the elements of lists, which h5py keeps as it was given: as a dtype, a class or a text; None for texts and bytes.
+fn element_of<'py>(said: &Bound<'py, PyAny>) -> Result<Option<Bound<'py, PyAny>>> {
+    let py = said.py();
+    if said.is_none() || said.is(py.get_type::<PyString>()) || said.is(py.get_type::<PyBytes>()) {
+        return Ok(None);
+    }
+    Ok(Some(py.import("numpy")?.getattr("dtype")?.call1((said,))?))
 }
 
 /// The unit of a dtype of times.
@@ -244,9 +295,19 @@ pub(crate) fn to_numpy<'py>(
             how.set_item("metadata", metadata)?;
             return Ok(make.call((to_numpy(py, dtype, None)?,), Some(&how))?);
         }
+        Some(Meaning::Object) => {
+            return with_metadata(&make, "reference", PyString::new(py, "object").into_any());
+        }
+        Some(Meaning::Region) => {
+            return with_metadata(&make, "reference", PyString::new(py, "region").into_any());
+        }
         Some(Meaning::Members(_)) | None => {}
     }
     let text = match dtype {
+        DType::Ragged(scalar) => {
+            let element = to_numpy(py, &DType::Scalar(*scalar), None)?;
+            return with_metadata(&make, "vlen", element);
+        }
         DType::Scalar(Scalar::BF16) => return Ok(make.call1((bfloat16(py)?,))?),
         DType::Scalar(scalar) => scalar.name().to_string(),
         DType::Bytes(n) => format!("S{n}"),
@@ -272,6 +333,19 @@ pub(crate) fn to_numpy<'py>(
         }
     };
     Ok(make.call1((text,))?)
+}
+
+/// The dtype object that says what its elements are.
+fn with_metadata<'py>(
+    make: &Bound<'py, PyAny>,
+    name: &str,
+    value: Bound<'py, PyAny>,
+) -> Result<Bound<'py, PyAny>> {
+    let metadata = PyDict::new(make.py());
+    metadata.set_item(name, value)?;
+    let how = PyDict::new(make.py());
+    how.set_item("metadata", metadata)?;
+    Ok(make.call(("O",), Some(&how))?)
 }
 
 fn bfloat16(py: Python<'_>) -> Result<Bound<'_, PyType>> {

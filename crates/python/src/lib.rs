@@ -33,14 +33,14 @@ mod zarr;
 
 use pyo3::prelude::*;
 
-/// The dtype in which values of a variable created with `dtype` are read; `object` for strings.
+/// The dtype in which values of a variable created with `dtype` are read; `object` for strings and lists of numbers.
 #[pyfunction]
 fn element_dtype<'py>(
     py: Python<'py>,
     dtype: &Bound<'py, PyAny>,
 ) -> error::Result<(Bound<'py, PyAny>, bool)> {
     let parsed = dtype::parse(dtype)?;
-    let strings = parsed.dtype == drystone::format::dtype::DType::String;
+    let strings = parsed.dtype.is_blob();
     Ok((parsed.to_numpy(py)?, strings))
 }
 

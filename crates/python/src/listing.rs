@@ -10,7 +10,7 @@ use pyo3::prelude::*;
 
 use crate::error::{Result, invalid};
 use crate::plan::Plan;
-use crate::reading::{ReadingHandle, strings};
+use crate::reading::ReadingHandle;
 
 /// A product of legs: each is (axis, start, step, count), or (axes, coordinates cell by cell as a dense array of int64, number of
 /// cells).
@@ -45,7 +45,7 @@ pub(crate) fn read<'py>(
     full.extend(handle.inner());
     let out: Option<Bound<'py, PyUntypedArray>> = out.map(|out| handle.check_out(out, &full)).transpose()?;
     if handle.holds_strings() {
-        let array = strings(py, py.detach(texts)?, shape, false)?;
+        let array = handle.blobs(py, py.detach(texts)?, shape, false)?;
         let Some(out) = out else { return Ok(array) };
         py.import("numpy")?.call_method1("copyto", (&out, array))?;
         return Ok(out.into_any());

@@ -60,7 +60,21 @@ impl ReadingHandle {
     }
 
     pub(crate) fn holds_strings(&self) -> bool {
-        *self.dtype() == DType::String
+        self.dtype().is_blob()
+    }
+
+    /// Values of any length: texts, or arrays of the numbers of each list.
+    pub(crate) fn blobs<'py>(
+        &self,
+        py: Python<'py>,
+        values: Vec<Vec<u8>>,
+        shape: &[u64],
+        scalar: bool,
+    ) -> Result<Bound<'py, PyAny>> {
+        match self.dtype() {
+            DType::Ragged(number) => lists(py, *number, &self.descr(py)?, values, shape, scalar),
+            _ => strings(py, values, shape, scalar),
+        }
     }
 
     /// A new array for `cells` of elements.
@@ -213,7 +227,7 @@ impl ReadingHandle {
         let scalar = shape.is_empty() && self.inner().is_empty();
         if self.holds_strings() {
             let values = py.detach(|| self.reading.read_written_strings(block))?;
-            return strings(py, values, shape, scalar);
+            return self.blobs(py, values, shape, scalar);
         }
         let array = self.new_array(py, shape)?;
         self.read_into(&array, shape, false, &|out| self.reading.read_written(block, out))?;
@@ -356,7 +370,7 @@ impl ReadingHandle {
         let selection = Selection { axes: cells.to_vec() };
         if self.holds_strings() {
             let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
-            return strings(py, values, &selected.shape, selected.scalar);
+            return self.blobs(py, values, &selected.shape, selected.scalar);
         }
         let counts = selection.shape();
         let array = self.new_array(py, &counts)?;
@@ -392,6 +406,18 @@ impl ReadingHandle {
         Ok(ReadingHandle { reading, member: self.member.clone() })
     }
 
+    /// The same variable, of which float64 may come rounded to float32.
+    fn narrowed(&self) -> Result<Self> {
+        Ok(ReadingHandle { reading: self.reading.clone().narrowed()?, member: self.member.clone() })
+    }
+
+    /// The largest absolute and relative error behind the rounding to float32, of values up to a magnitude.
+    #[staticmethod]
+    fn narrowed_bound(absolute: f64, relative: f64, largest: f32) -> (f64, f64) {
+        let bound = drystone::narrowed_bound(drystone::Bound { absolute, relative }, largest);
+        (bound.absolute, bound.relative)
+    }
+
     /// The same variable, to be read by way of a replica, whatever it costs.
     fn by_way_of(&self, replica: u32) -> Self {
         ReadingHandle { reading: self.reading.clone().by_way_of(Some(replica)), member: self.member.clone() }
@@ -416,7 +442,7 @@ impl ReadingHandle {
         };
         if self.holds_strings() {
             let (values, _) = py.detach(|| self.reading.read_strings(&selection))?;
-            let array = strings(py, values, &count, false)?;
+            let array = self.blobs(py, values, &count, false)?;
             let Some(out) = out else { return Ok((array, 0.0, 0.0)) };
             py.import("numpy")?.call_method1("copyto", (&out, array))?;
             return Ok((out.into_any(), 0.0, 0.0));
@@ -639,8 +665,41 @@ pub(crate) fn precision(
     }
 }
 
+/// Lists of numbers as one array, or as an object array of arrays, each of its own memory.
+fn lists<'py>(
+    py: Python<'py>,
+    number: Scalar,
+    descr: &Bound<'py, PyAny>,
+    values: Vec<Vec<u8>>,
+    shape: &[u64],
+    scalar: bool,
+) -> Result<Bound<'py, PyAny>> {
+    let numpy = py.import("numpy")?;
+    let element = dtype::to_numpy(py, &DType::Scalar(number), None)?;
+    let size = number.size() as usize;
+    let mut arrays = Vec::with_capacity(values.len());
+    for value in values {
+        if value.len() % size != 0 {
+            let found =
+                format!("a stored list has {} bytes, no multiple of the {size} of {number}", value.len());
+            return Err(Failure::Engine(Error::new(ErrorKind::Corrupt, found)));
+        }
+        let bytes = pyo3::types::PyByteArray::new(py, &value);
+        arrays.push(numpy.call_method1("frombuffer", (bytes, &element))?);
+    }
+    if scalar && arrays.len() == 1 {
+        return Ok(arrays.swap_remove(0));
+    }
+    let array = numpy.call_method1("empty", (arrays.len(), descr))?;
+    // One by one: NumPy would take lists of equal length for one more axis.
+    for (n, one) in arrays.into_iter().enumerate() {
+        array.set_item(n, one)?;
+    }
+    Ok(array.call_method1("reshape", (PyTuple::new(py, shape)?,))?)
+}
+
 /// Strings as one `str`, or as an object array of them.
-pub(crate) fn strings<'py>(
+fn strings<'py>(
     py: Python<'py>,
     values: Vec<Vec<u8>>,
     shape: &[u64],

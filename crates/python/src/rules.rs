@@ -106,8 +106,8 @@ impl LayoutHandle {
         big_endian: bool,
     ) -> Result<Self> {
         let dtype = dtype::parse(descr)?.dtype;
-        if dtype == DType::String {
-            return Err(invalid("strings of any length have no layout"));
+        if dtype.is_blob() {
+            return Err(invalid("values of any length have no layout"));
         }
         if strides.len() != shape.len() || start.len() != shape.len() {
             return Err(invalid("shape, strides and start have the same number of entries"));

@@ -5,11 +5,11 @@ use drystone::member::member;
 use drystone::{Container, ErrorKind, Level, Writer};
 use numpy::{PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::prelude::*;
-use pyo3::types::{PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyString, PyTuple};
 
 use crate::dtype::Element;
 use crate::error::is_missing;
-use crate::error::{Result, invalid};
+use crate::error::{Failure, Result, invalid};
 use crate::fragment::FragmentHandle;
 use crate::ndarray::View;
 use crate::{dtype, key};
@@ -118,7 +118,7 @@ impl WriterHandle {
         Ok(py.detach(|| self.writer.abort_step())?)
     }
 
-    /// NumPy dtype, whether it stands for strings, and the axes of a member.
+    /// NumPy dtype, whether it stands for values of any length, and the axes of a member.
     #[pyo3(signature = (name, field))]
     fn target<'py>(
         &self,
@@ -127,7 +127,7 @@ impl WriterHandle {
         field: Option<&str>,
     ) -> Result<(Bound<'py, PyAny>, bool, Bound<'py, PyTuple>)> {
         let (element, shape) = py.detach(|| self.element(name, field))?;
-        Ok((element.to_numpy(py)?, element.dtype == DType::String, PyTuple::new(py, shape)?))
+        Ok((element.to_numpy(py)?, element.dtype.is_blob(), PyTuple::new(py, shape)?))
     }
 
     /// False, with nothing put, if the elements of the array are not of the variable's type.
@@ -185,7 +185,7 @@ impl WriterHandle {
         }
     }
 
-    /// `values` in row-major order of `shape`.
+    /// `values` in row-major order of `shape`: texts, or the bytes of lists.
     #[pyo3(signature = (name, shape, values, offset))]
     fn put_strings<'py>(
         &self,
@@ -196,6 +196,16 @@ impl WriterHandle {
         offset: Option<&Bound<'py, PyAny>>,
     ) -> Result<()> {
         let offset = offset.map(|o| key::extents(o, "offset")).transpose()?;
+        let (element, _) = py.detach(|| self.element(name, None))?;
+        if let DType::Ragged(_) = element.dtype {
+            let lists: Vec<Bound<'py, PyBytes>> = values
+                .iter()
+                .map(|value| value.cast_into::<PyBytes>().map_err(|e| Failure::Python(PyErr::from(e))))
+                .collect::<Result<_>>()?;
+            let lists: Vec<&[u8]> = lists.iter().map(|list| list.as_bytes()).collect();
+            py.detach(|| self.writer.put_strings(name, &shape, &lists, offset.as_deref()))?;
+            return Ok(());
+        }
         let mut kept = Vec::with_capacity(values.len());
         for value in values.iter() {
             match value.cast_into::<PyString>() {

@@ -237,7 +237,7 @@ def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> No
             try:
                 made = c.create_variable(
                     below + array.path,
-                    str if array.dtype.kind == "O" else array.dtype,
+                    str if array.dtype.kind == "O" and not array.dtype.metadata else array.dtype,
                     shape,
                     dims=_distinct(array, contents)[own] if array.dims else None,
                     steps=steps,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drystone.errors import InvalidArgumentError, NotFoundError
+from drystone.lists import ragged_element
 
 if TYPE_CHECKING:
     from drystone.container import Container
@@ -59,7 +60,7 @@ def stored(c: Container) -> Iterator[Stored]:
     for path in c.variables:
         v = c.variables[path]
         reading = v._reading()
-        if reading.local:
+        if reading.local or ragged_element(reading.element) is not None:
             continue
         steps = int(reading.has_steps)
         shape, dims = tuple(reading.shape[steps:]), tuple(reading.dims or ())

@@ -22,6 +22,7 @@ from drystone.container import Container
 from drystone.enumerations import enum_names
 from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
+from drystone.lists import ragged_element
 from drystone.variable import Variable
 from drystone.xarray.arrays import StoredArray, Target
 
@@ -94,7 +95,9 @@ class DrystoneStore(WritableCFDataStore):
 
     def _stored(self) -> Iterable[tuple[str, Variable]]:
         for name, variable in self._group.variables.items():
-            if "/" not in name and not variable.local:
+            if ragged_element(variable.dtype) is not None:
+                warn(f'"{name}" holds lists of numbers, which xarray has no arrays for: it is left out')
+            elif "/" not in name and not variable.local:
                 yield from _members(name, variable)
 
     def _with_dim(self, variables: Iterable[Variable], dim: str) -> Iterable[Variable]:

@@ -98,9 +98,8 @@ def test_records_become_a_group_with_one_array_per_member(container):
     check(container, paths["m"], array["m"])
     for i in range(2):
         check(container, paths[f"q[{i}].t"], array["q"]["t"][:, :, i])
-    text = np.ascontiguousarray(array["s"]).view("u1").reshape(6, 4, 5)
-    check(container, paths["s"], text)
-    check(container, paths["u"], np.ascontiguousarray(array["u"]).view("u4").reshape(6, 4, 3))
+    for member in ("s", "u"):  # which TensorStore does not read
+        same(np.asarray(by_zarr(container, paths[member])), np.ascontiguousarray(array[member]))
 
 
 def test_bfloat16_is_published_as_its_bits(container):
@@ -123,8 +122,8 @@ def test_what_has_no_portable_form_is_named_and_refused_by_name(container):
     container.create_variable("mine", "f4", steps=True, local=True)
     container.create_variable("v", "f4", shape=(2,))
     report = publish(container)
-    assert set(report.skipped) == {"text", "mine"}
-    assert [a.path for a in report.arrays] == ["v"]
+    assert set(report.skipped) == {"mine"}
+    assert [a.path for a in report.arrays] == ["text", "v"]
     assert not publish(container, variables=["v"]).skipped  # nobody asked for the others
     with pytest.raises(dry.UnsupportedError, match="local"):
         publish(container, variables=["mine"])
@@ -416,5 +415,5 @@ def test_a_text_of_fixed_length_alone_is_published(path, dtype, text):
         c.create_variable("s", dtype, ())
         c["s"][...] = text
         c.publish()
-        stored = np.asarray(by_zarr(c, "s")[...])
-    same(stored.view(dtype).reshape(()), np.array(text, dtype))
+        stored = np.asarray(by_zarr(c, "s"), dtype)
+    same(stored, np.array(text, dtype))

@@ -330,14 +330,6 @@ def test_xarray_and_zarr_show_it(tmp_path, run):
     assert np.array_equal(group["gradient"][0, 3:7], run["gradient"][0, 3:7])
 
 
-def test_publishing_says_why_it_is_left_out(run):
-    run.derive("speed", "hypot(u, v)")
-    with pytest.raises(UnsupportedError, match="derived"):
-        run.publish(["speed"])
-    report = run.publish()
-    assert "derived" in report.skipped["speed"]
-
-
 def test_memory_is_that_of_the_tiles(tmp_path):
     resource = pytest.importorskip("resource")
     with dry.create(tmp_path / "large.dry") as c:

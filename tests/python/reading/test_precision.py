@@ -315,3 +315,59 @@ def test_a_plan_of_less_precision_tells_what_every_bit_would_cost(tmp_path):
             points = T.within(1).oindex.explain[[1, 9], :, [5, 60]]
             assert points.every_bit == (T.oindex.explain[[1, 9], :, [5, 60]].read_bytes, points.every_bit[1])
         assert c["a"].within(1).explain[...].read_bytes < c["a"].explain[...].read_bytes / 2
+
+
+HARD = np.array(
+    [0.0, -0.0, 1 / 3, 1 + 2**-30, 16_777_217.0, 1e30, -3e38, 1e-40, 3e-46, np.nan, np.inf, -np.inf]
+)
+
+
+@pytest.mark.parametrize("transform", [None, "shuffle,zstd:1", "aplod"])
+def test_float64_is_read_as_the_nearest_float32_within_the_stated_bound(tmp_path, transform):
+    values = np.concatenate(
+        [HARD, np.random.default_rng(2).standard_normal(4000) * 10.0 ** np.arange(-20, 20, 0.01)]
+    )
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("t", data=values, transform=transform)
+        T = c["t"]
+        found, bound = T.read(dtype="f4", return_bound=True)
+        assert found.dtype == np.float32
+        assert found.tobytes() == values.astype("f4").tobytes()
+        finite = np.isfinite(values)
+        error = np.abs(found[finite].astype("f8") - values[finite])
+        magnitude = np.maximum(np.abs(values[finite]), np.finfo("f4").tiny)
+        assert 0 < error.max() <= bound.absolute
+        assert (error <= bound.relative * magnitude).all()
+        assert bound.relative == 2**-24
+        assert bound.absolute <= 1.01 * 2**-24 * 3e38
+        out = np.empty(10, "f4")
+        assert T.read(offset=2, count=10, out=out, dtype="f4") is out
+        assert np.array_equal(out, found[2:12], equal_nan=True)
+        points, near = T.read_points([[2], [6]], dtype="f4", return_bound=True)
+        assert np.array_equal(points, found[[2, 6]])
+        assert near.relative == 2**-24
+        assert np.array_equal(T.read(dtype="f8"), values, equal_nan=True), "its own dtype is no conversion"
+
+
+def test_the_rounding_adds_to_what_a_lossy_transform_lost(tmp_path):
+    c, T, values = written(tmp_path, "f8", "bitround:20,shuffle,zstd:1")
+    with c:
+        _, before = T.read(step=0, return_bound=True)
+        found, bound = T.read(step=0, dtype="f4", return_bound=True)
+        assert bound.absolute > before.absolute > 0
+        assert np.abs(found.astype("f8") - values).max() <= bound.absolute
+
+
+def test_values_that_float32_does_not_hold_and_types_that_are_not_rounded_are_named(tmp_path):
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("big", data=np.array([1.0, 1e300, np.inf]))
+        c.create_variable("i", data=np.arange(3))
+        c.create_variable("s", data=["a"])
+        with pytest.raises(dry.InvalidArgumentError, match=r"\"big\" holds .*1e\+300.*beyond float32"):
+            c["big"].read(dtype="f4")
+        assert c["big"].read(offset=2, count=1, dtype="f4").tolist() == [np.inf]
+        for name, dtype in [("i", "f4"), ("big", "f2"), ("big", "i4"), ("s", "f4")]:
+            with pytest.raises(dry.InvalidArgumentError, match="dtype= is that, or float32 for float64"):
+                c[name].read(dtype=dtype)
+        with pytest.raises(dry.InvalidArgumentError, match="float32"):
+            c["big"].read(dtype="f4", out=np.empty(3))

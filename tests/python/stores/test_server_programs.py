@@ -78,6 +78,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         c.create_variable("Z", "f4", shape=SHAPE, steps=True, transform="shuffle,zstd")
         c.create_variable("P", "f4", shape=SHAPE, steps=True, transform="aplod")
         c.create_variable("R", RECORD, shape=SHAPE)
+        c.create_variable("D", "f8", shape=SHAPE, steps=True)
+        c.create_variable("DZ", "f8", shape=SHAPE, transform="shuffle,zstd")
         record = np.zeros(SHAPE, RECORD)
         for name in RECORD.names:
             record[name] = noise.random(SHAPE, "f4")
@@ -87,7 +89,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
                     w.put("T", wave(step) + noise.random(SHAPE, "f4"))
                     w.put("Z", wave(step))
                     w.put("P", wave(step))
+                    w.put("D", wave(step).astype("f8") + noise.random(SHAPE))
             w.put("R", record)
+            w.put("DZ", np.round(wave(0).astype("f8") * np.pi, 3))
         c.commit()
     server = Server(folder)
     yield server
@@ -143,6 +147,59 @@ def test_precision_is_resolved_at_the_server(server: Server, token: str, tmp_pat
     assert 0 < np.abs(values - wave(0)[:, :, 77:78]).max() <= 0.05
     print(f"max_error: {values.nbytes} bytes wanted, {moved} moved: {moved / values.nbytes:.4f}")
     assert moved <= 1.02 * values.nbytes + 1024
+    reader.close()
+    proxy.close()
+
+
+@pytest.mark.parametrize(
+    ("first", "counted", "share"),
+    [
+        ("c['D'].read(step=0, count=(1, 1, 1))", "c['D'].read(step=0, dtype='f4')", 0.51),
+        (
+            "c['D'].read(step=0, count=(1, 1, 1))",
+            "c['D'].read(step=1, offset=(0, 3, 0), count=(128, 1, 128), dtype='f4')",
+            0.52,
+        ),
+        (
+            "c['DZ'].read(count=(1, 1, 1))",
+            "c['DZ'].read(offset=(5, 0, 64), count=(90, 128, 1), dtype='f4')",
+            0.55,
+        ),
+        (
+            "c['D'].read_points([[0, 0, 0, 0]])",
+            "c['D'].read_points(np.indices((1, 128, 64, 2)).reshape(4, -1).T * [1, 1, 2, 3], dtype='f4')",
+            0.8,  # the rest is the program, which names each point
+        ),
+    ],
+    ids=["whole blocks", "a plane", "coded blocks", "points"],
+)
+def test_float64_travels_as_float32_in_half_of_the_bytes(
+    server: Server, token: str, first: str, counted: str, share: float, tmp_path: Path
+) -> None:
+    proxy = Proxy(server.port)
+    reader = Reader(f"dry://127.0.0.1:{proxy.port}/run42", token, tmp_path, "always")
+    reader(first)
+    wide = counted.replace(", dtype='f4'", "")
+    before = proxy.bytes
+    values = reader(counted)
+    moved = proxy.bytes - before
+    exact = reader(wide)
+    whole = proxy.bytes - before - moved
+    assert isinstance(values, np.ndarray)
+    assert isinstance(exact, np.ndarray)
+    with dry.open(server.folder / "run42.dry") as c:
+        names = {"c": c, "np": np}
+        assert np.array_equal(exact, eval(wide, names))
+        local, bound = eval(counted.replace("dtype=", "return_bound=True, dtype="), names)
+    assert values.dtype == np.float32
+    assert np.array_equal(values, local), "whoever rounds, the values are the same"
+    assert np.array_equal(values, exact.astype("f4"))
+    error = np.abs(values.astype("f8") - exact)
+    assert 0 < error.max() <= bound.absolute
+    assert (error <= bound.relative * np.abs(exact)).all()
+    assert bound.relative == 2**-24
+    print(f"{counted}: {values.nbytes} bytes wanted, {moved} moved; {whole} as float64: {moved / whole:.4f}")
+    assert moved <= share * whole
     reader.close()
     proxy.close()
 

@@ -76,7 +76,6 @@ def h5py_enum(names, base="u1"):
     [
         object,
         "O",
-        np.dtype(object, metadata={"vlen": np.dtype("i4")}),
         [("x", object)],
         [("x", "f4"), ("t", object, (2,))],
     ],

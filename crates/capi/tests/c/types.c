@@ -241,6 +241,39 @@ static void check_strings(void) {
     OK(dry_variable_close(variable));
 }
 
+/* Lists of numbers: the bytes of each, with a length. */
+static void check_lists(void) {
+    float values[4] = {1.5f, 2.5f, 3.5f, 4.5f}, back[4];
+    const char *lists[3] = {(const char *)values, NULL, (const char *)(values + 2)};
+    uint64_t shape[1] = {3}, ends[3], lengths[3] = {8, 0, 8}, wrong[3] = {8, 0, 7};
+    dry_axis axes[1] = {{0, 3, 1}};
+    size_t length;
+    dry_variable_options options = dry_variable_options_new();
+    dry_variable_info info = dry_variable_info_new();
+    dry_variable *variable;
+    dry_writer *writer;
+
+    options.type = DRY_RAGGED;
+    options.ndim = 1;
+    options.shape = shape;
+    FAILS(DRY_INVALID_ARGUMENT, "DRY_RAGGED needs the type", dry_create_variable(container, "lists", &options));
+    options.length = DRY_STRING;
+    FAILS(DRY_INVALID_ARGUMENT, "DRY_RAGGED needs the type", dry_create_variable(container, "lists", &options));
+    options.length = DRY_FLOAT32;
+    OK(dry_create_variable(container, "lists", &options));
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put_strings(writer, "lists", lists, lengths, 1, NULL, shape));
+    FAILS(DRY_INVALID_ARGUMENT, "list 2 of the block", dry_put_strings(writer, "lists", lists, wrong, 1, NULL, shape));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "lists", NULL, &variable));
+    OK(dry_variable_describe(variable, &info));
+    REQUIRE(info.type == DRY_RAGGED && info.length == DRY_FLOAT32);
+    OK(dry_read_strings(variable, 1, axes, (char *)back, sizeof back, &length, ends, 3));
+    REQUIRE(length == sizeof back && memcmp(back, values, sizeof back) == 0);
+    REQUIRE(ends[0] == 8 && ends[1] == 8 && ends[2] == 16);
+    OK(dry_variable_close(variable));
+}
+
 static void check_local(void) {
     float out[5] = {1, 2, 3, 4, NAN}, back[5];
     uint64_t shape[1] = {5};
@@ -283,6 +316,7 @@ int main(void) {
     check_strides();
     check_records();
     check_strings();
+    check_lists();
     check_local();
     OK(dry_container_close(container));
     return 0;

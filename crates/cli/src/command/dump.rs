@@ -46,9 +46,9 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
             "bytes are not for a terminal; give -o FILE, or send them on with | or >",
         ));
     }
-    if dump.raw && style.dtype == DType::String {
+    if dump.raw && style.dtype.is_blob() {
         return Err(Failure::usage(format!(
-            "\"{path}\" holds strings of any length, which have no raw form; use --json"
+            "\"{path}\" holds values of any length, which have no raw form; use --json"
         )));
     }
     if dump.raw
@@ -164,7 +164,7 @@ fn head_json(members: &[(&str, Json)], output: &mut Output) {
 
 /// The texts of the cells of a box.
 fn values(reading: &Reading, selection: &Selection, style: &Style<'_>) -> Result<Vec<String>> {
-    if style.dtype == DType::String {
+    if style.dtype.is_blob() {
         let (strings, _) = reading.read_strings(selection)?;
         return Ok(strings.iter().map(|s| style.show(s)).collect());
     }
@@ -303,7 +303,7 @@ fn blocks(
             break;
         }
         let shape = reading.block_shape(step, number)?;
-        let (cells, bytes) = if style.dtype == DType::String {
+        let (cells, bytes) = if style.dtype.is_blob() {
             let strings = reading.read_block_strings(step, number)?;
             (strings.iter().map(|s| style.show(s)).collect(), Vec::new())
         } else {

@@ -120,9 +120,9 @@ impl BlockSink for TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        if variable.dtype == DType::String {
+        if variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
+                "\"{path}\" holds values of any length; give these, not fixed-size elements"
             )));
         }
         let place = check_box(path, &variable, data.shape(), offset)?;

@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use drystone_dataset::{Fragment, Leaf, Program, Role, Source};
-use drystone_format::dtype::DType;
 use drystone_format::layout::{MAX_ROOM, Order};
 use drystone_format::schema::{Declaration, Schema, Variable};
 
@@ -34,7 +33,7 @@ struct Known {
 impl Layouts {
     /// The forms of a variable as of a schema, for puts that end before `end`.
     pub(crate) fn of(&mut self, schema: &Schema, variable: &Variable, end: &[u64]) -> Result<Arc<[Set]>> {
-        if schema.declarations.is_empty() || variable.local || variable.dtype == DType::String {
+        if schema.declarations.is_empty() || variable.local || variable.dtype.is_blob() {
             return Ok(Arc::new([]));
         }
         let known = self.0.get(&variable.id);

@@ -101,7 +101,7 @@ impl Container {
                 if spelt == by {
                     shape = Some(form);
                     key = Some(column);
-                } else if !variable.local && variable.dtype != DType::String && variable.shape.len() == 1 {
+                } else if !variable.local && !variable.dtype.is_blob() && variable.shape.len() == 1 {
                     others.push((column, form));
                 }
             }

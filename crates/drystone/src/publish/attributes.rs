@@ -5,6 +5,7 @@ use drystone_format::schema::Attrs;
 use drystone_format::value::{TypedArray, Value};
 use serde_json::{Map, Value as Json, json};
 
+use super::base64::{base64, from_base64};
 use super::element::{float, number};
 
 /// The attribute that holds the `zarr.json` a client of Zarr declared, as text without shape and attributes. Not shown in Zarr.
@@ -119,28 +120,6 @@ fn padded(bytes: &[u8]) -> Vec<u8> {
     out
 }
 
-const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/// What [`base64`] makes of a float64.
-fn from_base64(text: &str) -> Option<f64> {
-    let digits = text.strip_suffix('=').filter(|digits| digits.len() == 11)?;
-    let mut sixes = digits.bytes().map(|byte| DIGITS.iter().position(|digit| *digit == byte));
-    let bits = sixes.try_fold(0u128, |bits, six| Some(bits << 6 | six? as u128))?;
-    Some(f64::from_le_bytes(((bits >> 2) as u64).to_be_bytes()))
-}
-
-fn base64(bytes: &[u8]) -> String {
-    let mut out = String::new();
-    for group in bytes.chunks(3) {
-        let bits = group.iter().enumerate().fold(0u32, |n, (i, &b)| n | u32::from(b) << (16 - 8 * i));
-        for digit in 0..4 {
-            let six = (bits >> (18 - 6 * digit)) as usize & 63;
-            out.push(if digit <= group.len() { char::from(DIGITS[six]) } else { '=' });
-        }
-    }
-    out
-}
-
 pub(super) fn json(value: &Value) -> Json {
     match value {
         Value::Null => Json::Null,
@@ -187,7 +166,7 @@ fn element(dtype: &DType, bytes: &[u8]) -> Json {
                 codes.map(|c| char::from_u32(c).unwrap_or(char::REPLACEMENT_CHARACTER)).collect();
             json!(text.trim_end_matches('\0'))
         }
-        DType::String => Json::Null, // not possible in a typed array
+        DType::String | DType::Ragged(_) => Json::Null, // not possible in a typed array
         DType::Record(_) => dtype
             .leaves()
             .into_iter()

@@ -16,7 +16,7 @@ use crate::published::grid::Box;
 use crate::{Error, Result};
 
 /// Shards of one array, at most.
-const MOST_SHARDS: u64 = 1 << 24;
+pub(super) const MOST_SHARDS: u64 = 1 << 24;
 
 /// Which shards have values, and their fingerprints.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,24 +26,24 @@ pub(super) struct Changes {
 
 /// Two lanes of 64 bits, stirred by a bijection: not against forgery, only against chance.
 #[derive(Clone, Copy)]
-struct Fingerprint(u64, u64);
+pub(super) struct Fingerprint(u64, u64);
 
 impl Fingerprint {
-    const fn new() -> Self {
+    pub(super) const fn new() -> Self {
         Fingerprint(0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f)
     }
 
-    fn absorb(&mut self, value: u64) {
+    pub(super) fn absorb(&mut self, value: u64) {
         self.0 = stir(self.0 ^ value);
         self.1 = stir(self.1.rotate_left(23) ^ value.wrapping_mul(0x2545_f491_4f6c_dd1d));
     }
 
-    fn absorb_bytes(&mut self, bytes: &[u8]) {
+    pub(super) fn absorb_bytes(&mut self, bytes: &[u8]) {
         self.absorb(bytes.len() as u64);
         bytes.iter().for_each(|&b| self.absorb(b.into()));
     }
 
-    fn value(self) -> u128 {
+    pub(super) fn value(self) -> u128 {
         u128::from(stir(self.0)) << 64 | u128::from(stir(self.1 ^ self.0))
     }
 }
@@ -54,16 +54,19 @@ fn stir(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Finds the fingerprints of all shards of all targets.
+/// Finds the fingerprints of all shards of all targets that hold values of their own.
 pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -> Result<()> {
     let mut from = 0;
     while from < targets.len() {
         let id = targets[from].array.id;
         let many = targets[from..].iter().take_while(|t| t.array.id == id).count();
         let group = &mut targets[from..from + many];
+        from += many;
+        if group[0].array.derived {
+            continue;
+        }
         find_in(inner, snapshot, id, group)
             .map_err(|e| e.while_doing(format!("variable \"{}\"", group[0].array.variable)))?;
-        from += many;
     }
     Ok(())
 }
@@ -186,7 +189,7 @@ fn visible(entry: &Entry, target: &Target) -> Option<Box> {
     (!cells.is_empty()).then_some(cells)
 }
 
-fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
+pub(super) fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
     let mut sum = Fingerprint::new();
     for value in [entry.commit, entry.order, entry.put, entry.source.into(), entry.piece.position] {
         sum.absorb(value);
@@ -197,7 +200,7 @@ fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
 }
 
 /// What decides a shard's bytes besides entries: which variable it is, how it is cut and encoded.
-fn seed(target: &Target, uuid: &[u8; 16]) -> u128 {
+pub(super) fn seed(target: &Target, uuid: &[u8; 16]) -> u128 {
     let mut json = document::describe(&target.array, &target.grid, &target.codec);
     if let Some(members) = json.as_object_mut() {
         members.remove("shape");

@@ -17,11 +17,12 @@ use drystone_store::{PutMode, Store, StoreExt};
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Codec, Logical, Scratch};
 
+use super::dense::read;
 use super::hdf5::offset_of;
 use super::nodes::Array;
 use super::shard::{assemble, assemble_dual, user_block};
-use super::{Target, document, record};
-use crate::base::array::{Target as Memory, dense_strides};
+use super::{Target, document, record, texts};
+use crate::base::array::dense_strides;
 use crate::base::checksum::crc32;
 use crate::base::cpus::threads;
 use crate::base::error::rule_error;
@@ -128,6 +129,11 @@ pub(super) struct Encoded {
 }
 
 impl Prepared {
+    /// What reads the array from the log.
+    pub(super) fn reading(&self) -> &Reading {
+        &self.reading
+    }
+
     /// Numbers of a shard's chunks in the order in which they are laid down.
     pub(super) fn order(&self) -> &[u32] {
         &self.order
@@ -361,15 +367,24 @@ impl Run<'_> {
 }
 
 impl Target {
-    /// Whether manifests record its shards: those that are HDF5 files too, or compressed otherwise, are for other readers.
+    /// Whether manifests record its shards: those that are HDF5 files too, compressed otherwise, computed or of texts of any length,
+    /// are for other readers.
     pub(super) fn is_recorded(&self) -> bool {
-        !self.codec.dual && self.codec.is_plain_or_zstd()
+        self.is_of_the_log() && !self.codec.dual && self.codec.is_plain_or_zstd()
     }
 
-    /// The key of a shard's statistics; `None` where there are none: of an array without axes, of a shard of too many chunks.
+    /// Whether its values stand in the log, and each takes the same bytes: neither computed nor texts of any length.
+    fn is_of_the_log(&self) -> bool {
+        !self.array.derived && !self.array.element.is_text()
+    }
+
+    /// The key of a shard's statistics; `None` where there are none: of an array without axes, of computed values, of texts of any
+    /// length, of a shard of too many chunks.
     pub(super) fn sidecar(&self, shard: u64) -> Option<String> {
         let few = self.grid.chunks().iter().try_fold(1u64, |n, c| n.checked_mul(*c));
-        let counted = !self.array.shape.is_empty() && few.is_some_and(|n| n <= MAX_CHUNKS as u64);
+        let counted = self.is_of_the_log()
+            && !self.array.shape.is_empty()
+            && few.is_some_and(|n| n <= MAX_CHUNKS as u64);
         counted.then(|| sidecar::key(&self.array.node, &self.grid.index_of(shard)))
     }
 
@@ -390,10 +405,10 @@ impl Target {
         order: &[u32],
     ) -> Result<Vec<u8>> {
         let Some(description) = &self.description else { return Ok(assemble(stamp, chunks, order)) };
-        let tail = &self.array.element.tail;
+        let tail = self.array.file_tail();
         let cells = self.grid.cells_of(shard);
         let place = |number| offset_of(&self.grid, tail.len(), number);
-        let file = |chunks| description.file(&self.grid, tail, &self.codec, &cells, chunks);
+        let file = |chunks| description.file(&self.grid, &tail, &self.codec, &cells, chunks);
         assemble_dual(stamp, chunks, order, &place, &file)
     }
 }
@@ -415,6 +430,12 @@ pub(super) fn encode(
     let chunks = grid.chunks();
     let many: u64 = chunks.iter().product();
     let mut out: Vec<Option<Vec<u8>>> = vec![None; many as usize];
+    if target.array.element.is_text() {
+        for (number, encoded) in out.iter_mut().enumerate() {
+            *encoded = encode_texts(target, prepared, &grid.chunk_of(shard, number as u64), buffers)?;
+        }
+        return Ok(Encoded { chunks: out, statistics: Vec::new() });
+    }
     let mut there = vec![None; many as usize];
     copy(target, prepared, &cells, (&mut out, &mut there), buffers)?;
     // Slabs lie across the first axis that is cut.
@@ -460,8 +481,9 @@ fn copy(
 ) -> Result<()> {
     let (array, grid) = (&target.array, &target.grid);
     let scalar = array.element.scalar.size() as u64;
-    // A chunk of several steps is no block of the log.
-    if grid.chunk.is_empty() || array.steps && grid.chunk.first() != Some(&1) {
+    // A chunk of several steps is no block of the log, nor is what is computed.
+    let is_of_one_step = !array.steps || grid.chunk.first() == Some(&1);
+    if grid.chunk.is_empty() || !is_of_one_step || array.derived {
         return Ok(());
     }
     let mut whole = prepared.reading.shown_whole(&Selection::boxed(&cells.lo, &cells.counts()))?;
@@ -495,17 +517,6 @@ fn copy(
         }
         Ok(())
     })
-}
-
-/// Reads a box of cells densely.
-pub(super) fn read(array: &Array, reading: &Reading, cells: &Box, out: &mut Vec<u8>) -> Result<()> {
-    let len = cells.cells().saturating_mul(array.item);
-    let len = usize::try_from(len).map_err(|_| Error::invalid("the shard does not fit into memory"))?;
-    out.clear();
-    out.resize(len, 0);
-    let counts = cells.counts();
-    let memory = Memory::dense(out, &counts, array.item as usize)?;
-    reading.read(&Selection::boxed(&cells.lo, &counts), &memory).map(drop)
 }
 
 /// The chunk that begins where `cells` do, from a slab read densely; beyond `cells` it holds the fill value.
@@ -543,7 +554,6 @@ fn encode_chunk(
     let array = &target.array;
     let Buffers { slab: from, chunk, scratch, .. } = buffers;
     cut(array, &target.grid.chunk, (slab, from), cells, chunk)?;
-    let len = chunk.len();
     let (scalar, counts) = (array.element.scalar.size() as u64, cells.counts());
     let found = if counts == target.grid.chunk {
         sidecar::count(prepared.kind, scalar, &array.fill, chunk)
@@ -554,10 +564,34 @@ fn encode_chunk(
     if is_all(chunk, &array.missing) {
         return Ok((None, found));
     }
+    Ok((Some(compressed(prepared, chunk, scratch)?), found))
+}
+
+/// The texts of a chunk, encoded; `None` where all are empty.
+fn encode_texts(
+    target: &Target,
+    prepared: &Prepared,
+    cells: &Box,
+    buffers: &mut Buffers,
+) -> Result<Option<Vec<u8>>> {
+    if cells.is_empty() {
+        return Ok(None);
+    }
+    let texts = texts::read(&prepared.reading, &target.array, cells)?;
+    if texts.iter().all(Vec::is_empty) {
+        return Ok(None);
+    }
+    let chunk = texts::vlen(&texts, &cells.counts(), &target.grid.chunk)?;
+    compressed(prepared, &chunk, &mut buffers.scratch).map(Some)
+}
+
+/// The bytes of a chunk as they are stored, with their checksum behind them.
+fn compressed(prepared: &Prepared, chunk: &[u8], scratch: &mut Scratch) -> Result<Vec<u8>> {
+    let len = chunk.len();
     let mut out = Vec::new();
     let (mut from, mut to) = (Vec::new(), Vec::new());
     for (number, codec) in prepared.encoder.iter().enumerate() {
-        let input = if number == 0 { chunk.as_slice() } else { from.as_slice() };
+        let input = if number == 0 { chunk } else { from.as_slice() };
         let size = prepared.element.max(1) as usize;
         let logical = Logical::scalars(size, (input.len() / size) as u64);
         to.clear();
@@ -572,7 +606,7 @@ fn encode_chunk(
     }
     out.extend_from_slice(&crc32(&out).to_le_bytes());
     out.shrink_to_fit();
-    Ok((Some(out), found))
+    Ok(out)
 }
 
 /// Whether the bytes are one value again and again.

@@ -107,8 +107,11 @@ impl Codec {
         }
     }
 
-    fn json(&self) -> Json {
-        let mut chain = vec![json!({"name": "bytes", "configuration": {"endian": "little"}})];
+    fn json(&self, array: &Array) -> Json {
+        let mut chain = vec![match array.element.is_text() {
+            true => json!({"name": "vlen-utf8"}),
+            false => json!({"name": "bytes", "configuration": {"endian": "little"}}),
+        }];
         match self.compression {
             None => {}
             Some(Compression::Zstd(level)) => {
@@ -293,12 +296,12 @@ pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
     let codecs = if is_sharded(array) {
         json!([{"name": "sharding_indexed", "configuration": {
             "chunk_shape": array.with_tail(&grid.chunk),
-            "codecs": codec.json(),
+            "codecs": codec.json(array),
             "index_codecs": [{"name": "bytes", "configuration": {"endian": "little"}}, {"name": "crc32c"}],
             "index_location": if codec.dual { "start" } else { "end" },
         }}])
     } else {
-        codec.json()
+        codec.json(array)
     };
     skeleton(array, grid, codecs)
 }

@@ -1,41 +1,76 @@
 //! Element types and values in Zarr's words: the data type of each leaf, fill values, numbers in attributes.
+//!
+//! A text is one value in Zarr. In HDF5 a text of fixed length is a row of characters, which netCDF reads, too.
 
 use drystone_format::dtype::{DType, Scalar};
 use serde_json::{Value as Json, json};
 
+use super::base64::base64;
+
 /// A leaf's element as an array has it: a type that every reader knows, and axes behind those of the cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Element {
-    /// Zarr's name of the data type.
-    pub(super) name: &'static str,
-    /// What one value is.
+    /// What one value is; of a text its characters.
     pub(super) scalar: Scalar,
-    /// Extents of the axes that a cell has of its own: of a member that is an array, of a fixed string its characters.
+    /// Extents of the axes that a cell has of its own: of a member that is an array.
     pub(super) tail: Vec<u64>,
+    pub(super) text: Text,
+}
+
+/// Whether values are texts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Text {
+    /// They are numbers.
+    No,
+    /// Texts of so many characters, with zeros behind them.
+    Fixed(u32),
+    /// Texts of any length.
+    Any,
 }
 
 impl Element {
-    /// Of a leaf of this type, `shape` of them per cell. `None` for strings of any length and records.
+    /// Of a leaf of this type, `shape` of them per cell. `None` for lists of any length and records.
     pub(super) fn of(dtype: &DType, shape: &[u64]) -> Option<Self> {
-        let (scalar, length) = match dtype {
+        let (scalar, text) = match dtype {
             // No common reader knows the type; its bits are published.
-            DType::Scalar(Scalar::BF16) => (Scalar::U16, None),
-            DType::Scalar(scalar) => (*scalar, None),
-            DType::Bytes(n) => (Scalar::U8, Some(*n)),
-            DType::Unicode(n) => (Scalar::U32, Some(*n)),
-            DType::String | DType::Record(_) => return None,
+            DType::Scalar(Scalar::BF16) => (Scalar::U16, Text::No),
+            DType::Scalar(scalar) => (*scalar, Text::No),
+            DType::Bytes(n) => (Scalar::U8, Text::Fixed(*n)),
+            DType::Unicode(n) => (Scalar::U32, Text::Fixed(*n)),
+            DType::String => (Scalar::U8, Text::Any),
+            DType::Ragged(_) | DType::Record(_) => return None,
         };
-        let tail = shape.iter().copied().chain(length.map(u64::from)).collect();
-        Some(Element { name: scalar.name(), scalar, tail })
+        Some(Element { scalar, tail: shape.to_vec(), text })
     }
 
-    /// Strings of any length.
-    pub(super) fn text() -> Self {
-        Element { name: "string", scalar: Scalar::U8, tail: Vec::new() }
-    }
-
+    /// Whether values are texts of any length.
     pub(super) fn is_text(&self) -> bool {
-        self.name == "string"
+        self.text == Text::Any
+    }
+
+    /// Whether values are texts of fixed length in UTF-32.
+    pub(super) fn is_utf32(&self) -> bool {
+        matches!(self.text, Text::Fixed(_)) && self.scalar == Scalar::U32
+    }
+
+    /// How many characters a text of fixed length has.
+    pub(super) fn characters(&self) -> Option<u64> {
+        match self.text {
+            Text::Fixed(n) => Some(n.into()),
+            Text::No | Text::Any => None,
+        }
+    }
+
+    /// Zarr's data type.
+    pub(super) fn data_type(&self) -> Json {
+        let (name, characters) = match (self.text, self.scalar) {
+            (Text::No, scalar) => return json!(scalar.name()),
+            (Text::Any, _) => return json!("string"),
+            (Text::Fixed(n), Scalar::U32) => ("fixed_length_utf32", n),
+            (Text::Fixed(n), _) => ("null_terminated_bytes", n),
+        };
+        let bytes = u64::from(characters) * u64::from(self.scalar.size());
+        json!({"name": name, "configuration": {"length_bytes": bytes}})
     }
 
     /// Zarr's `fill_value` for the bytes of one cell; `None` if the values of a cell differ, which Zarr cannot say.
@@ -45,8 +80,29 @@ impl Element {
         }
         let size = self.scalar.size() as usize;
         let first = cell.get(..size)?;
-        cell.chunks_exact(size).all(|value| value == first).then(|| exact(self.scalar, first))
+        if !cell.chunks_exact(size).all(|value| value == first) {
+            return None;
+        }
+        let Some(characters) = self.characters() else { return Some(exact(self.scalar, first)) };
+        let text = cell.get(..size * characters as usize)?;
+        match self.is_utf32() {
+            true => utf8(text).and_then(|text| String::from_utf8(text).ok()).map(Json::String),
+            // zarr-python leaves out the zeros behind a text.
+            false => Some(json!(base64(trimmed(text)))),
+        }
     }
+}
+
+/// A text without the zeros behind it.
+fn trimmed(text: &[u8]) -> &[u8] {
+    text.iter().rposition(|byte| *byte != 0).map_or(&[], |last| &text[..=last])
+}
+
+/// A text of UTF-32 in UTF-8, without the zeros behind it; `None` if it is no Unicode.
+pub(super) fn utf8(text: &[u8]) -> Option<Vec<u8>> {
+    let codes = text.chunks_exact(4).map(|code| u32::from_le_bytes([code[0], code[1], code[2], code[3]]));
+    let all: Option<String> = codes.map(char::from_u32).collect();
+    all.map(|text| text.trim_end_matches('\0').as_bytes().to_vec())
 }
 
 fn bits(bytes: &[u8]) -> u64 {
@@ -132,9 +188,24 @@ mod tests {
     #[test]
     fn a_cell_of_unequal_values_has_no_fill_value() {
         let text = Element::of(&DType::Bytes(3), &[2]).unwrap();
-        assert_eq!((text.name, text.tail.as_slice()), ("uint8", &[2, 3][..]));
-        assert_eq!(text.fill_value(&[0; 6]), Some(json!(0)));
+        assert_eq!((text.tail.as_slice(), text.characters()), (&[2][..], Some(3)));
+        let expected = json!({"name": "null_terminated_bytes", "configuration": {"length_bytes": 3}});
+        assert_eq!(text.data_type(), expected);
+        assert_eq!(text.fill_value(&[0; 6]), Some(json!("")));
+        assert_eq!(text.fill_value(b"aaaaaa"), Some(json!("YWFh")));
         assert_eq!(text.fill_value(b"abcabc"), None);
-        assert!(Element::of(&DType::String, &[]).is_none());
+    }
+
+    #[test]
+    fn texts_of_utf32_are_texts_in_zarr() {
+        let text = Element::of(&DType::Unicode(2), &[]).unwrap();
+        let expected = json!({"name": "fixed_length_utf32", "configuration": {"length_bytes": 8}});
+        assert_eq!(text.data_type(), expected);
+        let cell = |codes: [u32; 2]| codes.iter().flat_map(|code| code.to_le_bytes()).collect::<Vec<u8>>();
+        assert_eq!(text.fill_value(&cell([0, 0])), Some(json!("")));
+        assert_eq!(text.fill_value(&cell([0xe9, 0xe9])), Some(json!("éé")));
+        assert_eq!(text.fill_value(&cell([0xd800, 0xd800])), None, "no Unicode");
+        assert_eq!(utf8(&cell([0x61, 0])), Some(b"a".to_vec()));
+        assert_eq!(Element::of(&DType::String, &[]).unwrap().data_type(), json!("string"));
     }
 }

@@ -82,15 +82,12 @@ impl Container {
                 Some(leaf.dtype)
             });
             let Some(leaf) = leaf else { continue };
-            // A fixed string is one element for NumPy, and characters for HDF5.
-            let text = matches!(leaf, DType::Bytes(_) | DType::Unicode(_));
-            let tail = array.element.tail.len() - usize::from(text);
             out.push(FlatArray {
                 path: array.node.clone(),
                 shape: array.shape.clone(),
                 item: array.item,
                 descr: descr(&leaf),
-                own: array.element.tail[..tail].to_vec(),
+                own: array.element.tail.clone(),
                 reading,
                 array: Some(array),
                 container: container.clone(),
@@ -163,7 +160,8 @@ impl FlatArray {
         };
         let description = Description::of(&self.container, array)?;
         let size = self.size()?;
-        let shape = array.with_tail(&array.shape);
+        // A text of fixed length is one element for NumPy, and characters for HDF5.
+        let shape = array.file_shape(&array.shape);
         let storage = Storage::Contiguous { address: HDF5_CELLS, len: size };
         let file = description.stored(storage, &shape, &vec![0; shape.len()]);
         let end = size
@@ -218,7 +216,7 @@ impl FlatArray {
 
 /// Whether strings of any length are in it.
 fn has_text(dtype: &DType) -> bool {
-    dtype.leaves().iter().any(|leaf| leaf.dtype == DType::String)
+    dtype.leaves().iter().any(|leaf| leaf.dtype.is_blob())
 }
 
 /// NumPy's description of a type, as Python's literal. NumPy has no bfloat16: two bytes without a meaning.
@@ -238,7 +236,7 @@ fn descr(dtype: &DType) -> String {
         }
         DType::Bytes(n) => format!("'|S{n}'"),
         DType::Unicode(n) => format!("'<U{n}'"),
-        DType::String => "'|V16'".into(),
+        DType::String | DType::Ragged(_) => "'|V16'".into(),
         DType::Record(record) => of_record(record),
     }
 }

@@ -1,7 +1,7 @@
 //! What an HDF5 file says of a published array: its type, its axes with their coordinates, its attributes as netCDF and CF want
 //! them.
 //!
-//! A text is characters of fixed length, a number has its type, `_FillValue` has the type of the array. Every axis is a dimension
+//! A text in an attribute is characters of fixed length, a number has its type, `_FillValue` has the type of the array. Every axis is a dimension
 //! scale: a coordinate variable where there is one, else a dimension without values, so that netCDF finds names and h5py scales.
 
 use drystone_format::dtype::{DType, Scalar};
@@ -31,6 +31,8 @@ pub(super) struct Description {
     /// The array's name in the file.
     name: String,
     scalar: Scalar,
+    /// Whether its elements are characters.
+    characters: bool,
     attributes: Vec<(String, Attribute)>,
     /// Of the root group.
     global: Vec<(String, Attribute)>,
@@ -67,7 +69,7 @@ impl Description {
             attributes.push(("dtype".into(), Attribute::Text("bool".into())));
         }
         let mut axes = Vec::new();
-        for (number, axis) in array.dims.iter().enumerate() {
+        for (number, axis) in array.file_dims().iter().enumerate() {
             let length = array.shape.get(number).copied();
             let coordinate = match length {
                 Some(length) => coordinate(container, schema, array, axis, length)?,
@@ -77,7 +79,8 @@ impl Description {
         }
         let global = schema.groups.get("").map(|attrs| typed(attrs, None)).unwrap_or_default();
         let fill = array.missing.get(..array.element.scalar.size() as usize).unwrap_or_default().to_vec();
-        Ok(Description { name, scalar: array.element.scalar, attributes, global, fill, axes })
+        let (scalar, characters) = (array.element.scalar, is_characters(array));
+        Ok(Description { name, scalar, characters, attributes, global, fill, axes })
     }
 
     /// The array's attributes.
@@ -119,7 +122,10 @@ impl Description {
         }
         let taken = !own && self.axes.iter().any(|axis| axis.name == self.name);
         let name = if taken { format!("_nc4_non_coord_{}", self.name) } else { self.name.clone() };
-        let datatype = datatype(&mut file, root, self.scalar);
+        let datatype = match self.characters {
+            true => Datatype::Text(1),
+            false => datatype(&mut file, root, self.scalar),
+        };
         let dataset = Dataset { datatype, shape: shape.to_vec(), fill: Some(self.fill.clone()), storage };
         let id = file.dataset(root, &name, dataset);
         for (name, value) in &self.attributes {
@@ -227,6 +233,11 @@ fn serves(variable: &Variable, length: u64) -> Option<Scalar> {
     let fits = variable.shape.len() == 1 && variable.shape[0] == length && !variable.steps && !variable.local;
     let small = length.checked_mul(scalar.size().into()).is_some_and(|bytes| bytes <= MOST_COORDINATES);
     (plain && fits && small && length > 0).then_some(scalar)
+}
+
+/// Whether elements are characters: of bytes of fixed length. Code points of UTF-32 are numbers in HDF5.
+pub(super) fn is_characters(array: &Array) -> bool {
+    array.element.characters().is_some() && !array.element.is_utf32()
 }
 
 /// The type of an array's elements; netCDF knows compounds only by a name, and these are the names that it uses.
@@ -419,7 +430,7 @@ pub(super) fn offset_of(grid: &Grid, tail: usize, number: u64) -> Vec<u64> {
 
 /// What HDF5 does not take of an array.
 pub(super) fn check(array: &Array, grid: &Grid) -> Result<()> {
-    let axes = array.shape.len() + array.element.tail.len();
+    let axes = array.shape.len() + array.file_tail().len();
     let bytes = grid.chunk.iter().fold(array.item, |n, e| n.saturating_mul(*e));
     if axes > 32 {
         return Err(Error::unsupported(format!(

@@ -16,7 +16,7 @@ pub(super) fn data_type(meaning: &Meaning) -> Option<Json> {
     let (name, unit) = match meaning {
         Meaning::Instant(unit) => ("numpy.datetime64", unit),
         Meaning::Duration(unit) => ("numpy.timedelta64", unit),
-        Meaning::Names(_) | Meaning::Members(_) => return None,
+        Meaning::Names(_) | Meaning::Members(_) | Meaning::Object | Meaning::Region => return None,
     };
     Some(json!({"name": name, "configuration": {"unit": unit.scale.name(), "scale_factor": unit.count}}))
 }
@@ -44,7 +44,7 @@ pub(super) fn times(meaning: &Meaning) -> Attrs {
     let (unit, is_instant) = match meaning {
         Meaning::Instant(unit) => (*unit, true),
         Meaning::Duration(unit) => (*unit, false),
-        Meaning::Names(_) | Meaning::Members(_) => return Attrs::new(),
+        Meaning::Names(_) | Meaning::Members(_) | Meaning::Object | Meaning::Region => return Attrs::new(),
     };
     let nat = TypedArray {
         dtype: DType::Scalar(Scalar::I64),

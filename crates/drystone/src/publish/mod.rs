@@ -15,9 +15,12 @@
 //! - the record of what is there now is committed last ([`record`]): who reads a snapshot knows its shards from others.
 
 mod attributes;
+mod base64;
 mod changes;
 mod clear;
+mod computed;
 mod convert;
+mod dense;
 mod document;
 mod element;
 mod flat;
@@ -28,6 +31,7 @@ mod nodes;
 mod options;
 pub(crate) mod record;
 mod shard;
+mod texts;
 mod view;
 
 use crate::published::ROOT;
@@ -155,6 +159,7 @@ impl Container {
         };
 
         changes::find(&pinned.inner, &snapshot, &mut targets)?;
+        computed::find(&pinned, &snapshot, &mut targets)?;
         targets.iter_mut().try_for_each(Target::count_metadata)?;
         let mut tasks = Vec::new();
         for (number, target) in targets.iter().enumerate() {
@@ -225,8 +230,9 @@ fn decide(
     mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let before = known.and_then(|d| d.layout_of(array));
-    // An array without axes has no shard that could be a file.
+    // An array without axes has no shard that could be a file, and HDF5 keeps texts of any length elsewhere than chunks.
     let dual = document::is_sharded(array)
+        && !array.element.is_text()
         && options.format.map_or(before.as_ref().is_some_and(|b| b.1.dual), |f| f == Format::ZarrHdf5);
     let codec = options.compressor.of(&array.transform, array.element.scalar.size(), dual)?;
     let asked = options.chunks.get(&array.variable);
@@ -240,9 +246,11 @@ fn decide(
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
     let scalar = array.element.scalar.size() as u64;
+    // What is computed, and texts of any length, do not stand in the log as they are published.
+    let is_in_log = !array.derived && !array.element.is_text();
     let stored = match asked {
-        None => container.leaf_reading(&array.variable, array.leaf)?.cut_of_log()?,
-        Some(_) => None,
+        None if is_in_log => container.leaf_reading(&array.variable, array.leaf)?.cut_of_log()?,
+        _ => None,
     };
     let mut layout = match stored.filter(|(_, chain)| codec.is_chain(chain, scalar)) {
         Some((mut cut, _)) => {
@@ -318,8 +326,8 @@ impl Target {
         let Some(description) = &self.description else { return Ok(()) };
         for (&shard, sum) in &mut self.changes.shards {
             let cells = self.grid.cells_of(shard);
-            let file =
-                description.file(&self.grid, &self.array.element.tail, &self.codec, &cells, Vec::new());
+            let tail = self.array.file_tail();
+            let file = description.file(&self.grid, &tail, &self.codec, &cells, Vec::new());
             changes::count(sum, &file.metadata(0)?.bytes);
         }
         Ok(())

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use drystone_format::dtype::Scalar;
 use drystone_store::{StoreExt, WholeFile};
 
-use super::convert::{Run, encode, read};
+use super::convert::{Run, encode};
+use super::dense::read;
 use super::hdf5::{self as said, Description, datatype, number_type, offset_of, typed};
-use super::nodes::Nodes;
+use super::nodes::{Array, Nodes};
 use super::options::{Format, PublishOptions, PublishReport};
-use super::{Published, Target, changes, convert, decide, document};
+use super::{Published, Target, changes, computed, convert, decide, document, texts};
 use crate::base::checksum::crc32;
 use crate::container::Container;
 use crate::published::grid::Box;
@@ -73,6 +74,7 @@ impl Container {
             targets.push(Target { array, grid, codec, layout, changes: Default::default(), description });
         }
         changes::find(&pinned.inner, &snapshot, &mut targets)?;
+        computed::find(&pinned, &snapshot, &mut targets)?;
         targets.iter_mut().try_for_each(Target::count_metadata)?;
         let run = Run::new(&pinned, store, &targets, version);
         let mut out = Output::create(path)?;
@@ -150,10 +152,18 @@ impl<'a> Output<'a> {
         if !document::is_sharded(array) {
             let mut value = Vec::new();
             let reading = run.container.leaf_reading(&array.variable, array.leaf)?;
-            read(array, &reading, &Box { lo: Vec::new(), hi: Vec::new() }, &mut value).map_err(doing)?;
+            let cell = Box { lo: Vec::new(), hi: Vec::new() };
+            if has_texts(array) {
+                let texts = texts::read(&reading, array, &cell).map_err(doing)?;
+                return Ok((Laid::Value(self.refer(texts.iter().map(Vec::as_slice))?), tally));
+            }
+            read(array, &reading, &cell, &mut value).map_err(doing)?;
             return Ok((Laid::Value(value), tally));
         }
         let prepared = run.prepare(target)?;
+        if has_texts(array) {
+            return self.lay_texts(target, &prepared, progress).map_err(doing);
+        }
         let mut buffers = convert::Buffers::default();
         let mut laid = Vec::new();
         for (&shard, &fingerprint) in &target.changes.shards {
@@ -174,7 +184,7 @@ impl<'a> Output<'a> {
                 let Some(chunk) = chunks.get(number as usize).and_then(Option::as_deref) else { continue };
                 // The checksum at its end is Zarr's.
                 let Some((body, _)) = chunk.split_last_chunk::<4>() else { continue };
-                let mut offset = offset_of(&target.grid, array.element.tail.len(), number.into());
+                let mut offset = offset_of(&target.grid, array.file_tail().len(), number.into());
                 offset.iter_mut().zip(&cells.lo).for_each(|(o, lo)| *o += lo);
                 laid.push(Chunk { offset, address: self.at, len: body.len() as u64 });
                 self.write(body)?;
@@ -185,6 +195,64 @@ impl<'a> Output<'a> {
             }
         }
         Ok((Laid::Chunks(laid), tally))
+    }
+
+    /// Writes the texts of an array, chunk by chunk: each in a heap, and the chunk that refers to them.
+    fn lay_texts(
+        &mut self,
+        target: &Target,
+        prepared: &convert::Prepared,
+        progress: &mut dyn FnMut(u64) -> bool,
+    ) -> Result<(Laid, convert::Tally)> {
+        let (array, grid) = (&target.array, &target.grid);
+        let mut tally = convert::Tally::default();
+        let mut laid = Vec::new();
+        let each = array.element.tail.iter().product::<u64>().max(1) as usize;
+        for &shard in target.changes.shards.keys() {
+            tally.written += 1;
+            for &number in prepared.order() {
+                let cells = grid.chunk_of(shard, number.into());
+                if cells.is_empty() {
+                    continue;
+                }
+                let texts = texts::read(prepared.reading(), array, &cells)?;
+                if texts.iter().all(Vec::is_empty) {
+                    continue;
+                }
+                let counts = cells.counts();
+                let inside = |number| texts::inside(number, &counts, &grid.chunk);
+                let many = grid.chunk.iter().product::<u64>();
+                let all = (0..many).flat_map(|number| {
+                    let first = inside(number).map(|at| at * each);
+                    (0..each).map(move |n| first.map(|first| first + n))
+                });
+                let text = |at: usize| texts.get(at).map_or(&[][..], Vec::as_slice);
+                let chunk = self.refer(all.map(|at| at.map_or(&[][..], text)))?;
+                let mut offset = cells.lo.clone();
+                offset.resize(offset.len() + array.element.tail.len(), 0);
+                laid.push(Chunk { offset, address: self.at, len: chunk.len() as u64 });
+                self.write(&chunk)?;
+                tally.stored += chunk.len() as u64;
+            }
+            if !progress(grid.cells_of(shard).cells().saturating_mul(array.item)) {
+                return Err(Error::new(ErrorKind::Cancelled, "stopped by its caller"));
+            }
+        }
+        Ok((Laid::Chunks(laid), tally))
+    }
+
+    /// Writes texts into a heap, and returns what refers to them.
+    fn refer<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u8>> {
+        self.write(&vec![0; (hdf5::padded(self.at) - self.at) as usize])?;
+        let mut heap = hdf5::Heap::at(self.at);
+        let mut out = Vec::new();
+        for text in texts {
+            let len =
+                u32::try_from(text.len()).map_err(|_| Error::unsupported("a string of 4 GiB or more"))?;
+            out.extend_from_slice(&heap.put(len, text));
+        }
+        self.write(&heap.bytes())?;
+        Ok(out)
     }
 
     /// Lays down the metadata, and gives the file its name.
@@ -236,6 +304,16 @@ fn copied(
     Ok((chunks.len() == many).then_some(chunks))
 }
 
+/// Whether the file has texts of any length of it: those of UTF-32 become such, because netCDF has them.
+fn has_texts(array: &Array) -> bool {
+    array.element.is_text() || array.element.is_utf32()
+}
+
+/// Extents in the file.
+fn shape_of(array: &Array, cells: &[u64]) -> Vec<u64> {
+    if has_texts(array) { array.with_tail(cells) } else { array.file_shape(cells) }
+}
+
 /// A dimension of the file and who uses it.
 struct Dimension {
     id: Id,
@@ -279,16 +357,22 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
         taken.insert((above, name.clone()));
         let group = groups.get(above).copied().unwrap_or_else(|| file.root());
         let array = &target.array;
-        let datatype = datatype_once(&mut file, &mut taken, &mut groups, array.element.scalar);
-        let fill = array.missing.get(..array.element.scalar.size() as usize).map(<[u8]>::to_vec);
+        let (texts, size) = (has_texts(array), array.element.scalar.size() as usize);
+        let datatype = match texts {
+            true => hdf5::Datatype::AnyText,
+            false if said::is_characters(array) => hdf5::Datatype::Text(1),
+            false => datatype_once(&mut file, &mut taken, &mut groups, array.element.scalar),
+        };
+        let fill = array.missing.get(..size).filter(|_| !texts).map(<[u8]>::to_vec);
         let storage = match laid {
             Laid::Value(bytes) => Storage::Inline(bytes),
             Laid::Chunks(chunks) => {
-                let chunk = array.with_tail(&target.grid.chunk);
-                Storage::Chunked { chunk, filters: target.codec.filters(), chunks }
+                let chunk = shape_of(array, &target.grid.chunk);
+                let filters = if texts { Vec::new() } else { target.codec.filters() };
+                Storage::Chunked { chunk, filters, chunks }
             }
         };
-        let shape = array.with_tail(&array.shape);
+        let shape = shape_of(array, &array.shape);
         let id = file.dataset(group, &name, Dataset { datatype, shape: shape.clone(), fill, storage });
         for (name, value) in target.description.iter().flat_map(Description::attributes) {
             file.attribute(id, name, value.clone());
@@ -308,7 +392,9 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
             continue;
         }
         let mut axes = Vec::new();
-        for (axis, (name, length)) in array.dims.iter().zip(array.with_tail(&array.shape)).enumerate() {
+        // Texts have no axis of characters, so that the names end before that.
+        let lengths = shape_of(array, &array.shape);
+        for (axis, (name, length)) in array.file_dims().into_iter().zip(lengths).enumerate() {
             let visible = std::iter::once(above).chain(ancestors(above)).chain([""]);
             let known = visible.into_iter().find_map(|group| {
                 let group = nodes.groups.get_key_value(group).map_or("", |(key, _)| key.as_str());

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use drystone_dataset::Access;
 use drystone_format::dtype::DType;
 use drystone_format::meaning::Meaning;
-use drystone_format::schema::Variable;
+use drystone_format::schema::{Schema, Variable};
 use serde_json::{Map, Value as Json};
 
 use super::attributes;
@@ -13,6 +13,7 @@ use super::element::Element;
 use super::meaning::{data_type, flags};
 use crate::base::checksum::crc32;
 use crate::history::snapshot::Snapshot;
+use crate::schema::derived::Derivation;
 use crate::schema::member::member;
 use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
@@ -32,6 +33,8 @@ pub struct Skipped {
 
 /// Name of the step axis.
 const STEP: &str = "step";
+/// Bytes that a text of any length is assumed to have, when arrays are cut.
+const TEXT: u64 = 64;
 /// A component of a node's path is not longer, so that keys stay within what stores take.
 const MOST_NAME: usize = 200;
 
@@ -50,7 +53,7 @@ pub(super) struct Array {
     pub(super) steps: bool,
     /// In cells, steps first.
     pub(super) shape: Vec<u64>,
-    /// Bytes per cell.
+    /// Bytes per cell; of a text of any length what is assumed.
     pub(super) item: u64,
     pub(super) element: Element,
     /// What cells are that nobody wrote.
@@ -87,21 +90,44 @@ pub(super) struct Nodes {
 impl Array {
     /// Zarr's data type.
     pub(super) fn data_type(&self) -> Json {
-        self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| Json::from(self.element.name))
+        self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| self.element.data_type())
     }
 
     /// Extents in cells as the array has them: with the axes that a cell has of its own.
     pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().chain(&self.element.tail).copied().collect()
     }
+
+    /// The axes that a cell has of its own in HDF5: a text of fixed length is a row of characters.
+    pub(super) fn file_tail(&self) -> Vec<u64> {
+        self.element.tail.iter().copied().chain(self.element.characters()).collect()
+    }
+
+    /// Extents in cells as the array has them in HDF5.
+    pub(super) fn file_shape(&self, cells: &[u64]) -> Vec<u64> {
+        cells.iter().copied().chain(self.file_tail()).collect()
+    }
+
+    /// Names of all axes that the array has in HDF5, unique.
+    pub(super) fn file_dims(&self) -> Vec<String> {
+        let mut names = self.dims.clone();
+        if let Some(characters) = self.element.characters() {
+            let mut name = format!("string{characters}");
+            while names.contains(&name) {
+                name.push('_');
+            }
+            names.push(name);
+        }
+        names
+    }
 }
 
 /// Under which names the nodes go, and what may be among them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Names that every file system takes, types that every reader knows.
+    /// Names that every file system takes.
     Portable,
-    /// Names as they are, strings too: for a reader that asks us by key.
+    /// Names as they are: for a reader that asks us by key.
     Exact,
 }
 
@@ -135,7 +161,7 @@ impl Nodes {
         }
         for (path, variable) in schema.named().filter(|(path, _)| !is_private(path)) {
             let named = wanted.contains(path);
-            match arrays_of(path, variable, snapshot.step_axis(), form) {
+            match arrays_of(schema, (path, variable), snapshot.step_axis(), form) {
                 Ok(arrays) => {
                     nodes.known.extend(arrays.iter().map(|a| a.node.clone()));
                     if matches!(variable.dtype, DType::Record(_)) {
@@ -183,8 +209,8 @@ impl Nodes {
 
 /// The arrays of one variable, or why there are none.
 fn arrays_of(
-    path: &str,
-    variable: &Variable,
+    schema: &Schema,
+    (path, variable): (&str, &Variable),
     steps: u64,
     form: Form,
 ) -> std::result::Result<Vec<Array>, String> {
@@ -192,7 +218,8 @@ fn arrays_of(
         return Err("it is local: its blocks are not one array".into());
     }
     if let (Some(derived), Form::Portable) = (&variable.derived, form) {
-        return Err(format!("it is derived ({}), so there are no values of its own", derived.text));
+        // What was deleted, or fits no more, cannot be computed.
+        Derivation::of(schema, path, derived).map_err(|e| e.to_string())?;
     }
     let base = form.node(path);
     let mut shapes = Vec::new();
@@ -203,13 +230,7 @@ fn arrays_of(
     let access = expected_reads(variable).ok().flatten();
     let mut arrays = Vec::new();
     for (number, (leaf, own)) in variable.dtype.leaves().into_iter().zip(shapes).enumerate() {
-        let element = match Element::of(&leaf.dtype, &own) {
-            Some(element) => element,
-            None if form == Form::Exact => Element::text(),
-            None => {
-                return Err("strings of any length are not published; `drystone export` keeps them".into());
-            }
-        };
+        let element = Element::of(&leaf.dtype, &own).ok_or("it holds lists of numbers, for which Zarr has no type; `drystone export` writes them to HDF5 and netCDF")?;
         let node = if record { format!("{base}/{}", form.component(&leaf.path)) } else { base.clone() };
         let at = leaf.offset as usize;
         let fill = fill.get(at..at + leaf.size as usize).ok_or("its fill value is too short")?.to_vec();
@@ -247,7 +268,7 @@ fn arrays_of(
             member: leaf.path,
             steps: variable.steps,
             shape,
-            item: u64::from(leaf.size),
+            item: if element.is_text() { TEXT } else { u64::from(leaf.size) },
             element,
             fill,
             missing,

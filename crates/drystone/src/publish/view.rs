@@ -15,16 +15,16 @@ use drystone_format::MAX_NDIM;
 use drystone_format::schema::{Attrs, Schema};
 use drystone_format::value::Value;
 use drystone_plan::layout::{self, Bounds, Device};
-use drystone_plan::selection::Selection;
 use drystone_plan::tree::{self, Query, StepSet};
 use serde_json::{Map, Value as Json, json};
 
 use super::Target;
 use super::changes::{self, Changes};
-use super::convert::{cut, read};
+use super::convert::cut;
+use super::dense::read;
 use super::document::{self, Codec};
-use super::nodes::Skipped;
-use super::nodes::{Array, Nodes};
+use super::nodes::{Array, Nodes, Skipped};
+use super::texts;
 use crate::container::Container;
 use crate::published::grid::{Box, Grid};
 use crate::{Error, Result};
@@ -76,16 +76,12 @@ impl Container {
         for (node, attributes) in &nodes.groups {
             documents.insert(node.clone(), declared_group(schema, node, attributes, &about));
         }
-        for mut array in nodes.arrays {
+        for array in nodes.arrays {
             let declared = schema.resolve(&array.variable).and_then(|v| declared(&v.attrs));
             let declared = declared.filter(|_| array.member.is_empty() && chunks.is_none());
             let declared = declared.and_then(|json| accept(&array, json));
             let (grid, mut json) = match &declared {
-                Some((grid, json)) => {
-                    // He has types of his own for fixed strings.
-                    array.element.tail.clear();
-                    (grid.clone(), json.clone())
-                }
+                Some((grid, json)) => (grid.clone(), json.clone()),
                 None => {
                     let key = (array.uid, array.leaf);
                     let before = chunks.as_deref().and_then(|chunks| chunks.get(&key));
@@ -340,23 +336,9 @@ impl ZarrView {
         Ok(Some(chunk))
     }
 
-    /// A chunk of strings: how many, then each with its length in front (`vlen-utf8`).
     fn texts(&self, target: &Target, cells: &Box) -> Result<Vec<u8>> {
-        let counts = cells.counts();
         let reading = self.container.reading(&target.array.variable, None)?;
-        let (texts, _) = reading.read_strings(&Selection::boxed(&cells.lo, &counts))?;
-        let long = |n: usize| u32::try_from(n).map_err(|_| Error::unsupported("a string of 4 GiB or more"));
-        let grid = &target.grid.chunk;
-        let many: u64 = grid.iter().product();
-        let mut out = long(many as usize)?.to_le_bytes().to_vec();
-        for number in 0..many {
-            let index = crate::published::grid::place(number, grid);
-            let inside = index.iter().zip(&counts).all(|(i, n)| i < n);
-            let at = index.iter().zip(&counts).fold(0, |at, (i, n)| at * n + i);
-            let text = inside.then(|| texts.get(at as usize)).flatten().map_or(&[][..], Vec::as_slice);
-            out.extend_from_slice(&long(text.len())?.to_le_bytes());
-            out.extend_from_slice(text);
-        }
-        Ok(out)
+        let texts = texts::read(&reading, &target.array, cells)?;
+        texts::vlen(&texts, &cells.counts(), &target.grid.chunk)
     }
 }

@@ -102,7 +102,7 @@ impl Query {
         let mut columns = Vec::with_capacity(variables.len());
         for path in variables {
             let column = names::joined(&self.asked.container, path, &self.asked.grid)?;
-            if column.reading().is_some_and(|reading| reading.variable().dtype == DType::String) {
+            if column.reading().is_some_and(|reading| reading.variable().dtype.is_blob()) {
                 return Err(Error::unsupported(format!(
                     "\"{path}\" holds strings, which a query does not gather: read them by their coordinates"
                 )));

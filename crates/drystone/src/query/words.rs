@@ -36,7 +36,7 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
                 Err(format!("{text:?} is no duration of timedelta64{unit}: write it as '90 s' or '1.5 h'"))
             }
         },
-        (Some(Meaning::Members(_)) | None, _) => {
+        (Some(Meaning::Members(_) | Meaning::Object | Meaning::Region) | None, _) => {
             Err(format!("`{name}` holds neither times nor named values, to which texts are compared"))
         }
     };

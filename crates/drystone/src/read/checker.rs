@@ -1,6 +1,5 @@
 //! Checks stored blocks against their checksums, one after the other.
 
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
@@ -234,7 +233,7 @@ impl<'a> Checker<'a> {
                 Error::corrupt(format!("{key} is damaged at byte {}: decoding: {e}", piece.position))
             })?;
         }
-        if leaf.is_some_and(|l| l.dtype == DType::String) {
+        if leaf.is_some_and(|l| l.dtype.is_blob()) {
             let refs = if raw { std::mem::take(&mut self.buffer) } else { std::mem::take(&mut self.decoded) };
             let known = self.inner.store.len(key).map_err(must_exist)?;
             for r in refs.chunks_exact(16) {

@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_plan::listing::{AtSteps, Listing, batches, progressions};
@@ -263,7 +262,7 @@ impl Reading {
         let (mut slots, mut listings): (Vec<Slot>, Vec<Listing>) = (Vec::new(), Vec::new());
         for ((key, listing), cells) in wanted.into_iter().zip(boxes) {
             let mut found: Vec<Entry> = entries.remove(&key).unwrap_or_default();
-            if self.variable.dtype == DType::String {
+            if self.variable.dtype.is_blob() {
                 found.retain(|entry| entry.encoding.replica == 0);
             }
             let mut found = self.candidates(found);
@@ -312,7 +311,7 @@ impl Reading {
     }
 
     pub(super) fn require_no_strings(&self) -> Result<()> {
-        if self.variable.dtype == DType::String {
+        if self.variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
                 "\"{}\" holds strings: read it with read_strings",
                 self.path

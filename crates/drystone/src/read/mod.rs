@@ -11,6 +11,7 @@ mod covered;
 mod derived;
 mod execute;
 mod listing;
+mod narrowed;
 mod planning;
 mod prefetch;
 mod published;
@@ -60,6 +61,7 @@ pub use derived::Derivation;
 pub(crate) use derived::first_put;
 pub(crate) use execute::{Trial, Tried, Way};
 pub use listing::{Planned, Wanted};
+pub use narrowed::narrowed_bound;
 pub use prefetch::WarmReport;
 use published::Shelf;
 pub use search::Hits;
@@ -112,6 +114,8 @@ pub struct Reading {
     forced: Option<u32>,
     /// Whether programs may be sent to where the bytes are.
     programs: Programs,
+    /// Whether values of float64 may come rounded to float32.
+    narrow: bool,
     /// Whether it is somebody's read, and not one of the engine's own.
     noted: bool,
     /// Whether replicas that answer questions about values are looked at.
@@ -197,6 +201,7 @@ impl Reading {
             indexes: false,
             forced: None,
             programs,
+            narrow: false,
             noted,
             computed: OnceLock::new(),
         })

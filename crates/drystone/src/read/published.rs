@@ -7,7 +7,6 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use drystone_format::dtype::DType;
 use drystone_format::entry::{Encoding, Entry, StoredPiece};
 use drystone_format::layout::Layout;
 use drystone_format::published::{Array, Shard};
@@ -103,8 +102,7 @@ impl Shelf {
         variable: &Variable,
         columns: &[Column],
     ) -> Result<Option<Arc<Shelf>>> {
-        let none =
-            variable.local || variable.dtype == DType::String || snapshot.manifest.source_count >= FIRST;
+        let none = variable.local || variable.dtype.is_blob() || snapshot.manifest.source_count >= FIRST;
         if none || snapshot.manifest.published.is_none() {
             return Ok(None);
         }

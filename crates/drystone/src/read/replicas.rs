@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use drystone_format::MAX_NDIM;
-use drystone_format::dtype::DType;
 use drystone_format::entry::Entry;
 use drystone_plan::selection::Axis;
 
@@ -18,7 +17,7 @@ impl Reading {
     /// reported here.
     pub(crate) fn compare_replicas(&self, step: Option<u64>) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
-        if self.variable.dtype == DType::String || self.variable.local {
+        if self.variable.dtype.is_blob() || self.variable.local {
             return Ok(wrong);
         }
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };

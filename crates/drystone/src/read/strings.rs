@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use drystone_format::dtype::DType;
 use drystone_plan::coalesce::{Fetch, coalesce};
 use drystone_plan::selection::{Axis, Selection};
 
@@ -47,7 +46,7 @@ impl Reading {
 
     /// As many empty strings; refused if the variable does not hold strings.
     pub(super) fn no_strings(&self, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
-        if self.variable.dtype != DType::String {
+        if !self.variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
                 "\"{}\" holds {}, not strings",
                 self.path, self.variable.dtype

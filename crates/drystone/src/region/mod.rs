@@ -334,7 +334,7 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
         return Err(Error::invalid(format!("\"{path}\" {which}")));
     }
-    if variable.dtype.item_size() == 0 || variable.dtype == drystone_format::dtype::DType::String {
+    if variable.dtype.item_size() == 0 || variable.dtype.is_blob() {
         return Err(Error::unsupported(format!(
             "\"{path}\" holds {}, which cannot be mapped",
             variable.dtype

@@ -309,7 +309,7 @@ impl ObjectTransfer {
         container.refresh()?;
         let reading = container.reading(&self.from, None)?;
         let variable = reading.variable();
-        if variable.dtype == DType::String {
+        if variable.dtype.is_blob() {
             return Err(Error::unsupported(format!(
                 "\"{}\" holds strings, which are not carried",
                 self.from

@@ -71,7 +71,7 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
 /// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
 pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
     match &dtype.leaves()[..] {
-        [leaf] if leaf.path.is_empty() && leaf.dtype != DType::String => Ok(logical(leaf, shape)),
+        [leaf] if leaf.path.is_empty() && !leaf.dtype.is_blob() => Ok(logical(leaf, shape)),
         _ => Err(Error::unsupported(format!(
             "a subchunk of {dtype} by itself; numbers and fixed-size text have them"
         ))),
@@ -89,6 +89,7 @@ pub(crate) fn expression_type(dtype: &DType) -> std::result::Result<Type, String
         DType::Bytes(_) | DType::Unicode(_) | DType::String => {
             return Err("it holds texts, on which there are no conditions".into());
         }
+        DType::Ragged(_) => return Err("it holds lists of numbers, on which there are no conditions".into()),
     };
     Ok(match scalar {
         Scalar::Bool => Type::Bool,

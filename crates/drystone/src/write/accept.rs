@@ -109,7 +109,7 @@ pub(crate) fn members(
     Ok(found.columns)
 }
 
-/// Checks a block of strings: their variable, their number and lengths, and its box. Returns the offset.
+/// Checks a block of strings or lists: their variable, their number and lengths, and its box. Returns the offset.
 pub(crate) fn check_strings(
     path: &str,
     variable: &Variable,
@@ -117,11 +117,9 @@ pub(crate) fn check_strings(
     values: &[&[u8]],
     offset: Option<&[u64]>,
 ) -> Result<Vec<u64>> {
-    if variable.dtype != DType::String {
-        return Err(Error::invalid(format!("\"{path}\" holds {}, not strings", variable.dtype)));
-    }
+    check_blobs(path, &variable.dtype, values)?;
     if shape.iter().try_fold(1u64, |a, n| a.checked_mul(*n)) != Some(values.len() as u64) {
-        return Err(Error::invalid("the number of strings does not fit the shape"));
+        return Err(Error::invalid("the number of values does not fit the shape"));
     }
     if let Some(long) = values.iter().find(|value| value.len() as u64 > u64::from(u32::MAX)) {
         let what = format!("a string of {} bytes; at most 4 GiB are supported", long.len());
@@ -198,4 +196,30 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
         })?;
     }
     Ok(transform.clone())
+}
+
+/// Refuses values of any length that are none of the variable's type: texts are UTF-8, lists have whole numbers of elements.
+fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
+    match dtype {
+        DType::String => {
+            match values.iter().enumerate().find_map(|(n, text)| Some((n, std::str::from_utf8(text).err()?)))
+            {
+                None => Ok(()),
+                Some((n, e)) => {
+                    Err(Error::invalid(format!("text {n} of the block for \"{path}\" is not UTF-8: {e}")))
+                }
+            }
+        }
+        DType::Ragged(scalar) => {
+            let size = scalar.size() as usize;
+            match values.iter().position(|list| list.len() % size != 0) {
+                None => Ok(()),
+                Some(n) => Err(Error::invalid(format!(
+                    "list {n} of the block for \"{path}\" has {} bytes, which is no multiple of the {size} of {scalar}",
+                    values[n].len()
+                ))),
+            }
+        }
+        _ => Err(Error::invalid(format!("\"{path}\" holds {dtype}, not strings or lists"))),
+    }
 }

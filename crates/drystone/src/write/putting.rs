@@ -90,7 +90,8 @@ impl Writer {
         self.put_columns_to((path, variable), &columns, data, offset)
     }
 
-    /// Writes a block of a string variable; `values` in row-major order of `shape`, UTF-8 each.
+    /// Writes a block of a variable of strings or of lists of numbers; `values` in row-major order of `shape`: UTF-8 each, or the
+    /// numbers of a list, little-endian.
     pub fn put_strings(
         &self,
         path: &str,
@@ -148,9 +149,9 @@ impl Writer {
         data: &Source<'_>,
         offset: Option<&[u64]>,
     ) -> Result<()> {
-        if leaves.iter().any(|column| column.leaf.dtype == DType::String) {
+        if leaves.iter().any(|column| column.leaf.dtype.is_blob()) {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds strings; give strings, not fixed-size elements"
+                "\"{path}\" holds values of any length; give these, not fixed-size elements"
             )));
         }
         let offset = check_box(path, variable, data.shape(), offset)?;

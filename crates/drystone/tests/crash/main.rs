@@ -11,6 +11,7 @@ mod bad_input;
 mod concurrent_commit;
 mod corruption;
 mod crash_consistency;
+mod derived_killed;
 mod garbage;
 mod killed_processes;
 mod lost_files;

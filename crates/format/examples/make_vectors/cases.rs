@@ -343,6 +343,33 @@ fn layouts() -> Vec<Entry> {
     ]
 }
 
+/// Statistics alone of a derived variable, computed from snapshot 7: a box of one part, and one of six whose statistics are in a
+/// subchunk table.
+fn bounds() -> Vec<Entry> {
+    let encoding = Arc::new(Encoding { chain: "bounds".into(), item: 4, ..Encoding::default() });
+    let one = Entry {
+        put: 7 << 24,
+        encoding: encoding.clone(),
+        subchunks: 1,
+        offset: place(&[0, 0, 0]),
+        count: place(&[8, 16, 32]),
+        cut: place(&[8, 16, 32]),
+        piece: StoredPiece { position: 96, ..StoredPiece::default() },
+        stats: Stats { min_max: Some((0x8000_0001, 0xc000_0000)), nans: 3 },
+        ..three_entries().remove(0)
+    };
+    let cut = Entry {
+        put: (7 << 24) + 1,
+        encoding,
+        offset: place(&[8, 0]),
+        count: place(&[32, 48]),
+        cut: place(&[16, 16]),
+        stats: Stats { min_max: Some((0x7fff_0000, 0xc100_0000)), nans: 0 },
+        ..three_entries().remove(1)
+    };
+    vec![one, cut]
+}
+
 /// Two runs of one member that is an array, put together: bytes 0 to 8 by rows, 16 to 32 along a curve.
 fn parts() -> Vec<Entry> {
     let with = |part, item, layout| {
@@ -394,6 +421,8 @@ fn index() -> Vec<Case> {
     };
     let table: Vec<Subchunk> = (0..6).map(subchunk).collect();
     let same = vec![Subchunk { piece: StoredPiece { trailer: 4, ..piece() }, ..Subchunk::default() }; 2000];
+    let bounds_alone: Vec<Subchunk> =
+        table.iter().map(|one| Subchunk { stats: one.stats, ..Subchunk::default() }).collect();
     let prefixed = |i: u64| {
         let first = StoredPiece {
             position: 200 + 48 * i,
@@ -411,12 +440,14 @@ fn index() -> Vec<Case> {
         ("entry_block_three", "entry_block", encode_block(&three_entries())),
         ("entry_block_layouts", "entry_block", encode_block(&layouts())),
         ("entry_block_parts", "entry_block", encode_block(&parts())),
+        ("entry_block_bounds", "entry_block", encode_block(&bounds())),
         ("entry_block_regular", "entry_block", encode_block(&regular)),
         ("entry_block_padded", "entry_block", encode_block(&blocks(400, |_| 5))),
         ("branch", "branch", branch.encode()),
         ("branch_of_branches", "branch", above.encode()),
         ("subchunk_table", "subchunk_table", table::encode(&table)),
         ("subchunk_table_fronts", "subchunk_table", table::encode(&prefixes)),
+        ("subchunk_table_bounds", "subchunk_table", table::encode(&bounds_alone)),
         ("subchunk_table_padded", "subchunk_table", table::encode(&same)),
     ]
 }
@@ -569,6 +600,23 @@ fn schema_of_meanings() -> Schema {
     schema
 }
 
+/// Lists of numbers, and references to objects and to regions.
+fn schema_of_any_length() -> Schema {
+    let mut schema = Schema::empty();
+    for (dtype, meaning) in [
+        (DType::Ragged(Scalar::F32), None),
+        (DType::Ragged(Scalar::I64), None),
+        (DType::String, Some(Meaning::Object)),
+        (DType::String, Some(Meaning::Region)),
+    ] {
+        let id = schema.next_id;
+        schema.next_id += 1;
+        schema.names.insert(format!("v{id}"), Name::Variable(id));
+        schema.variables.insert(id, Variable { meaning, ..variable(id, dtype, &[4], false) });
+    }
+    schema
+}
+
 /// `f8(u) * n`, of variables that have other names now.
 fn derived_schema() -> Schema {
     let mut schema = Schema::empty();
@@ -678,11 +726,13 @@ fn sections() -> Vec<Case> {
         ("steps", "steps", steps.encode()),
         ("source_page", "source_page", encode_page(&(0..5).map(source).collect::<Vec<_>>())),
         ("dtype_record", "dtype", record().encode()),
+        ("dtype_ragged", "dtype", DType::Ragged(Scalar::F32).encode()),
         ("value", "value", every_value().encode()),
         ("schema_empty", "schema", Schema::empty().encode()),
         ("schema", "schema", rich_schema().encode()),
         ("schema_meanings", "schema", schema_of_meanings().encode()),
         ("schema_derived", "schema", derived_schema().encode()),
+        ("schema_any_length", "schema", schema_of_any_length().encode()),
         ("manifest_first", "manifest", first.encode().unwrap_or_default()),
         ("manifest", "manifest", later.encode().unwrap_or_default()),
         ("manifest_published", "manifest", published.encode().unwrap_or_default()),

@@ -341,6 +341,7 @@ fn dtype(d: &DType) -> Json {
         DType::String => Json::Text("string".into()),
         DType::Bytes(n) => Json::object([("bytes", (*n).into())]),
         DType::Unicode(n) => Json::object([("unicode", (*n).into())]),
+        DType::Ragged(scalar) => Json::object([("ragged", Json::Text(scalar.name().into()))]),
         DType::Record(record) => {
             let members = Json::list(&record.members, |m| {
                 Json::object([
@@ -406,6 +407,8 @@ fn meaning(said: &Meaning) -> Json {
             };
             Json::List(vec![2u32.into(), Json::list(names, pair)])
         }
+        Meaning::Object => Json::List(vec![4u32.into(), 0u32.into()]),
+        Meaning::Region => Json::List(vec![4u32.into(), 1u32.into()]),
         Meaning::Members(members) => {
             let members = members.iter().map(|(name, below)| (name.clone(), meaning(below)));
             Json::List(vec![3u32.into(), Json::Object(members.collect())])

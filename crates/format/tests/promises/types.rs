@@ -65,6 +65,7 @@ fn impossible_types_are_refused_with_a_reason() {
         (record(8, vec![member("", f32s(), &[], 0)]), "cannot name"),
         (record(8, vec![]), "needs a member"),
         (record(16, vec![member("s", DType::String, &[], 0)]), "string"),
+        (record(16, vec![member("l", DType::Ragged(Scalar::F32), &[], 0)]), "ragged(float32)"),
         (record(70_000, vec![member("x", f32s(), &[], 0)]), "70000 bytes"),
         (record(64, vec![member("x", f32s(), &[1 << 62, 8], 0)]), "shape"),
         (record(64, vec![member("x", f32s(), &[0], 0)]), "shape"),

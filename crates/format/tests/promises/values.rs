@@ -61,7 +61,7 @@ pub(crate) fn leaf_dtype() -> impl Strategy<Value = DType> {
     ]
 }
 
-/// Any type but `String`.
+/// Any type but those whose values are of any length.
 pub(crate) fn sized_dtype() -> impl Strategy<Value = DType> {
     leaf_dtype().prop_recursive(3, 12, 4, |inner| {
         (vec((inner, vec(1u64..3, 0..3), 0u32..3), 1..4), 0u32..5).prop_map(|(parts, tail)| {
@@ -78,7 +78,7 @@ pub(crate) fn sized_dtype() -> impl Strategy<Value = DType> {
 }
 
 pub(crate) fn dtype() -> impl Strategy<Value = DType> {
-    prop_oneof![9 => sized_dtype(), 1 => Just(DType::String)]
+    prop_oneof![9 => sized_dtype(), 1 => Just(DType::String), 1 => select(Scalar::all().collect::<Vec<_>>()).prop_map(DType::Ragged)]
 }
 
 fn typed_array() -> impl Strategy<Value = TypedArray> {
@@ -149,7 +149,7 @@ fn variable() -> impl Strategy<Value = Variable> {
                 access: if created % 2 == 0 { transform.clone() } else { String::new() },
                 transform,
                 chunks: chunked.then(|| axes.iter().map(|a| a.2).collect()),
-                fill: fill.filter(|_| dtype != DType::String).map(|b| vec![b; dtype.item_size() as usize]),
+                fill: fill.filter(|_| !dtype.is_blob()).map(|b| vec![b; dtype.item_size() as usize]),
                 attrs,
                 meaning: meaning_of(&dtype).filter(|_| created % 3 == 0),
                 created,

@@ -51,6 +51,8 @@ pub struct Rates {
     /// Programs are tried even if they are not predicted to be faster: how fast the storage servers are is not
     /// known, or was seen long ago.
     pub trial: bool,
+    /// Values are wanted as half as many bytes as they are stored in, which only the servers can send.
+    pub narrow: bool,
 }
 
 impl Rates {
@@ -94,10 +96,11 @@ pub fn decide(
                 Ok((sent, link + work as f64 / rates.there.max(1.0), calls.len()))
             }
         };
-        // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice.
+        // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice. What halves
+        // every value has programs and frames beside it.
+        let most = if rates.narrow { bytes / 5 * 3 } else { bytes / 2 };
         let enough = if rates.trial { TRIAL } else { GAIN };
-        let pays =
-            |(sent, seconds, _): &(u64, f64, usize)| *sent <= bytes / 2 && *seconds < ranges.1 * enough;
+        let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= most && *seconds < ranges.1 * enough;
         let chosen = match programs {
             Programs::Auto => made.as_ref().is_ok_and(pays),
             Programs::Never => false,
@@ -127,7 +130,7 @@ mod tests {
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
         let calls = BTreeMap::from([(3, Ok(vec![call(3, result, all)]))]);
         let device = Device { bandwidth, request: 1e-4 };
-        let rates = Rates { device, there, here: 1.0, threads: 2, trial: false };
+        let rates = Rates { device, there, here: 1.0, threads: 2, trial: false, narrow: false };
         let decide = |programs| decide(&plan, &[], &calls, &rates, programs);
         let decided = decide(Programs::Auto);
         assert_eq!((decided.len(), decided[0].ranges.0), (1, all));
@@ -158,7 +161,7 @@ mod tests {
         let calls = BTreeMap::from([(3, Ok(vec![call(3, all / 3, all)]))]);
         let device = Device { bandwidth: 2e9, request: 1e-4 };
         let chosen = |here: f64, there: f64, trial: bool| {
-            let rates = Rates { device, there, here, threads: 2, trial };
+            let rates = Rates { device, there, here, threads: 2, trial, narrow: false };
             decide(&plan, &[], &calls, &rates, Programs::Auto)[0].chosen
         };
         assert!(!chosen(1.0, 6e8, false));
@@ -172,7 +175,8 @@ mod tests {
         let calls = BTreeMap::from([(3, Err("a reason"))]);
         let fetch = Fetch { source: 3, range: 0..9, items: vec![] };
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };
-        let rates = Rates { device: Device::ASSUMED, there: 1.0, here: 1.0, threads: 1, trial: false };
+        let rates =
+            Rates { device: Device::ASSUMED, there: 1.0, here: 1.0, threads: 1, trial: false, narrow: false };
         let decided = decide(&plan, &[], &calls, &rates, Programs::Always);
         assert!(
             !decided[0].chosen && decided[0].to_string().ends_with("no program: a reason"),

@@ -1,6 +1,6 @@
 //! The gather rule of a work, and where the packed cells go.
 
-use drystone_rules::{Dim, Rule, StridedCopy, Term};
+use drystone_rules::{ConvertCopy, Dim, Dtype, Narrowing, NumberKind, Rule, StridedCopy, Term};
 
 use super::packed_part;
 use crate::form::Form;
@@ -10,8 +10,9 @@ use crate::read_plan::{Cells, Picks, Work};
 const MOST_TERMS: u64 = 4096;
 
 /// The rule that packs the cells of a work, row by row, from `source_len` bytes in the given `form` (along a
-/// curve: unrolled). `None` where that takes too many copies, or the work does not fit.
-pub(super) fn rule(work: &Work, form: &Form, source_len: u64) -> Option<Rule> {
+/// curve: unrolled). `narrow`: cells are float64, and packed as float32, half as long. `None` where that takes
+/// too many copies, or the work does not fit.
+pub(super) fn rule(work: &Work, form: &Form, source_len: u64, narrow: bool) -> Option<Rule> {
     let unrolled;
     let form = match form.curve {
         Some(_) => {
@@ -21,14 +22,20 @@ pub(super) fn rule(work: &Work, form: &Form, source_len: u64) -> Option<Rule> {
         None => form,
     };
     let item = form.item;
+    let packed = if narrow { item / 2 } else { item };
     let (mut offsets, dims, len) = match &work.cells {
-        None => boxed(work, form)?,
-        Some(cells) => listed(cells, form)?,
+        None => boxed(work, form, packed)?,
+        Some(cells) => listed(cells, form, packed)?,
     };
+    let types = (Dtype::little(NumberKind::F64), Dtype::little(NumberKind::F32));
     offsets.sort_by_key(|(_, dst)| *dst);
     let terms = offsets.into_iter().map(|(src, dst)| {
         let (src, dst) = (u64::try_from(src).ok()?, u64::try_from(dst).ok()?);
-        Some(Term::Copy(StridedCopy::new(src, dst, usize::try_from(item).ok()?, dims.clone()).ok()?))
+        Some(match narrow {
+            // To the nearest; beyond float32 to infinity, which the reader looks at.
+            true => Term::Convert(ConvertCopy::new(src, dst, types, Narrowing::Saturate, dims.clone()).ok()?),
+            false => Term::Copy(StridedCopy::new(src, dst, usize::try_from(item).ok()?, dims.clone()).ok()?),
+        })
     });
     Rule::new(source_len, len, terms.collect::<Option<_>>()?).ok()
 }
@@ -36,11 +43,11 @@ pub(super) fn rule(work: &Work, form: &Form, source_len: u64) -> Option<Rule> {
 /// Where copies begin, their loops, and the bytes that all of them pack.
 type Copies = (Vec<(i64, i64)>, Vec<Dim>, u64);
 
-fn boxed(work: &Work, form: &Form) -> Option<Copies> {
+fn boxed(work: &Work, form: &Form, packed: u64) -> Option<Copies> {
     let ndim = form.dims().count();
     let strides = form.strides(&work.part.chunk_shape);
     let mut src = i64::try_from(form.at).ok()?;
-    let (mut dims, mut dst) = (Vec::with_capacity(ndim), i64::try_from(form.item).ok()?);
+    let (mut dims, mut dst) = (Vec::with_capacity(ndim), i64::try_from(packed).ok()?);
     for d in (0..ndim).rev() {
         let (first, step, count) = work.part.chunk[d];
         let apart = i64::try_from(strides[d]).ok()?;
@@ -51,11 +58,11 @@ fn boxed(work: &Work, form: &Form) -> Option<Copies> {
     Some((vec![(src, 0)], dims, u64::try_from(dst).ok()?))
 }
 
-fn listed(cells: &Cells, form: &Form) -> Option<Copies> {
+fn listed(cells: &Cells, form: &Form, packed: u64) -> Option<Copies> {
     let room = i64::try_from(form.room).ok()?;
     let far = |elements: u64| i64::try_from(elements).ok()?.checked_mul(room);
     let (mut offsets, mut dims) = (vec![(i64::try_from(form.at).ok()?, 0i64)], Vec::new());
-    let mut dst = i64::try_from(form.item).ok()?;
+    let mut dst = i64::try_from(packed).ok()?;
     for leg in cells.legs.iter().rev() {
         let count = leg.count();
         match leg {

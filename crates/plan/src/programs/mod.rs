@@ -68,9 +68,10 @@ pub struct Call {
 /// Programs by object, or why there are none.
 pub type Calls = BTreeMap<u32, Result<Vec<Call>, &'static str>>;
 
-/// The programs of each object of a plan; the reason for objects that no program can read.
-pub fn calls(plan: &ReadPlan, slots: &[Slot], limits: &Limits) -> Calls {
-    calls_where(plan, slots, |_| None, limits)
+/// The programs of each object of a plan; the reason for objects that no program can read. `narrow`: cells are
+/// float64, and are wanted as float32.
+pub fn calls(plan: &ReadPlan, slots: &[Slot], limits: &Limits, narrow: bool) -> Calls {
+    made(plan, slots, |_| None, (limits, narrow))
 }
 
 /// The same, where slots may have a condition: of their cells those come back that satisfy it.
@@ -79,6 +80,15 @@ pub fn calls_where<'c>(
     slots: &[Slot],
     conditions: impl Fn(usize) -> Option<&'c Condition>,
     limits: &Limits,
+) -> Calls {
+    made(plan, slots, conditions, (limits, false))
+}
+
+fn made<'c>(
+    plan: &ReadPlan,
+    slots: &[Slot],
+    conditions: impl Fn(usize) -> Option<&'c Condition>,
+    (limits, narrow): (&Limits, bool),
 ) -> Calls {
     let mut made: BTreeMap<u32, Result<Making, &'static str>> = BTreeMap::new();
     for (number, work) in plan.works.iter().enumerate() {
@@ -89,7 +99,7 @@ pub fn calls_where<'c>(
         };
         let of_source = made.entry(entry.source).or_insert_with(|| Ok(Making::default()));
         let Ok(making) = of_source else { continue };
-        if let Err(reason) = making.add((number, work), slot, conditions(work.slot), limits) {
+        if let Err(reason) = making.add((number, work), slot, conditions(work.slot), (limits, narrow)) {
             *of_source = Err(reason);
         }
     }
@@ -124,7 +134,7 @@ impl Making {
         (number, work): (usize, &Work),
         slot: &Slot,
         condition: Option<&Condition>,
-        limits: &Limits,
+        (limits, narrow): (&Limits, bool),
     ) -> Result<(), &'static str> {
         let entry = &slot.candidates.get(work.entry).ok_or("a block that is not there")?.entry;
         if entry.encoding.replica == PUBLISHED {
@@ -142,7 +152,7 @@ impl Making {
             Some(curved) => curved.cells().saturating_mul(curved.item.into()),
             None => decoded.into(),
         };
-        let rule = gather::rule(work, &form, source_len).ok_or(TOO_MANY)?;
+        let rule = gather::rule(work, &form, source_len, narrow).ok_or(TOO_MANY)?;
         let again = self.before == Some(work.piece);
         let (result, most) = match condition {
             None => (rule.dst_len(), rule.dst_len()),

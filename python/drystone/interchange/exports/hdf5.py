@@ -18,7 +18,8 @@ from drystone.container import Container
 from drystone.interchange import formats
 from drystone.interchange.exports import cells, placed
 from drystone.interchange.exports.stored import Stored
-from drystone.interchange.formats import bfloat16, times
+from drystone.interchange.formats import bfloat16, references, times
+from drystone.lists import ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.variable import Variable
 
@@ -35,19 +36,24 @@ def write(
     import h5py
 
     rows: list[cells.Row] = []
+    later: list[tuple[Variable, _Led]] = []
     total = cells.total(c, variables)
     progress.expect(total)
     with _written(path) as file:
         _core.find_room(path, total)
         room, plain = cells.Room(path, total), _Plain(file)
-        cells.set_attrs(file.attrs, dict(c.attrs), "", lost)
+        cells.set_attrs(_Attributes(file), dict(c.attrs), "", lost)
         for name, group in c.groups.items():
-            cells.set_attrs(file.require_group(name).attrs, dict(group.attrs), name, lost)
+            cells.set_attrs(_Attributes(file.require_group(name)), dict(group.attrs), name, lost)
         for v in variables:
             if v.local:
                 lost.append(f"{v.name} (a local variable has no one array)")
                 continue
             name, shape = v.name if v.member is None else f"{v.name}.{v.member}", cells.shape_of(c, v)
+            if (leads := reference_kind(v.dtype)) is not None:
+                later.append((v, _Led(_references(file, name, shape, leads, v, lost), leads, lost)))
+                rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
+                continue
             kind = _of_h5py(v.dtype)
             if v.dtype.names is not None and (widened := _widened(v.dtype)):
                 lost.append(
@@ -97,10 +103,12 @@ def write(
                 for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
                     dim.label = label
             said = times.attributes(v.dtype) if is_time else {}
-            cells.set_attrs(target.attrs, said | cells.attrs_of(v), name, lost)
+            cells.set_attrs(_Attributes(target), said | cells.attrs_of(v), name, lost)
             differs = v.dtype.names and kind != v.dtype
             if differs:
                 into: Any = cells.Converted(target, partial(_as_hdf5_takes, dtype=kind))
+            elif ragged_element(v.dtype) is not None:
+                into = _Lists(target)
             elif texts:
                 into = cells.Converted(target, room.taken)
             elif is_bfloat16:
@@ -125,6 +133,8 @@ def write(
             and c.steps != list(range(len(c.steps)))
         ):
             file["step"] = np.array(c.steps, np.int64)
+        for v, led in later:
+            cells.copy(c, v, led, progress)
     return rows
 
 
@@ -224,6 +234,9 @@ def _of_h5py(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """U of NumPy is unknown to HDF5; texts of UTF-8 are not: of any length, in records of one."""
     import h5py
 
+    if (element := ragged_element(dtype)) is not None:
+        lists: np.dtype[Any] = h5py.vlen_dtype(element)
+        return lists
     if dtype.kind in "OU":
         text: np.dtype[Any] = h5py.string_dtype()
         return text
@@ -294,6 +307,73 @@ class _Whole:
             self._target.id.write(h5py.h5s.ALL, h5py.h5s.ALL, piece)
         else:
             self._target[box] = piece
+
+
+class _Attributes:
+    """Attributes of an object, where a list of arrays is a list of any length in each element."""
+
+    def __init__(self, target: Any) -> None:
+        self._attrs = target.attrs
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        import h5py
+
+        if not (isinstance(value, list) and value and all(isinstance(one, np.ndarray) for one in value)):
+            self._attrs[name] = value
+            return
+        lists = np.empty(len(value), object)
+        lists[:] = value
+        self._attrs.create(name, lists, dtype=h5py.vlen_dtype(np.result_type(*value)))
+
+
+class _Lists:
+    """A dataset of lists of numbers, of which h5py would take lists of equal length for one more axis."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        import h5py
+
+        values = np.empty(np.shape(piece), self._target.dtype)
+        values[...] = piece
+        file = self._target.id.get_space()
+        memory = h5py.h5s.ALL
+        if values.ndim:
+            file.select_hyperslab(tuple(part.start for part in box), values.shape)
+            memory = h5py.h5s.create_simple(values.shape)
+        self._target.id.write(memory, file, values, h5py.h5t.py_create(values.dtype))
+
+
+def _references(file: Any, name: str, shape: tuple[int, ...], kind: str, v: Variable, lost: list[str]) -> Any:
+    """A dataset of references, which are written when all that they lead to is there."""
+    import h5py
+
+    target = file.create_dataset(name, shape, h5py.ref_dtype if kind == "object" else h5py.regionref_dtype)
+    if v.dims or v.has_steps:
+        for dim, label in zip(target.dims, cells.dims_of(v), strict=True):
+            dim.label = label
+    cells.set_attrs(_Attributes(target), cells.attrs_of(v), name, lost)
+    return target
+
+
+class _Led:
+    """A dataset of references, to which names are written; what leads nowhere is named as lost."""
+
+    def __init__(self, target: Any, kind: str, lost: list[str]) -> None:
+        self._target, self._kind, self._lost = target, kind, lost
+
+    def __setitem__(self, box: Any, piece: Any) -> None:
+        found = np.asarray(piece, object)
+        starts = [0] * found.ndim if box in ((), ...) else [part.start for part in box]
+        for place in np.ndindex(found.shape):
+            led = references.led(str(found[place]), self._kind, self._target.file)
+            if led is None:
+                self._lost.append(
+                    f"{self._target.name[1:]}: the reference to {found[place]!r:.80}, which is not in the file"
+                )
+                continue
+            self._target[tuple(a + b for a, b in zip(starts, place, strict=True))] = led
 
 
 class _OfBfloat16:

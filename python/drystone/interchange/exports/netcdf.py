@@ -24,6 +24,7 @@ from drystone.interchange.dimensions import Axis, Dimensions
 from drystone.interchange.exports import cells, hdf5, placed
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import times
+from drystone.lists import ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.values import as_elements
 from drystone.variable import Variable
@@ -125,12 +126,19 @@ def _by_netcdf(
             attrs = cells.attrs_of(v)
             fill = _netcdf_fill(v, kind, attrs.pop("_FillValue", None), name, lost)
             # As for HDF5: every cell is written, and of what is not cut nothing else is stored.
-            fills = v.has_steps or kind is str
+            lists = ragged_element(v.dtype)
+            fills = v.has_steps or kind is str or lists is not None
             if not fills:
                 file.set_fill_off()
-            kept = {} if kind is str or not shape or 0 in shape else _kept(v, shape, len(dims), stored)
-            named = _enumeration(file, v, name, lost, attrs)
-            if named is not None and fill not in named.enum_dict.values():
+            kept = (
+                {}
+                if kind is str or lists is not None or not shape or 0 in shape
+                else _kept(v, shape, len(dims), stored)
+            )
+            named = (
+                _enumeration(file, v, name, lost, attrs) if lists is None else _list_type(file, name, lists)
+            )
+            if named is not None and (lists is not None or fill not in named.enum_dict.values()):
                 fill = None  # netCDF wants that it has a name
             target = below.createVariable(
                 name.rpartition("/")[2], kind if named is None else named, dims, fill_value=fill, **kept
@@ -146,7 +154,11 @@ def _by_netcdf(
                 target[(0,) * v.ndim] = 0  # which makes room for all of it
                 later[name] = v
             else:
-                into = cells.Converted(target, partial(_as_netcdf, kind=kind, room=room))
+                into = (
+                    cells.Converted(target, partial(_as_netcdf, kind=kind, room=room))
+                    if lists is None
+                    else _Lists(target)
+                )
                 with cells.named(name):
                     cells.copy(c, v, into, progress)
             rows.append((name, shape, math.prod(shape) * v.dtype.itemsize))
@@ -173,6 +185,25 @@ def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict
     attrs.setdefault("flag_meanings", " ".join("_".join(one.split()) for one in names))
     lost.append(f"{name}: its type of an enumeration (the names are in the attribute flag_meanings)")
     return None
+
+
+def _list_type(file: Any, name: str, element: np.dtype[Any]) -> Any:
+    """The type of lists of numbers, one in a file for each type of number."""
+    called = f"{element.name}_list"
+    there = file.vltypes.get(called)
+    return there or file.createVLType(element, called)
+
+
+class _Lists:
+    """A variable of lists, which netCDF4 takes one after the other: it makes lists of equal length an array."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __setitem__(self, box: Any, piece: npt.NDArray[Any]) -> None:
+        starts = [0] * np.ndim(piece) if box in ((), ...) else [part.start for part in box]
+        for place in np.ndindex(np.shape(piece)):
+            self._target[tuple(a + b for a, b in zip(starts, place, strict=True)) or ...] = piece[place]
 
 
 def _type_name(name: str, number: int) -> str:
@@ -278,6 +309,13 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
         lost.append(f"{name} (no name in netCDF)")
         return None
     kind, itemsize = v.dtype.kind, v.dtype.itemsize
+    if (element := ragged_element(v.dtype)) is not None:
+        if element.kind in "iuf" and element.itemsize <= 8 and element.name != "float16":
+            return v.dtype
+        lost.append(f"{name} (netCDF-4 has no lists of {element})")
+        return None
+    if reference_kind(v.dtype) is not None:
+        lost.append(f"{name}: that its texts are references")
     if kind in "OU":
         return str
     if kind == "b":

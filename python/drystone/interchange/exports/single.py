@@ -18,6 +18,7 @@ from drystone.coordinates import axis_names, coordinate, selected_axes
 from drystone.errors import InvalidArgumentError
 from drystone.interchange.exports import cells, placed
 from drystone.interchange.formats import bfloat16
+from drystone.lists import ragged_element
 from drystone.progress import Progress
 from drystone.selection import select
 from drystone.variable import Variable
@@ -37,6 +38,10 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progres
     if absent := absent_steps(v, key):
         shown = listed(absent)
         lost.append(f"{v.name}: that steps were never written, whose cells are the fill value: {shown}")
+    if ragged_element(view.dtype) is not None:
+        raise InvalidArgumentError(
+            f'"{v.name}" holds lists of numbers, which .{kind} cannot: take .h5 or .nc'
+        )
     if kind == "npy":
         if view.dtype.hasobject:
             raise InvalidArgumentError(

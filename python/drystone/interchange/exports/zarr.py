@@ -14,6 +14,7 @@ from drystone.enumerations import enum_names
 from drystone.interchange.exports import cells
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import bfloat16
+from drystone.lists import ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.variable import Variable
 
@@ -43,6 +44,11 @@ def write(
             if v.local:
                 lost.append(f"{v.name} (a local variable has no one array)")
                 continue
+            if ragged_element(v.dtype) is not None:
+                lost.append(f"{v.name} (Zarr has no lists of numbers: export .h5 or .nc)")
+                continue
+            if reference_kind(v.dtype) is not None:
+                lost.append(f"{v.name}: that its texts are references")
             rows.append(_array(c, v, root, lost, stored, progress))
         gaps = c.steps != list(range(len(c.steps)))
         if gaps and any(v.has_steps for v in variables) and "step" not in root:

@@ -145,6 +145,10 @@ def attribute(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.dtype.kind == "S":
             value = np.char.decode(value, "utf-8", "replace")
+        lists = value.ravel().tolist() if value.dtype.kind == "O" else []
+        if lists and all(isinstance(one, np.ndarray) and one.dtype.kind in "biufc" for one in lists):
+            arrays = [one.astype(native(one.dtype)) for one in lists]
+            return arrays[0] if value.ndim == 0 else arrays
         if value.dtype.kind in "OUT":
             texts = [attribute(text) for text in value.ravel().tolist()]
             if any(not isinstance(text, str) for text in texts):

@@ -15,7 +15,18 @@ import numpy.typing as npt
 from drystone.enumerations import enum
 from drystone.errors import DrystoneError
 from drystone.interchange import formats
-from drystone.interchange.formats import Array, Box, Contents, attributes, bfloat16, chunks, native, times
+from drystone.interchange.formats import (
+    Array,
+    Box,
+    Contents,
+    attributes,
+    bfloat16,
+    chunks,
+    native,
+    references,
+    times,
+)
+from drystone.lists import ragged, reference
 
 # How HDF5 says what dimension scales are, and netCDF-4 what it is.
 _HIDDEN = {
@@ -64,7 +75,7 @@ def _shown(attrs: Any, names: Iterable[str]) -> Iterator[tuple[str, Any]]:
     for name in names:
         if name not in _HIDDEN:
             try:
-                yield name, attrs[name]
+                yield name, references.named(attrs[name], attrs, name)
             except (OSError, TypeError) as error:  # of a type that h5py does not read
                 yield name, error
 
@@ -124,9 +135,11 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
     text = h5py.check_string_dtype(dtype)
     texts = text is not None and text.length is None
     enum = h5py.check_enum_dtype(dtype)
-    if not texts and (
-        (dtype.kind in "OV" and dtype.names is None) or h5py.check_ref_dtype(dtype) or _holds_objects(dtype)
-    ):
+    values = None if texts else _of_any_length(name, dataset, contents)
+    if values is not None:
+        _append_values(name, dataset, contents, *values)
+        return
+    if not texts and ((dtype.kind in "OV" and dtype.names is None) or _holds_objects(dtype)):
         contents.lost.append(f"{name} (of type {dtype})")
         return
     if enum and dtype.kind != "b":
@@ -178,6 +191,58 @@ def _dataset(name: str, dataset: Any, contents: Contents, ways: Ways) -> None:
             chunks=dataset.chunks,
             grows=tuple(n is None for n in dataset.maxshape),
             lies=way is not None and way.lies,
+        )
+    )
+
+
+def _of_any_length(name: str, dataset: Any, contents: Contents) -> tuple[np.dtype[Any], Read] | None:
+    """The dtype of lists of numbers or of references, and how boxes of them are read; None for other datasets."""
+    import h5py
+
+    if (kind := references.kind_of(dataset.dtype)) is not None:
+        rounded: set[str] = set()
+
+        def read_names(box: Box) -> npt.NDArray[Any]:
+            found = references.names(dataset[box], dataset.file, rounded)
+            if (
+                rounded
+                and (said := f"{name}: regions that are no boxes (kept as the box around them)")
+                not in contents.lost
+            ):
+                contents.lost.append(said)
+            return found
+
+        return reference(kind), read_names
+    element = h5py.check_vlen_dtype(dataset.dtype)
+    if not isinstance(element, np.dtype) or element.kind not in "biufc" or h5py.check_enum_dtype(element):
+        return None
+    own = native(element)
+
+    def read_lists(box: Box) -> npt.NDArray[Any]:
+        values = dataset[box]
+        if isinstance(values, np.ndarray) and values.dtype.kind == "O":
+            return values
+        out = np.empty((), object)
+        out[()] = values
+        return out
+
+    return ragged(own), read_lists
+
+
+def _append_values(name: str, dataset: Any, contents: Contents, dtype: np.dtype[Any], read: Read) -> None:
+    """Take over a dataset whose values are of any length."""
+    said = list(dataset.attrs)
+    contents.arrays.append(
+        Array(
+            name,
+            dtype,
+            dataset.shape,
+            read,
+            dims=_dims(dataset) if not _SAYS_DIMS.isdisjoint(said) else None,
+            attrs=attributes(_shown(dataset.attrs, said), name, contents),
+            fill=None,
+            chunks=dataset.chunks,
+            grows=tuple(n is None for n in dataset.maxshape),
         )
     )
 

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from drystone.interchange import formats
 from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, native
+from drystone.lists import ragged, ragged_element
 
 
 @contextmanager
@@ -98,10 +100,14 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     import netCDF4
 
     texts = variable.dtype is str
-    if isinstance(variable.datatype, netCDF4.VLType) and not texts:
-        contents.lost.append(f"{path} (a list of any length in each cell)")
+    lists = isinstance(variable.datatype, netCDF4.VLType) and not texts
+    element = np.dtype(variable.datatype.dtype) if lists else np.dtype(object)
+    if lists and element.kind not in "biufc":
+        contents.lost.append(f"{path} (lists of {element})")
         return
-    dtype = np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    dtype = (
+        ragged(native(element)) if lists else np.dtype(object) if texts else native(np.dtype(variable.dtype))
+    )
     if isinstance(variable.datatype, netCDF4.EnumType):
         dtype = hdf5.enum_type(path, variable.datatype.enum_dict, dtype, contents)
     attrs = attributes(_pairs(variable), path, contents)
@@ -109,6 +115,8 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
 
     def read(box: Box) -> Any:
         values = variable[box] if box else variable[...]
+        if lists:
+            return _as_lists(values, variable.shape)
         if not texts and np.shape(values):
             return np.asarray(values).astype(dtype, copy=False)
         out = np.empty(np.shape(values), dtype)
@@ -116,7 +124,7 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
         return out
 
     is_small = math.prod(variable.shape) * dtype.itemsize <= formats.SMALL
-    way = inside.way(path, variable.shape) if inside and not (texts or is_small) else None
+    way = inside.way(path, variable.shape) if inside and not (texts or lists or is_small) else None
     grows = tuple(dim.isunlimited() for dim in variable.get_dims())
     extents = inside.extents(path) if inside and any(grows) else None
     reading = way.read if way else read
@@ -138,14 +146,26 @@ def _variable(path: str, variable: Any, contents: Contents, inside: _Inside | No
     )
 
 
-def _there(variable: Any, extents: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
+def _as_lists(values: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
+    """Lists as an array of arrays; netCDF gives the list of a variable without dimensions as it is."""
+    if shape:
+        return np.asarray(values, object)
+    out = np.empty((), object)
+    out[()] = np.asarray(
+        values if not isinstance(values, np.ndarray) or values.dtype.kind != "O" else values[()]
+    )
+    return out
+
+
+def _there(variable: Any, reached: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
     """What reads a variable of which only the first extents are there, by what reads these.
 
     NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
     """
     import netCDF4
 
-    fill = (
+    element = ragged_element(dtype)
+    fill: Any = (
         ""
         if dtype.kind == "O"
         else netCDF4.default_fillvals.get(dtype.str[1:], b"" if dtype.kind == "S" else 0)
@@ -154,8 +174,14 @@ def _there(variable: Any, extents: tuple[int, ...], read: hdf5.Read, dtype: np.d
         fill = variable.getncattr("_FillValue")
 
     def read_there(box: Box) -> Any:
-        out = np.full([part.stop - part.start for part in box], fill, dtype)
-        there = tuple(slice(part.start, min(part.stop, n)) for part, n in zip(box, extents, strict=True))
+        extents = [part.stop - part.start for part in box]
+        if element is not None:
+            out = np.empty(extents, object)
+            for place in np.ndindex(*extents):
+                out[place] = np.empty(0, element)
+        else:
+            out = np.full(extents, fill, dtype)
+        there = tuple(slice(part.start, min(part.stop, n)) for part, n in zip(box, reached, strict=True))
         if all(part.start < part.stop for part in there):
             out[tuple(slice(0, part.stop - part.start) for part in there)] = read(there)
         return out

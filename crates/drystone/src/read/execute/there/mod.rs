@@ -62,7 +62,8 @@ pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Resu
         None => Ok(Vec::new()),
         Some(Err(reason)) => {
             let device = reading.inner.device();
-            let rates = Rates { device, there: Rates::THERE, here: 1.0, threads: threads(), trial: false };
+            let (there, threads, narrow) = (Rates::THERE, threads(), reading.narrow);
+            let rates = Rates { device, there, here: 1.0, threads, trial: false, narrow };
             let mut decided =
                 decide(&prepared.plan, &prepared.slots, &BTreeMap::new(), &rates, Programs::Never);
             decided.iter_mut().for_each(|decision| decision.programs = Err(reason.clone()));
@@ -127,7 +128,8 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     let Some(Ok(rates)) = asked(reading, prepared, sources)? else { return Ok(None) };
     let large = Options { max_request: 16 << 20, ..reading.options() };
     let plan = replanned(reading, prepared, sources, &large)?;
-    let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS);
+    let made = calls(&plan, &prepared.slots, &Limits::OBJECT_CLASS, reading.narrow);
+    let rates = Rates { narrow: reading.narrow, ..rates };
     let decisions = decide(&prepared.plan, &prepared.slots, &made, &rates, reading.programs);
     let chosen: BTreeSet<u32> = decisions.iter().filter(|d| d.chosen).map(|d| d.source).collect();
     let with = |plan: ReadPlan| Prepared {
@@ -340,6 +342,14 @@ impl Job<'_> {
             }
             let form = Form::dense(self.entry(work).ndim.into(), self.form(work)?.item);
             let packed = packed(work);
+            let wide;
+            let bytes = match self.reading.narrow {
+                true => {
+                    wide = widened(bytes);
+                    &wide[..]
+                }
+                false => bytes,
+            };
             self.scatter(&packed, &packed.part, &form, bytes, 0)?;
             if let Some(done) = done.get_mut(item) {
                 *done = true;
@@ -347,4 +357,10 @@ impl Job<'_> {
         }
         Ok(done.into_iter().all(|done| done))
     }
+}
+
+/// Values that came as float32, as the float64 that they are.
+fn widened(bytes: &[u8]) -> Vec<u8> {
+    let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
+    values.flat_map(|value| f64::from(value).to_le_bytes()).collect()
 }

@@ -95,7 +95,7 @@ impl Pool {
         }
         let device = link.filter(|_| inner.profile().is_none()).unwrap_or_else(|| inner.device());
         let (there, here) = (there.unwrap_or(Rates::THERE), here.unwrap_or(1.0));
-        Ok(Rates { device, there, here, threads: threads(), trial })
+        Ok(Rates { device, there, here, threads: threads(), trial, narrow: false })
     }
 
     /// Whether programs of version 2 are run, which say what a condition gives; known once rates were asked for.

@@ -1,0 +1,126 @@
+"""Derived variables in what is published: arrays of the values that Python reads, written again when an input changed."""
+
+import drystone as dry
+import netCDF4
+import numpy as np
+import pytest
+import zarr
+from drystone.errors import UnsupportedError
+
+SHAPE = (12, 16)
+
+
+@pytest.fixture
+def run(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        c.create_variable("x", "f8", (16,), dims=("x",))[...] = np.arange(16) ** 1.5
+        for name in "uv":
+            c.create_variable(name, "f4", SHAPE, dims=("y", "x"), steps=True)
+        rng = np.random.default_rng(3)
+        with c.writer(rank=0, nranks=1) as w:
+            for t in (0, 1, 3):
+                with w.step(t):
+                    for name in "uv":
+                        w.put(name, rng.standard_normal(SHAPE).astype("f4"))
+        c.refresh()
+        for kind in ("virtual", "bounds", "stored"):
+            c.derive(f"speed_{kind}", "sqrt(u*u + v*v)", kind=kind, attrs={"units": "m/s"})
+        c.derive("slope", "diff(u, x)")
+        c.derive("twice", "2*slope")
+        c.derive("mean", "mean(u, x)", kind="stored")
+        c.derive("count", "i8(u > 0) + i8(v > 0)")
+        c.derive("coordinate", "2*x")
+        c.store_derived()
+        c.refresh()
+        yield c
+
+
+NAMES = ("speed_virtual", "speed_bounds", "speed_stored", "slope", "twice", "mean", "count", "coordinate")
+
+
+def same(found, expected):
+    assert found.shape == expected.shape
+    assert found.dtype == expected.dtype
+    assert np.ascontiguousarray(found).tobytes() == np.ascontiguousarray(expected).tobytes()
+
+
+@pytest.mark.parametrize("fmt", ["zarr", "zarr+hdf5"])
+def test_every_kind_is_an_array_of_what_python_reads(run, fmt):
+    report = run.publish(format=fmt)
+    assert report.skipped == {}
+    group = zarr.open_group(f"{run.path}/zarr", mode="r")
+    for name in NAMES:
+        expected = run[name][...]
+        found = group[name][...]
+        # A step that no input has is the fill value here and there.
+        same(found, expected)
+    assert group["speed_virtual"].attrs["units"] == "m/s"
+    assert group["speed_stored"].metadata.dimension_names == ("step", "y", "x")
+
+
+def test_a_netcdf_file_has_them(run, tmp_path):
+    assert run.publish(format="netcdf", path=tmp_path / "out.nc").skipped == {}
+    with netCDF4.Dataset(tmp_path / "out.nc") as f:
+        f.set_auto_mask(False)
+        for name in NAMES:
+            same(f[name][:], run[name][...])
+
+
+def test_what_changed_is_published_again_and_nothing_else(run):
+    chunks = dict.fromkeys(("speed_virtual", "speed_bounds", "speed_stored", "slope", "twice"), (1, 12, 16))
+    run.publish(chunks=chunks)
+    again = {a.variable: a for a in run.publish().arrays}
+    assert not any(again[name].written for name in NAMES)
+    run["v"][1, 3:5, 2:7] = 50
+    run.commit()
+    written = {a.variable: a.written for a in run.publish().arrays if a.variable in NAMES}
+    assert all(written[name] for name in ("speed_virtual", "speed_bounds", "speed_stored", "count"))
+    assert not any(written[name] for name in ("slope", "twice", "mean", "coordinate"))
+    group = zarr.open_group(f"{run.path}/zarr", mode="r")
+    for name in NAMES:
+        same(group[name][...], run[name][...])
+    run["x"][...] = np.arange(16)
+    run.commit()
+    written = {a.variable for a in run.publish().arrays if a.written and a.variable in NAMES}
+    assert written == {"slope", "twice", "coordinate", "mean"}, "those whose definitions name x"
+    group = zarr.open_group(f"{run.path}/zarr", mode="r")
+    for name in NAMES:
+        same(group[name][...], run[name][...])
+
+
+def test_a_new_step_and_a_replaced_one_are_followed(run):
+    run.publish()
+    with run.writer(rank=0, nranks=1) as w:
+        with w.step(4):
+            for name in "uv":
+                w.put(name, np.full(SHAPE, 2, "f4"))
+        with w.step(0, replace=True):
+            w.put("u", np.full(SHAPE, 3, "f4"))
+    run.refresh()
+    run.publish()
+    group = zarr.open_group(f"{run.path}/zarr", mode="r")
+    for name in NAMES:
+        same(group[name][...], run[name][...])
+    assert np.isnan(group["speed_virtual"][0]).all(), "step 0 has no v any more"
+    assert run.verify(values=True).ok
+
+
+def test_one_whose_input_was_deleted_is_named_with_the_reason(run):
+    run.delete("v")
+    report = run.publish()
+    assert set(report.skipped) == {"speed_virtual", "speed_bounds", "speed_stored", "count"}
+    assert '"v" was deleted' in report.skipped["speed_stored"]
+    assert "slope" in {a.variable for a in report.arrays}
+    with pytest.raises(UnsupportedError, match='"v" was deleted'):
+        run.publish(variables=["speed_virtual"])
+
+
+def test_reads_of_the_container_compute_and_do_not_take_the_replica(run):
+    run.publish()
+    run.refresh()
+    before = run["speed_virtual"][1]
+    run["u"][1, 0, 0] = 1000
+    run.commit()
+    after = run["speed_virtual"][1]
+    assert after[0, 0] > 999
+    assert np.array_equal(after[1:], before[1:])

@@ -1,0 +1,289 @@
+"""Lists of numbers of any length and references: written, read, copied, taken over from files and given to them."""
+
+import json
+from pathlib import Path
+
+import drystone as dry
+import h5py
+import netCDF4
+import numpy as np
+import pytest
+from command_line import drystone
+from drystone.errors import ConflictError, DrystoneWarning, InvalidArgumentError, UnsupportedError
+
+LISTS = [[1.5, 2.5], [], [3.0, 4.0, 5.0], [6.0]]
+
+
+def listed(values):
+    """Lists as lists, whatever holds them."""
+    return [np.asarray(one).tolist() for one in np.ravel(np.asarray(values, object))]
+
+
+@pytest.fixture
+def run(tmp_path):
+    with dry.create(tmp_path / "run.dry") as c:
+        yield c
+
+
+def arrays(values, dtype="f4"):
+    out = np.empty(len(values), object)
+    out[:] = [np.array(one, dtype) for one in values]
+    return out
+
+
+def test_lists_of_every_type_of_number_come_back_bit_for_bit(run):
+    for name in ("?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"):
+        v = run.create_variable(f"v_{name[0] if name != '?' else 'b'}{name[1:]}", dry.ragged(name), (3,))
+        given = [np.arange(n).astype(name) for n in (0, 5, 2)]
+        v[...] = arrays([one.tolist() for one in given], name)
+        run.commit()
+        for n, one in enumerate(given):
+            found = v[n]
+            assert found.dtype == np.dtype(name)
+            assert np.array_equal(found, one)
+        assert dry.ragged_element(v.dtype) == np.dtype(name)
+        assert v.dtype.kind == "O"
+
+
+@pytest.mark.parametrize(
+    "given",
+    [LISTS, tuple(LISTS), arrays(LISTS), [np.array(one) for one in LISTS]],
+    ids=["lists", "tuple", "object array", "arrays in a list"],
+)
+def test_lists_are_taken_in_the_forms_that_people_have(run, given):
+    v = run.create_variable("v", dry.ragged("f8"), (4,))
+    v[...] = given
+    run.commit()
+    with run.writer() as w:
+        w.put("v", given[:2] if not isinstance(given, tuple) else list(given[:2]), offset=2)
+    assert listed(v[...]) == LISTS[:2] + LISTS[:2]
+    assert listed(v[1:3]) == [[], [1.5, 2.5]]
+    assert listed(v.oindex[[3, 0]]) == [[], [1.5, 2.5]]
+    assert v[3].shape == (0,)
+
+
+def test_awkward_arrays_are_taken_and_given(run):
+    ak = pytest.importorskip("awkward")
+    v = run.create_variable("v", dry.ragged("f8"), (4,))
+    v[...] = ak.Array(LISTS)
+    assert ak.Array([one.tolist() for one in v[...]]).tolist() == LISTS
+
+
+def test_lists_of_equal_length_stay_lists(run):
+    v = run.create_variable("v", dry.ragged("i4"), (2, 3), steps=True)
+    v[0] = np.arange(24).reshape(2, 3, 4)
+    assert v[0].shape == (2, 3)
+    assert v[0, 1, 2].tolist() == [20, 21, 22, 23]
+    assert v.shape == (1, 2, 3)
+    assert v[0, :, 1].shape == (2,)
+
+
+def test_what_nobody_wrote_is_an_empty_list(run):
+    v = run.create_variable("v", dry.ragged("f4"), (3,), steps=True)
+    v[1, 0:1] = [[7]]
+    assert listed(v[1]) == [[7], [], []]
+    assert listed(v[0]) == [[], [], []]
+    assert v[0, 0].dtype == np.float32
+    assert v.fill_value.shape == (0,)
+
+
+def test_data_and_growing_axes(run):
+    data = arrays(LISTS)
+    v = run.create_variable("v", dry.ragged("f4"), data=data)
+    assert listed(v[...]) == LISTS
+    grows = run.create_variable("g", h5py.vlen_dtype("f4"), (None,))
+    grows.append(data)
+    grows.append(arrays([[9]]))
+    assert listed(grows[...]) == [*LISTS, [9]]
+
+
+def test_values_that_do_not_fit_are_refused(run):
+    v = run.create_variable("v", dry.ragged("i2"), (2,))
+    for wrong, said in [
+        ([[1], [1 << 20]], "does not fit"),
+        ([[1.5], [2]], "does not fit|of another kind"),
+        ([["a"], [1]], "does not fit|of another kind"),
+        ([[1], 2], "nested|is none"),
+        ([[[1]], [2]], "is none"),
+        (7, "holds lists"),
+        ([[1], [2], [3]], "does not fit into"),
+    ]:
+        with pytest.raises(InvalidArgumentError, match=said):
+            v[...] = wrong
+    assert listed(v[...]) == [[], []]
+    with pytest.raises(InvalidArgumentError, match="plain numbers"):
+        dry.ragged("S3")
+    with pytest.raises(InvalidArgumentError, match="no fill value"):
+        run.create_variable("w", dry.ragged("i2"), (2,), fill_value=3)
+    with pytest.raises(InvalidArgumentError, match="dtype object"):
+        run.create_variable("w", object, (2,))
+    with pytest.raises((InvalidArgumentError, UnsupportedError), match=r"record|object"):
+        run.create_variable("w", np.dtype([("l", dry.ragged("i2"))]), (2,))
+
+
+def test_the_same_variable_again_is_the_same_and_another_is_a_conflict(run):
+    run.create_variable("v", dry.ragged("i4"), (2,))
+    run.create_variable("v", h5py.vlen_dtype("i4"), (2,))
+    for other in (dry.ragged("f4"), str, dry.reference(), "i4"):
+        with pytest.raises(ConflictError):
+            run.create_variable("v", other, (2,))
+    run.create_variable("r", dry.reference(), (2,))
+    for other in (str, dry.reference("region")):
+        with pytest.raises(ConflictError):
+            run.create_variable("r", other, (2,))
+
+
+def test_lists_are_copied_shown_and_survive_their_writer(run, tmp_path):
+    run.create_variable("v", dry.ragged("f4"), (4,), dims=("event",), transform="zstd:1")[...] = LISTS
+    run.create_variable("r", dry.reference(), (2,))[...] = ["v", ""]
+    run.commit()
+    with run.copy(tmp_path / "copy.dry") as c:
+        assert listed(c["v"][...]) == LISTS
+        assert dry.ragged_element(c["v"].dtype) == np.float32
+        assert dry.reference_kind(c["r"].dtype) == "object"
+        assert c["r"][...].tolist() == ["v", ""]
+        assert c.verify().ok
+        assert dry.diff(run, c) == []
+        c["v"][1:2] = [[9.0]]
+        c.commit()
+        assert "1 of 4 values" in str(dry.diff(run, c)[0])
+    assert "ragged(float32)" in repr(run["v"])
+    assert "ragged(float32)" in drystone("ls", run.path)
+    dumped = drystone("dump", run.path, "v")
+    assert "[1.5, 2.5]" in dumped
+    assert "[]" in dumped
+    assert json.loads(drystone("dump", run.path, "v", "--json"))["values"] == LISTS
+
+
+def test_hdf5_files_keep_lists_references_and_their_attributes(run, tmp_path):
+    path = tmp_path / "in.h5"
+    with h5py.File(path, "w") as f:
+        f["fields/T"] = np.arange(24.0).reshape(4, 6)
+        hits = f.create_dataset("hits", (2, 2), h5py.vlen_dtype("i4"))
+        hits[0, 0], hits[1, 1] = [1, 2, 3], [4]
+        same = f.create_dataset("same", (3,), h5py.vlen_dtype("f8"))
+        for n in range(3):
+            same[n] = [n, n + 0.5]
+        f.create_dataset("one", (), h5py.vlen_dtype("u2"))[()] = np.array([7, 8], "u2")
+        f.create_dataset("to", data=[f["fields/T"].ref, f["fields"].ref, f.ref], dtype=h5py.ref_dtype)
+        parts = f.create_dataset("parts", (2,), h5py.regionref_dtype)
+        parts[0] = f["fields/T"].regionref[1:3, 2:5]
+        f["hits"].attrs["about"] = f["fields/T"].ref
+        ragged = np.empty(2, object)
+        ragged[:] = [np.array([1.0, 2.0]), np.array([3.0])]
+        f["hits"].attrs.create("edges", ragged, dtype=h5py.vlen_dtype("f8"))
+    imported = dry.import_file(path, tmp_path / "in.dry")
+    assert imported.lost == []
+    with dry.open(tmp_path / "in.dry") as c:
+        assert listed(c["hits"][...]) == [[1, 2, 3], [], [], [4]]
+        assert c["hits"].shape == (2, 2)
+        assert listed(c["same"][...]) == [[0, 0.5], [1, 1.5], [2, 2.5]]
+        assert c["one"][()].tolist() == [7, 8]
+        assert c["to"][...].tolist() == ["fields/T", "fields", "/"]
+        assert dry.reference_kind(c["parts"].dtype) == "region"
+        assert c["parts"][...].tolist() == ["fields/T[1:3, 2:5]", ""]
+        assert c["hits"].attrs["about"] == "fields/T"
+        assert [one.tolist() for one in c["hits"].attrs["edges"]] == [[1.0, 2.0], [3.0]]
+        exported = dry.export(c, tmp_path / "out.h5")
+    assert exported.lost == []
+    with h5py.File(tmp_path / "out.h5") as f, h5py.File(path) as before:
+        assert listed(f["hits"].attrs["edges"]) == [[1.0, 2.0], [3.0]]
+        for name in ("hits", "same", "one"):
+            assert h5py.check_vlen_dtype(f[name].dtype) == h5py.check_vlen_dtype(before[name].dtype)
+            assert listed(f[name][()]) == listed(before[name][()])
+        assert [f[ref].name for ref in f["to"]] == ["/fields/T", "/fields", "/"]
+        assert f["fields/T"][f["parts"][0]].tolist() == before["fields/T"][before["parts"][0]].tolist()
+        assert not f["parts"][1]
+
+
+def test_a_reference_to_what_is_not_exported_is_named(run, tmp_path):
+    run.create_variable("r", dry.reference(), (2,))[...] = ["gone", "r"]
+    run.create_variable("p", dry.reference("region"), (3,))[...] = ["r[0:9]", "r[0:1]", "nonsense"]
+    run.commit()
+    with pytest.warns(DrystoneWarning, match="not in the file"):
+        exported = dry.export(run, tmp_path / "out.h5")
+    assert len(exported.lost) == 3
+    assert all("is not in the file" in what for what in exported.lost)
+    with h5py.File(tmp_path / "out.h5") as f:
+        assert not f["r"][0]
+        assert f[f["r"][1]].name == "/r"
+        assert not f["p"][0]
+        assert not f["p"][2]
+        assert f["p"][1]
+
+
+def test_netcdf_files_keep_lists(run, tmp_path):
+    run.create_variable("v", dry.ragged("i4"), (2, 2), dims=("y", "x"))[...] = [[[1], []], [[2, 3], [4, 5]]]
+    run.create_variable("w", dry.ragged("f4"), (2,), dims=("x",), steps=True)[0] = [[1.5], [2.5, 3.5]]
+    run.create_variable("c", dry.ragged("c8"), (1,))[...] = [[1j]]
+    run.create_variable("r", dry.reference(), (1,))[...] = ["v"]
+    run.commit()
+    with pytest.warns(DrystoneWarning):
+        exported = dry.export(run, tmp_path / "out.nc")
+    assert sorted(exported.lost) == [
+        "c (netCDF-4 has no lists of complex64)",
+        "r: that its texts are references",
+    ]
+    with netCDF4.Dataset(tmp_path / "out.nc") as f:
+        assert isinstance(f["v"].datatype, netCDF4.VLType)
+        assert f["v"].datatype.dtype == np.int32
+        assert listed(f["v"][:]) == [[1], [], [2, 3], [4, 5]]
+    imported = dry.import_file(tmp_path / "out.nc", tmp_path / "back.dry")
+    assert not [what for what in imported.lost if "step" not in what]
+    with dry.open(tmp_path / "back.dry") as c:
+        assert listed(c["v"][...]) == [[1], [], [2, 3], [4, 5]]
+        assert listed(c["w"][...]) == [[1.5], [2.5, 3.5]]
+
+
+def test_what_has_no_lists_says_so(run, tmp_path):
+    run.create_variable("v", dry.ragged("i4"), (2,), dims=("x",))[...] = [[1], [2, 3]]
+    run.create_variable("t", "f4", (2,), dims=("x",))[...] = 1
+    run.commit()
+    with pytest.warns(DrystoneWarning, match="Zarr has no lists"):
+        assert dry.export(run, tmp_path / "out.zarr").variables[0].name == "t"
+    for suffix in ("npy", "csv"):
+        with pytest.raises(InvalidArgumentError, match=r"take \.h5 or \.nc"):
+            dry.export(run, tmp_path / f"out.{suffix}", "v")
+    with dry.open(run.path, "r+") as c:
+        report = c.publish()
+        assert list(report.skipped) == ["v"]
+        assert "lists of numbers" in report.skipped["v"]
+    import xarray as xr
+
+    with (
+        pytest.warns(DrystoneWarning, match="lists of numbers"),
+        xr.open_dataset(run.path, engine="drystone") as ds,
+    ):
+        assert list(ds.data_vars) == ["t"]
+    with pytest.raises(InvalidArgumentError, match="lists of numbers"):
+        run.query("v > 1").count()
+
+
+def test_references_are_texts_that_keep_their_kind(run):
+    r = run.create_variable("r", dry.reference("region"), (2,), steps=True)
+    r[0] = ["fields/T[0:2, 4:8]", ""]
+    run.create_variable("h", h5py.ref_dtype, (1,))[...] = ["r"]
+    run.commit()
+    assert r[0].tolist() == ["fields/T[0:2, 4:8]", ""]
+    assert dry.reference_kind(r.dtype) == "region"
+    assert dry.reference_kind(run["h"].dtype) == "object"
+    assert dry.reference_kind("f4") is None
+    assert "reference(region)" in repr(r)
+    with pytest.raises(InvalidArgumentError, match="object"):
+        dry.reference("group")
+    with pytest.raises(InvalidArgumentError, match="holds strings"):
+        r[0] = [1, 2]
+
+
+def test_a_damaged_list_is_an_error_and_no_number(run):
+    run.create_variable("v", dry.ragged("f8"), (2,))[...] = [[1.0, 2.0], [3.0]]
+    run.flush()
+    stored = np.array([1.0, 2.0]).tobytes()
+    (segment,) = [file for file in Path(run.path).glob("log/*.seg") if stored in file.read_bytes()]
+    data = bytearray(segment.read_bytes())
+    data[data.index(stored)] ^= 1
+    segment.write_bytes(bytes(data))
+    with dry.open(run.path) as c:
+        with pytest.raises(dry.CorruptError):
+            c["v"][0]
+        assert c["v"][1].tolist() == [3.0]
