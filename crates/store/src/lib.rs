@@ -67,4 +67,4 @@ pub use prefetch::{FRESH, PrefetchStore};
 pub use process::process_id;
 pub use request::{Arrivals, Completer, HELD, PIECE, Pending, Reply, Request, Upload};
 pub use store::{Far, Features, ListEntry, PutMode, SEEN_LOG2, Store, StoreExt, TOGETHER, by_requests};
-pub use upload::BoundedUpload;
+pub use upload::{BoundedUpload, Waits};

@@ -1,6 +1,7 @@
 //! Uploads of which a bounded number of pieces are under way.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use crate::{HELD, Pending, Reply, Result, Store, Upload};
 
@@ -13,12 +14,28 @@ pub struct BoundedUpload {
     /// Bytes of all pieces so far.
     sent: u64,
     most: usize,
+    waits: Waits,
+}
+
+/// How long somebody waited for room.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Waits {
+    /// How often.
+    pub times: u64,
+    /// For how long in all.
+    pub time: Duration,
 }
 
 impl BoundedUpload {
     /// Begins an upload of the object `key`. Errors are those of [`Store::upload`].
     pub fn begin<S: Store + ?Sized>(store: &S, key: &str, most: usize) -> Result<Self> {
-        Ok(BoundedUpload { upload: store.upload(key)?, under_way: VecDeque::new(), sent: 0, most })
+        Ok(BoundedUpload {
+            upload: store.upload(key)?,
+            under_way: VecDeque::new(),
+            sent: 0,
+            most,
+            waits: Waits::default(),
+        })
     }
 
     /// Adds the next piece, after waiting until fewer than `most` pieces are under way. More are allowed in the first
@@ -30,7 +47,13 @@ impl BoundedUpload {
         let mut spare = None;
         while self.under_way.len() >= self.most && self.sent > HELD {
             let Some((oldest, _)) = self.under_way.pop_front() else { break };
-            if let Reply::Append { mut data } = oldest.wait()? {
+            let begun = (!oldest.is_ready()).then(Instant::now);
+            let arrived = oldest.wait()?;
+            if let Some(begun) = begun {
+                self.waits.times += 1;
+                self.waits.time += begun.elapsed();
+            }
+            if let Reply::Append { mut data } = arrived {
                 data.clear();
                 spare = Some(data);
             }
@@ -39,6 +62,11 @@ impl BoundedUpload {
         self.sent += len;
         self.under_way.push_back((self.upload.add(piece), len));
         Ok(spare)
+    }
+
+    /// How long [`add`](Self::add) waited for room so far.
+    pub fn waits(&self) -> Waits {
+        self.waits
     }
 
     /// Ends the object. Returns the outcome for all of it ([`Upload::finish`]), and the bytes that are under way.
@@ -77,7 +105,13 @@ mod tests {
     }
 
     fn upload(late: Late, most: usize) -> BoundedUpload {
-        BoundedUpload { upload: Box::new(late), under_way: VecDeque::new(), sent: 0, most }
+        BoundedUpload {
+            upload: Box::new(late),
+            under_way: VecDeque::new(),
+            sent: 0,
+            most,
+            waits: Waits::default(),
+        }
     }
 
     /// A caller that waits for the first piece before it has added more than [`HELD`] bytes would wait for ever. With a
@@ -109,8 +143,8 @@ mod tests {
                 Pending::completed(Err(StoreError::Closed { store: "a test".into(), reason: "it fails" }))
             }
         }
-        let mut upload =
-            BoundedUpload { upload: Box::new(Fails), under_way: VecDeque::new(), sent: HELD, most: 1 };
+        let (under_way, waits) = (VecDeque::new(), Waits::default());
+        let mut upload = BoundedUpload { upload: Box::new(Fails), under_way, sent: HELD, most: 1, waits };
         upload.add(vec![1]).unwrap();
         assert!(matches!(upload.add(vec![2]), Err(StoreError::Closed { .. })));
     }

@@ -92,7 +92,7 @@ pub(crate) fn program(language: Language, sources: &[&Path], folder: &Path, flag
         .arg(&out)
         .arg("-L")
         .arg(folder)
-        .arg("-ldrystone")
+        .args(["-ldrystone", "-lm"])
         .arg("-pthread");
     command.arg(format!("-Wl,-rpath,{}", folder.display())).current_dir(folder);
     succeeded(&mut command);

@@ -48,7 +48,7 @@ pub(super) fn run(dump: &Dump, json: bool, output: &mut Output) -> Result<i32> {
     }
     if dump.raw && style.dtype.is_blob() {
         return Err(Failure::usage(format!(
-            "\"{path}\" holds values of any length, which have no raw form; use --json"
+            "\"{path}\" holds strings or lists, which have no raw form; use --json"
         )));
     }
     if dump.raw

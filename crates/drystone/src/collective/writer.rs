@@ -122,7 +122,7 @@ impl BlockSink for TeamWriter {
         let variable = self.variable(path)?;
         if variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds values of any length; give these, not fixed-size elements"
+                "\"{path}\" holds values of any length; give strings or lists, not fixed-size elements"
             )));
         }
         let place = check_box(path, &variable, data.shape(), offset)?;

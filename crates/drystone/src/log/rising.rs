@@ -6,7 +6,7 @@
 //!
 //! Invariant: pieces are handed over in order, and all but the last have `PIECE` bytes.
 
-use drystone_store::{BoundedUpload, Pending, Store};
+use drystone_store::{BoundedUpload, Pending, Store, Waits};
 
 use crate::Result;
 
@@ -45,8 +45,10 @@ impl Rising {
         self.spare.take().filter(fits).unwrap_or_else(|| Vec::with_capacity(BUFFER))
     }
 
-    /// Ends the object; the outcome for all of it, and the bytes that are under way.
-    pub(crate) fn finish(self) -> (Pending, u64) {
-        self.upload.finish()
+    /// Ends the object; the outcome for all of it, the bytes that are under way, and how long pieces waited for room.
+    pub(crate) fn finish(self) -> (Pending, u64, Waits) {
+        let waits = self.upload.waits();
+        let (pending, bytes) = self.upload.finish();
+        (pending, bytes, waits)
     }
 }

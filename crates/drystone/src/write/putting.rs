@@ -151,7 +151,7 @@ impl Writer {
     ) -> Result<()> {
         if leaves.iter().any(|column| column.leaf.dtype.is_blob()) {
             return Err(Error::invalid(format!(
-                "\"{path}\" holds values of any length; give these, not fixed-size elements"
+                "\"{path}\" holds values of any length; give strings or lists, not fixed-size elements"
             )));
         }
         let offset = check_box(path, variable, data.shape(), offset)?;

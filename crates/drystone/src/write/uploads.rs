@@ -8,7 +8,7 @@
 //! - segments under way have [`ROOM`] bytes together, unless one alone is longer.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use drystone_store::{Pending, PutMode, Request};
 
@@ -37,6 +37,12 @@ struct Upload {
     idx: (String, Vec<u8>),
 }
 
+/// Counts waits for the link.
+fn count(inner: &Inner, times: u64, time: Duration) {
+    add(&inner.tally.stalls, times);
+    add(&inner.tally.stall_microseconds, u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
+}
+
 impl Uploads {
     /// Nothing is recorded before this is answered.
     pub(super) fn record_after(&mut self, same: Same) {
@@ -54,7 +60,10 @@ impl Uploads {
         let bytes = match &segment {
             None => 0,
             Some(Whole::Held(_, data)) => data.len() as u64,
-            Some(Whole::Rising(_, bytes)) => *bytes,
+            Some(Whole::Rising(_, bytes, waits)) => {
+                count(inner, waits.times, waits.time);
+                *bytes
+            }
         };
         let rises = matches!(segment, Some(Whole::Rising(..)));
         if !self.has_room(bytes) {
@@ -62,15 +71,13 @@ impl Uploads {
             while !self.has_room(bytes) {
                 self.next(inner, sync, true)?;
             }
-            add(&inner.tally.stalls, 1);
-            let waited = u64::try_from(begun.elapsed().as_micros()).unwrap_or(u64::MAX);
-            add(&inner.tally.stall_microseconds, waited);
+            count(inner, 1, begun.elapsed());
         }
         let put = |segment| match segment {
             Whole::Held(key, data) => {
                 inner.store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync })
             }
-            Whole::Rising(pending, _) => pending,
+            Whole::Rising(pending, ..) => pending,
         };
         self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
         // The next part may go up in pieces, too, which have all the room.

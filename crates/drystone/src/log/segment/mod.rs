@@ -21,7 +21,7 @@ use drystone_format::frame::{self, FrameKind};
 use drystone_format::keys;
 use drystone_format::log::FileHeader;
 use drystone_format::piece::Trailer;
-use drystone_store::{Pending, Store, StoreExt};
+use drystone_store::{Pending, Store, StoreExt, Waits};
 
 use super::runs::Runs;
 use crate::Result;
@@ -412,8 +412,8 @@ impl Segment {
         if !rest.is_empty() {
             rising.add(rest)?;
         }
-        let (pending, bytes) = rising.finish();
-        Ok(Some(Whole::Rising(pending, bytes)))
+        let (pending, bytes, waits) = rising.finish();
+        Ok(Some(Whole::Rising(pending, bytes, waits)))
     }
 }
 
@@ -421,8 +421,8 @@ impl Segment {
 pub(crate) enum Whole {
     /// Its key and its bytes.
     Held(String, Vec<u8>),
-    /// On its way, of which so many bytes are held.
-    Rising(Pending, u64),
+    /// On its way, of which so many bytes are held; how long its pieces waited for room.
+    Rising(Pending, u64, Waits),
 }
 
 /// Bytes of the part that begins at `at` in the file, a short one together with the next.
