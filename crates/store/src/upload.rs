@@ -17,7 +17,7 @@ pub struct BoundedUpload {
     waits: Waits,
 }
 
-/// How long somebody waited for room.
+/// How long a caller waited for room.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
     /// How often.
