@@ -1,7 +1,7 @@
 //! Spans: single reads and puts of this process, told to listeners when they are done (docs/guide/metrics.md).
 //!
 //! Invariants
-//! - where nobody listens, a span is one relaxed load: no clock is read and no memory is taken;
+//! - without listeners a span costs one atomic load: it reads no clock and allocates no memory;
 //! - a listener is called by the thread that did it, after it is done; what failed is not told. Locks of the engine may
 //!   be held: a listener uses no container.
 //!
@@ -35,7 +35,7 @@ pub struct Span<'a> {
     pub values: Values,
 }
 
-/// What a span moved; 0 where it does not apply.
+/// What a span moved. A field that has no meaning for the kind of span is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
     /// Bytes of values that were asked for or given.
@@ -95,7 +95,8 @@ pub(crate) fn begin(kind: SpanKind) -> Begun {
 }
 
 impl Begun {
-    /// Tells it; `container` names it, and is called where somebody listens.
+    /// Ends the span and passes it to the listeners. `container` returns the name of the container; it is called only if
+    /// there are listeners.
     pub(crate) fn end(self, kind: SpanKind, container: impl Fn() -> String, variable: &str, values: Values) {
         #[cfg(feature = "tracing")]
         traced::end(&self.traced, &container, variable, values);

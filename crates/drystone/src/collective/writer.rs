@@ -21,7 +21,7 @@ use crate::base::sync::lock;
 use crate::container::Container;
 use crate::history::snapshot::Snapshot;
 use crate::schema::member::Column;
-use crate::write::accept::{check_box, check_strings, members, require_settled};
+use crate::write::accept::{check_box, check_strings, members, require_fixed, require_settled};
 use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
@@ -120,11 +120,7 @@ impl BlockSink for TeamWriter {
     ) -> Result<()> {
         let path = Container::normal_path(path);
         let variable = self.variable(path)?;
-        if variable.dtype.is_blob() {
-            return Err(Error::invalid(format!(
-                "\"{path}\" holds values of any length; give strings or lists, not fixed-size elements"
-            )));
-        }
+        require_fixed(path, &variable.dtype)?;
         let place = check_box(path, &variable, data.shape(), offset)?;
         let item = u32::try_from(data.item()).map_err(|_| Error::invalid("the elements are too large"))?;
         let bytes = data.shape().iter().fold(u64::from(item), |n, c| n.saturating_mul(*c));

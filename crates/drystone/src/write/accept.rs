@@ -198,6 +198,16 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
     Ok(transform.clone())
 }
 
+/// Refuses elements of one size where the variable holds values of any length.
+pub(crate) fn require_fixed(path: &str, dtype: &DType) -> Result<()> {
+    let wanted = match dtype {
+        DType::String => "strings",
+        other if other.is_blob() => "lists of numbers",
+        _ => return Ok(()),
+    };
+    Err(Error::invalid(format!("\"{path}\" holds {wanted}; give {wanted}, not fixed-size elements")))
+}
+
 /// Refuses values of any length that are none of the variable's type: texts are UTF-8, lists have whole numbers of elements.
 fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
     match dtype {

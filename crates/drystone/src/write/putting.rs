@@ -8,7 +8,7 @@ use drystone_format::dtype::DType;
 use drystone_format::schema::Variable;
 use drystone_transform::{Chain, Scratch, Transform};
 
-use super::accept::{check_box, check_strings, members, transform_of};
+use super::accept::{check_box, check_strings, members, require_fixed, transform_of};
 use super::block;
 use super::block::{BlockPart, Gathered, Place, StoredChunk};
 use super::encode::{blob, encode_all, encode_and_store, store_coded, store_gathered};
@@ -149,11 +149,7 @@ impl Writer {
         data: &Source<'_>,
         offset: Option<&[u64]>,
     ) -> Result<()> {
-        if leaves.iter().any(|column| column.leaf.dtype.is_blob()) {
-            return Err(Error::invalid(format!(
-                "\"{path}\" holds values of any length; give strings or lists, not fixed-size elements"
-            )));
-        }
+        leaves.iter().try_for_each(|column| require_fixed(path, &column.leaf.dtype))?;
         let offset = check_box(path, variable, data.shape(), offset)?;
         let (put, step, generation) = self.begin_put(path, variable)?;
         self.count(bytes_of(data));

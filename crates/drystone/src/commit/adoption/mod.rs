@@ -111,7 +111,7 @@ pub(crate) fn commit_own(
             .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
             .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
             .collect();
-        // What is the tail is known; a single part is read at once.
+        // The tail was read already. A single part needs no prefetch: it is read next.
         let unread = from.iter().filter(|p| !tail.is_some_and(|tail| tail.is(p)));
         let unread: Vec<PartFrom> = unread.cloned().collect();
         if unread.len() > 1 {
@@ -157,7 +157,7 @@ impl Listing {
         Listing(early.then(|| store.submit(Request::List { prefix: "log/".into() })))
     }
 
-    /// What was asked for, once; from then on what is there now.
+    /// The first call gives the listing that was submitted at the beginning; every later call lists anew.
     fn names(&mut self, store: &dyn Store) -> Result<Vec<ListEntry>> {
         match self.0.take().map(Pending::wait).transpose()? {
             Some(Reply::Listed { entries }) => Ok(entries),
