@@ -32,7 +32,6 @@ mod publish;
 mod published;
 mod query;
 mod read;
-pub mod region;
 mod schema;
 mod schema_op;
 mod write;
@@ -47,8 +46,8 @@ pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    CacheFolder, Config, Container, CreateOptions, Keep, Mode, Rule, SeenBefore, StagedPart, TierFolder,
-    TierRow, is_url, open_store, public_options, store_at,
+    CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, SeenBefore,
+    StagedPart, StoreOptions, TierFolder, TierRow, is_url, open_store, public_options,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone::Container;
-use drystone::region::lease::Cells;
-use drystone::region::{Access, Keeper, Mapped, Memory, RegionError};
+use drystone_region::{Access, Cells, Keeper, Mapped, Memory, RegionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 

@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use drystone::store::Store;
-use drystone::{Container, Error, ErrorKind, Mode};
+use drystone::{Container, Error, ErrorKind, Mode, StoreOptions};
 
 use crate::file::config::Config;
 use crate::file::state::CATALOGUE;
@@ -63,7 +63,7 @@ pub(super) fn not_ours(url: &str) -> Failure {
 
 /// Whether a program that uses HDF5 can open what lies at a URL. An error if there is nothing.
 pub(super) fn accessible(url: &str) -> Result<bool> {
-    match Container::open_url(url, &[], Mode::Read) {
+    match Container::open(url, Mode::Read) {
         Ok(container) => Ok(is_ours(&container)),
         Err(e) => Err(failed(url, OPEN, e)),
     }
@@ -72,12 +72,12 @@ pub(super) fn accessible(url: &str) -> Result<bool> {
 /// Removes the file at a URL.
 pub(super) fn remove(url: &str) -> Result<()> {
     let what = "unable to delete file";
-    let container = Container::open_url(url, &[], Mode::Read).map_err(|e| failed(url, what, e))?;
+    let container = Container::open(url, Mode::Read).map_err(|e| failed(url, what, e))?;
     if !is_ours(&container) {
         return Err(not_ours(url));
     }
     drop(container);
-    Container::remove_url(url, &[], None).map_err(|e| failed(url, what, e))
+    Container::remove_url(url, &StoreOptions::default()).map_err(|e| failed(url, what, e))
 }
 
 /// Bytes that lie at a URL.

@@ -17,10 +17,9 @@ mod redundancy;
 mod staged;
 mod writer;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::container::{Container, CreateOptions, Mode};
+use crate::container::{Container, CreateOptions, Location, Mode, OpenOptions};
 use crate::{Error, Result};
 
 #[cfg(feature = "fuzzing")]
@@ -59,53 +58,27 @@ pub struct Team {
 }
 
 impl Team {
-    /// Creates a container in a directory: rank 0 does, then the others open it.
-    pub fn create_local(
-        path: impl AsRef<Path>,
+    /// Creates a container: rank 0 does, then the others open it. At a URL every rank needs credentials.
+    pub fn create(
+        location: impl Into<Location>,
         options: CreateOptions,
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        let first = || Container::create_local(path, options);
-        Self::one_after_the_other(communicator, first, || Container::open_local(path, Mode::ReadWrite))
+        let location = location.into();
+        let to_open = OpenOptions { store: options.store.clone(), ..OpenOptions::from(Mode::ReadWrite) };
+        let first = || Container::create(location.clone(), options);
+        Self::one_after_the_other(communicator, first, || Container::open(location.clone(), to_open))
     }
 
-    /// Opens a container in a directory. Opened to read, all ranks see the same snapshot, for ever.
-    pub fn open_local(
-        path: impl AsRef<Path>,
-        mode: Mode,
+    /// Opens a container. All ranks that open it to read see the same snapshot, for ever. At a URL every rank needs credentials.
+    pub fn open(
+        location: impl Into<Location>,
+        options: impl Into<OpenOptions>,
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        Self::open_as(mode, communicator, |mode| Container::open_local(path, mode))
-    }
-
-    /// [`create_local`](Self::create_local) at a URL, with options of its store ([`Container::create_url`]). Every rank needs credentials.
-    pub fn create_url(
-        url: &str,
-        options: &[(String, String)],
-        create: CreateOptions,
-        communicator: Arc<dyn Communicator>,
-    ) -> Result<Self> {
-        let first = || Container::create_url(url, options, create);
-        Self::one_after_the_other(communicator, first, || Container::open_url(url, options, Mode::ReadWrite))
-    }
-
-    /// [`open_local`](Self::open_local) at a URL, with options of its store ([`Container::open_url`]).
-    pub fn open_url(
-        url: &str,
-        options: &[(String, String)],
-        mode: Mode,
-        communicator: Arc<dyn Communicator>,
-    ) -> Result<Self> {
-        Self::open_as(mode, communicator, |mode| Container::open_url(url, options, mode))
-    }
-
-    fn open_as(
-        mode: Mode,
-        communicator: Arc<dyn Communicator>,
-        open: impl Fn(Mode) -> Result<Container>,
-    ) -> Result<Self> {
+        let (location, options) = (location.into(), options.into());
+        let mode = options.mode;
+        let open = |mode| Container::open(location.clone(), OpenOptions { mode, ..options.clone() });
         match mode {
             Mode::Append => Self::one_after_the_other(communicator, || open(mode), || open(Mode::ReadWrite)),
             Mode::Read | Mode::ReadWrite => Self::at_once(communicator, mode == Mode::Read, || open(mode)),

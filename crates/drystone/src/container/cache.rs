@@ -28,9 +28,10 @@ pub struct CacheFolder {
     pub folder: PathBuf,
     /// The most bytes that it may hold; `None`: a tenth of what its device has free.
     pub budget: Option<u64>,
-    /// Somebody named it for this container: then it is an error if it cannot be used.
-    pub(super) named: bool,
 }
+
+/// A cache folder, and whether it was named for this container: then it is an error if it cannot be used.
+type Named = (CacheFolder, bool);
 
 fn budget(text: &str, name: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::invalid(format!("{name} is {text:?}; it is a number of bytes")))
@@ -45,28 +46,16 @@ pub(super) fn is_option(name: &str) -> bool {
 }
 
 impl CacheFolder {
-    /// A folder and its budget in bytes, if it has one.
-    pub fn new(folder: impl Into<PathBuf>, budget: Option<u64>) -> Self {
-        CacheFolder { folder: folder.into(), budget, named: true }
-    }
-
-    /// The options of a store that name it.
-    pub fn options(&self) -> Vec<(String, String)> {
-        let mut options = vec![(FOLDER.to_owned(), self.folder.to_string_lossy().into_owned())];
-        options.extend(self.budget.map(|bytes| (BYTES.to_owned(), bytes.to_string())));
-        options
-    }
-
-    /// What options of a store say of the cache, and the options that remain. Where they do not say, of a far store the environment
-    /// does. `InvalidArgument` if a budget is no number.
-    pub fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Self>, StoreOptions)> {
+    /// Parts the options of a store into the cache that they name and the options that remain. For a far store without such an
+    /// option, the environment may name a cache. `InvalidArgument` if a budget is not a number.
+    pub(super) fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Named>, StoreOptions)> {
         let rest = options.iter().filter(|(name, _)| !is_option(name)).cloned().collect();
         let said =
             |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         let bytes = said(BYTES).map(|text| budget(text, BYTES)).transpose()?;
         if let Some(folder) = said(FOLDER) {
-            let named = (!folder.is_empty()).then(|| CacheFolder::new(folder, bytes));
-            return Ok((named, rest));
+            let cache = CacheFolder { folder: folder.into(), budget: bytes };
+            return Ok(((!folder.is_empty()).then_some((cache, true)), rest));
         }
         let of_environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(folder) = of_environment(OF_ENVIRONMENT.0).filter(|_| is_far) else {
@@ -74,7 +63,7 @@ impl CacheFolder {
         };
         let bytes =
             of_environment(OF_ENVIRONMENT.1).map(|text| budget(&text, OF_ENVIRONMENT.1)).transpose()?;
-        Ok((Some(CacheFolder { folder: folder.into(), budget: bytes, named: false }), rest))
+        Ok((Some((CacheFolder { folder: folder.into(), budget: bytes }, false)), rest))
     }
 }
 
@@ -82,14 +71,14 @@ impl CacheFolder {
 pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
 
 /// Puts a cache in front of a home where a folder is given. Without one nothing is kept, and nothing is fetched before it is read.
-pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&CacheFolder>) -> Result<Front> {
-    let Some(given) = given else { return Ok((home, None, None)) };
+pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Named>) -> Result<Front> {
+    let Some((given, named)) = given else { return Ok((home, None, None)) };
     match Folder::open(&given.folder, given.budget) {
         Ok(folder) => {
             let cache = Arc::new(CacheStore::new(home, uuid, Some(folder)));
             Ok((cache.clone(), Some(cache), None))
         }
-        Err(error) if given.named => {
+        Err(error) if *named => {
             Err(Error::from(error).while_doing(format!("the cache {}", given.folder.display())))
         }
         Err(error) => {

@@ -11,7 +11,8 @@ use drystone_format::packs::{Floor, MAX_FLOOR};
 use drystone_store::{LocalStore, Store, StoreExt};
 
 use super::Container;
-use super::far::{is_url, open_store};
+use super::far::open_store;
+use super::location::is_url;
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
@@ -24,14 +25,13 @@ pub struct SeenBefore {
     pub version: u64,
 }
 
-/// The objects at a path or a URL. A folder is made with `create`, else it must be there.
-pub fn store_at(location: &str, options: &[(String, String)], create: bool) -> Result<Arc<dyn Store>> {
+/// The objects at a path or a URL, for reading.
+fn store_at(location: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(location) {
         return open_store(location, options);
     }
     let path = Path::new(location.strip_prefix("file://").unwrap_or(location));
-    let store = if create { LocalStore::create(path) } else { LocalStore::open(path, true) };
-    Ok(Arc::new(store?))
+    Ok(Arc::new(LocalStore::open(path, true)?))
 }
 
 impl Container {
@@ -41,10 +41,10 @@ impl Container {
     pub fn moved_on(location: &str, options: &[(String, String)], seen: SeenBefore) -> Result<bool> {
         if !is_url(location) && Path::new(location).is_file() {
             // The stub of an HDF5 program: what it names is found by opening it.
-            let now = Self::open_local(location, super::Mode::Read)?;
+            let now = Self::open(location, super::Mode::Read)?;
             return Ok(now.identity().uuid != seen.uuid || now.snapshot().version() != seen.version);
         }
-        let store = store_at(location, options, false)?;
+        let store = store_at(location, options)?;
         let bytes = store.read_all(keys::IDENTITY, 64 << 10)?;
         let identity = Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))?;
         if identity.uuid != seen.uuid || store.exists(&keys::manifest(seen.version.saturating_add(1)))? {

@@ -9,13 +9,16 @@ pub(crate) mod batch;
 mod cache;
 pub mod calibrate;
 mod config;
+mod creating;
 mod far;
 mod flush;
 mod glance;
 pub(crate) mod hdf5_stub;
 pub(crate) mod keeper_lock;
 mod learn;
+mod location;
 mod opening;
+mod options;
 mod packing;
 pub(crate) mod redundancy;
 pub(crate) mod targets;
@@ -55,9 +58,10 @@ use crate::{Error, ErrorKind, Result};
 
 pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
-pub use far::{is_url, open_store, public_options};
-pub use glance::{SeenBefore, store_at};
-pub use opening::{CreateOptions, Mode};
+pub use far::{open_store, public_options};
+pub use glance::SeenBefore;
+pub use location::{Location, is_url};
+pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
 pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.

@@ -43,29 +43,21 @@ fn solo(c: &Container) -> Writer {
 fn a_path_without_a_container_is_told_apart_from_a_file_and_an_empty_folder() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    told(
-        Container::open_local(at("no.dry"), Mode::Read).err(),
-        ErrorKind::NotFound,
-        &["no.dry", "check the path"],
-    );
+    told(Container::open(at("no.dry"), Mode::Read).err(), ErrorKind::NotFound, &["no.dry", "check the path"]);
     std::fs::write(at("file"), "x").unwrap();
-    told(
-        Container::open_local(at("file"), Mode::Read).err(),
-        ErrorKind::NotFound,
-        &["not a container", "a file"],
-    );
-    let clash = Container::create_local(at("file"), CreateOptions::default()).err();
+    told(Container::open(at("file"), Mode::Read).err(), ErrorKind::NotFound, &["not a container", "a file"]);
+    let clash = Container::create(at("file"), CreateOptions::default()).err();
     told(clash, ErrorKind::Conflict, &["a file is there"]);
     std::fs::create_dir(at("empty")).unwrap();
-    let empty = Container::open_local(at("empty"), Mode::ReadWrite).err();
+    let empty = Container::open(at("empty"), Mode::ReadWrite).err();
     told(empty, ErrorKind::NotFound, &["is not a container", "drystone.json"]);
-    let parent = Container::create_local(at("file").join("below"), CreateOptions::default()).err();
+    let parent = Container::create(at("file").join("below"), CreateOptions::default()).err();
     told(parent, ErrorKind::Io, &["below"]);
-    Container::create_local(at("is.dry"), CreateOptions::default()).unwrap();
-    let again = Container::create_local(at("is.dry"), CreateOptions::default()).err();
+    Container::create(at("is.dry"), CreateOptions::default()).unwrap();
+    let again = Container::create(at("is.dry"), CreateOptions::default()).err();
     told(again, ErrorKind::Conflict, &["already holds a container", "open it"]);
-    Container::open_local(at("is.dry"), Mode::Append).unwrap();
-    Container::open_local(at("new.dry"), Mode::Append).unwrap();
+    Container::open(at("is.dry"), Mode::Append).unwrap();
+    Container::open(at("new.dry"), Mode::Append).unwrap();
 }
 
 #[test]

@@ -120,7 +120,7 @@ fn a_configuration_switches_it_off() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     let configured = |learn: &str| std::fs::write(folder.path().join("drystone.toml"), learn).unwrap();
-    let open = |path: &Path| Container::open_local(path, Mode::ReadWrite).unwrap();
+    let open = |path: &Path| Container::open(path, Mode::ReadWrite).unwrap();
     drop(with_cube(Arc::new(LocalStore::create(&path).unwrap())));
     configured("learn = false\n");
     let c = open(&path);

@@ -13,18 +13,18 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use drystone::{Container, Level, Result};
+#[cfg(feature = "object")]
+use drystone::{Error, ErrorKind, Mode, OpenOptions};
 #[cfg(feature = "object")]
 use drystone_client::{Options, Refused, Region, Session, Status};
-use drystone_plan::tier::level::Level;
 
+use super::error::{RegionError, invalid};
 use super::lease::{Cells, Lease};
 use super::memory::{Memory, Released};
 use super::operation::Operation;
-use super::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
-use crate::base::sync::lock;
-use crate::{Container, Mode, Result};
-#[cfg(feature = "object")]
-use crate::{Error, ErrorKind};
+use super::sync::lock;
+use super::{ObjectTransfer, Progress, Regions, Release, Values};
 
 /// The life of a lease where nobody says it.
 const LIFE: Duration = Duration::from_secs(10);
@@ -63,9 +63,7 @@ impl Keeper {
         static HERE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
         if !container.is_writable() {
-            return Err(crate::Error::invalid(
-                "regions are written in a container that was opened to write (mode \"r+\")",
-            ));
+            return Err(invalid("regions are written in a container that was opened to write (mode \"r+\")"));
         }
         #[cfg(feature = "object")]
         if let Some(server) = Self::on_server(container, options)? {
@@ -219,7 +217,7 @@ impl Keeper {
                 Some(Progress::Logged) => Ok(Level::Node),
                 Some(Progress::Stable) => Ok(Level::Stable),
                 Some(Progress::Failed(error)) => Err(error.into()),
-                None => Err(crate::Error::invalid("there is no such transfer").into()),
+                None => Err(invalid("there is no such transfer").into()),
             },
             #[cfg(feature = "object")]
             Way::Server { session, .. } => session.wait(transfer, stable, timeout).map_err(of_server),
@@ -263,7 +261,8 @@ impl Keeper {
             Way::Server { session, options } => match self.newest.get() {
                 Some(container) => container,
                 None => {
-                    let opened = Container::open_url(&session.address().to_string(), options, Mode::Read)?;
+                    let options = OpenOptions { store: options.as_slice().into(), ..Mode::Read.into() };
+                    let opened = Container::open(session.address().to_string(), options)?;
                     return Ok(self.newest.get_or_init(|| opened));
                 }
             },
@@ -281,7 +280,7 @@ impl Keeper {
             return Ok(None);
         }
         let session = Session::open(&place, &Options::new(options.iter().cloned()));
-        let session = session.map_err(|error| Error::invalid(error.to_string()))?;
+        let session = session.map_err(|error| invalid(error.to_string()))?;
         Ok(Some(Self::new(Way::Server { session, options: options.to_vec() })))
     }
 }

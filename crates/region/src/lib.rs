@@ -13,11 +13,13 @@
 //! - the queue holds a bounded number of bytes: beyond it a release waits.
 
 mod boxes;
+mod error;
 mod keeper;
-pub mod lease;
+mod lease;
 mod mapped;
 mod memory;
-pub mod operation;
+mod operation;
+mod sync;
 mod transit;
 mod values;
 
@@ -26,18 +28,21 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::array::Source;
-use crate::base::sync::lock;
-use crate::write::{Writer, WriterOptions};
-use crate::{Committed, Container, Error, ErrorKind, Result};
-use lease::{Cells, Lease, Leases};
+use drystone::array::Source;
+use drystone::{Committed, Container, Error, ErrorKind, Result, Writer, WriterOptions};
+
+use error::{expired, invalid, unsupported};
+use lease::Leases;
+use sync::lock;
 use transit::{Results, Tallies, rules_of};
 
-pub use drystone_plan::tier::level::Level;
+pub use error::RegionError;
 pub use keeper::Keeper;
+pub use lease::{Cells, Lease};
 pub use mapped::{Access, Mapped};
 pub use memory::Memory;
-pub use transit::ObjectTransfer;
+pub use operation::Operation;
+pub use transit::{ObjectTransfer, compute_on_release};
 pub use values::{Lent, Values};
 
 /// Bytes that may wait to be written.
@@ -57,34 +62,6 @@ pub enum Progress {
     /// It was not written.
     Failed(Error),
 }
-
-/// Why a call on a region was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegionError {
-    /// The lease has ended; nothing was done.
-    LeaseExpired(String),
-    /// The time is over; nothing was done.
-    Deadline(String),
-    /// Any other reason.
-    Engine(Error),
-}
-
-impl From<Error> for RegionError {
-    fn from(error: Error) -> Self {
-        RegionError::Engine(error)
-    }
-}
-
-impl std::fmt::Display for RegionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RegionError::LeaseExpired(text) | RegionError::Deadline(text) => f.write_str(text),
-            RegionError::Engine(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RegionError {}
 
 /// A region that is given back with its values.
 #[derive(Clone, Debug)]
@@ -218,7 +195,7 @@ impl Regions {
         let size = shared.element_size(&release.cells)?;
         let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
         if wanted != Some(release.values.len() as u64) {
-            return Err(Error::invalid(format!(
+            return Err(invalid(format!(
                 "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
                 release.values.len(),
                 release.cells.count,
@@ -311,13 +288,6 @@ impl Drop for Regions {
     }
 }
 
-fn expired() -> RegionError {
-    RegionError::LeaseExpired(
-        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it anew"
-            .into(),
-    )
-}
-
 /// Bytes in an element of this variable, after a check that the box lies in it.
 fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
     let reading = match container.reading(&cells.variable, None) {
@@ -332,13 +302,10 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
     let path = &cells.variable;
     if variable.steps != cells.step.is_some() {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
-        return Err(Error::invalid(format!("\"{path}\" {which}")));
+        return Err(invalid(format!("\"{path}\" {which}")));
     }
     if variable.dtype.item_size() == 0 || variable.dtype.is_blob() {
-        return Err(Error::unsupported(format!(
-            "\"{path}\" holds {}, which cannot be mapped",
-            variable.dtype
-        )));
+        return Err(unsupported(format!("\"{path}\" holds {}, which cannot be mapped", variable.dtype)));
     }
     let fits = cells.offset.len() == variable.shape.len()
         && cells.count.len() == variable.shape.len()

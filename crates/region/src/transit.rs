@@ -10,18 +10,17 @@
 
 use std::collections::BTreeMap;
 
-use drystone_format::dtype::DType;
-use drystone_format::schema::{Name, Schema, Variable};
-use drystone_format::value::Value;
-use drystone_plan::selection::Selection;
+use drystone::array::{Source, Target};
+use drystone::format::dtype::DType;
+use drystone::format::schema::{Name, Schema, Variable};
+use drystone::format::value::Value;
+use drystone::plan::selection::Selection;
+use drystone::{Container, NewVariable, Reading, Result, SchemaOp, Writer, WriterOptions};
 
 use super::boxes::{Bounds, meet, outside, slabs};
+use super::error::{invalid, not_found, unsupported};
 use super::lease::Cells;
 use super::operation::{Computed, Operation, Partial, decoded};
-use crate::array::{Source, Target};
-use crate::read::Reading;
-use crate::write::{Writer, WriterOptions};
-use crate::{Container, Error, NewVariable, Result, SchemaOp};
 
 /// The attribute that is a rule: `OPERATION of SOURCE`.
 const RULE: &str = "drystone_on";
@@ -30,65 +29,69 @@ const CELLS: u64 = 4 << 20;
 /// Steps of rules whose parts are remembered.
 const REMEMBERED: usize = 4096;
 
-impl Container {
-    /// From now on, what is released of a variable with steps gives results in `into`, which is created; the same again is no change.
-    ///
-    /// `NotFound`: there is no such variable. `Unsupported`: its type or form is none that can be computed with. `Conflict`: `into`
-    /// is another variable.
-    pub fn on(&self, source: &str, operation: &Operation, into: &str) -> Result<()> {
-        let source = Self::normal_path(source);
-        let variable = self.variable(source)?;
-        let followed = self.schema().follow(source);
-        let source = followed.as_deref().unwrap_or(source);
-        if variable.attrs.contains_key(RULE) {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" is itself a result: name the variable that it is computed from"
-            )));
-        }
-        if !variable.steps {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" has no steps: results in transit are of steps; use transfer"
-            )));
-        }
-        let rule = Value::Text(format!("{operation} of {source}"));
-        self.make_result(source, &variable, Some(operation), into, BTreeMap::from([(RULE.into(), rule)]))
+/// Declares that each release of `source`, a variable with steps, is computed upon; results go into `into`, which is created.
+///
+/// The same declaration again changes nothing. Errors: `NotFound` if there is no such variable, `Unsupported` if its type or
+/// shape cannot be computed with, `Conflict` if `into` is another variable.
+pub fn compute_on_release(
+    container: &Container,
+    source: &str,
+    operation: &Operation,
+    into: &str,
+) -> Result<()> {
+    let source = Container::normal_path(source);
+    let variable = container.variable(source)?;
+    let followed = container.schema().follow(source);
+    let source = followed.as_deref().unwrap_or(source);
+    if variable.attrs.contains_key(RULE) {
+        return Err(unsupported(format!(
+            "\"{source}\" is itself a result: name the variable that it is computed from"
+        )));
     }
+    if !variable.steps {
+        return Err(unsupported(format!(
+            "\"{source}\" has no steps: results in transit are of steps; use transfer"
+        )));
+    }
+    let rule = Value::Text(format!("{operation} of {source}"));
+    let attrs = BTreeMap::from([(RULE.into(), rule)]);
+    create_result(container, (source, &variable), Some(operation), into, attrs)
+}
 
-    fn make_result(
-        &self,
-        source: &str,
-        variable: &Variable,
-        operation: Option<&Operation>,
-        into: &str,
-        attrs: BTreeMap<String, Value>,
-    ) -> Result<()> {
-        if variable.local || variable.growable.contains(&true) {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" has a shape of its own in each block, or grows: in transit its shape must be fixed"
-            )));
-        }
-        let (dtype, shape) = match operation {
-            Some(operation) => operation.result(&variable.dtype, &variable.shape)?,
-            None => (variable.dtype.clone(), variable.shape.clone()),
-        };
-        let keeps_values = matches!(operation, None | Some(Operation::Stride { .. }));
-        let dims = if shape.len() == variable.shape.len() { variable.dims.clone() } else { Vec::new() };
-        let new = NewVariable {
-            dtype,
-            shape: shape.into_iter().map(Some).collect(),
-            dims,
-            steps: variable.steps,
-            local: false,
-            transform: String::new(),
-            chunks: None,
-            fill: None,
-            attrs,
-            access: String::new(),
-            meaning: if keeps_values { variable.meaning.clone() } else { None },
-        };
-        let into = Self::normal_path(into).to_owned();
-        self.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
+/// Creates the variable that takes the results of an operation (`None`: the values as they are).
+fn create_result(
+    container: &Container,
+    (source, variable): (&str, &Variable),
+    operation: Option<&Operation>,
+    into: &str,
+    attrs: BTreeMap<String, Value>,
+) -> Result<()> {
+    if variable.local || variable.growable.contains(&true) {
+        return Err(unsupported(format!(
+            "\"{source}\" has a shape of its own in each block, or grows: in transit its shape must be fixed"
+        )));
     }
+    let (dtype, shape) = match operation {
+        Some(operation) => operation.result(&variable.dtype, &variable.shape)?,
+        None => (variable.dtype.clone(), variable.shape.clone()),
+    };
+    let keeps_values = matches!(operation, None | Some(Operation::Stride { .. }));
+    let dims = if shape.len() == variable.shape.len() { variable.dims.clone() } else { Vec::new() };
+    let new = NewVariable {
+        dtype,
+        shape: shape.into_iter().map(Some).collect(),
+        dims,
+        steps: variable.steps,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill: None,
+        attrs,
+        access: String::new(),
+        meaning: if keeps_values { variable.meaning.clone() } else { None },
+    };
+    let into = Container::normal_path(into).to_owned();
+    container.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
 }
 
 /// What is computed of a variable, and where it goes.
@@ -281,8 +284,7 @@ fn read(reading: &Reading, step: Option<u64>, (offset, count): &Bounds) -> Resul
     let len = usize::try_from(cells).ok().and_then(|cells| cells.checked_mul(item));
     let mut bytes = Vec::new();
     let len = len.filter(|len| bytes.try_reserve_exact(*len).is_ok());
-    let len =
-        len.ok_or_else(|| Error::invalid(format!("a box of {count:?} cells does not fit into memory")))?;
+    let len = len.ok_or_else(|| invalid(format!("a box of {count:?} cells does not fit into memory")))?;
     bytes.resize(len, 0);
     reading.read(&Selection::boxed(&offset, &count), &Target::dense(&mut bytes, &count, item)?)?;
     Ok(bytes)
@@ -310,13 +312,11 @@ impl ObjectTransfer {
         let reading = container.reading(&self.from, None)?;
         let variable = reading.variable();
         if variable.dtype.is_blob() {
-            return Err(Error::unsupported(format!(
-                "\"{}\" holds strings, which are not carried",
-                self.from
-            )));
+            return Err(unsupported(format!("\"{}\" holds strings, which are not carried", self.from)));
         }
         if container.variable(&self.to).is_err() {
-            container.make_result(&self.from, variable, self.rule.as_ref(), &self.to, BTreeMap::new())?;
+            let from = (self.from.as_str(), variable);
+            create_result(container, from, self.rule.as_ref(), &self.to, BTreeMap::new())?;
         }
         let dtype = match &self.rule {
             Some(rule) => rule.result(&variable.dtype, &variable.shape)?.0,
@@ -324,7 +324,7 @@ impl ObjectTransfer {
         };
         let steps: Vec<Option<u64>> = match (variable.steps, self.step) {
             (true, Some(step)) if !reading.snapshot().steps.contains(step) => {
-                return Err(Error::not_found(format!(
+                return Err(not_found(format!(
                     "there is no step {step} of \"{}\" that is committed",
                     self.from
                 )));
@@ -332,7 +332,7 @@ impl ObjectTransfer {
             (true, Some(step)) => vec![Some(step)],
             (true, None) => reading.steps()?.into_iter().map(Some).collect(),
             (false, None) => vec![None],
-            (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.from))),
+            (false, Some(_)) => return Err(invalid(format!("\"{}\" has no steps", self.from))),
         };
         for step in steps {
             let writer = match kept.take() {

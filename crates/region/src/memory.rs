@@ -8,7 +8,9 @@ use std::sync::Arc;
 use drystone_client::Piece;
 
 use super::values::Lent;
-use crate::{Error, Result};
+use drystone::{Error, Result};
+
+use super::error::invalid;
 
 /// Its first byte is at a multiple of this: a line of the cache.
 const ALIGN: usize = 64;
@@ -35,7 +37,7 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Memory of this process, all zero.
     pub(super) fn own(len: usize) -> Result<Memory> {
-        let too_large = || Error::invalid(format!("a region of {len} bytes does not fit into memory"));
+        let too_large = || invalid(format!("a region of {len} bytes does not fit into memory"));
         let layout = Layout::from_size_align(len.max(1), ALIGN).map_err(|_| too_large())?;
         // SAFETY: the layout has a size above 0.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?;

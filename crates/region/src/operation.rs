@@ -8,10 +8,11 @@
 //! - an operation has one text, and other texts for it are refused;
 //! - the result does not depend on the order in which boxes came.
 
-use drystone_format::dtype::{DType, Scalar};
+use drystone::format::dtype::{DType, Scalar};
+use drystone::{Error, Result};
 
-use crate::region::lease::Cells;
-use crate::{Error, Result};
+use super::error::{invalid, unsupported};
+use super::lease::Cells;
 
 /// The most bins of a histogram.
 const BINS: u64 = 1 << 16;
@@ -232,7 +233,7 @@ impl Operation {
             !at.is_multiple_of(by) || (!n.is_multiple_of(by) && at + n < *all)
         };
         if is_mean && offset.iter().zip(count).zip(shape).any(cuts) {
-            return Err(Error::invalid(format!(
+            return Err(invalid(format!(
                 "the box at {offset:?} of {count:?} cells cuts blocks of downsample:factor={by}: release boxes that \
                  begin and end at multiples of {by}, or at the end of \"{}\"",
                 cells.variable
@@ -293,11 +294,11 @@ impl std::fmt::Display for Operation {
 }
 
 fn wrong(text: &str, what: &str) -> Error {
-    Error::invalid(format!("{text:?} is no operation: {what}"))
+    invalid(format!("{text:?} is no operation: {what}"))
 }
 
 fn unfit(dtype: &DType) -> Error {
-    Error::unsupported(format!(
+    unsupported(format!(
         "values of type {dtype} cannot be computed with in transit; floats of 32 and 64 bits and integers to \
          32 bits can"
     ))

@@ -8,16 +8,16 @@
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use drystone_plan::selection::Selection;
-use drystone_plan::tier::level::Level;
+use drystone::array::Target;
+use drystone::plan::selection::Selection;
+use drystone::{Container, Level, Result};
 
+use super::element_size;
+use super::error::{RegionError, invalid};
 use super::keeper::Keeper;
 use super::lease::Cells;
 use super::memory::Memory;
-use super::{RegionError, element_size};
-use crate::array::Target;
-use crate::base::sync::lock;
-use crate::{Container, Error, Result};
+use super::sync::lock;
 
 /// What a region is mapped for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Mapped {
         let item = element_size(container, &cells)? as u64;
         let len = cells.count.iter().try_fold(item, |all, n| all.checked_mul(*n));
         let len = len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= isize::MAX as usize);
-        let len = len.ok_or_else(|| Error::invalid("the region does not fit the address space"))?;
+        let len = len.ok_or_else(|| invalid("the region does not fit the address space"))?;
         let state = State { len, ..State::default() };
         Ok(Mapped { keeper, cells, access, state: Mutex::new(state) })
     }
@@ -132,7 +132,7 @@ impl Mapped {
         let (memory, reading) = {
             let mut state = lock(&self.state);
             if state.closed {
-                return Err(Error::invalid("the region is closed").into());
+                return Err(invalid("the region is closed").into());
             }
             let memory = match &state.memory {
                 Some(memory) => Arc::clone(memory),
@@ -174,7 +174,7 @@ impl Mapped {
         renew: bool,
     ) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
-            return Err(Error::invalid("the region was mapped to be read: map it to write").into());
+            return Err(invalid("the region was mapped to be read: map it to write").into());
         }
         self.require_free()?;
         let lease = self.keeper.lock(&self.cells, timeout, life)?;
@@ -186,10 +186,10 @@ impl Mapped {
     fn require_free(&self) -> Result<()> {
         let state = lock(&self.state);
         if state.closed {
-            return Err(Error::invalid("the region is closed"));
+            return Err(invalid("the region is closed"));
         }
         if state.lock.is_some() {
-            return Err(Error::invalid("the region is locked: release it first"));
+            return Err(invalid("the region is locked: release it first"));
         }
         Ok(())
     }
@@ -197,9 +197,7 @@ impl Mapped {
     /// Hands the values over, and ends the lock where there is one; the transfer. `LeaseExpired`: nothing was written.
     pub fn release(&self, stable: bool) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
-            return Err(
-                Error::invalid("the region was mapped to be read: there is nothing to release").into()
-            );
+            return Err(invalid("the region was mapped to be read: there is nothing to release").into());
         }
         let memory = self.memory()?;
         let held = lock(&self.state).lock.take();
@@ -232,7 +230,7 @@ impl Mapped {
         let shape = reading.shape();
         let is_there = offset.len() == shape.len()
             && offset.iter().zip(&count).zip(&shape).all(|((at, n), extent)| at + n <= *extent);
-        let strides = crate::array::dense_strides(&count, item as u64)?;
+        let strides = drystone::array::dense_strides(&count, item as u64)?;
         if is_there {
             // SAFETY: the memory has an element for each cell of the box, and belongs to the region alone while it is loaded.
             let target = unsafe { Target::new(memory.pointer(), &count, &strides, item)? };
