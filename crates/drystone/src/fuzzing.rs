@@ -173,24 +173,25 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
         let points = Listing::points(shape.len(), corners);
         let count = points.shape().iter().product::<u64>();
         if reading.variable().dtype.is_blob() {
-            _ = reading.listed_strings(&points);
+            _ = reading.read_strings(&points);
         } else if count as usize * item <= bytes.len() {
             let len = count as usize * item;
-            _ = reading.read_listed(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
+            _ = reading.read(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
         }
     }
     _ = reading.steps();
     let steps = reading.snapshot().steps.iter().take(3).map(Some).chain([None]);
     for step in steps {
         for number in 0..reading.blocks(step).map_or(0, |blocks| blocks.len().min(4)) {
-            let shape = reading.block_shape(step, number)?;
+            let block = reading.block(step, number)?;
+            let shape = block.shape();
             let cells = shape.iter().try_fold(item as u64, |n, s| n.checked_mul(*s));
             let Some(len) = cells.filter(|n| *n <= bytes.len() as u64) else { continue };
             if reading.variable().dtype.is_blob() {
-                _ = reading.read_block_strings(step, number);
+                _ = reading.read_strings(&block);
             } else {
-                let place = Target::dense(&mut bytes[..len as usize], &shape, item)?;
-                _ = reading.read_block(step, number, &place);
+                let place = Target::dense(&mut bytes[..len as usize], shape, item)?;
+                _ = reading.read(&block, &place);
             }
         }
     }

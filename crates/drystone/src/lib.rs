@@ -73,7 +73,7 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
 };
 pub use read::{
-    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Selected, StoredStatistics, Wanted,
     WarmReport, Written, narrowed_bound,
 };
 pub use schema::derived::Definition;

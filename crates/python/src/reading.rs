@@ -226,11 +226,11 @@ impl ReadingHandle {
         let shape = block.shape();
         let scalar = shape.is_empty() && self.inner().is_empty();
         if self.holds_strings() {
-            let values = py.detach(|| self.reading.read_written_strings(block))?;
+            let (values, _) = py.detach(|| self.reading.read_strings(block))?;
             return self.blobs(py, values, shape, scalar);
         }
         let array = self.new_array(py, shape)?;
-        self.read_into(&array, shape, false, &|out| self.reading.read_written(block, out))?;
+        self.read_into(&array, shape, false, &|out| self.reading.read(block, out))?;
         let array = array.into_any();
         if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
     }
@@ -538,17 +538,11 @@ impl ReadingHandle {
             &wanted.shape(),
             out,
             &|out| {
-                let found = match &wanted {
-                    Wanted::Box(selection) => reading.read(selection, out),
-                    Wanted::Listed(listing) => reading.read_listed(listing, out),
-                }?;
+                let found = reading.read(&wanted, out)?;
                 *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 Ok(found)
             },
-            &|| match &wanted {
-                Wanted::Box(selection) => Ok(reading.read_strings(selection)?.0),
-                Wanted::Listed(listing) => Ok(reading.listed_strings(listing)?.0),
-            },
+            &|| Ok(reading.read_strings(&wanted)?.0),
         )?;
         let bound = report.into_inner().unwrap_or_else(PoisonError::into_inner).bound;
         Ok((array, bound.absolute, bound.relative))
@@ -567,11 +561,7 @@ impl ReadingHandle {
         let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
         let selection = Selection { axes };
         let reading = &self.reading;
-        let cut = || match in_rows {
-            Some(least) => reading.tiles_in_rows(&selection, most, least),
-            None => reading.tiles(&selection, most),
-        };
-        Ok(TilesHandle::new(py.detach(cut)?))
+        Ok(TilesHandle::new(py.detach(|| reading.tiles(&selection, most, in_rows))?))
     }
 
     /// Pieces that are going to be read in order.

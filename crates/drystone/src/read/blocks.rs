@@ -2,12 +2,14 @@
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, StoredPiece, newest_cmp};
+use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::checker::Checker;
 use super::execute;
+use super::seeking::{Sought, holds, slot};
 use super::sources::Sources;
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading, segment_key};
@@ -188,13 +190,14 @@ impl Reading {
     /// Gives the stored bytes of the subchunks of a block to `give`, one after the other: verified, and as their codecs made them.
     /// For blocks that this program cannot decode.
     pub fn stored(&self, step: Option<u64>, number: usize, give: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let block = self.nth_block(step, number)?;
+        let block = self.block(step, number)?;
         let mut checker = Checker::new(&self.inner, &self.snapshot);
         let checked = block.0.iter().try_for_each(|entry| checker.payloads(entry, give));
         checked.map_err(|e| self.reason(e))
     }
 
-    fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Written> {
+    /// One of the blocks written in a step, by its number in the order of `blocks`, ready to be read.
+    pub fn block(&self, step: Option<u64>, number: usize) -> Result<Written> {
         let mut blocks = self.written(step)?;
         if number >= blocks.len() {
             return Err(Error::not_found(format!(
@@ -205,11 +208,6 @@ impl Reading {
             )));
         }
         Ok(blocks.swap_remove(number))
-    }
-
-    /// Shape of one written block.
-    pub fn block_shape(&self, step: Option<u64>, number: usize) -> Result<Vec<u64>> {
-        Ok(self.nth_block(step, number)?.shape().to_vec())
     }
 
     fn prepare_block(&self, block: &Written) -> Result<(Vec<u64>, Option<Prepared>)> {
@@ -224,22 +222,16 @@ impl Reading {
         let slot_of = |column: &Column| {
             let candidates = block
                 .iter()
-                .filter(|e| e.member == column.number && super::holds(e, column))
+                .filter(|e| e.member == column.number && holds(e, column))
                 .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
                 .collect();
-            super::slot(column, candidates, cells.clone())
+            slot(column, candidates, cells.clone())
         };
         let slots = columns.iter().map(slot_of).collect();
-        Ok((count, Some(self.plan(super::Sought { columns, slots })?)))
+        Ok((count, Some(self.plan(Sought { columns, slots })?)))
     }
 
-    /// Reads one block exactly as it was written into `out` (shape of the block).
-    pub fn read_block(&self, step: Option<u64>, number: usize, out: &Target<'_>) -> Result<ReadReport> {
-        self.read_written(&self.nth_block(step, number)?, out)
-    }
-
-    /// The same for a block of this variable that `written` gave.
-    pub fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
         self.read_whole_block(block, out).map_err(|e| self.reason(e))
     }
 
@@ -263,19 +255,26 @@ impl Reading {
         Ok(report)
     }
 
-    /// Reads one block of a string variable as it was written, row-major.
-    pub fn read_block_strings(&self, step: Option<u64>, number: usize) -> Result<Vec<Vec<u8>>> {
-        self.read_written_strings(&self.nth_block(step, number)?)
-    }
-
-    /// The same for a block of this variable that `written` gave.
-    pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn strings_of_block(&self, block: &Written) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         let (count, prepared) = self.prepare_block(block)?;
         let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
+        let mut report = ReadReport::default();
         if let Some(prepared) = prepared {
+            report.add(&prepared.plan);
             self.strings_of(&prepared, &mut out)?;
         }
-        Ok(out)
+        Ok((out, report))
+    }
+
+    pub(super) fn explain_block(&self, block: &Written) -> Result<ReadPlan> {
+        let mut plan = ReadPlan::default();
+        if !block.shape().contains(&0) {
+            let no_cells = || Error::invalid(format!("the block of \"{}\" has no cells", self.path));
+            plan = self.explained(&|reading| reading.prepare_block(block)?.1.ok_or_else(no_cells))?;
+        }
+        let extents: Vec<String> = block.shape().iter().map(u64::to_string).collect();
+        plan.title = format!("{} block {{{} cells}}", self.path, extents.join(" x "));
+        Ok(plan)
     }
 }
 

@@ -26,10 +26,7 @@ const LISTED: usize = 1 << 15;
 const KEPT_STEPS: u64 = 1 << 12;
 
 impl Reading {
-    /// Reads a listing (step axis first) into `out`, which has one axis per leg.
-    ///
-    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
-    pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.note_listing(listing);
         self.inner.unless_cached(|| self.read_cells(listing, out)).map_err(|e| self.reason(e))
     }
@@ -51,12 +48,7 @@ impl Reading {
         Ok(report)
     }
 
-    /// Reads a listing of a string variable: one value per cell in row-major order, empty where nothing was written.
-    pub fn listed_strings(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
-        self.strings_at(listing).map_err(|e| self.reason(e))
-    }
-
-    fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_listing(listing)?;
         let mut out = self.no_strings(listing.cells())?;
         let mut report = ReadReport::default();
@@ -67,8 +59,7 @@ impl Reading {
         Ok((out, report))
     }
 
-    /// What `listing` would do.
-    pub fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
+    pub(super) fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
         self.check_listing(listing)?;
         let mut plan = ReadPlan::default();
         if let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) {
@@ -113,11 +104,17 @@ impl Reading {
         Ok(Planned { reading: self.clone(), wanted, prepared })
     }
 
-    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut; across those of which a part can
-    /// be read alone, so that a piece is as many whole rows as it can be.
-    pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
+    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut. Blocks whose planes can be
+    /// read alone are cut across, so that a piece has as many whole rows as possible.
+    ///
+    /// `in_rows` is for a file that holds the selection row by row: where planes can be read alone, each piece lies in one place of
+    /// the file, and is as short as reads stay fast and at least that many bytes long.
+    pub fn tiles(&self, selection: &Selection, most: u64, in_rows: Option<u64>) -> Result<Tiles> {
         self.check_selection(selection)?;
-        Ok(Tiles::new(selection, &self.grain(selection)?.0, most))
+        match in_rows {
+            Some(least) => self.tiles_in_rows(selection, most, least),
+            None => Ok(Tiles::new(selection, &self.grain(selection)?.0, most)),
+        }
     }
 
     /// The lines along which blocks are cut, and the cells of a piece where no part of it can be read alone.
@@ -142,11 +139,7 @@ impl Reading {
         Ok((grain, cells))
     }
 
-    /// Cuts a selection into pieces of at most `most` cells for a file that holds it row by row: where parts of blocks can be read alone, each
-    /// piece lies in one place of the file, and is as short as it can be read fast and is worth to be written, from `least` bytes on; else as
-    /// in `tiles`.
-    pub fn tiles_in_rows(&self, selection: &Selection, most: u64, least: u64) -> Result<Tiles> {
-        self.check_selection(selection)?;
+    fn tiles_in_rows(&self, selection: &Selection, most: u64, least: u64) -> Result<Tiles> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         match largest {
             Some(entry) if planes_lie_apart(&entry) => {
@@ -160,7 +153,7 @@ impl Reading {
                     .max(least / u64::from(self.item.max(1)));
                 Ok(Tiles::new(selection, &grain, most.min(fewest)))
             }
-            _ => self.tiles(selection, most),
+            _ => self.tiles(selection, most, None),
         }
     }
 
@@ -309,16 +302,6 @@ impl Reading {
             false => self.plan_listed(columns, slots, prepared.listings.clone()),
         }
     }
-
-    pub(super) fn require_no_strings(&self) -> Result<()> {
-        if self.variable.dtype.is_blob() {
-            return Err(Error::invalid(format!(
-                "\"{}\" holds strings: read it with read_strings",
-                self.path
-            )));
-        }
-        Ok(())
-    }
 }
 
 /// What a planned read selects.
@@ -371,10 +354,7 @@ impl Planned {
     pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
         let reading = &self.reading;
         let Some(prepared) = &self.prepared else {
-            return match &self.wanted {
-                Wanted::Box(selection) => reading.read(selection, out),
-                Wanted::Listed(listing) => reading.read_listed(listing, out),
-            };
+            return reading.read(&self.wanted, out);
         };
         reading.require_no_strings()?;
         reading.check_target(&self.wanted.shape(), out)?;
@@ -392,18 +372,12 @@ impl Planned {
 
     /// Reads a string variable: one value per cell in row-major order.
     pub fn read_strings(&self) -> Result<Vec<Vec<u8>>> {
-        Ok(match &self.wanted {
-            Wanted::Box(selection) => self.reading.read_strings(selection)?.0,
-            Wanted::Listed(listing) => self.reading.listed_strings(listing)?.0,
-        })
+        Ok(self.reading.read_strings(&self.wanted)?.0)
     }
 
     /// The plan.
     pub fn explain(&self) -> Result<ReadPlan> {
-        match &self.wanted {
-            Wanted::Box(selection) => self.reading.explain(selection),
-            Wanted::Listed(listing) => self.reading.explain_listed(listing),
-        }
+        self.reading.explain(&self.wanted)
     }
 }
 

@@ -19,12 +19,7 @@ const GAP: u64 = 64 << 10;
 const MAX_REQUEST: u64 = 4 << 20;
 
 impl Reading {
-    /// Reads a selection of a string variable: one value per cell in row-major order, empty where nothing was written.
-    pub fn read_strings(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
-        self.strings_in(selection).map_err(|e| self.reason(e))
-    }
-
-    fn strings_in(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn strings_in(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_selection(selection)?;
         let mut out = self.no_strings(selection.cells())?;
         let cells = out.len();

@@ -146,9 +146,9 @@ fn a_selection_outside_the_array_is_out_of_range() {
     );
     told(r.read(&Selection::all(&[3, 1]), &target).err(), ErrorKind::InvalidArgument, &["2 axes"]);
     let t = c.reading("fields/temperature", None).unwrap();
-    told(t.read_block(Some(0), 0, &target).err(), ErrorKind::NotFound, &["no step 0"]);
+    told(t.block(Some(0), 0).err(), ErrorKind::NotFound, &["no step 0"]);
     told(r.blocks(Some(0)).err(), ErrorKind::InvalidArgument, &["has no steps"]);
-    told(r.read_block(None, 0, &target).err(), ErrorKind::NotFound, &["0 block(s)"]);
+    told(r.block(None, 0).err(), ErrorKind::NotFound, &["0 block(s)"]);
 }
 
 #[test]

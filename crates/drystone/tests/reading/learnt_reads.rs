@@ -68,7 +68,7 @@ fn listed_cells_and_planned_reads_count_too() {
     let listing = Listing::points(3, points);
     let mut out = vec![0; 30 * 4];
     let target = drystone::array::Target::dense(&mut out, &[30], 4).unwrap();
-    reading.read_listed(&listing, &target).unwrap();
+    reading.read(&listing, &target).unwrap();
     let planned = reading.planned(Wanted::Box(Selection::boxed(&[0, 0, 0], &[20, 20, 20]))).unwrap();
     let mut cube = vec![0; 8000 * 4];
     for _ in 0..7 {
