@@ -1,8 +1,8 @@
 //! Finding the newest manifest (docs/format/manifest.md, "Marks, hint, and finding the newest").
 //!
-//! A power cut may take any manifest that was not flushed, also one below others: a gap, at which probing forward would end.
-//! So a handle that may write looks for the highest number in a list, once, and closes gaps with *voids* before it commits or
-//! marks anything.
+//! A power cut may destroy any manifest that was not flushed, even one with newer ones above it. Such a gap would stop
+//! a forward probe too early. A handle that may write therefore lists all numbers once, and fills gaps with *voids*
+//! before it commits or marks anything.
 //!
 //! Invariants
 //! - opening never falls back past a manifest known to be on stable storage, and never without a warning;
@@ -30,20 +30,21 @@ use crate::base::error::must_exist;
 use crate::base::{random, writer_process};
 use crate::{Error, ErrorKind, Result};
 
-/// A power cut takes no more manifests than were made since the last flush; a list with larger holes is not of our making.
+/// A power cut destroys no more manifests than were written since the last flush; a list with larger gaps was not
+/// written by this program.
 const MANY_GAPS: usize = 1 << 20;
 /// No identity is longer.
 pub(crate) const IDENTITY_LIMIT: u64 = 64 << 10;
 
-/// The content of a void: it stands for a manifest that a power cut took, or whose bytes it took.
+/// The content of a void, which stands for a manifest that a power cut destroyed.
 const VOID: &[u8] = b"void";
 
-/// The newest usable snapshot, and what had to be passed over to reach it.
+/// The newest usable snapshot, and what was passed over to reach it.
 pub(crate) struct Head {
     pub(crate) snapshot: Snapshot,
-    /// Highest manifest number in the store, sound or not: the next commit goes above it.
+    /// Highest manifest number in the store, readable or not: the next commit goes above it.
     pub(crate) top: u64,
-    /// Numbers below `top` and above every mark that are missing (known only if all were listed).
+    /// Missing numbers below `top` and above every mark (known only if all were listed).
     pub(crate) gaps: Vec<u64>,
     pub(crate) warnings: Vec<String>,
     /// What was lost on the way.
@@ -55,9 +56,9 @@ pub(crate) struct Head {
 pub(crate) enum Look {
     /// From the hint forward.
     Hint,
-    /// From this number, or the hint, forward.
+    /// Forward from this number, or from the hint.
     From(u64),
-    /// In a list of all: finds what lies beyond a gap.
+    /// In a list of all manifests, which also finds those beyond a gap.
     List,
 }
 
@@ -66,7 +67,7 @@ pub(crate) fn read_manifest(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     Ok(manifest_file(store, version, uuid)?.0)
 }
 
-/// Reads manifests one after the other, the newest first; those of a far store several at a time.
+/// Reads manifests in order, the newest first; from a far store several at a time.
 pub(crate) struct Manifests<'a> {
     store: &'a dyn Store,
     uuid: &'a [u8; 16],
@@ -81,7 +82,7 @@ impl<'a> Manifests<'a> {
         Manifests { store, uuid, fetched: BTreeMap::new() }
     }
 
-    /// [`read_manifest`] of a version.
+    /// Reads the manifest of a version, as [`read_manifest`] does.
     pub(crate) fn read(&mut self, version: u64) -> Result<Manifest> {
         if self.store.features().far.is_none() {
             return read_manifest(self.store, version, self.uuid);
@@ -99,13 +100,13 @@ impl<'a> Manifests<'a> {
         }
         match self.fetched.remove(&version) {
             Some(bytes) => Ok(manifest_of(bytes, version, self.uuid)?.0),
-            // Reading it says what is wrong.
+            // The read itself reports the error.
             None => read_manifest(self.store, version, self.uuid),
         }
     }
 }
 
-/// One manifest, and the file that it ends.
+/// One manifest, and the file at whose end it stands.
 fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     match store.read_all(&key, MANIFEST_LIMIT) {
@@ -117,7 +118,7 @@ fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Ma
     }
 }
 
-/// The manifest that a file ends, and the file.
+/// The manifest at the end of a file, and the file.
 fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     if bytes == VOID {
@@ -142,14 +143,15 @@ fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifes
 
 /// Keeps `manifest/hint` near the newest manifest.
 ///
-/// Renewing it at each commit would cost more than a small commit: a file made, another one freed. So it may lag: by at most [`LAG`]
-/// commits of a handle while that lives ([`FAR_LAG`] where a probe is a look into a folder and no crash is followed by asking what is
-/// lost), by none when it is closed. Probing from it makes that up.
+/// Writing the hint at each commit would cost more than a small commit: one file created, another one freed. So the
+/// hint may lag: by at most [`LAG`] commits while the handle is open ([`FAR_LAG`] where a probe is a look into a folder
+/// and a crash does not require a search for losses), and not at all after it is closed. Probing forward from the hint
+/// finds the rest.
 #[derive(Debug, Default)]
 pub(crate) struct Hint {
     committed: AtomicU64,
     written: AtomicU64,
-    /// The last one was submitted, and nobody has waited for it.
+    /// The last hint was submitted, and its completion was not awaited.
     unsure: AtomicBool,
     /// When it was submitted last, in nanoseconds since 1970.
     submitted: AtomicU64,
@@ -159,7 +161,8 @@ pub(crate) struct Hint {
 
 const LAG: u64 = 8;
 const FAR_LAG: u64 = 64;
-/// On a far store it is renewed no sooner, in nanoseconds: Google's takes about one write per second to one key.
+/// The least time between two hints on a far store, in nanoseconds: Google Cloud Storage takes about one write per
+/// second to one key.
 const PAUSE: u64 = 1_000_000_000;
 
 impl Hint {
@@ -171,7 +174,7 @@ impl Hint {
         self.pid.store(drystone_store::process_id(), Ordering::Relaxed);
         let written = self.written.load(Ordering::Relaxed);
         if written == 0 || version >= written.saturating_add(lag) {
-            // On a far store nobody waits for it: a round trip is longer than what a lagging hint costs.
+            // On a far store the hint is not awaited: a round trip takes longer than what a lagging hint costs.
             match store.features().far {
                 Some(_) if near => {
                     let now = random::now();
@@ -193,7 +196,8 @@ impl Hint {
         store.submit(Request::Put { key, data, mode, sync: false })
     }
 
-    /// What [`settle`](Self::settle) would write to a far store, on its way: the caller waits for it. `None`: nothing is owed there.
+    /// The request for what [`settle`](Self::settle) would write to a far store; the caller waits for it. `None`: there
+    /// is nothing to write.
     pub(crate) fn last(&self, store: &dyn Store) -> Option<Pending> {
         let owed = store.features().far.is_some() && self.is_owed();
         owed.then(|| {
@@ -216,7 +220,7 @@ impl Hint {
             && self.pid.load(Ordering::Relaxed) == drystone_store::process_id()
     }
 
-    /// Nothing more is to be expected.
+    /// Writes the hint if it lags: the handle makes no further commits.
     pub(crate) fn settle(&self, store: &dyn Store, durability: Durability) {
         if self.is_owed() {
             self.unsure.store(false, Ordering::Relaxed);
@@ -224,13 +228,14 @@ impl Hint {
         }
     }
 
-    /// A recovery has settled what a hint above all manifests said.
+    /// Writes the hint anew after a recovery has dealt with a hint above all manifests.
     pub(crate) fn renew(&self, store: &dyn Store, version: u64, durability: Durability) {
         self.write(store, version, is_near(store, durability));
     }
 
-    /// A failure costs only time at the next open, and so does a moment without a hint: ext4 begins to write a file to the device when it
-    /// takes another's name, which takes several times as long as to remove the one and make the other.
+    /// A failure costs only time at the next open, and so does a moment without a hint. The old file is removed first:
+    /// ext4 starts to write a file to the device when it replaces another by a rename, which takes several times as
+    /// long as to remove one and create the other.
     fn write(&self, store: &dyn Store, version: u64, near: bool) {
         let mode = if near { PutMode::Replace } else { PutMode::IfAbsent };
         if !near {
@@ -241,17 +246,19 @@ impl Hint {
     }
 }
 
-/// Under `durable` a hint above all manifests is evidence that one was lost; without append a probe is a request.
+/// Whether the hint must be close to the newest manifest. Under `durable` a hint above all manifests proves that one
+/// was lost; in a store without append each probe is a request.
 fn is_near(store: &dyn Store, durability: Durability) -> bool {
     durability == Durability::Durable || !store.features().append
 }
 
-/// Tells the store that [`find`] comes next: the hint may be fetched while the identity is read.
+/// Announces to the store that [`find`] comes next: the hint may be fetched while the identity is read.
 pub(crate) fn expect(store: &dyn Store) {
     drop(store.submit(Request::Expect { key: keys::HINT.into(), ranges: vec![(0, 1)] }));
 }
 
-/// The identity and the hint of a far store, fetched at once. `None`: the store is not far, and they are read one after the other.
+/// The identity and the hint of a far store, fetched together. `None`: the store is not far, and they are read one
+/// after the other.
 pub(crate) fn begin(store: &dyn Store) -> Option<(drystone_store::Result<Vec<u8>>, Option<u64>)> {
     store.features().far?;
     let whole = |key: &str, limit| Request::ReadWhole { key: key.into(), limit };
@@ -263,23 +270,23 @@ pub(crate) fn begin(store: &dyn Store) -> Option<(drystone_store::Result<Vec<u8>
     };
     match identity {
         Ok(Reply::Whole { bytes: Ok(bytes) }) => Some((Ok(bytes), hint)),
-        // Longer than any identity; reading it says so.
+        // It is longer than any identity; reading it reports that.
         Ok(_) => None,
         Err(e) => Some((Err(e), hint)),
     }
 }
 
-/// A tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
+/// Whether these bytes are a tombstone: whole frames, each a multiple of 8 bytes long, and the mark.
 fn ends_gone(bytes: &[u8]) -> bool {
     bytes.len() % 8 == GONE.len() && bytes.ends_with(GONE)
 }
 
-/// Does a tombstone stand for this version?
+/// Whether a tombstone stands for this version.
 pub(crate) fn is_gone(store: &dyn Store, version: u64) -> bool {
     store.read_all(&keys::manifest(version), MANIFEST_LIMIT).is_ok_and(|bytes| ends_gone(&bytes))
 }
 
-/// The pages in front of a manifest, or of the tombstone in its place.
+/// The pages that precede a manifest, or the tombstone in its place.
 pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     let key = keys::manifest(version);
     let mut bytes = store.read_all(&key, MANIFEST_LIMIT).map_err(must_exist)?;
@@ -299,12 +306,12 @@ pub(crate) fn pages_of(store: &dyn Store, version: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Does a void stand for this version?
+/// Whether a void stands for this version.
 pub(crate) fn is_void(store: &dyn Store, version: u64) -> bool {
     store.read_all(&keys::manifest(version), VOID.len() as u64).is_ok_and(|bytes| bytes == VOID)
 }
 
-/// Puts a void for a version whose manifest is missing, or (`replace`) not readable and given up.
+/// Puts a void for a version whose manifest is missing, or (`replace`) unreadable and abandoned.
 pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result<()> {
     let mode = if replace { PutMode::Replace } else { PutMode::IfAbsent };
     match store.put(&keys::manifest(version), &[VOID], mode, false) {
@@ -313,7 +320,7 @@ pub(crate) fn put_void(store: &dyn Store, version: u64, replace: bool) -> Result
     }
 }
 
-/// Highest manifest number by probing forward.
+/// The highest manifest number, found by probing forward.
 fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
     let from = if let Look::From(known) = look { known } else { 0 };
     let mut version = match hint {
@@ -328,7 +335,8 @@ fn top(store: &dyn Store, hint: Option<u64>, look: Look) -> Result<u64> {
     Ok(version)
 }
 
-/// 0 also where nothing can be listed: behind a web server, where every commit that was closed has left a hint, and probing finds the rest.
+/// The highest manifest number in a list; 0 where the store cannot list. That is the case behind a web server, where
+/// every closed writer has left a hint, from which probing finds the rest.
 fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64> {
     let entries = match store.list("manifest/") {
         Err(StoreError::Unsupported { .. }) => return Ok(0),
@@ -337,21 +345,21 @@ fn listed(store: &dyn Store, parse: impl Fn(&str) -> Option<u64>) -> Result<u64>
     Ok(entries.iter().filter_map(|e| parse(&e.key)).max().unwrap_or(0))
 }
 
-/// The greatest manifest number below `version` that is listed; 0 if there is none.
+/// The greatest listed manifest number below `version`; 0 if there is none.
 pub(crate) fn below(store: &dyn Store, version: u64) -> Result<u64> {
     listed(store, |key| keys::parse_manifest(key).filter(|v| *v < version))
 }
 
-/// Is there a manifest above `version`?
+/// Whether there is a manifest above `version`.
 pub(crate) fn has_newer(store: &dyn Store, version: u64) -> Result<bool> {
     Ok(store.exists(&keys::manifest(version + 1))?)
 }
 
-/// Looks so often for a newest snapshot that does not expire before it is loaded.
+/// The most attempts to find a newest snapshot that does not expire before it is loaded.
 const TRIES: usize = 1000;
 
-/// Finds the newest snapshot. The hint is `None` where it was not read yet. `packs`: the store, if manifests may lie
-/// in packs.
+/// Finds the newest snapshot. `hint` is `None` where it was not read yet; `packs` is the store if manifests may be
+/// packed.
 pub(crate) fn find(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
@@ -360,7 +368,7 @@ pub(crate) fn find(
     trust: Trust,
     packs: Option<&Packed>,
 ) -> Result<Head> {
-    // On others every answer counts packs in.
+    // In other stores every answer takes packs into account.
     let packs = packs.filter(|_| store.features().far.is_some());
     let mut tries = 0;
     loop {
@@ -368,7 +376,7 @@ pub(crate) fn find(
         let found = find_once(store, pages, identity, (look, hint.take()), (trust, &mut floors));
         match found {
             Err(e) if e.kind() == ErrorKind::NotFound && tries < TRIES => tries += 1,
-            // It was packed while it was looked for.
+            // It was packed during the search.
             Ok(_) if !floors.hold()? && tries < TRIES => tries += 1,
             other => return other,
         }
@@ -384,13 +392,13 @@ fn find_once(
 ) -> Result<Head> {
     let is_far = store.features().far.is_some();
     let mut hint = match look {
-        // It has been seen, so no hint can be above all manifests. Asking from there takes one round trip.
+        // This manifest exists, so no hint can be above all manifests. Asking from here takes one round trip.
         Look::From(from) if is_far && from > 0 => Some(from),
         _ => hint.unwrap_or_else(|| read_hint(store.as_ref())),
     };
     let probes = is_far && look != Look::List;
     if let Some(packs) = floors.packs.filter(|_| !probes || hint.is_none_or(|from| from == 0)) {
-        // Nothing goes out that the floor could go with.
+        // There is no request with which the floor could be fetched.
         floors.rests_on = packs.look()?.version;
         hint = if floors.rests_on > 0 { Some(hint.unwrap_or(0).max(floors.rests_on)) } else { hint };
     }
@@ -441,7 +449,7 @@ fn find_once(
                 version = way.before(version)?;
                 continue;
             }
-            // A collection was faster; there is a newer one.
+            // A garbage collection was faster; there is a newer one.
             Err(_) if is_gone(store.as_ref(), version) => {
                 return Err(Error::not_found(format!("snapshot {version} has expired")));
             }
@@ -456,13 +464,13 @@ fn find_once(
     }
 }
 
-/// An object that a snapshot needs and that is not there whole.
+/// An object that a snapshot needs and that is missing or incomplete.
 struct Missing {
     key: String,
     error: Error,
 }
 
-/// The way from the newest manifest down to one that can be shown: what is refused, and what is noted.
+/// The descent from the newest manifest to one that can be shown: what is refused, and what is reported.
 struct Way<'a> {
     store: &'a Arc<dyn Store>,
     identity: &'a Identity,
@@ -480,7 +488,7 @@ impl Way<'_> {
         is_of_this_boot(self.store.as_ref(), &self.identity.uuid, version)
     }
 
-    /// A hint, a mark or a log says that there was a manifest above all that are there.
+    /// A hint, a mark or a log shows that there was a manifest above all existing ones.
     fn newest_is_missing(&mut self, hint: Option<u64>, top: u64) -> Result<()> {
         let store = self.store.as_ref();
         let marked = newest_mark(store)?;
@@ -511,7 +519,8 @@ impl Way<'_> {
                 self.refuse(&format!("{what}; restore it from a backup"))?;
             }
             let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
-            // Values may be laid down before the commit that creates their variables: only the logs know whether there was one.
+            // Values may be written before the commit that creates their variables: only the logs show whether there
+            // was one.
             let based = self.durable() || headers.iter().any(|(_, header)| header.base > 0);
             let this_boot = based && self.is_of_this_boot(0)?;
             if this_boot {
@@ -526,7 +535,8 @@ impl Way<'_> {
         Ok(())
     }
 
-    /// Is a snapshot shown although bytes it needs are missing? What was flushed, or written in this boot, no power cut has taken.
+    /// Whether a snapshot is shown although bytes that it needs are missing. A power cut cannot have destroyed what was
+    /// flushed, or written during this boot.
     fn stays(&self, snapshot: &Snapshot) -> Result<bool> {
         let this_boot = snapshot
             .manifest
@@ -560,7 +570,7 @@ impl Way<'_> {
         })
     }
 
-    /// What is left of a version names nothing.
+    /// What is left of a version names no objects.
     fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
         if version == 0 || self.durable() {
             if version > 0 && self.trust == Trust::Damaged {
@@ -623,8 +633,8 @@ impl Way<'_> {
     }
 }
 
-/// Were the newest things that can be read, up to a version, written within this boot of the machine? Then no power cut has taken what
-/// came after them.
+/// Whether the newest readable objects, up to a version, were written during this boot of the machine. Then no power
+/// cut has destroyed what came after them.
 pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) -> Result<bool> {
     let Some(boot) = loss::boot_of(store) else { return Ok(false) };
     let mut version = version;
@@ -640,7 +650,7 @@ pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) 
     Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
 }
 
-/// Whether writers have written; not where nothing can be listed.
+/// Whether any writer has written; false where the store cannot list.
 fn has_log(store: &dyn Store) -> Result<bool> {
     match store.list("log/") {
         Err(StoreError::Unsupported { .. }) => Ok(false),
@@ -648,13 +658,13 @@ fn has_log(store: &dyn Store) -> Result<bool> {
     }
 }
 
-/// The newest version that a mark says was flushed.
+/// The newest version that a mark shows as flushed.
 pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
     listed(store, keys::parse_mark)
 }
 
-/// Loads one version and, unless it is marked, checks that what it names survived.
-/// `file`: the bytes of the manifest, where they were read already.
+/// Loads one version and, unless it is marked, checks that the objects that it names exist. `file`: the bytes of the
+/// manifest, if they were read already.
 fn load(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
@@ -671,14 +681,15 @@ fn load(
     };
     pages.hold(version, file);
     let snapshot = Snapshot::load(manifest, pages)?;
-    // Where puts are durable, what a manifest names was there for good before the manifest was.
+    // Where puts are durable, the objects that a manifest names reached stable storage before the manifest did.
     let may_be_lost = !store.features().put_is_durable;
     let checked = may_be_lost && !snapshot.manifest.marked && identity.durability == Durability::Async;
     let missing = if checked { missing(store, pages, &snapshot, floors)? } else { Vec::new() };
     Ok((snapshot, missing))
 }
 
-/// Objects that a snapshot needs and that are not there whole: names and lengths are looked at, and the root page is read.
+/// Objects that a snapshot needs and that are missing or incomplete. Only names and lengths are checked, and the root
+/// page is read.
 fn missing(
     store: &Arc<dyn Store>,
     pages: &PageLoader,
@@ -707,7 +718,7 @@ fn missing(
         }
     };
     let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
-    // On a far store all at once, and the floor with them.
+    // On a far store all are requested together, with the floor.
     let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
     let mut asked: Vec<Request> = asked.collect();
     let floor_goes_along = floors.packs.filter(|_| !asked.is_empty());

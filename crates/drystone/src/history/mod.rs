@@ -1,4 +1,4 @@
-//! Commits that lie in the store: finding the newest, a snapshot of one, and the index pages it points to.
+//! Commits in the store: finding the newest one, its snapshot, and the index pages that it points to.
 
 pub(crate) mod head;
 pub(crate) mod loss;
