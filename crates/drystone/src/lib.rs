@@ -73,8 +73,8 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
 };
 pub use read::{
-    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Selected, StoredStatistics, Wanted,
-    WarmReport, Written, narrowed_bound,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Selected,
+    StoredStatistics, Wanted, WarmReport, Written, narrowed_bound,
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};

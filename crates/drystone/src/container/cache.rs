@@ -1,7 +1,8 @@
-//! The cache of a handle: which folder it uses, and what it is told to keep.
+//! The cache of a handle: which folder it uses, and what is kept in it.
 //!
-//! The folder is named by an option of the store (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a container
-//! again, a pickle or another process, uses it too; else by the environment. A local home has none unless it is named.
+//! An option of the store names the folder (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a
+//! container again, a pickle or another process, uses the same one; without it the environment does. A local home store
+//! has a cache only if an option names one.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -21,12 +22,12 @@ const BYTES: &str = "drystone_cache_bytes";
 /// Their names in the environment.
 const OF_ENVIRONMENT: (&str, &str) = ("DRYSTONE_CACHE", "DRYSTONE_CACHE_BYTES");
 
-/// A folder for units of far stores.
+/// A folder that caches units of far stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheFolder {
-    /// The folder, which is made if it is absent.
+    /// The folder; it is created if it is absent.
     pub folder: PathBuf,
-    /// The most bytes that it may hold; `None`: a tenth of what its device has free.
+    /// Its greatest size in bytes; `None`: a tenth of the free space of its device.
     pub budget: Option<u64>,
 }
 
@@ -67,10 +68,11 @@ impl CacheFolder {
     }
 }
 
-/// What stands in front of a home: the store to use, the cache in it, and a warning.
+/// The store to use in place of a home store, the cache in it, and a warning.
 pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
 
-/// Puts a cache in front of a home where a folder is given. Without one nothing is kept, and nothing is fetched before it is read.
+/// Puts a cache in front of a home store if a folder is given. Without one nothing is cached, and nothing is fetched
+/// before it is read.
 pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Named>) -> Result<Front> {
     let Some((given, named)) = given else { return Ok((home, None, None)) };
     match Folder::open(&given.folder, given.budget) {
@@ -88,7 +90,7 @@ pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Name
     }
 }
 
-/// What is to be done with the bytes of a selection.
+/// What happens to the bytes of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Bring them into the cache.
@@ -100,8 +102,9 @@ pub enum Keep {
 }
 
 impl Container {
-    /// Brings ranges of objects into the cache, pins or unpins them. `InvalidArgument` where this handle has no cache folder; errors of
-    /// home, of making pins; `Cancelled` when `go_on`, which gets bytes done and in all, says no.
+    /// Fetches ranges of objects into the cache, pins or unpins them. `InvalidArgument` if this handle has no cache
+    /// folder; errors of the home store, and of making pins; `Cancelled` when `go_on`, which gets bytes done and in
+    /// all, returns false.
     pub(crate) fn keep(
         &self,
         ranges: &[(String, Range<u64>)],
@@ -146,7 +149,7 @@ impl Inner {
         Some(TierRow { place, bytes, undrained: 0, oldest: None, rate: 0.0, hits, aside })
     }
 
-    /// Adds what the cache counted.
+    /// Adds the counters of the cache.
     pub(super) fn count_cache(&self, metrics: &mut Metrics) {
         let Some(cache) = &self.cache else { return };
         let counts = cache.counts();
@@ -160,12 +163,12 @@ impl Inner {
         metrics.folder_failures = counts.failures;
     }
 
-    /// While this is there, home answers every read.
+    /// As long as this exists, the home store answers every read.
     pub(crate) fn bypass_cache(&self) -> Option<Bypass> {
         self.cache.as_ref().map(|cache| cache.bypass())
     }
 
-    /// Does a read again if it failed for wrong bytes that may be the cache's: then home answers.
+    /// Repeats a read that failed because of wrong bytes if they may come from the cache; the home store answers then.
     pub(crate) fn unless_cached<T>(&self, read: impl Fn() -> Result<T>) -> Result<T> {
         match read() {
             Err(error) if error.kind() == crate::ErrorKind::Corrupt => match &self.cache {

@@ -1,4 +1,4 @@
-//! Creating: what is refused before anything is made, and the identity that makes a store a container.
+//! Creating: what is refused beforehand, and the identity that makes a store a container.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -24,9 +24,9 @@ use crate::{Error, ErrorKind, Result};
 /// Folders of a container.
 const PARTS: [&str; 4] = ["log", "index", "manifest", "zarr"];
 
-/// Refuses a folder that holds files and is no container: it would become one around them. With `among_files` only those are refused whose
-/// names are those of a container's parts. Temporary names, which contain `~`, are those of a process that creates the container at
-/// the same moment.
+/// Refuses a folder that holds files and is no container: the new container would enclose them. With `among_files` only
+/// files are refused that have names of a container's parts. Temporary names, which contain `~`, belong to a process
+/// that creates the container at the same moment.
 fn require_room(path: &Path, among_files: bool) -> Result<()> {
     let identity = path.join(keys::IDENTITY);
     let Ok(entries) = std::fs::read_dir(path) else { return Ok(()) }; // None, or one that the store will not take either.
@@ -47,8 +47,8 @@ fn require_room(path: &Path, among_files: bool) -> Result<()> {
     }
 }
 
-/// What a reader of a new container must know. Manifests are packed where each is a file; to ask whether they were costs a far store a
-/// round trip per commit.
+/// Features that a reader of a new container must support. Manifests are packed where each is a file: on a far store
+/// the check whether they were packed costs a round trip per commit.
 fn features(store: &dyn Store, options: &CreateOptions) -> Vec<String> {
     let offered = store.features();
     let packed = offered.append && offered.far.is_none();

@@ -1,7 +1,7 @@
-//! Containers that are named by a URL: which store is meant, and what opening there may and may not do.
+//! Containers named by a URL: which store a URL means, and what opening there permits.
 //!
-//! The stores are behind the features `object` and `rados`, so that programs on local files do not compile them. Without them every URL is
-//! refused here, with the same message everywhere.
+//! The stores are behind the features `object` and `rados`, so that programs on local files need not compile them.
+//! Without them every URL is refused here, always with the same message.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::{Error, Result};
 /// The scheme of Ceph.
 const RADOS: &str = "rados";
 
-/// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
+/// The store at a path or a URL, unchanged, for programs that pass its objects on, such as a server.
 pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(place) {
         let (_, options) = CacheFolder::take(options, true)?;
@@ -28,7 +28,7 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
     Ok(Arc::new(store))
 }
 
-/// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
+/// Options of a far store that are not secret: they may be stored, to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     let (cache, rest): (Vec<_>, Vec<_>) =
         options.iter().cloned().partition(|(name, _)| cache::is_option(name));
@@ -58,9 +58,9 @@ pub(super) fn check(url: &str, store: &dyn Store, mode: Mode) -> Result<()> {
 }
 
 impl Container {
-    /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
+    /// Removes the container at a URL, and nothing else below it. Succeeds if there is none.
     ///
-    /// `Conflict` if there are objects of those names that belong to no container.
+    /// `Conflict` if there are objects with names of a container's parts that belong to no container.
     pub fn remove_url(url: &str, options: &StoreOptions) -> Result<()> {
         const FOLDERS: [&str; 7] =
             ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
@@ -81,7 +81,7 @@ impl Container {
             }
             return Ok(());
         }
-        // Without its identity it is no container any more, however far the rest comes.
+        // Without its identity it is no container any more, even if the rest fails.
         store.delete(keys::IDENTITY)?;
         for prefix in FOLDERS {
             let mut found = store.list(prefix)?;

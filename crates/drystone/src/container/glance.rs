@@ -1,6 +1,6 @@
-//! What a container shows without being opened: whether it is still the one, and the snapshot, that was seen before.
+//! What a container shows without being opened: whether it is the same container, and the same snapshot, as before.
 //!
-//! Two small requests; nothing of the index is read. Catalogues ask this of every answer.
+//! Two small requests; the index is not read. Catalogues ask this for every answer.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::location::is_url;
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
-/// What was seen of a container when it was last open.
+/// What was known of a container when it was last open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SeenBefore {
     /// Its identity.
@@ -35,12 +35,13 @@ fn store_at(location: &str, options: &[(String, String)]) -> Result<Arc<dyn Stor
 }
 
 impl Container {
-    /// Whether a container is another one, or shows a newer snapshot, than was seen. Nobody is told that it was looked at.
+    /// Whether a container is another one, or has a newer snapshot, than before. The look leaves no trace in the
+    /// container.
     ///
-    /// `NotFound` if there is none any more, `Io` if it cannot be read.
+    /// `NotFound` if it does not exist any more, `Io` if it cannot be read.
     pub fn moved_on(location: &str, options: &[(String, String)], seen: SeenBefore) -> Result<bool> {
         if !is_url(location) && Path::new(location).is_file() {
-            // The stub of an HDF5 program: what it names is found by opening it.
+            // The stub of an HDF5 program: opening it finds the container that it names.
             let now = Self::open(location, super::Mode::Read)?;
             return Ok(now.identity().uuid != seen.uuid || now.snapshot().version() != seen.version);
         }

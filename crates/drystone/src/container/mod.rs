@@ -1,4 +1,4 @@
-//! A container: the thin conductor that joins store, snapshot, caches and the current batch.
+//! A container: joins store, snapshot, caches and the current batch, and does little itself.
 //!
 //! Invariants
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
@@ -96,30 +96,30 @@ pub(crate) struct Inner {
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
     pub(crate) hint: head::Hint,
-    /// What of newer snapshots, or of the one shown, is not there.
+    /// What is missing of newer snapshots, or of the one shown.
     pub(crate) losses: Mutex<Losses>,
     trust: Trust,
-    /// The store sees for itself whether it is still this container's.
+    /// The store itself watches whether the container is replaced.
     watched: bool,
-    /// The boot of this machine, if the store keeps its bytes here; once it was asked for.
+    /// The boot of this machine, if the store keeps its bytes here; filled at the first use.
     boot: OnceLock<Option<&'static str>>,
-    /// This handle made the container, in this process.
+    /// The process in which this handle created the container, if it did.
     created_by: Option<u32>,
-    /// Another commit was found where this handle's own should have come next.
+    /// Another commit took the place that this handle's own commit expected.
     pub(crate) others_commit: AtomicBool,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
     pub(crate) config: Option<Arc<Config>>,
-    /// What was measured of the store.
+    /// The measured profile of the store.
     pub(crate) known: Known,
     /// The reads that were made.
     pub(crate) seen: Seen,
-    /// What is read next, as far as they tell.
+    /// Predicts the next read from the observed ones.
     pub(crate) predictor: Mutex<Predictor>,
     /// What fetches it.
     pub(crate) prefetcher: Arc<Prefetcher>,
-    /// In front of home, where that is far or a folder was given.
+    /// In front of the home store, if that is far or a cache folder was given.
     pub(crate) cache: Option<Arc<CacheStore>>,
     /// How objects are spread over storage targets, if there are several.
     pub(crate) placing: Option<Arc<Placing>>,
@@ -132,7 +132,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// What this handle, its clones and those at earlier snapshots did since it was opened; the caches are this handle's own.
+    /// What this handle, its clones and its handles at earlier snapshots did since the container was opened; the caches
+    /// are this handle's own.
     pub fn metrics(&self) -> Metrics {
         let inner = &self.inner;
         let mut metrics = inner.tally.metrics();
@@ -229,7 +230,7 @@ impl Container {
         Ok(out)
     }
 
-    /// Moves to the newest snapshot; `true` if it is another one.
+    /// Moves to the newest snapshot; `true` if that is another one.
     pub fn refresh(&self) -> Result<bool> {
         self.inner.require_open()?;
         if self.inner.pinned {
@@ -247,7 +248,7 @@ impl Container {
         self.inner.snapshot()
     }
 
-    /// The schema: of the open batch if there is one, else of the snapshot.
+    /// The schema: that of the open batch if there is one, else that of the snapshot.
     pub fn schema(&self) -> Arc<Schema> {
         let batch = lock(&self.inner.batch);
         batch.as_ref().map_or_else(|| self.inner.snapshot().schema.clone(), |b| b.preview.clone())
@@ -260,12 +261,12 @@ impl Container {
         schema.resolve(path).cloned().ok_or_else(|| no_such(&schema, path))
     }
 
-    /// A path as the schema keeps it: without leading or trailing slashes.
+    /// A path as the schema spells it: without leading or trailing slashes.
     pub fn normal_path(path: &str) -> &str {
         path.trim_matches('/')
     }
 
-    /// The run-time configuration that acts on what is written through this handle.
+    /// The run-time configuration for what is written through this handle.
     pub fn config(&self) -> Option<&Config> {
         self.inner.config.as_deref()
     }
@@ -275,13 +276,13 @@ impl Container {
         self.inner.flush()
     }
 
-    /// [`Container::flush`] that does not sync the logs of these writers again: each was sealed, and [`Writer::sync`] brought it to stable
-    /// storage, in whichever process.
+    /// Like [`Container::flush`], without syncing the logs of these writers again: each was sealed, and
+    /// [`Writer::sync`] brought it to stable storage, in any process.
     pub fn flush_after(&self, synced: &[u64]) -> Result<u64> {
         self.inner.flush_after(synced)
     }
 
-    /// Warnings since the last call (what opening had to pass over, for one).
+    /// Warnings since the last call, for example what opening passed over.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.inner.warnings))
     }
@@ -301,8 +302,8 @@ impl Container {
         self.inner.writable
     }
 
-    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed. What its tiers hold and home
-    /// does not stays in them, for the next handle that uses them.
+    /// Closes the handle: later calls are `InvalidArgument`. Its writers go on until they are closed. Parts that are in
+    /// its tiers and not yet home stay there for the next handle that uses them.
     pub fn close(&self) {
         if !self.inner.closed.swap(true, Ordering::SeqCst) {
             self.inner.prefetcher.stop();
@@ -313,8 +314,9 @@ impl Container {
         self.inner.settle();
     }
 
-    /// [`close`](Self::close), after a [`drain`](Self::drain) where it has tiers and a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
-    /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
+    /// [`close`](Self::close) after a [`drain`](Self::drain) if it has tiers. If this handle created the container in
+    /// this process under `async`, it also makes a [`flush`](Self::flush), so that what was written in one go survives
+    /// a power cut. The handle is closed even if that fails.
     pub fn finish(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
@@ -336,7 +338,7 @@ impl Container {
         inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
     }
 
-    /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
+    /// Persists hints for the next open, as closing does; the handle and its clones go on.
     pub fn settle(&self) {
         self.inner.settle();
     }
@@ -355,8 +357,8 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Persists hints for the next open: the newest manifest, observed reads. Asks the store nothing where there are none, so that the
-    /// end of a handle does not wait for a server that is gone.
+    /// The hints are the newest manifest and observed reads. Makes no request if there are none, so that the end of a
+    /// handle never waits for a server that is gone.
     fn settle(&self) {
         let learned = self.learns() && self.seen.is_owed();
         if !learned && !self.hint.is_owed() {
@@ -376,7 +378,7 @@ impl Inner {
         head::has_newer(self.store.as_ref(), self.snapshot().version())
     }
 
-    /// Refuses what is put to a variable that is there only when the open batch has ended, or is another one then.
+    /// Refuses a put to a variable that exists only once the open batch has ended, or is another one then.
     pub(crate) fn require_settled(&self, path: &str) -> Result<()> {
         let batch = lock(&self.batch);
         let Some(what) = batch.as_ref().and_then(|batch| batch.what_becomes_of(path)) else { return Ok(()) };
@@ -403,7 +405,7 @@ impl Inner {
         self.writable && !self.pinned
     }
 
-    /// Refuses what would look into, or write to, another container: `NotFound` where it was removed, `Conflict` where it was replaced.
+    /// Refuses to read from, or write to, a container that was removed (`NotFound`) or replaced (`Conflict`).
     pub(crate) fn require_same(&self) -> Result<()> {
         if self.watched {
             return Ok(self.store.unchanged()?);
@@ -411,8 +413,8 @@ impl Inner {
         self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
     }
 
-    /// The reason for an error that a read of this snapshot met. Bytes that are missing or wrong are no damage where the container was
-    /// removed or replaced, or where the snapshot has expired.
+    /// The reason for an error of a read of this snapshot. Missing or wrong bytes are no damage if the container was
+    /// removed or replaced, or if the snapshot has expired.
     pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
         if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
             return error;
@@ -437,18 +439,19 @@ impl Inner {
         }
     }
 
-    /// Asks whether the container is still this one, while something else goes on; [`require`](Same::require) has the answer.
+    /// Starts the check whether the container was replaced; [`require`](Same::require) returns the answer.
     pub(crate) fn ask_same(&self) -> Same {
         let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
         Same((!self.watched).then(|| self.store.submit(identity())))
     }
 
-    /// Whether there is a manifest above a version; with `same` of a container that is still this one: both are asked at once.
+    /// Whether there is a manifest above a version; `same` also checks that the container was not replaced, at the same
+    /// time.
     fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
         if self.has_next(version, same)? {
             return Ok(true);
         }
-        // Replies of a far store do not tell what was packed.
+        // Replies of a far store do not show what was packed.
         match self.packs.as_ref().filter(|_| self.store.features().far.is_some()) {
             Some(packs) => Ok(packs.look()?.version > version),
             None => Ok(false),
@@ -479,7 +482,7 @@ impl Inner {
         }
     }
 
-    /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
+    /// Writers may go on after the container's handle was closed: for them only the mode counts in which it was opened.
     pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {
             return Err(Error::invalid(
@@ -504,7 +507,8 @@ impl Inner {
         self.newest_if(true)
     }
 
-    /// The same for a caller who asks, before the container is changed, whether it is still this one: of a far store not before that.
+    /// The same for a caller that later, before its change, checks whether the container was replaced: on a far store
+    /// the check is not made here.
     pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
         self.newest_if(false)
     }
@@ -529,7 +533,7 @@ impl Inner {
         Ok(newer)
     }
 
-    /// The newest snapshot that this handle has come across, and the highest manifest number.
+    /// The newest snapshot that this handle has seen, and the highest manifest number.
     pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
         let current = self.snapshot();
         let mut found = lock(&self.found);
@@ -539,8 +543,8 @@ impl Inner {
         found.clone()
     }
 
-    /// Moves to a version that somebody has just committed, without looking for it, or beyond. `manifest` is what that has told of
-    /// it, if anything; what is none is read.
+    /// Moves to a version that was just committed, or beyond, without a search for it. `manifest` is its content, if
+    /// the caller knows it.
     pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
         let current = self.snapshot();
         if current.version() >= version {
@@ -560,7 +564,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Makes `snapshot` the handle's, unless that would go back.
+    /// Makes `snapshot` the handle's, unless it is older than the present one.
     pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
         let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
         if snapshot.version() >= current.version() {
@@ -568,7 +572,7 @@ impl Inner {
         }
     }
 
-    /// Closes the gaps that a power cut left among the manifests.
+    /// Fills the gaps that a power cut left among the manifests.
     pub(crate) fn close_gaps(&self) -> Result<()> {
         let mut gaps = lock(&self.gaps);
         while let Some(&gap) = gaps.last() {
@@ -582,7 +586,7 @@ impl Inner {
         base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
     }
 
-    /// The boot within which this process writes; `None` where that is not known, or the bytes lie elsewhere.
+    /// The boot during which this process writes; `None` where it is unknown, or the bytes are on another machine.
     pub(crate) fn boot(&self) -> Option<&'static str> {
         *self.boot.get_or_init(|| loss::boot_of(self.store.as_ref()))
     }
@@ -591,7 +595,7 @@ impl Inner {
         lock(&self.warnings).push(warning);
     }
 
-    /// The same, unless it waits already.
+    /// The same, unless that warning is waiting already.
     pub(crate) fn warn_once(&self, warning: String) {
         let mut warnings = lock(&self.warnings);
         if !warnings.contains(&warning) {
@@ -600,12 +604,12 @@ impl Inner {
     }
 }
 
-/// Whether a container is still the one that a handle has opened, while the store is asked. `None`: the store looks for itself.
+/// The pending check whether the container was replaced. `None`: the store watches it.
 #[derive(Debug)]
 pub(crate) struct Same(Option<Pending>);
 
 impl Same {
-    /// The answer, as [`Inner::require_same`] has it.
+    /// The answer, as [`Inner::require_same`] gives it.
     pub(crate) fn require(self, inner: &Inner) -> Result<()> {
         match self.0.map(Pending::wait) {
             Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
@@ -616,12 +620,12 @@ impl Same {
 }
 
 impl Inner {
-    /// Takes note of what a look for the newest snapshot found lost.
+    /// Records losses that a search for the newest snapshot found.
     pub(crate) fn set_losses(&self, losses: Losses) {
         *lock(&self.losses) = losses;
     }
 
-    /// Refuses what would be committed over snapshots that were passed over.
+    /// Refuses a commit above snapshots that were passed over.
     pub(crate) fn require_whole(&self) -> Result<()> {
         match lock(&self.losses).passed_over() {
             None => Ok(()),

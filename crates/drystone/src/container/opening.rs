@@ -36,11 +36,11 @@ pub(super) struct How {
     pub(super) trust: Trust,
     /// It made the container.
     pub(super) created: bool,
-    /// The store sees for itself whether it is still this container's.
+    /// The store itself watches whether the container is replaced.
     pub(super) watched: bool,
 }
 
-/// A far store, with hints that begin reads; any other as it is.
+/// A far store with prefetch hints; any other store as it is.
 pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
     match store.features().far {
         Some(_) => Arc::new(PrefetchStore::new(store)),
@@ -48,7 +48,7 @@ pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
     }
 }
 
-/// Features that a container may ask its readers for.
+/// Features that this program supports.
 const KNOWN: [&str; 2] = [FEATURE, packs::FEATURE];
 
 /// The identity in a folder.
@@ -96,12 +96,12 @@ impl Container {
         }
     }
 
-    /// The folders on which log parts and shards that are made are spread, and how ("lattice", "hilbert", "row-major").
+    /// The folders over which new log parts and shards are spread, and how ("lattice", "hilbert", "row-major").
     pub fn targets(path: impl AsRef<Path>) -> Result<Option<(Vec<std::path::PathBuf>, &'static str)>> {
         targets::shown(path.as_ref())
     }
 
-    /// Opens the container of an HDF5 program by the name that the program gave, to read.
+    /// Opens, to read, the container that an HDF5 program wrote under this name.
     fn open_behind(path: &Path, stub: &Stub, options: &OpenOptions) -> Result<Self> {
         let folder = path.with_file_name(&stub.container);
         if options.mode != Mode::Read {
@@ -166,7 +166,7 @@ impl Container {
         Self::open_configured(Arc::new(store), (mode, options.trust()), config, placing, cache)
     }
 
-    /// Another handle on the same store, on the newest snapshot: what one does does not move the other.
+    /// Another handle on the same store, on the newest snapshot. The two handles do not move each other.
     pub fn again(&self) -> Result<Self> {
         let inner = &self.inner;
         let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
@@ -182,7 +182,7 @@ impl Container {
         cache: Option<&(CacheFolder, bool)>,
     ) -> Result<Self> {
         let store = with_prefetch(store);
-        // Before it is read: what replaces it in between is noticed.
+        // Before it is read, so that a replacement in between is noticed.
         let watched = match store.watch(keys::IDENTITY) {
             Err(StoreError::NotFound { .. }) => false, // which reading says
             other => {
@@ -192,7 +192,7 @@ impl Container {
         let (read, hint) = match head::begin(store.as_ref()) {
             Some((identity, hint)) => (identity, Some(hint)),
             None => {
-                // What a store watches, it has read.
+                // A store that watches it has read it already.
                 if !watched {
                     head::expect(store.as_ref());
                 }

@@ -123,7 +123,7 @@ impl OpenOptions {
         }
     }
 
-    /// What to do about a snapshot that is not whole.
+    /// What to do about an incomplete snapshot.
     pub(super) fn trust(&self) -> Trust {
         match (self.damaged, self.mode) {
             (true, _) => Trust::Damaged,

@@ -156,7 +156,13 @@ impl Reading {
     }
 
     /// Appends the slots of one step: one per column.
-    pub(super) fn slots_of(&self, columns: &[Column], mut found: Candidates, cells: &Selection, slots: &mut Vec<Slot>) {
+    pub(super) fn slots_of(
+        &self,
+        columns: &[Column],
+        mut found: Candidates,
+        cells: &Selection,
+        slots: &mut Vec<Slot>,
+    ) {
         for (at, column) in columns.iter().enumerate() {
             let wanted_again = columns[at + 1..].iter().any(|later| later.number == column.number);
             let all =

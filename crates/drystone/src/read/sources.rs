@@ -9,8 +9,8 @@ use drystone_format::source::Source;
 use crate::base::sync::lock;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
-use crate::read::published::{Shelf, Shelved};
 use crate::read::Reading;
+use crate::read::published::{Shelf, Shelved};
 use crate::{Error, Result};
 
 /// The key of the object that a part of a log is.

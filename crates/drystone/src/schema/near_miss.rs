@@ -1,4 +1,4 @@
-//! Variables that are not there, and the names near to what was asked for.
+//! Errors for variables that do not exist, with names similar to the requested one.
 
 use drystone_format::schema::{self, Name, Schema};
 
