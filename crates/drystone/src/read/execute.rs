@@ -1,9 +1,10 @@
-//! The executor: fetch, verify, decode, scatter. Dull on purpose: the plan says which bytes, and
-//! [`local_read`](mod@drystone_plan::local_read) how many threads, which requests together, and which mode. Here threads carry
-//! out one request each, as files are read best; [`stream`] has a window of requests under way, as the plan of a far store says.
+//! The executor: fetch, verify, decode, scatter. It decides nothing: the plan says which bytes, and
+//! [`local_read`](mod@drystone_plan::local_read) how many threads, which requests together, and which mode. Here each
+//! thread makes one request at a time, which is best for files; [`stream`] keeps a window of requests under way, as the
+//! plan of a far store says.
 //!
-//! Requests run in any order on several threads: what each brings is placed at once, and the cells they write are disjoint
-//! because visible boxes are.
+//! Requests run in any order on several threads. The bytes of each are placed at once, and the written cells are
+//! disjoint because visible boxes are.
 
 mod apart;
 mod coded;
@@ -53,10 +54,10 @@ use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
 use coded::Waiting;
 
-/// Check units up to this size fill the parts in which a store shows what it read.
+/// Check units up to this size fill the parts in which a store passes on what it read.
 const PARTS_LOG2: u8 = drystone_store::SEEN_LOG2;
 
-/// A request, with the numbers of the works that it serves and what it holds of their payloads.
+/// A request, with the numbers of the works that it serves and which part of their payloads it contains.
 type Asked = Fetch<(usize, Range<u64>)>;
 
 pub(crate) use super::sources::Sources;
@@ -73,7 +74,7 @@ pub(super) struct Job<'a> {
     pub(super) sources: &'a Sources<'a>,
     /// Trailers by number.
     trailers: Vec<Arc<Trailer>>,
-    /// Ranges of encoded works that were read and wait for the others.
+    /// Ranges of encoded works that were read and wait for the other ranges.
     waiting: Waiting,
 }
 
@@ -82,13 +83,13 @@ pub(super) struct Job<'a> {
 pub(super) struct Buffers {
     read: Vec<u8>,
     pub(super) decoded: Vec<u8>,
-    /// Of which piece `decoded` is the whole.
+    /// The piece that `decoded` holds completely.
     pub(super) holds: Option<(u32, StoredPiece)>,
-    /// Cells of a curve, row by row.
+    /// Cells of a curve, in row-major order.
     pub(super) unrolled: Vec<u8>,
-    /// A payload whose prefix stood apart.
+    /// A payload whose prefix was stored separately.
     joined: Vec<u8>,
-    /// The chain last used, by its text.
+    /// The chain that was used last, by its text.
     chain: Option<(String, Chain)>,
     pub(super) scratch: Scratch,
     sums: Vec<u32>,
@@ -119,8 +120,8 @@ impl Buffers {
     }
 }
 
-/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). Where published shards turn out to be
-/// others than the plan was made for, or damaged, the log is read.
+/// Fills `out` (whose step axis begins at position `first_step` of the whole selection's). If published shards were
+/// replaced since the plan was made, or are damaged, the log is read.
 pub(super) fn run(
     reading: &Reading,
     prepared: &Prepared,
@@ -204,7 +205,7 @@ fn attempt(
         let all: Vec<&Asked> = plan.fetches.iter().collect();
         each_on(threads, groups.len(), &|n, buffers| job.fetch(&all[groups[n].clone()], buffers))?;
     } else {
-        // Mappings brought some of it.
+        // Memory maps supplied some of it.
         let is_open = |fetch: &&Asked| fetch.items.iter().any(|(_, (number, _))| open[*number]);
         let left: Vec<&Asked> = plan.fetches.iter().filter(is_open).collect();
         let groups = local_read::groups(&left);
@@ -216,20 +217,20 @@ fn attempt(
     job.complete()
 }
 
-/// How threads carry out a plan that has a mode: decided by the plan and by what is measured now.
+/// How threads execute a plan with a mode, decided from the plan and from present measurements.
 fn local_read(prepared: &Prepared, mode: IoMode) -> LocalRead {
     let idle = if local_read::asks_for_idle(&prepared.plan, &prepared.slots) { idle() } else { 0 };
     let processors = Processors { allowed: threads(), idle };
     local_read::local_read(&prepared.plan, &prepared.slots, processors, mode)
 }
 
-/// How the plan would be carried out now into dense memory; `None` on a far store.
+/// How the plan would be executed now into dense memory; `None` on a far store.
 pub(super) fn explained(reading: &Reading, prepared: &Prepared) -> Option<LocalRead> {
     let near = reading.inner.window().is_none();
     near.then(|| local_read(prepared, mapped::next_mode(reading, prepared)))
 }
 
-/// Does `count` things on so many threads.
+/// Runs `count` jobs on this many threads.
 fn each_on(
     threads: usize,
     count: usize,
@@ -255,7 +256,7 @@ fn each_on(
             }
         }
     };
-    // Whoever asks works too: a processor that is given away comes back late where others want it.
+    // The caller works too: a processor that is given away comes back late if other programs want it.
     std::thread::scope(|scope| {
         (1..threads).for_each(|_| drop(scope.spawn(take)));
         take();
@@ -264,7 +265,7 @@ fn each_on(
 }
 
 impl Job<'_> {
-    /// Refuses a read that left a subchunk waiting for a part of it.
+    /// Refuses a read in which a subchunk still waits for a part of it.
     fn complete(&self) -> Result<()> {
         if self.waiting.is_empty() {
             return Ok(());
@@ -290,7 +291,7 @@ impl Job<'_> {
         work.part.chunk_shape.iter().fold(room.saturating_mul(boxes), |b, n| b.saturating_mul(*n))
     }
 
-    /// Where the cells of the subchunk lie. The plan has only works whose layout is known.
+    /// Where the cells of the subchunk lie. The plan contains only works with a known layout.
     pub(super) fn form(&self, work: &Work) -> Result<Form> {
         self.prepared.slots[work.slot]
             .form(self.entry(work))
@@ -300,7 +301,7 @@ impl Job<'_> {
     /// Offset of a slot's first element in the target's bytes, and the strides of its axes.
     fn place(&self, slot: usize) -> (u64, &[i64]) {
         if !self.prepared.listings.is_empty() {
-            // The cells of a listing say their places along all axes.
+            // The cells of a listing state their positions along all axes.
             return ((self.out.start() as u64) + u64::from(self.leaf(slot).offset), self.out.strides());
         }
         let steps = self.reading.variable.steps;
@@ -311,7 +312,7 @@ impl Job<'_> {
         (at as u64, if steps { &strides[1..] } else { strides })
     }
 
-    /// Writes the fill value to every slot that some cell of needs it.
+    /// Writes the fill value to every slot that has cells that need it.
     fn fill(&self) -> Result<()> {
         let default = vec![0u8; self.reading.item as usize];
         let whole = self.reading.variable.fill.as_deref();
@@ -348,7 +349,7 @@ impl Job<'_> {
         self.reading.damaged(self.sources, entry.source, entry.step, at, what)
     }
 
-    /// Whether two items of a request are the same cells of members that stand side by side in them.
+    /// Whether two items of a request are the same cells of adjacent members.
     fn is_beside(
         &self,
         a: &(Range<u64>, (usize, Range<u64>)),
@@ -368,7 +369,7 @@ impl Job<'_> {
             && (a.whole || first.chain.is_empty())
     }
 
-    /// Carries out requests to one source.
+    /// Executes requests to one source.
     fn fetch(&self, group: &[&Asked], buffers: &mut Buffers) -> Result<()> {
         let Some(&first) = group.first() else { return Ok(()) };
         if let ([_], [(range, (number, payload))]) = (group, first.items.as_slice())
@@ -393,7 +394,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Verifies and places what a request has brought.
+    /// Verifies and places the bytes of a request.
     fn place_all(&self, fetch: &Asked, bytes: &[u8], buffers: &mut Buffers) -> Result<()> {
         for items in fetch.items.chunk_by(|a, b| self.is_beside(a, b)) {
             let Some((range, (number, payload))) = items.first() else { continue };
@@ -428,7 +429,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Reads many raw bytes straight to their place, where the cells they hold are contiguous there. `false`: not such a case.
+    /// Reads many raw bytes directly to their place, if their cells are contiguous there. `false`: they are not.
     fn direct(
         &self,
         work: &Work,
@@ -436,7 +437,7 @@ impl Job<'_> {
         payload: &Range<u64>,
         buffers: &mut Buffers,
     ) -> Result<bool> {
-        // The bytes are checked as they arrive, in parts that hold whole units.
+        // The bytes are checked as they arrive, in parts of whole units.
         let len = payload.end - payload.start;
         let checked = (1..=PARTS_LOG2).contains(&work.piece.unit_log2) && work.piece.trailer > 0;
         let Some(place) = (len > apart::CALL && checked)
@@ -466,7 +467,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// A whole stored piece, trailer included, for the works that are beside one another in it.
+    /// A whole stored piece, with its trailer, for the works that are adjacent in it.
     fn whole(&self, works: &[&Work], item: &[u8], buffers: &mut Buffers) -> Result<()> {
         let Some(&work) = works.first() else { return Ok(()) };
         let entry = self.entry(work);
@@ -514,7 +515,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// One of the two items that a whole subchunk with a prefix is read by: the prefix, or the rest with its trailer.
+    /// One of the two items of a whole subchunk with a prefix: the prefix, or the rest with its trailer.
     fn whole_in_two(
         &self,
         work: &Work,
@@ -542,7 +543,7 @@ impl Job<'_> {
         self.place_whole(&[work], &buffers.decoded, &mut buffers.unrolled)
     }
 
-    /// Places a part of a subchunk that is there as a whole; one that follows a curve is unrolled first.
+    /// Places a part of a subchunk that is in memory completely; one along a curve is unrolled first.
     pub(super) fn place_whole(&self, works: &[&Work], cells: &[u8], unrolled: &mut Vec<u8>) -> Result<()> {
         let Some(&first) = works.first() else { return Ok(()) };
         let Some(curve) = self.form(first)?.curve else {
@@ -559,8 +560,8 @@ impl Job<'_> {
         })
     }
 
-    /// Copies a part's cells for each of the works that are beside one another in them. Members that are neighbours in the cells
-    /// as well as in the target go as one.
+    /// Copies a part's cells for each of the works that are adjacent in them. Members that are adjacent in the cells
+    /// and in the target are copied as one.
     fn scatter_all(&self, works: &[&Work], part: &SubchunkPart, bytes: &[u8], base: u64) -> Result<()> {
         if let [work] = works {
             return self.scatter(work, part, &self.form(work)?, bytes, base);
@@ -598,7 +599,7 @@ impl Job<'_> {
         Ok(self.form(work)?.logical(&logical(self.leaf(work.slot), &work.part.chunk_shape[..ndim])))
     }
 
-    /// A range of a raw piece, at check units: places the cells that it holds.
+    /// A range of a raw piece, at check units: places its cells.
     fn part(&self, works: &[&Work], item: &[u8], payload: &Range<u64>) -> Result<()> {
         let Some(&work) = works.first() else { return Ok(()) };
         self.verify_units(work, item, payload)?;
@@ -613,7 +614,7 @@ impl Job<'_> {
         })
     }
 
-    /// Copies a part's cells from decoded bytes, of which `bytes` begins at `base`, to their places in the target.
+    /// Copies a part's cells from decoded bytes, whose first byte is number `base`, to their places in the target.
     pub(super) fn scatter(
         &self,
         work: &Work,
@@ -631,7 +632,7 @@ impl Job<'_> {
         unsafe { copy.run_raw(bytes.as_ptr(), bytes.len(), out, len) }.map_err(rule_error)
     }
 
-    /// The copy of a part's cells, which lie as `form` says, from decoded bytes that begin at `base` to the target.
+    /// The copy of a part's cells, arranged as `form` says, from decoded bytes that begin at `base` to the target.
     fn copy(&self, work: &Work, part: &SubchunkPart, form: &Form, base: u64) -> Result<StridedCopy> {
         let item = form.item;
         let (mut dst, strides) = self.place(work.slot);

@@ -1,6 +1,7 @@
-//! Reading points, index lists and masks, reads that are planned once, and selections cut to pieces.
+//! Reading points, index lists and masks; reads that are planned once; selections cut into pieces.
 //!
-//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans however many cells are asked for.
+//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans, however many cells are
+//! requested.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +23,7 @@ use crate::{Error, Result};
 
 /// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.
 const LISTED: usize = 1 << 15;
-/// Steps of a plan that is kept.
+/// The most steps of a plan that is kept.
 const KEPT_STEPS: u64 = 1 << 12;
 
 impl Reading {
@@ -72,10 +73,11 @@ impl Reading {
         Ok(plan)
     }
 
-    /// Plans a read once, to be carried out any number of times. What is too large to be kept is planned at each read.
+    /// Plans a read once, to be executed any number of times. A read whose plan is too large to be kept is planned each
+    /// time.
     pub fn planned(&self, wanted: Wanted) -> Result<Planned> {
         let prepared = match &wanted {
-            // Inputs are planned tile by tile, when it is read.
+            // The inputs are planned tile by tile, when they are read.
             _ if self.computed()?.is_some() => {
                 match &wanted {
                     Wanted::Box(selection) => self.check_selection(selection)?,
@@ -117,7 +119,7 @@ impl Reading {
         }
     }
 
-    /// The lines along which blocks are cut, and the cells of a piece where no part of it can be read alone.
+    /// The lines along which blocks are cut, and the cells of a subchunk if no part of it can be read separately.
     pub(super) fn grain(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<u64>)> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         if let Some(entry) = &largest {
@@ -157,7 +159,7 @@ impl Reading {
         }
     }
 
-    /// The lines between steps, and the largest block of the first of a selection's steps, or else of its last.
+    /// The lines between steps, and the largest block of the first step of a selection, or else of its last.
     fn steps_apart(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<Entry>)> {
         let grain = if self.variable.steps { vec![Grain { phase: 0, length: 1 }] } else { Vec::new() };
         if selection.is_empty() {
@@ -271,7 +273,7 @@ impl Reading {
         self.cheapest(Sought { columns, slots }, &plan)
     }
 
-    /// Plans a listing per slot by way of all its candidates.
+    /// Plans a listing per slot, with all its candidates.
     fn plan_listed(
         &self,
         columns: Vec<Column>,
@@ -294,7 +296,7 @@ impl Reading {
         Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })
     }
 
-    /// The same read by way of what was put alone.
+    /// The same read from the originals only, without replicas.
     pub(super) fn without_replicas(&self, prepared: &Prepared) -> Result<Prepared> {
         let (columns, slots) = (prepared.columns.clone(), read_plan::offered(&prepared.slots, 0));
         match prepared.listings.is_empty() {
@@ -314,7 +316,7 @@ pub enum Wanted {
 }
 
 impl From<Listing> for Wanted {
-    /// A box where the legs are one.
+    /// A box if the legs form one.
     fn from(listing: Listing) -> Self {
         listing.as_box().map_or(Wanted::Listed(listing), Wanted::Box)
     }
@@ -330,7 +332,7 @@ impl Wanted {
     }
 }
 
-/// A read that was planned once. It stays with the snapshot it was planned on; several threads may carry it out at once.
+/// A read that was planned once. It stays with its snapshot; several threads may execute it at once.
 pub struct Planned {
     reading: Reading,
     wanted: Wanted,
@@ -343,14 +345,14 @@ impl Planned {
         &self.wanted
     }
 
-    /// What reading costs; `None` where it is too large to be planned at once.
+    /// The cost of reading; `None` if it is too large to be planned at once.
     pub(crate) fn cost(&self) -> Option<ReadReport> {
         let mut report = ReadReport::default();
         report.add(&self.prepared.as_ref()?.plan);
         Some(report)
     }
 
-    /// Reads into `out`, of the shape of what is wanted. Errors are those of [`Reading::read`].
+    /// Reads into `out`, which has the shape of what is wanted. Errors are those of [`Reading::read`].
     pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
         let reading = &self.reading;
         let Some(prepared) = &self.prepared else {
@@ -381,12 +383,13 @@ impl Planned {
     }
 }
 
-/// Whether any planes of this block's subchunks can be read alone: they lie as they are, row by row.
+/// Whether planes of this block's subchunks can be read separately: they are stored raw, row by row.
 fn planes_lie_apart(entry: &Entry) -> bool {
     entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
 }
 
-/// The fewest cells that are read fast together, of planes of so many cells: what of each subchunk is among them is a long run.
+/// The fewest cells that are read fast together, in planes of this many cells: their part of each subchunk is a long
+/// run.
 fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64) -> u64 {
     const RUN: u64 = 32 << 10;
     let own = u64::from(entry.encoding.item);

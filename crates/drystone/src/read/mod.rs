@@ -1,4 +1,4 @@
-//! Reading: index, plan, execute. What is read and how is decided by `drystone_plan`; this does it.
+//! Reading: index, plan, execute. `drystone_plan` decides what is read and how; this room does it.
 //!
 //! Invariants
 //! - every byte that reaches the caller was verified against a checksum of the snapshot's index;
@@ -73,10 +73,11 @@ pub use statistics::StoredStatistics;
 pub(crate) use tables::load_table;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
-/// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A hole of one check unit costs about a
-/// request; wider ones are left out, since the store is told of many requests ahead and a device then serves them together.
+/// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A gap of one check unit costs
+/// about as much as a request; wider gaps are not read, since many requests are announced ahead and a device serves
+/// them together.
 const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
-/// Candidates planned at a time: bounds the memory of plans.
+/// Candidates that are planned at a time, which bounds the memory of plans.
 const BATCH: usize = 20_000;
 
 /// A variable of a snapshot, to be read.
@@ -90,21 +91,21 @@ pub struct Reading {
     leaves: Vec<Column>,
     /// Size of the (sub-)element that is read.
     item: u32,
-    /// How exact the values have to be.
+    /// Required precision of the values.
     precision: Precision,
-    /// What of it was published, where a read may use it.
+    /// Its published replica, if a read may use it.
     shelf: Option<Arc<Shelf>>,
     /// The replica to read, whatever it costs.
     forced: Option<u32>,
     /// Whether programs may be sent to where the bytes are.
     programs: Programs,
-    /// Whether values of float64 may come rounded to float32.
+    /// Whether float64 values may be rounded to float32 on the way.
     narrow: bool,
-    /// Whether it is somebody's read, and not one of the engine's own.
+    /// Whether this is a user's read, and not the engine's own.
     noted: bool,
-    /// Whether replicas that answer questions about values are looked at.
+    /// Whether replicas that index values are considered.
     indexes: bool,
-    /// How its values are computed, once it was asked.
+    /// Its definition as a derived variable, filled at the first use.
     computed: OnceLock<Arc<derived::Computed>>,
 }
 
@@ -125,13 +126,14 @@ impl Container {
         let path = Self::normal_path(path);
         let variable = match snapshot.schema.resolve(path) {
             Some(v) => v.clone(),
-            // In the open batch, or the error. No cell of the snapshot has the id; that of the batch may be another's meanwhile.
+            // It is in the open batch, or this is the error. The id belongs to no cell of the snapshot; the variable of
+            // the batch may have another one's id meanwhile.
             None => Variable { id: snapshot.schema.next_id, ..self.variable(path)? },
         };
         Reading::open(self.inner.clone(), snapshot, path, variable, field)
     }
 
-    /// One leaf member of a variable by its number: also those that no path leads to, inside arrays of records.
+    /// One leaf member of a variable by its number, including those inside arrays of records, which have no path.
     pub(crate) fn leaf_reading(&self, path: &str, leaf: u32) -> Result<Reading> {
         let mut reading = self.reading(path, None)?;
         reading.leaves.retain(|column| column.number == leaf);
@@ -146,7 +148,7 @@ impl Container {
 }
 
 impl Reading {
-    /// The same, as a read of the engine's own.
+    /// The same for a read of the engine itself, which is not observed.
     pub(crate) fn unnoted(mut self) -> Reading {
         self.noted = false;
         self
@@ -201,9 +203,9 @@ impl Reading {
         shape
     }
 
-    /// The same, to be read only as exactly as this asks for: where a transform can, it reads fewer bytes. What was guaranteed is
-    /// in the report. Errors: `InvalidArgument` for a negative or undefined error and for level 0; and from reads of values that lost
-    /// more than the error when they were written.
+    /// The same, read only as exactly as requested: some transforms then read fewer bytes. The report has the
+    /// guaranteed bound. Errors: `InvalidArgument` for a negative or undefined error and for level 0; also from reads
+    /// of values that lost more than the error when they were written.
     pub fn with_precision(mut self, precision: Precision) -> Result<Reading> {
         match precision {
             Precision::Absolute(most) | Precision::Relative(most) if most.is_nan() || most < 0.0 => {
@@ -218,26 +220,26 @@ impl Reading {
         Ok(self)
     }
 
-    /// The same, to be read from the log alone, whatever was published.
+    /// The same, read from the log alone, whatever was published.
     pub fn from_log(mut self) -> Reading {
         self.shelf = None;
         self
     }
 
-    /// The same, to be read by way of this replica wherever it has the cells, whatever that costs: 0 is what was put,
-    /// [`PUBLISHED`](read_plan::PUBLISHED) what was published. `None`: the cheapest.
+    /// The same, read from this replica wherever it has the cells, whatever that costs: 0 is the original,
+    /// [`PUBLISHED`](read_plan::PUBLISHED) the published replica. `None`: the cheapest.
     pub fn by_way_of(mut self, replica: Option<u32>) -> Reading {
         self.forced = replica;
         self
     }
 
-    /// The same, with or without programs where the bytes are, whatever they cost. Values are the same.
+    /// The same, with or without programs where the bytes are, whatever they cost. The values are the same.
     pub fn with_programs(mut self, programs: Programs) -> Reading {
         self.programs = programs;
         self
     }
 
-    /// The path that it was opened by.
+    /// The path under which it was opened.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -260,7 +262,7 @@ impl Reading {
         self.leaves.iter().map(|column| column.number).collect()
     }
 
-    /// Bytes per element that a read delivers.
+    /// Bytes of an element as it is read.
     pub fn item(&self) -> u32 {
         self.item
     }
@@ -270,7 +272,7 @@ impl Reading {
         &self.snapshot
     }
 
-    /// The element that cells read as which nobody wrote.
+    /// The element that cells which were never written read as.
     pub(crate) fn fill_bytes(&self) -> Vec<u8> {
         let mut element = vec![0; self.item as usize];
         let leaves = self.variable.dtype.leaves();
@@ -286,7 +288,7 @@ impl Reading {
         element
     }
 
-    /// Takes note of the extents of a read.
+    /// Observes the extents of a read.
     fn note_box(&self, selection: &Selection) {
         if self.noted && !selection.is_empty() {
             self.inner.seen.note_box(self.variable.uid, selection, &self.shape(), self.variable.steps);
@@ -299,7 +301,7 @@ impl Reading {
         }
     }
 
-    /// The reason for an error of a read: what looks like damage may be the end of the snapshot or of the container.
+    /// The reason for an error of a read: apparent damage may be the end of the snapshot or of the container.
     fn reason(&self, error: Error) -> Error {
         self.inner.reason(error, self.snapshot.version())
     }
@@ -308,10 +310,10 @@ impl Reading {
         Ok(self.read_and_look(selection, out)?.0)
     }
 
-    /// Reads a box; with whether it may have cells that nobody wrote.
+    /// Reads a box; also returns whether it may contain cells that were never written.
     fn read_and_look(&self, selection: &Selection, out: &Target<'_>) -> Result<(ReadReport, bool)> {
         let mut report = ReadReport::default();
-        // What was published of cells that nobody wrote is there as fill.
+        // Published chunks contain fill values for cells that were never written.
         let mut has_voids = self.shelf.is_some();
         if selection.is_empty() {
             return Ok((report, false));
@@ -348,8 +350,8 @@ impl Reading {
         Ok((report, has_voids))
     }
 
-    /// Steps that are planned together at first: those that have no more than half of [`BATCH`] entries if each has as many as the others.
-    /// What is planned together is asked for together.
+    /// The number of steps that are planned together at first: they have about half of [`BATCH`] entries if every step
+    /// has equally many. What is planned together is requested together.
     fn first_batch(&self) -> u64 {
         let each = self.snapshot.entry_count() / self.snapshot.steps.len().max(1);
         (BATCH as u64 / 2 / each.max(1)).clamp(64, 1 << 16)
@@ -377,18 +379,18 @@ impl Reading {
 
 type Tables = BTreeMap<(usize, usize), Arc<Vec<Subchunk>>>;
 
-/// A plan with what it was made of.
+/// A plan with the data it was made from.
 struct Prepared {
-    /// What is read of an element; slots repeat these.
+    /// The columns of an element that are read; the slots repeat these.
     columns: Vec<Column>,
     slots: Vec<Slot>,
-    /// The listing of each slot, if listed cells are read and not a box.
+    /// The listing of each slot, if listed cells are read, not a box.
     listings: Vec<Listing>,
     resolved: Vec<Resolved>,
     plan: ReadPlan,
 }
 
-/// What `DRYSTONE_PROGRAMS` says of read programs; anything else than its words is as if it were not set.
+/// The setting of read programs in `DRYSTONE_PROGRAMS`; unknown words are ignored.
 fn programs_asked() -> Programs {
     static ASKED: std::sync::OnceLock<Programs> = std::sync::OnceLock::new();
     *ASKED.get_or_init(|| {

@@ -14,11 +14,12 @@ pub struct ReadReport {
     pub requests: u64,
     /// Blocks that show.
     pub blocks: u64,
-    /// Guaranteed largest error of the values against those that were put: what a lossy transform lost, and what was not read.
+    /// Guaranteed largest error of the values against those that were put: loss by the transform, and by reading less
+    /// than full precision.
     pub bound: Bound,
 }
 
-/// What a plan cost when it was carried out: less than it says where bytes were gathered where they lie.
+/// The actual cost of a plan: less than planned if bytes were gathered by the store.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Carried {
     pub(super) read_bytes: u64,
@@ -37,14 +38,14 @@ impl Carried {
 }
 
 impl ReadReport {
-    /// Adds a plan that was carried out.
+    /// Adds a plan that was executed.
     pub(super) fn add_carried(&mut self, plan: &ReadPlan, carried: Carried) {
         self.add(plan);
         self.read_bytes = (self.read_bytes - plan.read_bytes).saturating_add(carried.read_bytes);
         self.requests = (self.requests - plan.requests as u64).saturating_add(carried.requests);
     }
 
-    /// Adds what another read cost.
+    /// Adds the cost of another read.
     pub(super) fn join(&mut self, other: &ReadReport) {
         self.wanted_bytes += other.wanted_bytes;
         self.read_bytes += other.read_bytes;

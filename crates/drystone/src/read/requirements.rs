@@ -8,7 +8,7 @@ use crate::base::array::Target;
 use crate::{Error, ErrorKind, Result};
 
 impl Reading {
-    /// Refuses what would be less exact than was asked for: bytes that were not written cannot be read.
+    /// Refuses values that are less exact than requested: bits that were not written cannot be read.
     pub(super) fn require_precision(&self, bound: &Bound) -> Result<()> {
         let (what, most) = match self.precision {
             Precision::Absolute(most) => ("", most),
@@ -76,7 +76,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Whether `read` would take these.
+    /// Whether `read` would accept these arguments.
     pub(crate) fn check_read(&self, selection: &Selection, out: &Target<'_>) -> Result<()> {
         self.check_selection(selection)?;
         self.check_target(&selection.shape(), out)?;

@@ -15,7 +15,7 @@ use crate::Result;
 use crate::schema::element_type::logical;
 use crate::schema::member::Column;
 
-/// What is to be planned: columns, and a slot for each at each step.
+/// The columns to plan, and a slot for each of them at each step.
 pub(super) struct Sought {
     pub(super) columns: Vec<Column>,
     pub(super) slots: Vec<Slot>,
@@ -27,11 +27,11 @@ impl Sought {
     }
 }
 
-/// What may be read of one step, by member.
+/// The candidates of one step, by member.
 type Candidates = BTreeMap<u32, Vec<Candidate>>;
 
 impl Reading {
-    /// The step axis (one pseudo step for variables without) and the others.
+    /// The step axis (one pseudo step for variables without steps) and the other axes.
     pub(super) fn split(&self, selection: &Selection) -> (Axis, Selection) {
         if self.variable.steps {
             (selection.axes[0], Selection { axes: selection.axes[1..].to_vec() })
@@ -64,7 +64,8 @@ impl Reading {
         tree::find(&self.inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < self.snapshot.steps.hidden_below(entry.step - 1);
             if !hidden && wanted.contains(&entry.member) {
-                // Most often one for each step: room for more would have to be taken from the system's lists and given back.
+                // Usually there is one per step: a larger allocation would have to be taken from the system and given
+                // back.
                 found.entry(entry.step).or_insert_with(|| Vec::with_capacity(1)).push(entry);
             }
         })
@@ -72,7 +73,7 @@ impl Reading {
         Ok(found)
     }
 
-    /// Cells of an entry at or beyond this are cut away by a shrink.
+    /// The first coordinates of an entry's cells that a shrink has cut away.
     pub(super) fn limit(&self, entry: &Entry) -> [u64; MAX_NDIM] {
         let mut limit = [u64::MAX; MAX_NDIM];
         for (commit, shape) in &self.variable.clips {
@@ -107,7 +108,8 @@ impl Reading {
         Ok(Sought { columns, slots })
     }
 
-    /// What is read, cut so that each entry holds all of a column or nothing of it: an entry may be a part of a member.
+    /// The columns, cut so that each entry has all of a column or nothing of it: an entry may contain a part of a
+    /// member.
     pub(super) fn columns<'e>(&self, entries: impl Iterator<Item = &'e Entry>) -> Vec<Column> {
         let mut cuts: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for entry in entries {
@@ -145,7 +147,7 @@ impl Reading {
         found
     }
 
-    /// With the published chunks of the step (`key`: step + 1, or 0), where they may be read.
+    /// Adds the published chunks of the step (`key`: step + 1, or 0), if they may be read.
     fn with_shelf(&self, mut found: Candidates, key: u64, cells: &Selection) -> Result<Candidates> {
         if let Some(shelf) = &self.shelf {
             for member in shelf.members() {
@@ -155,7 +157,7 @@ impl Reading {
         Ok(found)
     }
 
-    /// Appends the slots of one step: one per column.
+    /// Appends the slots of one step, one per column.
     pub(super) fn slots_of(
         &self,
         columns: &[Column],
@@ -174,7 +176,7 @@ impl Reading {
     }
 }
 
-/// Whether an entry, which has all of a column or nothing, has it.
+/// Whether an entry, which has all of a column or nothing of it, has it.
 pub(super) fn holds(entry: &Entry, column: &Column) -> bool {
     let Some(from) = entry.encoding.part else { return true };
     let (have, want) = (from..from.saturating_add(entry.encoding.item), column.range());

@@ -110,8 +110,8 @@ impl Reading {
         Ok(plan)
     }
 
-    /// A plan with what it is expected to take, how much of it will be under way, and where less than every bit is read, what that would
-    /// take.
+    /// Completes a plan: predicted time, requests under way and, if less than full precision is read, the cost of full
+    /// precision.
     pub(super) fn explained(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<ReadPlan> {
         let time = |prepared: &Prepared| self.predicted(prepared, Device::ASSUMED);
         let prepared = plan(self)?;

@@ -36,7 +36,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The shard, if a number is one's.
+    /// The shard, if the number denotes one.
     pub(in crate::read) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
         self.shelf.and_then(|shelf| shelf.shard(number))
     }

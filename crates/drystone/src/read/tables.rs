@@ -14,7 +14,7 @@ use crate::base::error::must_exist;
 use crate::container::Inner;
 use crate::{Error, Result};
 
-/// A longer table is not read from a far store before its object was asked for its length.
+/// A longer table is read from a far store only after asking for the length of its object.
 const FAR_TABLE: u64 = 1 << 20;
 
 impl Reading {
@@ -33,7 +33,7 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     inner.tables.get(&(writer, part, piece.position), || {
         let damaged =
             |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));
-        // A question takes as long as the table itself on a far store, whose read says as much.
+        // On a far store, asking for the length takes as long as reading the table, and the read reports the same.
         let is_far = inner.store.features().far.is_some() && piece.length <= FAR_TABLE;
         let known = if is_far { u64::MAX } else { inner.store.len(&key).map_err(must_exist)? };
         if piece.position.checked_add(piece.length).is_none_or(|end| end > known) || piece.trailer > 0 {
@@ -50,7 +50,7 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
     })
 }
 
-/// The table that is stored as these bytes, and what it costs in memory.
+/// The decoded table, and its size in memory.
 fn decode_table(entry: &Entry, key: &str, bytes: &[u8]) -> Result<(Vec<Subchunk>, usize)> {
     let piece = &entry.piece;
     let damaged =
