@@ -10,9 +10,10 @@
 //! schema_op, layout, history, published, log, plugin, schema, base
 //! ```
 //!
-//! A folder uses only what stands below it (`tools/rooms.toml` has the order, `make lint` checks it).
+//! A folder uses only folders below it (`tools/rooms.toml` has the order, `make lint` checks it).
 //!
-//! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
+//! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics, whatever a store
+//! contains.
 
 mod base;
 pub mod collective;

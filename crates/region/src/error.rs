@@ -1,13 +1,13 @@
-//! Why a call on a region failed, and how this crate makes errors of the engine.
+//! Why a call on a region failed, and constructors of the engine's errors for this crate.
 
 use drystone::{Error, ErrorKind};
 
-/// Why a call on a region was not done.
+/// Why a call on a region failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RegionError {
     /// The lease has ended; nothing was done.
     LeaseExpired(String),
-    /// The time is over; nothing was done.
+    /// The time has passed; nothing was done.
     Deadline(String),
     /// Any other reason.
     Engine(Error),

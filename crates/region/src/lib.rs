@@ -7,10 +7,10 @@
 //! ```
 //!
 //! Invariants
-//! - all releases of a container in this process go through one writer, one after the other, so of two that meet the later one is newer,
-//!   also within one commit;
-//! - a release under a lease that has ended is refused before anything is queued;
-//! - the queue holds a bounded number of bytes: beyond it a release waits.
+//! - all releases of a container in this process go through one writer, one after the other, so of two that overlap the
+//!   later one is newer, also within one commit;
+//! - a release under an expired lease is refused before anything is queued;
+//! - the queue holds a bounded number of bytes: beyond that a release waits.
 
 mod boxes;
 mod error;
@@ -45,12 +45,12 @@ pub use operation::Operation;
 pub use transit::{ObjectTransfer, compute_on_release};
 pub use values::{Lent, Values};
 
-/// Bytes that may wait to be written.
+/// The most bytes that wait to be written.
 const QUEUED: usize = 64 << 20;
-/// Transfers whose end is remembered.
+/// Number of transfers whose outcome is remembered.
 const REMEMBERED: usize = 1 << 16;
 
-/// How far a transfer has come.
+/// The progress of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// In memory.
@@ -63,18 +63,18 @@ pub enum Progress {
     Failed(Error),
 }
 
-/// A region that is given back with its values.
+/// A region that is released with its values.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// Where they belong.
     pub cells: Cells,
     /// Elements of the variable's type.
     pub values: Values,
-    /// The lease that ends with it; `None`: nobody locked.
+    /// The lease that ends with it; `None`: the region was not locked.
     pub fence: Option<u64>,
-    /// It shall come to stable storage.
+    /// Whether it must reach stable storage.
     pub stable: bool,
-    /// Number of the request, which may come again.
+    /// Number of the request, which may be repeated.
     pub once: u64,
 }
 
@@ -111,7 +111,7 @@ impl Job {
 struct Queue {
     waiting: VecDeque<(u64, Job)>,
     bytes: usize,
-    /// The worker has taken one and not finished it.
+    /// The worker has taken a job and not finished it.
     busy: bool,
     has_worker: bool,
     closed: bool,
@@ -121,9 +121,9 @@ struct Queue {
 }
 
 impl Regions {
-    /// Of a container that can be written to.
+    /// For a container that is open to write.
     pub fn new(container: Container) -> Self {
-        // Later tables, also of other processes on this machine, go on above.
+        // Later tables, also of other processes on this machine, use higher numbers.
         let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let shared = Shared {
             container,
@@ -140,12 +140,12 @@ impl Regions {
         &self.shared.container
     }
 
-    /// Bytes in an element of this variable, after a check that the box lies in it.
+    /// Bytes of an element of this variable, after a check that the box lies in it.
     pub fn element_size(&self, cells: &Cells) -> Result<usize> {
         self.shared.element_size(cells)
     }
 
-    /// Grants a lease on all of these boxes, as soon as nobody else has a cell of them; waits for at most `timeout`.
+    /// Grants a lease on all of these boxes, as soon as no other lease has a cell of them; waits for at most `timeout`.
     pub fn lock(
         &self,
         cells: &[Cells],
@@ -178,18 +178,19 @@ impl Regions {
         }
     }
 
-    /// Begins the lease's time anew.
+    /// Restarts the lease's time.
     pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
         if lock(&self.shared.leases).renew(Instant::now(), fence) { Ok(()) } else { Err(expired()) }
     }
 
-    /// Ends a lease without a release. One that has ended is no error.
+    /// Ends a lease without a release. An expired one is no error.
     pub fn unlock(&self, fence: u64) {
         lock(&self.shared.leases).end(Instant::now(), fence);
         self.shared.freed.notify_all();
     }
 
-    /// Takes the values of a region, ends its lease, and gives the number of the transfer. They are in memory when this returns.
+    /// Takes the values of a region, ends its lease, and returns the number of the transfer. The values are in memory
+    /// when this returns.
     pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let shared = &self.shared;
         let size = shared.element_size(&release.cells)?;
@@ -211,7 +212,7 @@ impl Regions {
             queue = shared.wait(queue, None);
         }
         if let Some(fence) = release.fence {
-            // The lease ends where the release gets its place in the queue: what is locked next is released behind it.
+            // The lease ends when the release gets its place in the queue: what is locked next is released after it.
             let mut leases = lock(&shared.leases);
             let now = Instant::now();
             if !leases.covers(now, fence, &release.cells) {
@@ -225,7 +226,8 @@ impl Regions {
         Ok(number)
     }
 
-    /// Begins to carry values of one variable to another; the number of the transfer, which is waited for as that of a release.
+    /// Starts to transfer values of one variable to another; returns the number of the transfer, which is awaited like
+    /// that of a release.
     pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
         let queue = lock(&self.shared.queue);
         if let Some(known) = queue.by_request.get(&transfer.once) {
@@ -235,7 +237,8 @@ impl Regions {
         Ok(self.shared.push(queue, Job::Transfer(transfer), once))
     }
 
-    /// How far the transfer has come, after it is logged (or stable) or `timeout` has passed. `None`: there is none of this number.
+    /// The progress of the transfer, once it is logged (or stable) or `timeout` has passed. `None`: there is no such
+    /// transfer.
     pub fn wait(&self, transfer: u64, stable: bool, timeout: Duration) -> Option<Progress> {
         let until = Instant::now() + timeout;
         let mut queue = lock(&self.shared.queue);
@@ -254,7 +257,7 @@ impl Regions {
         }
     }
 
-    /// Waits until all that was released is logged.
+    /// Waits until everything that was released is logged.
     pub fn drain(&self) {
         let mut queue = lock(&self.shared.queue);
         while queue.busy || !queue.waiting.is_empty() {
@@ -262,7 +265,7 @@ impl Regions {
         }
     }
 
-    /// Commits what was released, and all that other writers have closed.
+    /// Commits what was released, and what other writers have closed.
     pub fn commit(&self) -> Result<Committed> {
         self.drain();
         self.shared.container.commit()
@@ -275,7 +278,7 @@ impl Regions {
 }
 
 impl Drop for Regions {
-    /// What was received is written before the container is closed.
+    /// Writes what was received before the container is closed.
     fn drop(&mut self) {
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
@@ -288,10 +291,10 @@ impl Drop for Regions {
     }
 }
 
-/// Bytes in an element of this variable, after a check that the box lies in it.
+/// Bytes of an element of this variable, after a check that the box lies in it.
 fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
     let reading = match container.reading(&cells.variable, None) {
-        // Another process may have made it since.
+        // Another process may have created it since.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             container.refresh()?;
             container.reading(&cells.variable, None)?
@@ -327,7 +330,7 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
 }
 
 impl Shared {
-    /// Adds a job and gives its number; begins the writer's thread where there is none.
+    /// Adds a job and returns its number; starts the writer's thread if there is none.
     fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
         queue.next += 1;
         let number = queue.next;
@@ -356,7 +359,7 @@ impl Shared {
         element_size(&self.container, cells)
     }
 
-    /// Writes what is released, in its order, until the regions are dropped.
+    /// Writes releases in their order, until the regions are dropped.
     fn work(&self) {
         let (mut writer, mut tallies) = (None, Tallies::default());
         loop {
@@ -368,7 +371,7 @@ impl Shared {
                 if queue.closed {
                     queue.has_worker = false;
                     drop(queue);
-                    // What was put without a step is committed by it.
+                    // Closing commits what was put without a step.
                     let closed = writer.take().map_or(Ok(()), |writer: Writer| writer.close());
                     drop(closed);
                     self.changed.notify_all();
@@ -416,7 +419,7 @@ impl Shared {
     fn write(&self, kept: &mut Option<Writer>, tallies: &mut Tallies, release: &Release) -> Result<()> {
         let cells = &release.cells;
         if cells.step.is_some() {
-            // Rules that others have made since.
+            // Other processes may have added rules since.
             self.container.refresh()?;
         }
         let variable = self.container.reading(&cells.variable, None)?.variable().clone();
@@ -424,7 +427,7 @@ impl Shared {
         let rules = rules_of(&self.container, cells, &variable);
         let whole = if rules.is_empty() { None } else { Some(release.values.whole()) };
         let results = tallies.results(&self.container, cells, &variable, rules, whole.as_deref())?;
-        // Where results were computed of a copy, that copy is stored.
+        // If results were computed from a copy, that copy is stored.
         let copied = match whole {
             Some(Cow::Owned(bytes)) => Some(Values::Owned(bytes)),
             _ => None,

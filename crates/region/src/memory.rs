@@ -12,10 +12,10 @@ use drystone::{Error, Result};
 
 use super::error::invalid;
 
-/// Its first byte is at a multiple of this: a line of the cache.
+/// The alignment of its first byte: a cache line.
 const ALIGN: usize = 64;
 
-/// Memory of a fixed length. Its users agree who writes when: nothing here is locked.
+/// Memory of a fixed length. Its users agree on who writes and when: nothing here is locked.
 #[derive(Debug)]
 pub struct Memory {
     kind: Kind,
@@ -44,7 +44,7 @@ impl Memory {
         Ok(Memory { kind: Kind::Own(first), len })
     }
 
-    /// Memory that a server has, too, all zero as well.
+    /// Memory shared with a server, all zero as well.
     #[cfg(feature = "object")]
     pub(super) fn shared(piece: Piece) -> Memory {
         let len = piece.len();
@@ -55,7 +55,7 @@ impl Memory {
         Memory { kind: Kind::Shared(piece), len }
     }
 
-    /// Its first byte. Valid while this lives.
+    /// Its first byte. Valid as long as this value lives.
     pub fn pointer(&self) -> *mut u8 {
         match &self.kind {
             Kind::Own(first) => first.as_ptr(),
@@ -74,7 +74,7 @@ impl Memory {
         self.len == 0
     }
 
-    /// The piece of an arena that it is.
+    /// Its piece of an arena, if it is one.
     #[cfg(feature = "object")]
     pub(super) fn piece(&self) -> Option<&Piece> {
         match &self.kind {
@@ -83,12 +83,12 @@ impl Memory {
         }
     }
 
-    /// Whether a server has it, too.
+    /// Whether it is shared with a server.
     pub fn is_shared(&self) -> bool {
         !matches!(self.kind, Kind::Own(_))
     }
 
-    /// A copy of its bytes, at a moment at which nobody writes.
+    /// A copy of its bytes, taken while nothing writes to it.
     pub(super) fn copied(&self) -> Vec<u8> {
         let mut out = vec![0; self.len];
         self.copy_to(0, &mut out);
@@ -113,7 +113,7 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that its holder has released and does not write to.
+/// Memory that was released; its holder does not write to it.
 pub(super) struct Released(pub(super) Arc<Memory>);
 
 impl Lent for Released {

@@ -1,12 +1,12 @@
-//! In transit: results that are put beside what they are computed from, in the same step of the log.
+//! In transit: results that are put with the values from which they are computed, in the same step of the log.
 //!
-//! A rule is an attribute of the variable that takes the results, so that it is as durable as the container, and any server that releases
-//! regions of its source finds it. Whoever commits the step commits both.
+//! A rule is an attribute of the variable that takes the results. So it is as durable as the container, and every
+//! server that releases regions of its source finds it. A commit of the step commits both.
 //!
 //! Invariants
 //! - a release and its results are in one step of the log, or neither is;
-//! - the result of a reduction is that of all cells of the step that are committed or were released here: a box that was released again
-//!   counts once.
+//! - the result of a reduction covers all cells of the step that are committed or were released here: a box that was
+//!   released again counts once.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +22,15 @@ use super::error::{invalid, not_found, unsupported};
 use super::lease::Cells;
 use super::operation::{Computed, Operation, Partial, decoded};
 
-/// The attribute that is a rule: `OPERATION of SOURCE`.
+/// The attribute that holds a rule: `OPERATION of SOURCE`.
 const RULE: &str = "drystone_on";
 /// Cells that are read at once.
 const CELLS: u64 = 4 << 20;
 /// Steps of rules whose parts are remembered.
 const REMEMBERED: usize = 4096;
 
-/// Declares that each release of `source`, a variable with steps, is computed upon; results go into `into`, which is created.
+/// Declares an operation that is applied to each release of `source`, a variable with steps; results go into `into`,
+/// which is created.
 ///
 /// The same declaration again changes nothing. Errors: `NotFound` if there is no such variable, `Unsupported` if its type or
 /// shape cannot be computed with, `Conflict` if `into` is another variable.
@@ -94,14 +95,14 @@ fn create_result(
     container.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
 }
 
-/// What is computed of a variable, and where it goes.
+/// An operation, and where its results go.
 pub(super) struct Rule {
     into: String,
     operation: Operation,
     dtype: DType,
 }
 
-/// The rules of a source. An attribute that is no rule, or whose variable is none that could take the results, does nothing.
+/// The rules of a source. An attribute that is not a rule, or whose variable could not take the results, is ignored.
 fn rules(schema: &Schema, source: &str, variable: &Variable) -> Vec<Rule> {
     let followed = schema.follow(source);
     let source = followed.as_deref().unwrap_or(source);
@@ -123,7 +124,7 @@ fn rules(schema: &Schema, source: &str, variable: &Variable) -> Vec<Rule> {
     found
 }
 
-/// The rules of what is released here.
+/// The rules for the cells of a release.
 pub(super) fn rules_of(container: &Container, cells: &Cells, variable: &Variable) -> Vec<Rule> {
     match cells.step {
         Some(_) => rules(&container.schema(), &cells.variable, variable),
@@ -157,7 +158,7 @@ fn put_box(writer: &Writer, into: &str, dtype: &DType, computed: &Computed) -> R
     writer.put(into, dtype, &source, Some(&computed.offset), None)
 }
 
-/// The parts of a reduction: boxes that are apart.
+/// The parts of a reduction, for disjoint boxes.
 #[derive(Clone, Default)]
 struct Tally(Vec<(Bounds, Partial)>);
 
@@ -183,7 +184,8 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// What a release gives by these rules; `bytes` where there are any. Nothing is remembered before [`Tallies::keep`].
+    /// The results of a release by these rules; `bytes` if there are any. Nothing is remembered before
+    /// [`Tallies::keep`].
     pub(super) fn results(
         &mut self,
         container: &Container,
@@ -210,7 +212,7 @@ impl Tallies {
         Ok(results)
     }
 
-    /// The release of these results is in the log.
+    /// Remembers the parts, once the release of these results is in the log.
     pub(super) fn keep(&mut self, results: Results) {
         self.known.extend(results.tallies);
         while self.known.len() > REMEMBERED {
@@ -221,7 +223,7 @@ impl Tallies {
         }
     }
 
-    /// The parts of a step, with that of a box that is released now.
+    /// The parts of a step, including that of a box that is released now.
     fn with(
         &mut self,
         container: &Container,
@@ -236,7 +238,7 @@ impl Tallies {
         let mut tally = match known.filter(fits) {
             Some(tally) => tally.clone(),
             None => {
-                // What was released before, here or by a process that died, is read as everybody reads it: committed.
+                // Earlier releases, of this process or a dead one, are read from a commit.
                 if known.is_some() || !self.has_begun || self.has_forgotten {
                     container.commit()?;
                 }
@@ -251,7 +253,7 @@ impl Tallies {
     }
 }
 
-/// The parts of what is committed of a step, without the cells of a box.
+/// The parts of the committed cells of a step, without those of a box.
 fn stored(container: &Container, cells: &Cells, step: u64, operation: &Operation) -> Result<Tally> {
     let reading = container.reading(&cells.variable, None)?;
     let mut tally = Tally::default();
@@ -290,23 +292,24 @@ fn read(reading: &Reading, step: Option<u64>, (offset, count): &Bounds) -> Resul
     Ok(bytes)
 }
 
-/// Values of one variable that become those of another.
+/// A transfer of the values of one variable to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectTransfer {
     /// Whose values.
     pub from: String,
-    /// Where they go; it is created where it is not there.
+    /// The target variable; it is created if it does not exist.
     pub to: String,
-    /// One step; `None`: all that are committed, or the values of a variable without steps.
+    /// One step; `None`: all committed ones, or the values of a variable without steps.
     pub step: Option<u64>,
-    /// What is computed of them; `None`: they stay as they are.
+    /// The operation that is applied; `None`: values stay unchanged.
     pub rule: Option<Operation>,
-    /// Number of the request, which may come again.
+    /// Number of the request, which may be repeated.
     pub once: u64,
 }
 
 impl ObjectTransfer {
-    /// Copies in one pass, slab after slab; each step of the result is a step of the log. `kept` is a writer that may be used again.
+    /// Copies in one pass, slab after slab; each step of the result is a step of the log. `kept` is a writer that may
+    /// be reused.
     pub(super) fn run(&self, container: &Container, kept: &mut Option<Writer>) -> Result<()> {
         container.refresh()?;
         let reading = container.reading(&self.from, None)?;

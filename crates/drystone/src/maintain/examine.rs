@@ -1,7 +1,8 @@
-//! Does a store keep what containers rely on? Each promise is tried in a folder of its own, which is removed afterwards.
+//! Whether a store keeps the guarantees that containers rely on. Each is tested in a folder of its own, which is
+//! removed afterwards.
 //!
-//! A promise that was kept in a few rounds may still be broken in others; one that was broken is a fact. Nothing outside the folder is
-//! read or changed.
+//! A guarantee that held in a few rounds may still fail in others; one that failed is a fact. Nothing outside the
+//! folder is read or changed.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -16,34 +17,34 @@ use crate::base::random::{id64, now};
 pub struct Promise {
     /// What was tried.
     pub what: &'static str,
-    /// Whether it was kept; `None`: not tried, or of no weight here.
+    /// Whether it held; `None`: not tested, or irrelevant here.
     pub kept: Option<bool>,
-    /// What was found, in a sentence.
+    /// The finding, in a sentence.
     pub found: String,
-    /// What to do where it is not kept.
+    /// What to do if it did not hold.
     pub remedy: &'static str,
 }
 
 /// The result of examining a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
-    /// Each promise, in the order in which they were tried.
+    /// Each guarantee, in the order in which they were tested.
     pub promises: Vec<Promise>,
     /// Median time of a request for a few bytes.
     pub latency: Option<Duration>,
     /// Bytes per second of one large read and one large write.
     pub bandwidth: Option<(f64, f64)>,
-    /// Objects that could not be removed again.
+    /// Objects that could not be removed.
     pub left: Vec<String>,
 }
 
 /// Rounds of each race, and writers in it.
 const ROUNDS: u64 = 8;
 const RACERS: usize = 8;
-/// An object that far stores send in parts.
+/// The size of an object that far stores upload in parts.
 const LARGE: usize = 17 << 20;
 
-/// Tries a store. The first failure that says nothing about a promise, such as missing rights, is the error.
+/// Examines a store. The first failure that says nothing about a guarantee, such as missing rights, is the error.
 pub fn examine(store: &dyn Store) -> Result<Examination> {
     let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", now(), id64()) };
     let mut promises = Vec::new();
@@ -87,17 +88,17 @@ impl Folder<'_> {
         format!("{}{name}", self.prefix)
     }
 
-    /// Removes what was made; what is still there.
+    /// Removes what was created; returns what remains.
     fn remove(&self) -> Vec<String> {
         let entries = self.store.list(&self.prefix).unwrap_or_default();
         let deletes = entries.into_iter().map(|entry| Request::Delete { key: entry.key }).collect();
         drop(self.store.together(deletes));
-        // Without the slash, so that the folder itself goes too.
+        // Without the slash, so that the folder itself is removed too.
         let _ = self.store.sweep(self.prefix.trim_end_matches('/'), Duration::ZERO);
         self.store.list(&self.prefix).unwrap_or_default().into_iter().map(|entry| entry.key).collect()
     }
 
-    /// Writers at once create one key: exactly one must win, and its bytes must stay.
+    /// Several writers create one key at once: exactly one must win, and its bytes must stay.
     fn raced(&self) -> Result<Promise> {
         let mut wrong = None;
         for round in 0..ROUNDS {
@@ -154,7 +155,7 @@ impl Folder<'_> {
         })
     }
 
-    /// Every object is listed at once, and none that was deleted.
+    /// Every new object must be listed at once, and no deleted one.
     fn listed(&self) -> Result<Promise> {
         let names: Vec<String> = (0..12).map(|n| self.key(&format!("list/{:02}", n * 7 % 12))).collect();
         for name in &names {
@@ -218,7 +219,7 @@ impl Folder<'_> {
         Ok(Promise { what: "absent objects", kept: Some(is_fine), found, remedy })
     }
 
-    /// An object that goes up in parts where the store takes these: whole, and created once.
+    /// An object that is uploaded in parts where the store supports it must be complete, and created once.
     fn large(&self) -> Result<(Promise, (f64, f64))> {
         let key = self.key("large");
         let mut state = id64();

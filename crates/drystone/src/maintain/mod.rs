@@ -1,4 +1,5 @@
-//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing, sorting.
+//! Operations for maintenance: describing a container, verifying it, recovering it, collecting garbage, indexing,
+//! sorting.
 
 pub(crate) mod describe;
 pub(crate) mod examine;

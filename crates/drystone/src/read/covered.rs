@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use drystone_plan::selection::Axis;
 
-use super::{Reading, holds};
+use super::Reading;
+use super::seeking::holds;
 use crate::Result;
 use crate::schema::member::Column;
 

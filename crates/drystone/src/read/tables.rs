@@ -15,7 +15,7 @@ use crate::container::Inner;
 use crate::{Error, Result};
 
 /// A longer table is read from a far store only after asking for the length of its object.
-const FAR_TABLE: u64 = 1 << 20;
+pub(super) const FAR_TABLE: u64 = 1 << 20;
 
 impl Reading {
     /// The subchunk table of a cut block.
@@ -51,7 +51,7 @@ pub(crate) fn load_table(inner: &Inner, writer: u64, part: u32, entry: &Entry) -
 }
 
 /// The decoded table, and its size in memory.
-fn decode_table(entry: &Entry, key: &str, bytes: &[u8]) -> Result<(Vec<Subchunk>, usize)> {
+pub(super) fn decode_table(entry: &Entry, key: &str, bytes: &[u8]) -> Result<(Vec<Subchunk>, usize)> {
     let piece = &entry.piece;
     let damaged =
         |what: String| Error::corrupt(format!("{key} is damaged at byte {}: {what}", piece.position));

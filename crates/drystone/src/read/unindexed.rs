@@ -9,8 +9,9 @@ use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
 
+use super::Reading;
 use super::execute::{self, Sources};
-use super::{Reading, slot};
+use super::seeking::slot;
 use crate::base::array::Target;
 use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::schema::member::Column;
