@@ -29,7 +29,7 @@ use super::dead::Dead;
 use crate::base::metrics::add;
 use crate::base::{random, writer_process};
 use crate::container::Inner;
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::pages::Page;
 use crate::history::snapshot::Snapshot;
 use crate::schema::derived;
@@ -178,7 +178,7 @@ fn transact_from(
         let version = top + 1;
         let expired = |e: &Error| {
             matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
-                && head::is_gone(inner.store.as_ref(), base.version())
+                && manifests::is_gone(inner.store.as_ref(), base.version())
         };
         let change = match decide(&base, version) {
             // Nothing is concluded from a base that may not be the newest.
@@ -372,7 +372,7 @@ fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
 /// none.
 fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -> Result<bool> {
     let store = inner.store.as_ref();
-    match head::read_manifest(store, version, &inner.identity.uuid) {
+    match manifests::read_manifest(store, version, &inner.identity.uuid) {
         Ok(found) if found.write_id != *write_id => Ok(false),
         Ok(_) if inner.identity.durability == Durability::Durable => {
             // The manifest exists, but the reply that it is on stable storage never arrived.

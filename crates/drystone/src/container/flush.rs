@@ -13,7 +13,7 @@ use drystone_store::{Pending, PutMode, StoreError, StoreExt};
 use super::Inner;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{ErrorKind, Result};
 
@@ -127,7 +127,7 @@ impl Inner {
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         match self.store.sync(&names) {
             // A collection removed what the snapshot needed: there is a newer one.
-            Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
+            Err(StoreError::NotFound { .. }) if manifests::has_newer(self.store.as_ref(), version)? => {
                 return Ok(false);
             }
             other => other.map_err(must_exist)?,

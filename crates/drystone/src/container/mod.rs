@@ -49,7 +49,9 @@ use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::base::prefetcher::Prefetcher;
 use crate::history::head::{self, Look};
+use crate::history::hint;
 use crate::history::loss::{self, Losses, Trust};
+use crate::history::manifests;
 use crate::history::packs::Packed;
 use crate::history::pages::PageLoader;
 use crate::history::snapshot::Snapshot;
@@ -95,7 +97,7 @@ pub(crate) struct Inner {
     found: Mutex<(Arc<Snapshot>, u64)>,
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
-    pub(crate) hint: head::Hint,
+    pub(crate) hint: hint::Hint,
     /// What is missing of newer snapshots, or of the one shown.
     pub(crate) losses: Mutex<Losses>,
     trust: Trust,
@@ -152,7 +154,7 @@ impl Container {
         let snapshot = if version == 0 {
             Snapshot::empty(inner.identity.uuid)
         } else {
-            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+            let manifest = manifests::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
             let found = manifest.and_then(|manifest| Snapshot::load(manifest, &inner.pages));
             found.map_err(|e| inner.reason(e, version))?
         };
@@ -175,7 +177,7 @@ impl Container {
             synced: Mutex::default(),
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
-            hint: head::Hint::default(),
+            hint: hint::Hint::default(),
             losses: Mutex::default(),
             trust: inner.trust,
             watched: inner.watched,
@@ -208,23 +210,24 @@ impl Container {
         let mut out = Vec::new();
         let mut version = self.snapshot().version();
         while version > 0 {
-            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
-            {
-                Ok(manifest) => {
-                    out.push((version, manifest.time));
-                    manifest.parent // below its own version, or it is not decoded
-                }
-                Err(e) => {
-                    let lost = e.kind() == ErrorKind::Corrupt
-                        && self.inner.identity.durability != Durability::Durable
-                        || head::is_void(self.inner.store.as_ref(), version);
-                    match e.kind() {
-                        _ if lost => head::below(self.inner.store.as_ref(), version)?, // in a power cut
-                        ErrorKind::NotFound => break,
-                        _ => return Err(e),
+            version =
+                match manifests::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
+                {
+                    Ok(manifest) => {
+                        out.push((version, manifest.time));
+                        manifest.parent // below its own version, or it is not decoded
                     }
-                }
-            };
+                    Err(e) => {
+                        let lost = e.kind() == ErrorKind::Corrupt
+                            && self.inner.identity.durability != Durability::Durable
+                            || manifests::is_void(self.inner.store.as_ref(), version);
+                        match e.kind() {
+                            _ if lost => manifests::below(self.inner.store.as_ref(), version)?, // in a power cut
+                            ErrorKind::NotFound => break,
+                            _ => return Err(e),
+                        }
+                    }
+                };
         }
         out.reverse();
         Ok(out)
@@ -375,7 +378,7 @@ impl Inner {
 
     /// Whether there is a newer snapshot than the handle's.
     pub(crate) fn is_outdated(&self) -> Result<bool> {
-        head::has_newer(self.store.as_ref(), self.snapshot().version())
+        manifests::has_newer(self.store.as_ref(), self.snapshot().version())
     }
 
     /// Refuses a put to a variable that exists only once the open batch has ended, or is another one then.
@@ -410,7 +413,7 @@ impl Inner {
         if self.watched {
             return Ok(self.store.unchanged()?);
         }
-        self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
+        self.check_identity(self.store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT))
     }
 
     /// The reason for an error of a read of this snapshot. Missing or wrong bytes are no damage if the container was
@@ -421,7 +424,7 @@ impl Inner {
         }
         match self.require_same() {
             Err(other) if matches!(other.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => other,
-            _ if error.kind() == ErrorKind::Corrupt && head::is_gone(self.store.as_ref(), version) => {
+            _ if error.kind() == ErrorKind::Corrupt && manifests::is_gone(self.store.as_ref(), version) => {
                 Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
             }
             _ => error,
@@ -441,7 +444,7 @@ impl Inner {
 
     /// Starts the check whether the container was replaced; [`require`](Same::require) returns the answer.
     pub(crate) fn ask_same(&self) -> Same {
-        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
+        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: hint::IDENTITY_LIMIT };
         Same((!self.watched).then(|| self.store.submit(identity())))
     }
 
@@ -464,9 +467,9 @@ impl Inner {
             self.require_same()?;
         }
         if self.watched || !same {
-            return head::has_newer(store, version);
+            return manifests::has_newer(store, version);
         }
-        let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
+        let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: hint::IDENTITY_LIMIT };
         let mut replies =
             store.together(vec![identity, Request::Len { key: keys::manifest(version + 1) }]).into_iter();
         match replies.next() {
@@ -478,7 +481,7 @@ impl Inner {
             Some(Ok(Reply::Len { .. })) => Ok(true),
             Some(Err(StoreError::NotFound { .. })) => Ok(false),
             Some(Err(error)) => Err(error.into()),
-            _ => head::has_newer(store, version),
+            _ => manifests::has_newer(store, version),
         }
     }
 
@@ -553,7 +556,7 @@ impl Inner {
         let told = Manifest::decode(manifest).ok();
         let told = told.filter(|m| m.version == version && m.uuid == self.identity.uuid);
         let found = told
-            .map_or_else(|| head::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
+            .map_or_else(|| manifests::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
             .and_then(|manifest| Snapshot::after(&current, manifest, &self.pages));
         let snapshot = match found {
             Ok(snapshot) => Arc::new(snapshot),
@@ -576,7 +579,7 @@ impl Inner {
     pub(crate) fn close_gaps(&self) -> Result<()> {
         let mut gaps = lock(&self.gaps);
         while let Some(&gap) = gaps.last() {
-            head::put_void(self.store.as_ref(), gap, false)?;
+            manifests::put_void(self.store.as_ref(), gap, false)?;
             gaps.pop();
         }
         Ok(())

@@ -24,6 +24,7 @@ use crate::base::cache::Cache;
 use crate::base::error::must_exist;
 use crate::history::head;
 use crate::history::head::Look;
+use crate::history::hint;
 use crate::history::loss::Trust;
 use crate::history::packs::{self, Packed};
 use crate::history::pages::PageLoader;
@@ -189,14 +190,14 @@ impl Container {
                 other.map_err(|e| Error::from(e).while_doing(format!("opening {}", store.describe())))?
             }
         };
-        let (read, hint) = match head::begin(store.as_ref()) {
+        let (read, hint) = match hint::begin(store.as_ref()) {
             Some((identity, hint)) => (identity, Some(hint)),
             None => {
                 // A store that watches it has read it already.
                 if !watched {
-                    head::expect(store.as_ref());
+                    hint::expect(store.as_ref());
                 }
-                (store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT), None)
+                (store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT), None)
             }
         };
         let bytes = match read {
@@ -288,7 +289,7 @@ impl Container {
             synced: Mutex::default(),
             found: Mutex::new((newest.clone(), head.top)),
             gaps: Mutex::new(head.gaps),
-            hint: head::Hint::default(),
+            hint: hint::Hint::default(),
             losses: Mutex::new(head.losses),
             trust,
             watched: how.watched,

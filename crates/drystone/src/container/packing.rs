@@ -24,8 +24,8 @@ use drystone_store::{PutMode, Store, StoreExt};
 use super::{Inner, keeper_lock};
 use crate::base::random;
 use crate::base::sync::lock;
-use crate::history::head;
 use crate::history::packs::{self, Packed};
+use crate::history::probing;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
@@ -163,7 +163,7 @@ impl Inner {
             let (kept, old) = floor.packs.split_at(floor.packs.len() - taken);
             let mut files = members(packs, old)?;
             for version in new {
-                let file = store.read_all(&keys::manifest(version), head::MANIFEST_LIMIT)?;
+                let file = store.read_all(&keys::manifest(version), probing::MANIFEST_LIMIT)?;
                 files.push((version, file));
             }
             let first = old.first().map_or(floor.version + 1, |pack| pack.first);

@@ -12,7 +12,8 @@ use drystone_plan::tier::level::Level;
 use drystone_plan::tree;
 
 use crate::container::{Container, Inner};
-use crate::history::head;
+use crate::history::descent;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
@@ -92,7 +93,7 @@ fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
     if durable || snapshot.manifest.marked {
         return Ok(all(Level::Stable));
     }
-    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(snapshot).max(descent::newest_mark(inner.store.as_ref())?);
     if marked >= snapshot.version() {
         return Ok(all(Level::Stable));
     }
@@ -107,7 +108,7 @@ fn levels_with(
     away: &BTreeSet<(u64, u32)>,
     durable: bool,
 ) -> Result<BTreeMap<u64, Level>> {
-    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(snapshot).max(descent::newest_mark(inner.store.as_ref())?);
     let sources = if away.is_empty() { Vec::new() } else { snapshot.sources(&inner.pages)? };
     let is_away: BTreeSet<u32> = (0..)
         .zip(&sources)
@@ -117,7 +118,7 @@ fn levels_with(
     // A step is stable if the newest flushed snapshot contains it and nothing was written to it since.
     let flushed = match marked {
         0 => None,
-        marked => head::read_manifest(inner.store.as_ref(), marked, &inner.identity.uuid)
+        marked => manifests::read_manifest(inner.store.as_ref(), marked, &inner.identity.uuid)
             .and_then(|manifest| Snapshot::load(manifest, &inner.pages))
             .ok(),
     };

@@ -19,8 +19,9 @@ use crate::commit::adoption::{Damaged, Scope, Verdict};
 use crate::commit::transaction;
 use crate::commit::transaction::Incomplete;
 use crate::container::{Container, Inner, StagedPart};
-use crate::history::head;
+use crate::history::descent;
 use crate::history::loss::{self, Losses};
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 use crate::read::checker::Checker;
@@ -193,7 +194,7 @@ fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot
     if inner.identity.durability == Durability::Durable {
         return Ok((newest, notes));
     }
-    let marked = inner.last_marked(&newest).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(&newest).max(descent::newest_mark(inner.store.as_ref())?);
     let mut base = newest;
     while base.version() > marked {
         let Some((commit, why)) = unsound(inner, &base, marked)? else { break };
@@ -264,10 +265,10 @@ fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> 
         if version == 0 {
             return Ok(Snapshot::empty(inner.identity.uuid));
         }
-        let found = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+        let found = manifests::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
         let parent = match &found {
             Ok(manifest) => manifest.parent,
-            Err(_) => head::below(inner.store.as_ref(), version)?,
+            Err(_) => manifests::below(inner.store.as_ref(), version)?,
         };
         if version < commit {
             match found.and_then(|manifest| Snapshot::load(manifest, &inner.pages)) {

@@ -12,7 +12,7 @@ use crate::base::error::must_exist;
 use crate::base::sync::lock;
 use crate::container::{Container, Inner};
 use crate::history::snapshot::Snapshot;
-use crate::history::{head, loss};
+use crate::history::{loss, manifests};
 use crate::read::checker::Checker;
 use crate::read::segment_key;
 use crate::{Error, ErrorKind, Result};
@@ -75,7 +75,7 @@ impl Container {
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();
         let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
-        let mut manifests = head::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
+        let mut manifests = manifests::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
         let mut version = snapshot.version();
         while version > 0 {
             match manifests.read(version) {
@@ -87,12 +87,12 @@ impl Container {
                     version = manifest.parent.min(version - 1);
                 }
                 // What is older has expired.
-                Err(_) if head::is_gone(inner.store.as_ref(), version) => break,
+                Err(_) if manifests::is_gone(inner.store.as_ref(), version) => break,
                 Err(e) => {
-                    if !head::is_void(inner.store.as_ref(), version) {
+                    if !manifests::is_void(inner.store.as_ref(), version) {
                         report.damage.push(damage(keys::manifest(version), e.to_string()));
                     }
-                    version = head::below(inner.store.as_ref(), version)?;
+                    version = manifests::below(inner.store.as_ref(), version)?;
                 }
             }
         }

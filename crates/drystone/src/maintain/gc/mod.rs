@@ -32,7 +32,7 @@ use drystone_store::{PutMode, Store, StoreExt, TOGETHER};
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
 use crate::container::{Container, Inner, keeper_lock};
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
@@ -258,7 +258,7 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     let store = inner.store.as_ref();
     let mut out = Vec::new();
     let mut version = newest.version();
-    let mut manifests = head::Manifests::new(store, &inner.identity.uuid);
+    let mut manifests = manifests::Manifests::new(store, &inner.identity.uuid);
     while version > 0 {
         version = match manifests.read(version) {
             Ok(manifest) => {
@@ -266,9 +266,9 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
                 out.push(manifest);
                 parent
             }
-            Err(_) if head::is_void(store, version) => head::below(store, version)?,
+            Err(_) if manifests::is_void(store, version) => manifests::below(store, version)?,
             Err(e) if e.kind() == ErrorKind::Corrupt && inner.identity.durability != Durability::Durable => {
-                head::below(store, version)?
+                manifests::below(store, version)?
             }
             Err(e) if e.kind() == ErrorKind::NotFound => break,
             Err(e) => return Err(e),
@@ -306,14 +306,14 @@ fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u6
     for item in inner.store.list("manifest/")? {
         let Some(version) = keys::parse_manifest(&item.key).filter(|v| *v <= last) else { continue };
         let pages = match needed.has_file(keys::IN_MANIFEST | version) {
-            true => head::pages_of(inner.store.as_ref(), version)?,
+            true => manifests::pages_of(inner.store.as_ref(), version)?,
             false => Vec::new(),
         };
         let rest = [pages.as_slice(), GONE].concat();
         if item.len != rest.len() as u64
             || pages.is_empty()
                 && item.len == GONE.len() as u64
-                && !head::is_gone(inner.store.as_ref(), version)
+                && !manifests::is_gone(inner.store.as_ref(), version)
         {
             out.push((item.key, item.len, rest));
         }
