@@ -48,7 +48,7 @@ fn run(folder: &std::path::Path, ranks: usize, writers: u32, scheme: Scheme, lev
     let home = folder.join("run.dry");
     let options = CreateOptions { tiers: true, redundancy: scheme, ..CreateOptions::default() };
     program(ranks, |communicator| {
-        let team = Team::create(&home, options, Arc::new(Nodes(communicator))).unwrap();
+        let team = Team::create(&home, options.clone(), Arc::new(Nodes(communicator))).unwrap();
         let near = folder.join(format!("near{}", team.rank()));
         team.container().use_tiers(&[TierFolder { folder: near, budget: None }]).unwrap();
         let made = match team.rank() {

@@ -14,6 +14,7 @@ use super::Container;
 use super::far::open_store;
 use super::location::is_url;
 use crate::base::error::must_exist;
+use crate::history::hint;
 use crate::{Error, Result};
 
 /// What was known of a container when it was last open.
@@ -46,7 +47,7 @@ impl Container {
             return Ok(now.identity().uuid != seen.uuid || now.snapshot().version() != seen.version);
         }
         let store = store_at(location, options)?;
-        let bytes = store.read_all(keys::IDENTITY, 64 << 10)?;
+        let bytes = store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT)?;
         let identity = Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))?;
         if identity.uuid != seen.uuid || store.exists(&keys::manifest(seen.version.saturating_add(1)))? {
             return Ok(true);

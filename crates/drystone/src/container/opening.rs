@@ -54,7 +54,7 @@ const KNOWN: [&str; 2] = [FEATURE, packs::FEATURE];
 
 /// The identity in a folder.
 fn identity_of(store: &LocalStore) -> Result<Identity> {
-    let bytes = store.read_all(keys::IDENTITY, 64 << 10).map_err(must_exist)?;
+    let bytes = store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT).map_err(must_exist)?;
     Identity::decode(&bytes).map_err(|c| Error::damaged(keys::IDENTITY, 0, &c))
 }
 

@@ -5,12 +5,13 @@ use std::sync::Arc;
 use drystone_format::identity::{Durability, Identity};
 use drystone_format::keys;
 use drystone_plan::tree::Pages;
-use drystone_store::{Store, StoreError, StoreExt};
+use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
 
 use super::loss::{self, Losses, Trust};
-use super::manifests::{below, is_gone, is_void, listed};
+use super::manifests::{below, is_void, listed, manifest_file, manifest_of, read_manifest};
+use super::packs::Packed;
 use super::pages::PageLoader;
-use super::probing::Floors;
+use super::probing::{Floors, take_floor};
 use super::snapshot::Snapshot;
 use crate::base::error::must_exist;
 use crate::base::writer_process;

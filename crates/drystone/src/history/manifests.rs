@@ -9,6 +9,7 @@ use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
 
 use super::packs::GONE;
 use super::probing::MANIFEST_LIMIT;
+use crate::base::error::must_exist;
 use crate::{Error, Result};
 
 /// The content of a void, which stands for a manifest that a power cut destroyed.
@@ -59,7 +60,7 @@ impl<'a> Manifests<'a> {
 }
 
 /// One manifest, and the file at whose end it stands.
-fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+pub(super) fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     match store.read_all(&key, MANIFEST_LIMIT) {
         Ok(bytes) => manifest_of(bytes, version, uuid),
@@ -71,7 +72,7 @@ fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) -> Result<(Ma
 }
 
 /// The manifest at the end of a file, and the file.
-fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
+pub(super) fn manifest_of(bytes: Vec<u8>, version: u64, uuid: &[u8; 16]) -> Result<(Manifest, Vec<u8>)> {
     let key = keys::manifest(version);
     if bytes == VOID {
         return Err(Error::not_found(format!(

@@ -23,7 +23,7 @@ use crate::{Error, ErrorKind, Result};
 /// The codec of bins, as in variables that were created with them.
 const CHAIN: &str = "alacrity:bits=13";
 /// Smaller blocks are read whole in any case.
-const LEAST: u64 = 64 << 10;
+pub(super) const LEAST: u64 = 64 << 10;
 /// The most cells of a subchunk of bins: the size at which they serve best (docs/benchmarks/query.md).
 const MOST_CELLS: u64 = 1 << 18;
 

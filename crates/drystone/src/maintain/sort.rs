@@ -11,7 +11,7 @@ use drystone_format::entry::Entry;
 use drystone_plan::read_plan::SORTED;
 use drystone_transform::{Chain, MOST_COMPANION_BYTES, MOST_COMPANIONS, Sorted};
 
-use super::index::IndexReport;
+use super::index::{IndexReport, LEAST};
 use crate::commit::beside::Beside;
 use crate::container::Container;
 use crate::read::{Reading, SortedWith};
@@ -22,8 +22,6 @@ use crate::{Error, ErrorKind, Result};
 
 /// How the key is kept.
 const CHAIN: &str = "sorted";
-/// Smaller blocks of the key are read whole in any case.
-const LEAST: u64 = 64 << 10;
 /// The most cells that are sorted together.
 const MOST_CELLS: u64 = 1 << 20;
 

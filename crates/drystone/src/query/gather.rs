@@ -9,14 +9,12 @@ use super::hits::{Cells, Picked, TileHits};
 use super::names::Origin;
 use super::place::{Place, extents, place};
 use super::plan::Known;
-use super::run::{Costs, share};
+use super::run::{Costs, LISTED, share};
 use crate::Result;
 use crate::base::array::Target;
 
 /// A box is read if at least one of this many of its cells is requested.
 const DENSE: u64 = 32;
-/// Scattered cells that are read together.
-const LISTED: usize = 8192;
 /// The most cells that are read as one box where parts of subchunks can be read separately.
 const PIECE: u64 = 1 << 20;
 

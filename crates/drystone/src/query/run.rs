@@ -22,7 +22,7 @@ use crate::{Error, Result};
 /// With fewer than one hit in this many cells, further terms read single cells.
 pub(super) const SPARSE: u64 = 128;
 /// Scattered cells that are read and evaluated together.
-const LISTED: usize = 8192;
+pub(super) const LISTED: usize = 8192;
 
 /// What a query cost so far.
 #[derive(Debug, Default)]

@@ -37,6 +37,7 @@ use std::sync::{Arc, OnceLock};
 
 use drystone_format::schema::Variable;
 use drystone_format::table::Subchunk;
+use drystone_plan::coalesce::{GAP, REQUEST};
 use drystone_plan::listing::Listing;
 use drystone_plan::programs::Programs;
 use drystone_plan::read_plan::{Options, ReadPlan, Slot};
@@ -73,10 +74,9 @@ pub use statistics::StoredStatistics;
 pub(crate) use tables::load_table;
 pub(crate) use zones::{IndexedZone, StoredZone, Zone, Zones};
 
-/// Requests of 1 MiB stay in a processor's cache until they are verified and placed. A gap of one check unit costs
-/// about as much as a request; wider gaps are not read, since many requests are announced ahead and a device serves
-/// them together.
-const OPTIONS: Options = Options { gap: 16 << 10, max_request: 1 << 20, precision: Precision::Exact };
+/// How requests are merged on local files. Wider gaps are not read, since many requests are announced ahead and a device
+/// serves them together.
+const OPTIONS: Options = Options { gap: GAP, max_request: REQUEST, precision: Precision::Exact };
 /// Candidates that are planned at a time, which bounds the memory of plans.
 const BATCH: usize = 20_000;
 

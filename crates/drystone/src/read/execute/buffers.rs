@@ -6,7 +6,6 @@ use drystone_format::entry::StoredPiece;
 use drystone_transform::{Chain, Scratch};
 
 use crate::base::buffer_pool::Kept;
-use crate::schema::element_type::MAX_SUBCHUNK;
 
 /// Buffers of one thread, reused.
 #[derive(Default)]

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use drystone_copy::{Dim, StridedCopy};
-use drystone_format::entry::{Encoding, StoredPiece};
+use drystone_format::entry::Encoding;
 use drystone_format::layout::Order;
 use drystone_plan::clip::within;
 use drystone_plan::form::Form;
@@ -17,7 +17,6 @@ use super::apart;
 use super::buffers::Buffers;
 use super::{Asked, Job};
 use crate::base::error::{must_exist, rule_error};
-use crate::base::metrics::add;
 use crate::layout::Table;
 use crate::read::segment_key;
 use crate::schema::element_type::MAX_SUBCHUNK;
