@@ -106,14 +106,14 @@ fn exercise(store: MemoryStore) {
     look(&c);
     _ = c.verify(&mut |_, _| true);
     _ = c.describe();
-    _ = c.usage();
+    _ = c.usage(true);
     if let Ok(history) = c.snapshots() {
         history.iter().take(3).filter_map(|v| c.at(*v).ok()).for_each(|old| look(&old));
     }
     let Ok(c) = Container::open(store, Mode::ReadWrite) else { return };
     _ = c.commit();
     look(&c);
-    _ = c.recover(&Adopt::All);
+    _ = c.recover(&Adopt::All, &[]);
     look(&c);
     _ = write(&c);
     _ = c.flush();

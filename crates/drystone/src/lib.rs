@@ -47,8 +47,8 @@ pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, SeenBefore,
-    StagedPart, StoreOptions, TierFolder, TierRow, is_url, open_store, public_options,
+    CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, StagedPart,
+    StoreOptions, TierFolder, TierRow, is_url, open_store, public_options,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
@@ -59,7 +59,6 @@ pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use history::snapshot::Snapshot;
 pub use layout::BlockLayout;
 pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
-pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::index::{IndexKind, IndexReport};

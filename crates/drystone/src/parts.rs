@@ -9,7 +9,12 @@ pub mod format {
 
     /// Element types.
     pub mod dtype {
-        pub use drystone_format::dtype::{DType, Member, Record, Scalar, limit};
+        pub use drystone_format::dtype::{DType, Member, Record, Scalar};
+
+        /// Limits of element types.
+        pub mod limit {
+            pub use drystone_format::dtype::limit::{ITEM_SIZE, LEAVES, NESTING};
+        }
     }
 
     /// What integers stand for.

@@ -91,7 +91,7 @@ fn ranks_keep_parity_of_each_other_and_lost_nodes_come_back() {
             std::fs::remove_dir_all(folder.path().join(format!("near{rank}"))).unwrap();
         }
         let c = Container::open(&home, Mode::ReadWrite).unwrap();
-        let report = c.recover(&Adopt::All).unwrap();
+        let report = c.recover(&Adopt::All, &[]).unwrap();
         assert_eq!(report.rebuilt, [0, 1], "{scheme} of {ranks}, {writers} write: {:?}", report.notes);
         let reading = c.reading("u", None).unwrap();
         for step in 0..2 {

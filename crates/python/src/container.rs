@@ -267,7 +267,7 @@ impl ContainerHandle {
     /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
     fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
         let schema = self.open_container()?.schema();
-        let found = py.detach(|| self.container.usage())?;
+        let found = py.detach(|| self.container.usage(true))?;
         let named = schema.named().filter_map(|(path, v)| Some((path.to_owned(), found.get(&v.id)?)));
         Ok(named.map(|(path, u)| (path, reports::used(u))).collect())
     }
@@ -275,7 +275,7 @@ impl ContainerHandle {
     /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
     fn cuts(&self, py: Python<'_>) -> Result<BTreeMap<String, Vec<Option<Vec<u64>>>>> {
         let schema = self.open_container()?.schema();
-        let found = py.detach(|| self.container.forms())?;
+        let found = py.detach(|| self.container.usage(false))?;
         let cuts = |id: &u32| found.get(id).map(|u| u.cuts.iter().cloned().collect());
         Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
     }
@@ -561,7 +561,7 @@ impl ContainerHandle {
         lost_nodes: Vec<String>,
     ) -> Result<RecoverResult> {
         let adopt = adopted(which, but)?;
-        Ok(reports::recovered(py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?))
+        Ok(reports::recovered(py.detach(|| self.container.recover(&adopt, &lost_nodes))?))
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.

@@ -60,7 +60,8 @@ type Examined =
 fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error::Result<Examined> {
     let found = py.detach(|| {
         let store = drystone::open_store(place, &options)?;
-        drystone::examine(store.as_ref()).map_err(|error| {
+        drystone_store::examine(store.as_ref()).map_err(|error| {
+            let error = drystone::Error::from(error);
             drystone::Error::new(error.kind(), format!("trying {}: {error}", store.describe()))
         })
     })?;

@@ -252,15 +252,10 @@ impl FragmentHandle {
         self.columns.get(piece.column).ok_or_else(|| Error::invalid("a piece without a column"))
     }
 
-    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps). Cells that were never
-    /// written read as the fill value; bytes that denote nothing in the dataset are left unchanged.
-    /// [`coverage`](Self::coverage) counts both.
-    pub fn read(&self, step: Option<u64>, out: &mut [u8]) -> Result<ReadReport> {
-        self.read_within(step, out, Precision::Exact)
-    }
-
-    /// The same, only as exactly as requested; the report has the largest error.
-    pub fn read_within(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
+    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps), as exactly as requested;
+    /// the report has the largest error. Cells that were never written read as the fill value; bytes that denote nothing
+    /// in the dataset are left unchanged. [`coverage`](Self::coverage) counts both.
+    pub fn read(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
         self.check_step(step)?;
         self.check_memory(out.len())?;
         let (readings, pieces) = self.opened(precision)?;

@@ -244,17 +244,8 @@ impl Container {
     }
 
     /// What the snapshot keeps of every variable, by its id, wherever its bytes are. Links add nothing. Walks the whole
-    /// index, and reads the tables of cut blocks.
-    pub fn usage(&self) -> Result<BTreeMap<u32, VariableUsage>> {
-        self.walked(true)
-    }
-
-    /// The same without the stored bytes, which would need the tables.
-    pub fn forms(&self) -> Result<BTreeMap<u32, VariableUsage>> {
-        self.walked(false)
-    }
-
-    fn walked(&self, with_tables: bool) -> Result<BTreeMap<u32, VariableUsage>> {
+    /// index. `stored_bytes` are 0 unless they are asked for, since that reads the tables of cut blocks.
+    pub fn usage(&self, with_stored_bytes: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
         self.inner.require_same()?;
         let snapshot = self.snapshot();
@@ -303,7 +294,7 @@ impl Container {
                 }
             }
             let stored = match entry.subchunks {
-                _ if !with_tables => Ok(0),
+                _ if !with_stored_bytes => Ok(0),
                 0 => Ok(0),
                 1 => Ok(entry.piece.length),
                 _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {

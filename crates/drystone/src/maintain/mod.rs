@@ -2,7 +2,6 @@
 //! sorting.
 
 pub(crate) mod describe;
-pub(crate) mod examine;
 pub(crate) mod extremes;
 mod files;
 pub(crate) mod gc;

@@ -85,13 +85,9 @@ impl Container {
     /// ones, and fences its writers, so that nothing they still do becomes visible. A new run begins.
     ///
     /// Parts that are missing in all tiers of this node are rebuilt if other nodes keep parity of them, and else given
-    /// up; other parts wait for their drain, wherever they are.
-    pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
-        self.recover_without(adopt, &[])
-    }
-
-    /// The same if these nodes are lost for good, with everything in their tiers that home lacks.
-    pub fn recover_without(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
+    /// up; other parts wait for their drain, wherever they are. `lost_nodes` are lost for good, with everything in their
+    /// tiers that home lacks.
+    pub fn recover(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;

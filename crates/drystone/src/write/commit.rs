@@ -19,14 +19,11 @@ impl Container {
     }
 
     /// Makes visible, in one commit, what these writers closed with [`Writer::seal`], and nothing of other writers.
-    pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
-        self.commit_sealed_with(writers, |_, _| Ok(false))
-    }
-
-    /// [`Container::commit_sealed`] with changes of the schema in the same commit: the writers may hold values of
-    /// variables that these create ([`Writer::put_to`]). `change` gets the newest schema and the version that the
-    /// commit will have; it returns whether it changed anything, and is called again if another commit was faster.
-    pub fn commit_sealed_with(
+    ///
+    /// `change` may change the schema in the same commit: the writers may hold values of variables that it creates
+    /// ([`Writer::put_to`]). It gets the newest schema and the version that the commit will have, returns whether it
+    /// changed anything, and is called again if another commit was faster.
+    pub fn commit_sealed(
         &self,
         writers: &[u64],
         change: impl FnMut(&mut Schema, u64) -> Result<bool>,

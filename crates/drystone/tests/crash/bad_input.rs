@@ -180,7 +180,7 @@ fn a_closed_or_read_only_handle_says_so() {
         reader.commit().err(),
         reader.writer(WriterOptions::default()).err(),
         reader.apply(vec![SchemaOp::Delete("x".into())]).err(),
-        reader.recover(&Adopt::All).err(),
+        reader.recover(&Adopt::All, &[]).err(),
         reader.flush().err(),
         reader.begin_batch().err(),
     ] {
@@ -314,7 +314,7 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
     // Another number of ranks, while this is not settled.
     told(open(0, 2).err(), ErrorKind::Conflict, &["3 ranks", "one of 2", "recover(adopt=True)"]);
     assert_eq!(c.snapshot().step_axis(), 0);
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert_eq!(report.incomplete[0].missing, [2]);
     write(&open(0, 1).unwrap());
     assert_eq!(read_all(&c, "fields/temperature"), data);
@@ -331,7 +331,7 @@ fn writers_that_disagree_on_the_number_of_ranks_do_not_commit() {
         w.end_step().unwrap();
     }
     told(c.commit().err(), ErrorKind::Conflict, &["disagree on the number of ranks", "2 and 3", "recover"]);
-    c.recover(&Adopt::None).unwrap();
+    c.recover(&Adopt::None, &[]).unwrap();
     assert_eq!(c.snapshot().step_axis(), 0);
 }
 

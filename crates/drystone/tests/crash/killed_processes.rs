@@ -181,7 +181,7 @@ fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills
             }
         }
         let adopt = dice.below(3) > 0;
-        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }).unwrap();
+        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }, &[]).unwrap();
         known = check_values(&c, axis.min(known));
         if adopt {
             let wanted = nranks.unwrap_or(1);
@@ -297,7 +297,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
         // With room again, the next run goes on where this one stopped.
         assert!(disk.remount("size=64m"));
         let c = Container::open(&path, Mode::ReadWrite).unwrap();
-        c.recover(&Adopt::All).unwrap();
+        c.recover(&Adopt::All, &[]).unwrap();
         let steps = check_values(&c, 0);
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
         assert_eq!(w.begin_step(None, false).unwrap(), steps);

@@ -149,7 +149,7 @@ fn the_same_loss_in_another_boot_is_passed_over_and_nothing_is_committed_before_
         let error = error.unwrap();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("recover()"), "{error}");
     }
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("steps 0..1")), "{:?}", report.notes);
     step(&c, 0);
     drop(c);
@@ -174,7 +174,7 @@ fn a_newest_manifest_that_this_boot_lost_refuses_readers_and_waits_for_a_recover
     let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
     assert_eq!(c.commit().err().unwrap().kind(), ErrorKind::Corrupt);
     // What the log holds is adopted again.
-    assert_eq!(c.recover(&Adopt::All).unwrap().adopted, [1]);
+    assert_eq!(c.recover(&Adopt::All, &[]).unwrap().adopted, [1]);
     assert_eq!(read_all(&Container::open(folder.path(), Mode::Read).unwrap(), "t").len(), 256);
 }
 

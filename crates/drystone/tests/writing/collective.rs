@@ -341,7 +341,7 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
         let settled = match team.rank() {
             0 => std::fs::remove_file(path.join("log"))
                 .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
-                .and_then(|()| team.container().recover(&drystone::Adopt::All).map(|_| ())),
+                .and_then(|()| team.container().recover(&drystone::Adopt::All, &[]).map(|_| ())),
             _ => Ok(()),
         };
         team.agree(settled).unwrap();

@@ -154,7 +154,7 @@ fn a_dead_run_is_recovered_from_its_targets() {
     }
     drop(c);
     let c = Container::open(&path, Mode::ReadWrite).unwrap();
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert_eq!(report.adopted.len(), 1);
     assert_eq!(read_all(&c, "t"), [ramp_f32(32 * 96), ramp_f32(32 * 96)].concat());
 }

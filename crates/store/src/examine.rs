@@ -4,13 +4,14 @@
 //! A guarantee that held in a few rounds may still fail in others; one that failed is a fact. Nothing outside the
 //! folder is read or changed.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
-
-use crate::Result;
-use crate::base::random::{id64, now};
+use crate::error::{Result, StoreError};
+use crate::process::process_id;
+use crate::request::{Reply, Request};
+use crate::store::{PutMode, Store, StoreExt};
 
 /// The outcome of one promise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,7 +47,7 @@ const LARGE: usize = 17 << 20;
 
 /// Examines a store. The first failure that says nothing about a guarantee, such as missing rights, is the error.
 pub fn examine(store: &dyn Store) -> Result<Examination> {
-    let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", now(), id64()) };
+    let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", random(), random()) };
     let mut promises = Vec::new();
     let is_readonly = match store.put(&folder.key("first"), &[b"first"], PutMode::IfAbsent, true) {
         Err(StoreError::ReadOnly { .. } | StoreError::Unsupported { .. }) => true,
@@ -70,6 +71,11 @@ pub fn examine(store: &dyn Store) -> Result<Examination> {
     promises.push(large);
     let latency = folder.latency()?;
     Ok(Examination { promises, latency: Some(latency), bandwidth: Some(bandwidth), left: folder.remove() })
+}
+
+/// A number that differs in every call and process.
+fn random() -> u64 {
+    RandomState::new().hash_one(process_id())
 }
 
 struct Folder<'a> {
@@ -222,7 +228,7 @@ impl Folder<'_> {
     /// An object that is uploaded in parts where the store supports it must be complete, and created once.
     fn large(&self) -> Result<(Promise, (f64, f64))> {
         let key = self.key("large");
-        let mut state = id64();
+        let mut state = random();
         let bytes: Vec<u8> = (0..LARGE / 8)
             .flat_map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
