@@ -33,7 +33,7 @@ impl std::error::Error for RegionError {}
 /// The lease was not alive when it was used.
 pub(crate) fn expired() -> RegionError {
     RegionError::LeaseExpired(
-        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it anew"
+        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it again"
             .into(),
     )
 }

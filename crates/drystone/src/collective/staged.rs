@@ -32,7 +32,7 @@ pub(super) struct Staged<'a> {
 }
 
 fn broken() -> Error {
-    Error::corrupt("a rank sent what is no block: is the communicator right?")
+    Error::corrupt("malformed block from a rank; check the communicator")
 }
 
 /// Appends the elements of an array, one after the other.

@@ -631,7 +631,7 @@ impl Inner {
         match lock(&self.losses).passed_over() {
             None => Ok(()),
             Some(why) => Err(Error::corrupt(format!(
-                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which says what is given up",
+                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which reports what is given up",
                 self.store.describe()
             ))),
         }

@@ -135,7 +135,7 @@ impl Record {
         };
         let damaged = || {
             Error::corrupt(format!(
-                "{} in {} is damaged; open the container with targets= to write it anew",
+                "{} in {} is damaged; open the container with targets= to write it again",
                 keys::TARGETS,
                 store.path().display()
             ))

@@ -368,7 +368,7 @@ fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
     buffer.clear();
     buffer
         .try_reserve_exact(len)
-        .map_err(|_| Error::unsupported(format!("a buffer of {len} bytes cannot be had")))?;
+        .map_err(|_| Error::unsupported(format!("a buffer of {len} bytes cannot be allocated")))?;
     buffer.resize(len, 0);
     Ok(())
 }

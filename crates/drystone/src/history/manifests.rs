@@ -65,7 +65,7 @@ pub(super) fn manifest_file(store: &dyn Store, version: u64, uuid: &[u8; 16]) ->
     match store.read_all(&key, MANIFEST_LIMIT) {
         Ok(bytes) => manifest_of(bytes, version, uuid),
         Err(StoreError::NotFound { .. }) => {
-            Err(Error::not_found(format!("there is no snapshot {version}: {key} is not there")))
+            Err(Error::not_found(format!("there is no snapshot {version}: {key} does not exist")))
         }
         Err(e) => Err(e.into()),
     }

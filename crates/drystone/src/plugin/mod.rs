@@ -112,7 +112,7 @@ impl Plugin {
         let (size, version) = unsafe { ((*codec).struct_size as usize, (*codec).abi) };
         if version != abi::ABI {
             return Err(format!(
-                "was made for version {version} of drystone_transform.h, this program speaks version {}: compile it anew",
+                "was made for version {version} of drystone_transform.h, this program supports version {}: compile it again",
                 abi::ABI
             ));
         }

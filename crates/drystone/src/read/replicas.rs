@@ -54,7 +54,7 @@ impl Reading {
             let first: Vec<u64> = (0..ndim).map(|d| replica.offset[d].saturating_add(low[d])).collect();
             let read = |entries: &[Entry]| self.cells_of(&column, entries, (&first, &count[..ndim]));
             if read(originals)? != read(std::slice::from_ref(replica))? {
-                return Ok(Some(format!("cells from {first:?} on are not what was put")));
+                return Ok(Some(format!("cells from {first:?} on differ from the original")));
             }
             for d in (0..ndim).rev() {
                 place[d] += 1;

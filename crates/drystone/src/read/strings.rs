@@ -170,7 +170,7 @@ pub(super) fn empty_strings(path: &str, cells: Option<u64>) -> Result<Vec<Vec<u8
     let mut out: Vec<Vec<u8>> = Vec::new();
     let room = cells.and_then(|n| usize::try_from(n).ok()).filter(|n| out.try_reserve_exact(*n).is_ok());
     let cells = room.ok_or_else(|| {
-        Error::invalid(format!("so many strings of \"{path}\" do not fit into memory; read a part"))
+        Error::invalid(format!("the strings of \"{path}\" do not fit into memory; read a part"))
     })?;
     out.resize(cells, Vec::new());
     Ok(out)

@@ -225,7 +225,7 @@ impl Reading {
     /// Warns that an index is not used; its values are scanned.
     pub(super) fn warn_of_index(&self, error: &Error) {
         let warning = format!(
-            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it anew",
+            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it again",
             self.path
         );
         self.inner.warn_once(warning);

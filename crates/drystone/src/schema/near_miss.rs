@@ -22,7 +22,7 @@ pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
         return Error::not_found(format!("\"{path}\" is a group, no variable"));
     }
     if let Some(Name::Link(target)) = schema.names.get(path) {
-        return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which is not there"));
+        return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which does not exist"));
     }
     Error::not_found(format!("there is no variable \"{path}\"{hint}"))
 }

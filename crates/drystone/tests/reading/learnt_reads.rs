@@ -39,7 +39,7 @@ fn reopened(store: &Arc<MemoryStore>, mode: Mode) -> Container {
 fn blocks_and_chunks_are_shaped_for_the_reads_that_were_made() {
     let store = Arc::new(MemoryStore::new());
     let c = with_cube(store.clone());
-    assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "nobody said");
+    assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "default mix (none declared)");
     planes(&c, 40);
     // Every second one counts by its reach.
     let strided = [Axis { start: 1, step: 1, count: 1 }, Axis { start: 0, step: 2, count: EDGE / 2 }];
@@ -100,7 +100,7 @@ fn what_cannot_be_kept_or_understood_harms_nothing() {
     for bad in [&b"nonsense"[..], &[], &[0xff; 4000]] {
         store.put(keys::READS, &[bad], PutMode::Replace, false).unwrap();
         let c = reopened(&store, Mode::ReadWrite);
-        assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "nobody said");
+        assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "default mix (none declared)");
         planes(&c, 30);
         drop(c);
         assert_eq!(reopened(&store, Mode::Read).learnt_reads("t").unwrap(), [(30, vec![1, 0, 0])]);

@@ -239,14 +239,14 @@ pub(crate) fn gather_from(
         };
         if let Some(part) = log.parts.iter().find(|p| p.damaged) {
             let message = format!(
-                "{} is damaged at byte {}: sound records stand behind it{}",
+                "{} is damaged at byte {}: valid records follow it{}",
                 keys::idx(writer, part.part),
                 part.end,
                 part.torn.as_ref().map_or(String::new(), |t| format!(" ({})", t.what))
             );
             if strict {
                 return Err(Error::corrupt(format!(
-                    "{message}; recover(adopt=True) takes what is sound and gives up the rest"
+                    "{message}; recover(adopt=True) takes the valid groups and gives up the rest"
                 )));
             }
             notes.push(message);

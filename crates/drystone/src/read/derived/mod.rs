@@ -147,7 +147,7 @@ impl Reading {
             _ => schema.named().find(|(_, variable)| variable.id == id).map_or(name, |(path, _)| path),
         };
         let Some(variable) = schema.variables.get(&id) else {
-            return Err(Error::not_found(format!("variable {id} is not there")));
+            return Err(Error::not_found(format!("variable {id} does not exist")));
         };
         let mut reading =
             Reading::open(self.inner.clone(), self.snapshot.clone(), path, variable.clone(), field)?;
