@@ -51,9 +51,12 @@ impl Inner {
         }
         Ok(match expected_reads(variable) {
             Ok(Some(access)) => (of_a_step(&access), format!("declared: {access}")),
-            Ok(None) => learnt().unwrap_or_else(|| (standard_mix(shape, false), "default mix (none declared)".into())),
+            Ok(None) => {
+                learnt().unwrap_or_else(|| (standard_mix(shape, false), "default mix (none declared)".into()))
+            }
             Err(e) => {
-                let what = format!("default mix (none declared); the declared one is not understood: {}", e.message);
+                let what =
+                    format!("default mix (none declared); the declared one is not understood: {}", e.message);
                 (standard_mix(shape, false), what)
             }
         })

@@ -36,7 +36,10 @@ impl Container {
 
 /// The errors of a text as one error.
 pub(crate) fn invalid(diagnostics: &Diagnostics, text: &str) -> Error {
-    Error::invalid(format!("the declaration has errors:\n{}", diagnostics.render("text", text, false).trim_end()))
+    Error::invalid(format!(
+        "the declaration has errors:\n{}",
+        diagnostics.render("text", text, false).trim_end()
+    ))
 }
 
 fn new_variable(variable: &Variable) -> Result<NewVariable> {
