@@ -158,7 +158,7 @@ impl ContainerHandle {
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
-    /// `drain`: whether what its tiers hold is brought home first.
+    /// `drain`: whether the content of its tiers is brought home first.
     fn close(&self, py: Python<'_>, drain: bool) -> Result<()> {
         Ok(py.detach(|| match drain {
             true => self.container.finish(),
@@ -180,7 +180,7 @@ impl ContainerHandle {
         self.container.computing(on);
     }
 
-    /// How what lies in tiers survives the loss of nodes.
+    /// How data in tiers survives the loss of nodes.
     #[getter]
     fn redundancy(&self) -> String {
         self.container.redundancy().to_string()
@@ -280,7 +280,7 @@ impl ContainerHandle {
         Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
     }
 
-    /// The path of the variable or group that a path stands for, links followed; None if there is none.
+    /// The path of the variable or group that a path denotes, links followed; None if there is none.
     fn followed(&self, path: &str) -> Result<Option<String>> {
         Ok(self.open_container()?.schema().follow(normal(path)))
     }

@@ -50,8 +50,8 @@ fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
     py.detach(|| drystone_store::preallocate(&path, end));
 }
 
-/// (what, whether it is kept, what was found, what to do) of each promise; seconds of a request; bytes per second read and written; what
-/// could not be removed.
+/// (what, whether it holds, the finding, the remedy) of each guarantee; seconds of a request; bytes per second read and
+/// written; objects that could not be removed.
 type Examined =
     (Vec<(&'static str, Option<bool>, String, &'static str)>, Option<f64>, Option<(f64, f64)>, Vec<String>);
 

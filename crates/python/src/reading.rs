@@ -102,7 +102,7 @@ impl ReadingHandle {
         self.reading.snapshot().version()
     }
 
-    /// As a reader sees it: the step axis first, those of a member last.
+    /// The shape for a reader: the step axis first, those of a member last.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
         Ok(PyTuple::new(py, self.full_shape())?)
@@ -237,7 +237,7 @@ impl ReadingHandle {
         Ok(ReadingHandle { reading, member: self.member.clone() })
     }
 
-    /// The same variable, of which float64 may come rounded to float32.
+    /// The same variable, with float64 possibly rounded to float32.
     fn narrowed(&self) -> Result<Self> {
         Ok(ReadingHandle { reading: self.reading.clone().narrowed()?, member: self.member.clone() })
     }
@@ -306,7 +306,7 @@ impl ReadingHandle {
         Ok((found.blocks, found.cells, found.nans, extremes.0, extremes.1, histogram).into_pyobject(py)?)
     }
 
-    /// What was published of a step, if anything that tells was: version, chunks, values, NaNs, cells that are fill, least and
+    /// Published statistics of a step, if there are any: version, chunks, values, NaNs, cells that are fill, least and
     /// greatest value.
     fn published_statistics<'py>(
         &self,
@@ -351,8 +351,8 @@ impl ReadingHandle {
         Ok(PlannedHandle::new(planned, slf.clone().unbind()))
     }
 
-    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member, and its
-    /// largest absolute and relative error.
+    /// Reads a product of legs once, into `out` if it is given; returns an array with an axis per leg and those of the
+    /// member, and its largest absolute and relative error.
     #[pyo3(signature = (legs, out))]
     fn read_listed<'py>(
         &self,
@@ -379,8 +379,8 @@ impl ReadingHandle {
         Ok((array, bound.absolute, bound.relative))
     }
 
-    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that holds it row by row, to
-    /// which so many bytes are worth writing at once.
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that
+    /// holds it row by row, the least bytes that are worth a write.
     #[pyo3(signature = (axes, most, in_rows=None))]
     fn tiles(
         &self,

@@ -105,7 +105,7 @@ impl RegionsHandle {
         told(py, || self.keeper.wait(transfer, stable, timeout).map(|level| level.name()))
     }
 
-    /// The snapshot that has what was released.
+    /// The snapshot that contains the released values.
     fn commit(&self, py: Python<'_>) -> Result<u64> {
         told(py, || self.keeper.commit())
     }
