@@ -65,7 +65,7 @@ fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error
             drystone::Error::new(error.kind(), format!("trying {}: {error}", store.describe()))
         })
     })?;
-    let promises = found.promises.into_iter().map(|p| (p.what, p.kept, p.found, p.remedy)).collect();
+    let promises = found.guarantees.into_iter().map(|p| (p.what, p.kept, p.found, p.remedy)).collect();
     Ok((promises, found.latency.map(|time| time.as_secs_f64()), found.bandwidth, found.left))
 }
 

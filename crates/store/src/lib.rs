@@ -53,7 +53,7 @@ pub use credentials::{Credentials, Supplied};
 #[cfg(any(test, feature = "testing"))]
 pub use delay::{DelayStore, LoggedRequest};
 pub use error::{Result, StoreError};
-pub use examine::{Examination, Promise, examine};
+pub use examine::{Examination, Guarantee, examine};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};
 pub use health::Health;
