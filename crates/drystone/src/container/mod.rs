@@ -16,10 +16,12 @@ pub(crate) mod hdf5_stub;
 pub(crate) mod keeper_lock;
 mod learn;
 mod location;
+mod newest;
 mod opening;
 mod options;
 mod packing;
 pub(crate) mod redundancy;
+mod same;
 pub(crate) mod targets;
 pub(crate) mod tiers;
 
@@ -31,13 +33,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
-use drystone_format::keys;
-use drystone_format::manifest::Manifest;
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::next::Predictor;
-use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
+use drystone_store::Store;
 use drystone_store_cache::CacheStore;
 
 use self::calibrate::Known;
@@ -47,7 +47,6 @@ use self::tiers::Tiers;
 use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::base::prefetcher::Prefetcher;
-use crate::history::head::{self, Look};
 use crate::history::hint;
 use crate::history::loss::{self, Losses, Trust};
 use crate::history::manifests;
@@ -62,6 +61,7 @@ pub use config::{Config, Rule};
 pub use far::{open_store, public_options};
 pub use location::{Location, is_url};
 pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
+pub(crate) use same::Same;
 pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.
@@ -406,83 +406,6 @@ impl Inner {
         self.writable && !self.pinned
     }
 
-    /// Refuses to read from, or write to, a container that was removed (`NotFound`) or replaced (`Conflict`).
-    pub(crate) fn require_same(&self) -> Result<()> {
-        if self.watched {
-            return Ok(self.store.unchanged()?);
-        }
-        self.check_identity(self.store.read_all(keys::IDENTITY, hint::IDENTITY_LIMIT))
-    }
-
-    /// The reason for an error of a read of this snapshot. Missing or wrong bytes are no damage if the container was
-    /// removed or replaced, or if the snapshot has expired.
-    pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
-        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
-            return error;
-        }
-        match self.require_same() {
-            Err(other) if matches!(other.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => other,
-            _ if error.kind() == ErrorKind::Corrupt && manifests::is_gone(self.store.as_ref(), version) => {
-                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
-            }
-            _ => error,
-        }
-    }
-
-    pub(crate) fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
-        let (key, store) = (keys::IDENTITY.to_owned(), self.store.describe());
-        match read.map(|bytes| Identity::decode(&bytes)) {
-            Ok(Ok(found)) if found.uuid == self.identity.uuid => Ok(()),
-            Ok(Ok(_)) => Err(StoreError::Replaced { key, store }.into()),
-            Ok(Err(found)) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
-            Err(StoreError::NotFound { .. }) => Err(StoreError::Removed { key, store }.into()),
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    /// Starts the check whether the container was replaced; [`require`](Same::require) returns the answer.
-    pub(crate) fn ask_same(&self) -> Same {
-        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: hint::IDENTITY_LIMIT };
-        Same((!self.watched).then(|| self.store.submit(identity())))
-    }
-
-    /// Whether there is a manifest above a version; `same` also checks that the container was not replaced, at the same
-    /// time.
-    fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
-        if self.has_next(version, same)? {
-            return Ok(true);
-        }
-        // Replies of a far store do not show what was packed.
-        match self.packs.as_ref().filter(|_| self.store.features().far.is_some()) {
-            Some(packs) => Ok(packs.look()?.version > version),
-            None => Ok(false),
-        }
-    }
-
-    fn has_next(&self, version: u64, same: bool) -> Result<bool> {
-        let store = self.store.as_ref();
-        if self.watched {
-            self.require_same()?;
-        }
-        if self.watched || !same {
-            return manifests::has_newer(store, version);
-        }
-        let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: hint::IDENTITY_LIMIT };
-        let mut replies =
-            store.together(vec![identity, Request::Len { key: keys::manifest(version + 1) }]).into_iter();
-        match replies.next() {
-            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => self.check_identity(Ok(bytes))?,
-            Some(Err(error)) => self.check_identity(Err(error))?,
-            _ => self.require_same()?, // too long, which that says
-        }
-        match replies.next() {
-            Some(Ok(Reply::Len { .. })) => Ok(true),
-            Some(Err(StoreError::NotFound { .. })) => Ok(false),
-            Some(Err(error)) => Err(error.into()),
-            _ => manifests::has_newer(store, version),
-        }
-    }
-
     /// Writers may go on after the container's handle was closed: for them only the mode counts in which it was opened.
     pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {
@@ -501,86 +424,6 @@ impl Inner {
 
     pub(crate) fn snapshot(&self) -> Arc<Snapshot> {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-
-    /// The newest snapshot in the store and the highest manifest number there.
-    pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        self.newest_if(true)
-    }
-
-    /// The same for a caller that later, before its change, checks whether the container was replaced: on a far store
-    /// the check is not made here.
-    pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
-        self.newest_if(false)
-    }
-
-    fn newest_if(&self, same: bool) -> Result<(Arc<Snapshot>, u64)> {
-        let known = self.newest_known();
-        if !self.has_newer(known.1, same)? {
-            return Ok(known);
-        }
-        let look = (Look::From(known.1), None);
-        let packs = self.packs.as_deref();
-        let head = head::find(&self.store, &self.pages, &self.identity, look, self.trust, packs)?;
-        self.set_losses(head.losses);
-        if !head.warnings.is_empty() {
-            lock(&self.warnings).extend(head.warnings);
-        }
-        let newer = (Arc::new(head.snapshot), head.top);
-        let mut found = lock(&self.found);
-        if newer.1 > found.1 {
-            *found = newer.clone();
-        }
-        Ok(newer)
-    }
-
-    /// The newest snapshot that this handle has seen, and the highest manifest number.
-    pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
-        let current = self.snapshot();
-        let mut found = lock(&self.found);
-        if current.version() > found.1 {
-            *found = (current.clone(), current.version());
-        }
-        found.clone()
-    }
-
-    /// Moves to a version that was just committed, or beyond, without a search for it. `manifest` is its content, if
-    /// the caller knows it.
-    pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
-        let current = self.snapshot();
-        if current.version() >= version {
-            return Ok(());
-        }
-        let told = Manifest::decode(manifest).ok();
-        let told = told.filter(|m| m.version == version && m.uuid == self.identity.uuid);
-        let found = told
-            .map_or_else(|| manifests::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
-            .and_then(|manifest| Snapshot::after(&current, manifest, &self.pages));
-        let snapshot = match found {
-            Ok(snapshot) => Arc::new(snapshot),
-            Err(e) if e.kind() == ErrorKind::NotFound => self.newest()?.0, // it has expired
-            Err(e) => return Err(e),
-        };
-        self.adopt_snapshot(snapshot);
-        Ok(())
-    }
-
-    /// Makes `snapshot` the handle's, unless it is older than the present one.
-    pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.version() >= current.version() {
-            *current = snapshot;
-        }
-    }
-
-    /// Fills the gaps that a power cut left among the manifests.
-    pub(crate) fn close_gaps(&self) -> Result<()> {
-        let mut gaps = lock(&self.gaps);
-        while let Some(&gap) = gaps.last() {
-            manifests::put_void(self.store.as_ref(), gap, false)?;
-            gaps.pop();
-        }
-        Ok(())
     }
 
     pub(crate) fn last_marked(&self, base: &Snapshot) -> u64 {
@@ -605,27 +448,7 @@ impl Inner {
     }
 }
 
-/// The pending check whether the container was replaced. `None`: the store watches it.
-#[derive(Debug)]
-pub(crate) struct Same(Option<Pending>);
-
-impl Same {
-    /// The answer, as [`Inner::require_same`] gives it.
-    pub(crate) fn require(self, inner: &Inner) -> Result<()> {
-        match self.0.map(Pending::wait) {
-            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
-            Some(Err(error)) => inner.check_identity(Err(error)),
-            _ => inner.require_same(), // too long, which that says
-        }
-    }
-}
-
 impl Inner {
-    /// Records losses that a search for the newest snapshot found.
-    pub(crate) fn set_losses(&self, losses: Losses) {
-        *lock(&self.losses) = losses;
-    }
-
     /// Refuses a commit above snapshots that were passed over.
     pub(crate) fn require_whole(&self) -> Result<()> {
         match lock(&self.losses).passed_over() {
