@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 
 use drystone_format::keys;
 use drystone_format::manifest::Manifest;
-use drystone_store::{Reply, Request, StoreError};
+use drystone_store::{Reply, Request, StoreError, StoreExt};
 
 use super::Inner;
 use crate::base::sync::lock;
