@@ -70,11 +70,11 @@ def test_variables_with_the_same_axes_are_one_mesh(run):
         found, left_out = meshes(c)
         assert [mesh.name for mesh in found] == [
             "depth, lat, lon: 4 x 6 x 9",
-            "axis_1, axis_2, axis_3: 2 x 2 x 2",
+            "dim_1, dim_2, dim_3: 2 x 2 x 2",
             "i, j: 7 x 5",
         ]
         (deep,) = found.pop(1).fields
-        assert (deep.name, deep.outer) == ("deep", (("axis_0", 2),))
+        assert (deep.name, deep.outer) == ("deep", (("dim_0", 2),))
         assert [one.name for one in found[0].fields] == ["T", "mask", "q"]
         assert [(one.name, one.components) for one in found[1].fields] == [
             ("plane", 1),

@@ -81,7 +81,7 @@ def _unfit(one: Field, there: dict[tuple[str, str | None], Variable]) -> str | N
 def _why(v: Variable) -> str:
     if v.dtype.names:
         return f"members of records are arrays there if they are named, as in {v.name}.{v.dtype.names[0]}"
-    return "it is on no mesh of one to three axes there"
+    return "it is on no mesh of one to three axes"
 
 
 def _is_coordinate(v: Variable) -> bool:
