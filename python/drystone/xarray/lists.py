@@ -73,5 +73,8 @@ def joined(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, Lists]]:
                 dims, lists = variable.dims, unflattened(plain.values, variable.values)
             else:
                 dims, lists = (indexed,), by_index(plain.values, variable.values, dataset.sizes[indexed])
-            found[str(one)] = Lists(tuple(map(str, dims)), lists, ragged(plain.dtype), dict(plain.attrs))
+            attrs = dict(plain.attrs)
+            if "_FillValue" not in v.attrs and v.encoding.get("_FillValue") is None:
+                attrs.pop("_FillValue", None)  # which xarray gives every float that it encodes
+            found[str(one)] = Lists(tuple(map(str, dims)), lists, ragged(plain.dtype), attrs)
     return dataset.drop_vars(gone), found

@@ -50,6 +50,16 @@ counters! {
     stall_microseconds,
     /// Commits that made something visible, changes of the schema included.
     commits,
+    /// How long these took.
+    commit_microseconds,
+    /// Parts of logs that went home from tiers.
+    drained_parts,
+    /// Bytes in them.
+    drained_bytes,
+    /// Shards that publications wrote.
+    published_shards,
+    /// Bytes in them.
+    published_bytes,
     /// Index pages, tables of subchunks and trailers of codecs that were in memory.
     cache_hits,
     /// Those that were brought into memory.
