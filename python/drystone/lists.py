@@ -14,6 +14,10 @@ import numpy.typing as npt
 from drystone.errors import InvalidArgumentError
 
 
+REFERENCES_TO = "drystone_reference"
+"""The attribute of texts that are references in a format without a type for them: `object` or `region`."""
+
+
 def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
     """The dtype of lists of numbers of any length: `create_variable("hits", dry.ragged("f4"), shape)`.
 

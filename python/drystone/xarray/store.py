@@ -22,14 +22,14 @@ from drystone.container import Container
 from drystone.enumerations import enum_names
 from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
-from drystone.lists import ragged_element
+from drystone.lists import ragged_element, reference, reference_kind
 from drystone.variable import Variable
 from drystone.xarray.arrays import StoredArray, Target
 from drystone.xarray.lists import Lists, as_two_arrays
 
 STEP_DIM = "_step_dim"
 _CHUNK_BYTES = 16 << 20
-_ENCODINGS = {"transform", "chunks"}
+_ENCODINGS = {"transform", "chunks", "reference"}
 _OF_STRINGS = {"_FillValue", "char_dim_name", "_Encoding"}
 _MEANINGLESS = {"source", "original_shape", "preferred_chunks", "dtype", "unlimited_dims", "coordinates"}
 
@@ -159,6 +159,8 @@ class DrystoneStore(WritableCFDataStore):
             # As xarray does of netCDF's, so that it writes them there as such.
             named = {"enum": names, "enum_name": f"{name}_enum"}
             encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)
+        if (kind := reference_kind(variable.dtype)) is not None:
+            encoding["reference"] = kind
         if variable.transform:
             encoding["transform"] = variable.transform
         if variable.chunk_shape:
@@ -282,6 +284,8 @@ class DrystoneStore(WritableCFDataStore):
             attrs[STEP_DIM] = self.step_dim
         text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
         dtype = str if text else variable.dtype
+        if text and encoding.get("reference") is not None:
+            dtype = reference(encoding["reference"])
         encoded_as = variable.encoding.get("dtype")
         if isinstance(encoded_as, np.dtype) and enum_names(encoded_as) is not None and encoded_as == dtype:
             dtype = encoded_as

@@ -333,10 +333,7 @@ def test_netcdf_files_keep_lists(run, tmp_path):
     run.commit()
     with pytest.warns(DrystoneWarning):
         exported = dry.export(run, tmp_path / "out.nc")
-    assert sorted(exported.lost) == [
-        "c (netCDF-4 has no lists of complex64)",
-        "r: that its texts are references",
-    ]
+    assert exported.lost == ["c (netCDF-4 has no lists of complex64)"]
     with netCDF4.Dataset(tmp_path / "out.nc") as f:
         assert isinstance(f["v"].datatype, netCDF4.VLType)
         assert f["v"].datatype.dtype == np.int32
@@ -384,6 +381,40 @@ def test_references_are_texts_that_keep_their_kind(run):
         dry.reference("group")
     with pytest.raises(InvalidArgumentError, match="holds strings"):
         r[0] = [1, 2]
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc", "h5"])
+def test_references_go_into_files_and_come_back(run, tmp_path, suffix):
+    run.create_variable("d", "f4", (4,), dims=("x",))[...] = 1
+    run.create_variable("r", dry.reference("region"), (2,), dims=("n",))[...] = ["d[0:2]", "d[1:4]"]
+    run.create_variable("o", dry.reference(), (2,), dims=("n",))[...] = ["d", ""]
+    run.commit()
+    exported = dry.export(run, tmp_path / f"out.{suffix}")
+    assert exported.lost == []
+    assert dry.import_file(tmp_path / f"out.{suffix}", tmp_path / "back.dry").lost == []
+    with dry.open(tmp_path / "back.dry") as c:
+        assert dry.reference_kind(c["r"].dtype) == "region"
+        assert dry.reference_kind(c["o"].dtype) == "object"
+        assert c["r"][...].tolist() == ["d[0:2]", "d[1:4]"]
+        assert c["o"][...].tolist() == ["d", ""]
+        assert "drystone_reference" not in c["r"].attrs
+
+
+def test_references_go_through_xarray(run, tmp_path):
+    import xarray as xr
+
+    run.create_variable("r", dry.reference("region"), (2,), dims=("n",))[...] = ["d[0:2]", ""]
+    run.commit()
+    with xr.open_dataset(run.path, engine="drystone") as ds:
+        assert ds.r.values.tolist() == ["d[0:2]", ""]
+        ds.drystone.to_container(tmp_path / "back.dry")
+        ds.to_netcdf(tmp_path / "texts.nc")
+    with dry.open(tmp_path / "back.dry") as c:
+        assert dry.reference_kind(c["r"].dtype) == "region"
+        assert c["r"][...].tolist() == ["d[0:2]", ""]
+    texts = xr.Dataset({"r": ("n", np.array(["a"], object))})
+    with pytest.raises(InvalidArgumentError, match="group"):
+        texts.drystone.to_container(tmp_path / "no.dry", encoding={"r": {"reference": "group"}})
 
 
 def test_a_damaged_list_is_an_error_and_no_number(run):

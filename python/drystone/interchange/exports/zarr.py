@@ -15,7 +15,7 @@ from drystone.enumerations import enum_names
 from drystone.interchange.exports import cells
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import bfloat16
-from drystone.lists import ragged_element, reference_kind
+from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.variable import Variable
 
@@ -48,8 +48,6 @@ def write(
             if ragged_element(v.dtype) is not None:
                 rows.append(_lists(c, v, root, variables, lost, stored, progress))
                 continue
-            if reference_kind(v.dtype) is not None:
-                lost.append(f"{v.name}: that its texts are references")
             rows.append(_array(c, v, root, lost, stored, progress))
         gaps = c.steps != list(range(len(c.steps)))
         if gaps and any(v.has_steps for v in variables) and "step" not in root:
@@ -133,7 +131,8 @@ def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, An
             "flag_meanings": " ".join(words),
         }
     if v.dtype.kind == "O":
-        return str, {}
+        kind = reference_kind(v.dtype)
+        return str, {} if kind is None else {REFERENCES_TO: kind}
     if bfloat16.is_bfloat16(v.dtype):
         lost.append(f"{name}: its type bfloat16 (the values are kept as float32)")
         return np.dtype("f4"), {}

@@ -1,4 +1,4 @@
-"""Lists that a file has as two arrays, as an export to Zarr writes them: joined again."""
+"""What an export marked because the format has no type for it, given its type again: lists as two arrays, references as texts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,20 @@ import numpy as np
 
 from drystone.contiguous import LISTS_OF, SAMPLE_DIMENSION, unflattened
 from drystone.interchange.formats import Array, Box, Contents
-from drystone.lists import ragged
+from drystone.lists import REFERENCES_TO, ragged, reference
 
 
-def joined(contents: Contents) -> None:
+def typed(contents: Contents) -> None:
+    """Gives what is marked the type that it had in the container."""
+    _joined(contents)
+    for array in contents.arrays:
+        kind = array.attrs.get(REFERENCES_TO)
+        if kind in ("object", "region") and array.dtype.kind == "O" and not array.dtype.metadata:
+            array.dtype = reference(kind)
+            del array.attrs[REFERENCES_TO]
+
+
+def _joined(contents: Contents) -> None:
     """Makes one array of lists of each pair that an export marked; other ragged arrays of CF stay two arrays."""
     by_path = {array.path: array for array in contents.arrays}
     for counts in list(contents.arrays):
