@@ -22,7 +22,9 @@ LISTS_OF = "drystone_lists"
 """Marks the counts that an export made of lists, so that an import makes lists of them again."""
 
 
-def flattened(lists: Any, dtype: npt.DTypeLike = None) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def flattened(
+    lists: Any, dtype: npt.DTypeLike | None = None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The numbers of all lists in a row, and how many each list has; `awkward.unflatten` takes both.
 
     Args:
@@ -33,7 +35,8 @@ def flattened(lists: Any, dtype: npt.DTypeLike = None) -> tuple[npt.NDArray[Any]
         The numbers, shape `(n,)`, and the lengths of the lists, in the shape of `lists`.
 
     """
-    cells = np.asarray(lists) if getattr(lists, "dtype", None) == object else _one(lists)
+    is_array = isinstance(lists, np.ndarray) and lists.dtype.kind == "O"
+    cells = lists if is_array else _one(lists)
     flat = [np.asarray(one) for one in cells.ravel()]
     if dtype is None:
         element = flat[0].dtype if flat else np.dtype("f8")
@@ -65,7 +68,11 @@ def unflattened(values: Any, counts: Any) -> npt.NDArray[np.object_]:
 def by_index(values: Any, index: Any, size: int) -> npt.NDArray[np.object_]:
     """The lists of an indexed ragged array: `index` says of each number in which of `size` lists it stands, in order."""
     row, of = np.asarray(values), np.asarray(index)
-    if of.shape != row.shape or of.dtype.kind not in "iu" or (of.size and not 0 <= of.min() <= of.max() < size):
+    if (
+        of.shape != row.shape
+        or of.dtype.kind not in "iu"
+        or (of.size and not 0 <= of.min() <= of.max() < size)
+    ):
         raise InvalidArgumentError(f"an index of lists has a number from 0 to {size - 1} for each value")
     order = np.argsort(of, kind="stable")
     return unflattened(row[order], np.bincount(of, minlength=size))

@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from drystone.errors import InvalidArgumentError
 
-
 REFERENCES_TO = "drystone_reference"
 """The attribute of texts that are references in a format without a type for them: `object` or `region`."""
 
@@ -100,7 +99,7 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
 
 def _of_awkward(value: Any) -> Any:
     """An array of awkward, which NumPy refuses if it is ragged, without an object of Python for each number."""
-    import awkward  # type: ignore[import-not-found]
+    import awkward  # type: ignore[import-untyped]
 
     from drystone.contiguous import unflattened
 

@@ -1,7 +1,7 @@
 //! Lists of numbers as C has them: all numbers in a row, and how many each list has.
 //!
-//! The type of the numbers is compared with that of the variable, which `dry_put_strings` and `dry_read_strings`, that take
-//! and give bytes, cannot do.
+//! The type of the numbers is compared with that of the variable. `dry_put_strings` and `dry_read_strings`, which take
+//! and return bytes, cannot do that.
 
 use std::ffi::c_char;
 

@@ -138,7 +138,13 @@ class ContainerReader(VTKPythonAlgorithmBase):
 
     def _make(self, outputs: Any) -> None:
         reading = self._reading()
-        kind = vtkPolyData if reading.points else vtkRectilinearGrid if reading.spacing() is None else vtkImageData
+        kind = (
+            vtkPolyData
+            if reading.points
+            else vtkRectilinearGrid
+            if reading.spacing() is None
+            else vtkImageData
+        )
         information = outputs.GetInformationObject(0)
         there = vtkDataObject.GetData(information)
         if there is None or not there.IsA(kind.__name__):
@@ -175,7 +181,10 @@ class ContainerReader(VTKPythonAlgorithmBase):
         step = reading.step_at(time)
         output.Initialize()
         if reading.points:
-            asked = [information.Get(pipeline.UPDATE_PIECE_NUMBER()), information.Get(pipeline.UPDATE_NUMBER_OF_PIECES())]
+            asked = [
+                information.Get(pipeline.UPDATE_PIECE_NUMBER()),
+                information.Get(pipeline.UPDATE_NUMBER_OF_PIECES()),
+            ]
             self._strew(output, reading, step, *(asked if None not in asked else (0, 1)))
         else:
             self._lay(output, reading, step, information)

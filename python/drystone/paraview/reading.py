@@ -190,7 +190,9 @@ def _cells(text: str | None, mesh: Mesh) -> dict[str, int]:
             there = ", ".join(lengths) or "there is none"
             raise InvalidArgumentError(f"{name!r} is no further axis of what is shown: {there}")
         if not cell.isdecimal() or int(cell) >= lengths[name]:
-            raise InvalidArgumentError(f"{part!r} names no cell: those of {name} are 0 to {lengths[name] - 1}")
+            raise InvalidArgumentError(
+                f"{part!r} names no cell: those of {name} are 0 to {lengths[name] - 1}"
+            )
         found[name] = int(cell)
     return found
 

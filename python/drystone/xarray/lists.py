@@ -57,7 +57,13 @@ def joined(dataset: xr.Dataset) -> tuple[xr.Dataset, dict[str, Lists]]:
     gone: list[Any] = []
     for name, variable in dataset.variables.items():
         contiguous, indexed = (variable.attrs.get(one) for one in (SAMPLE_DIMENSION, INSTANCE_DIMENSION))
-        row = contiguous if contiguous is not None else variable.dims[0] if indexed and variable.ndim == 1 else None
+        row = (
+            contiguous
+            if contiguous is not None
+            else variable.dims[0]
+            if indexed and variable.ndim == 1
+            else None
+        )
         if row not in dataset.sizes or (indexed is not None and indexed not in dataset.sizes):
             continue
         along = {one: v for one, v in dataset.variables.items() if row in v.dims and one != name}

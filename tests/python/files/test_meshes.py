@@ -184,7 +184,11 @@ def test_particles_lie_where_their_positions_are(gas):
     np.testing.assert_array_equal(found, np.stack([where[0, :, 1], np.arange(100), np.zeros(100)], axis=1))
     flat.close()
     assert Reading(path, "particle: 100", points="none").points is None
-    for wrong, why in (("gas/u", "it has no gas/u"), ("gas/x", "have 1"), ("gas/x,gas/y,gas/z,gas/id", "have 4")):
+    for wrong, why in (
+        ("gas/u", "it has no gas/u"),
+        ("gas/x", "have 1"),
+        ("gas/x,gas/y,gas/z,gas/id", "have 4"),
+    ):
         with pytest.raises(dry.InvalidArgumentError, match=why):
             Reading(path, "particle: 100", points=wrong)
     with pytest.raises(dry.InvalidArgumentError, match="several axes"):

@@ -72,14 +72,21 @@ def test_awkward_arrays_are_taken_and_given(run):
     deep = run.create_variable("deep", dry.ragged("i4"), (2, 2))
     deep[...] = ak.to_regular(ak.Array([[[1], []], [[2, 3], [4]]]), axis=1)
     assert [listed(row) for row in deep[...]] == [[[1], []], [[2, 3], [4]]]
-    for wrong in (ak.Array([[1.5], None, [], [2]]), ak.Array([[[1]], [], [[2], [3]], []]), ak.Array(["a"] * 4)):
+    for wrong in (
+        ak.Array([[1.5], None, [], [2]]),
+        ak.Array([[[1]], [], [[2], [3]], []]),
+        ak.Array(["a"] * 4),
+    ):
         with pytest.raises((InvalidArgumentError, TypeError)):
             v[...] = wrong
 
 
 def test_lists_are_numbers_in_a_row_and_lengths():
     lists = np.empty((2, 2), object)
-    lists[:] = [[np.array([1, 2], "i4"), np.array([], "i4")], [np.array([3], "i4"), np.array([4, 5, 6], "i4")]]
+    lists[:] = [
+        [np.array([1, 2], "i4"), np.array([], "i4")],
+        [np.array([3], "i4"), np.array([4, 5, 6], "i4")],
+    ]
     values, counts = dry.flattened(lists)
     assert values.dtype == np.int32
     assert values.tolist() == [1, 2, 3, 4, 5, 6]

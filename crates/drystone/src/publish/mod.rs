@@ -45,10 +45,10 @@ use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
-use crate::container::{Container, keeper_lock};
-use crate::published::grid::Grid;
 use crate::base::metrics::add;
 use crate::base::span::{self, SpanKind};
+use crate::container::{Container, keeper_lock};
+use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
 use changes::Changes;
 use convert::Task;

@@ -33,6 +33,6 @@ class PyDrystone(PythonPackage):
         depends_on(package, type="run", when="+files")
 
     @run_before("install")
-    def hdf5_plugin(self):
+    def hdf5_plugin(self) -> None:
         """The plug-in for HDF5, which the wheel carries."""
         which("bash", required=True)("tools/hdf5_plugin.sh", "--release")

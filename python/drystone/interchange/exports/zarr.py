@@ -114,7 +114,9 @@ def _lists(
         (named.counts, counts, dims, said),
     ):
         plain = _compressors(stored.level, False)
-        target = root.create_array(name, shape=array.shape, dtype=array.dtype, compressors=plain, dimension_names=names)
+        target = root.create_array(
+            name, shape=array.shape, dtype=array.dtype, compressors=plain, dimension_names=names
+        )
         target[...] = array
         cells.set_attrs(_Attributes(target), attrs, name, lost)
     progress.add(values.nbytes)
