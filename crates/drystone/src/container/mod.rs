@@ -142,6 +142,9 @@ impl Container {
             metrics.cache_misses += misses;
         }
         inner.count_cache(&mut metrics);
+        if let Some(tiers) = &inner.tiers {
+            tiers.count(&mut metrics);
+        }
         metrics
     }
 
