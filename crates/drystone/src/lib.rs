@@ -48,7 +48,7 @@ pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
     CacheFolder, Config, Container, CreateOptions, Keep, Mode, Rule, SeenBefore, StagedPart, TierFolder,
-    TierRow, is_url, open_store, public_options, store_at,
+    TierRow, holders, is_url, open_store, public_options, store_at,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;

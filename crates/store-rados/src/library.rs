@@ -48,6 +48,8 @@ api! {
     rados_connect(Handle) -> c_int;
     rados_shutdown(Handle);
     rados_cluster_fsid(Handle, *mut c_char, usize) -> c_int;
+    rados_mon_command(Handle, *mut *const c_char, usize, *const c_char, usize, *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize) -> c_int;
+    rados_buffer_free(*mut c_char);
     rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     rados_ioctx_destroy(Handle);
     rados_ioctx_set_namespace(Handle, *const c_char);

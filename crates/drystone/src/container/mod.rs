@@ -55,7 +55,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
-pub use far::{is_url, open_store, public_options};
+pub use far::{holders, is_url, open_store, public_options};
 pub use glance::{SeenBefore, store_at};
 pub use opening::{CreateOptions, Mode};
 pub use tiers::{StagedPart, TierFolder, TierRow};

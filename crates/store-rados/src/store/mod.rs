@@ -1,6 +1,7 @@
 //! The store that the engine sees.
 
 mod failure;
+mod holders;
 mod methods;
 mod submitted;
 mod write_op;
@@ -166,8 +167,6 @@ impl RadosStore {
         Err(self.failed(key, operation, RANGE))
     }
 }
-
-impl RadosStore {}
 
 impl std::fmt::Debug for RadosStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -340,7 +339,11 @@ impl Store for RadosStore {
     }
 
     fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.exec_within(key, method, input, OUTPUT)
+        let (key, method, input) = (key.to_owned(), method.to_owned(), input.to_vec());
+        match self.submit_exec(key, method, input, OUTPUT).wait()? {
+            Reply::Executed { output } => Ok(output),
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn submit(&self, request: Request) -> Pending {
