@@ -26,7 +26,7 @@ class Mounted:
     def __init__(self, cluster: ceph.Cluster, folder: Path) -> None:
         self.cluster, self.folder = cluster, folder
         for pool in ("files", "names"):
-            cluster.pool(pool)
+            cluster.pool(pool, application="cephfs")
         cluster.command(prefix="fs new", fs_name="files", metadata="names", data="files")
         data = cluster.folder / "mds.a"
         data.mkdir()
@@ -56,6 +56,7 @@ class Mounted:
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["fusermount3", "-u", "-z", str(self.folder)], check=False)
+        # What they hold is thrown away: nobody waits for them to settle it.
         for process in (self._client, self._metadata):
-            process.terminate()
+            process.kill()
             process.wait(30)

@@ -246,7 +246,9 @@ class Cluster:
                 raise RuntimeError(f"the storage daemons are not up; see {self.folder}/log")
             time.sleep(0.05)
 
-    def pool(self, name: str, size: int = 1, erasure: bool = False) -> None:
+    def pool(
+        self, name: str, size: int = 1, erasure: bool = False, application: str = "drystone"
+    ) -> None:
         """Makes a pool and waits until it can be written to."""
         made: dict[str, object] = {"prefix": "osd pool create", "pool": name, "pg_num": 32}
         if erasure:
@@ -259,7 +261,7 @@ class Cluster:
             setting = {"prefix": "osd pool set", "pool": name}
             self.commands(made, {**setting, "var": "size", "val": str(size), "yes_i_really_mean_it": True})
             self.commands({**setting, "var": "min_size", "val": "1"})
-        self.commands({"prefix": "osd pool application enable", "pool": name, "app": "drystone"})
+        self.commands({"prefix": "osd pool application enable", "pool": name, "app": application})
         subprocess.run(
             [SYSTEM_PYTHON, "-c", PROBE, str(self.conf), name],
             check=True,
