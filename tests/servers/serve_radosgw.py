@@ -55,8 +55,10 @@ def main() -> None:
         as_admin = ["-c", str(cluster.conf), "-n", "client.admin"]
         user = ["user", "create", "--uid", KEY, "--display-name", KEY, "--access-key", KEY, "--secret", SECRET]
         subprocess.run([admin, *as_admin, *user], check=True, capture_output=True, timeout=120)
+        # A gateway speaks to monitors encrypted, which a cluster without keys does not.
+        plain = ["--ms_mon_client_mode", "crc"]
         serve(
-            [program, *as_admin, "-f", "--rgw_frontends", f"beast endpoint=127.0.0.1:{port}"],
+            [program, *as_admin, *plain, "-f", "--rgw_frontends", f"beast endpoint=127.0.0.1:{port}"],
             f"http://127.0.0.1:{port}",
             port,
             make_bucket,
