@@ -19,7 +19,19 @@ import drystone as dry
 import h5py
 import numpy as np
 from mpi4py import MPI
-from ranks import RANK, RANKS, URL, WORLD, all_agree, container_at, on_first, remove, same_bits, sync, together
+from ranks import (
+    RANK,
+    RANKS,
+    URL,
+    WORLD,
+    all_agree,
+    container_at,
+    on_first,
+    remove,
+    same_bits,
+    sync,
+    together,
+)
 
 Array = np.ndarray[Any, Any]
 STRUCT = np.dtype([("x", "f8"), ("y", "f8"), ("z", "f8")])
@@ -175,7 +187,9 @@ class Drystone:
         self.case, self.path = case, container_at(case.folder, f"dry-{whole}.dry")
         self.field = WANTED if case.file == "n" else None
         if RANK == 0:
-            with dry.create(self.path, durability="durable" if case.durable else "async", overwrite=True) as c:
+            with dry.create(
+                self.path, durability="durable" if case.durable else "async", overwrite=True
+            ) as c:
                 if case.file == "n":
                     c.declare(WHOLE % case.structs + (KEPT % case.structs if whole else ""))
                 else:

@@ -17,7 +17,19 @@ import drystone as dry
 import h5py
 import numpy as np
 from mpi4py import MPI
-from ranks import RANK, RANKS, URL, WORLD, all_agree, container_at, on_first, remove, same_bits, sync, together
+from ranks import (
+    RANK,
+    RANKS,
+    URL,
+    WORLD,
+    all_agree,
+    container_at,
+    on_first,
+    remove,
+    same_bits,
+    sync,
+    together,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -126,7 +138,9 @@ class Drystone:
     def __init__(self, case: Case) -> None:
         self.case, self.path = case, container_at(case.folder, "tiles.dry")
         if RANK == 0:
-            with dry.create(self.path, durability="durable" if case.durable else "async", overwrite=True) as c:
+            with dry.create(
+                self.path, durability="durable" if case.durable else "async", overwrite=True
+            ) as c:
                 c.create_variable("u", "f8", shape=case.shape, steps=True)
         WORLD.Barrier()
         self.container = dry.open(self.path, mode="r+")

@@ -1,6 +1,6 @@
 """ASGARD's two benchmarks over Ceph: MPI-IO on CephFS beside Drystone in a pool of the same cluster, on a link of 1 Gbit/s.
 
-    make setup && .venv/bin/pip install -r bench/asgard/requirements.txt
+    make rados-class && make setup && .venv/bin/pip install -r bench/asgard/requirements.txt
     sudo .venv/bin/python bench/ceph/collective.py [--quick] [--document]
 
 The bars: one value of each struct of three (HPIO, file N) and tiles of a matrix (MPI-Tile-IO) at least 5 times as fast in writing and 10 times
@@ -9,7 +9,7 @@ in reading as collective MPI-IO. The programs are those of bench/asgard; every v
 Both lie in one cluster of three storage daemons (objects in memory, one copy). CephFS is mounted by ceph-fuse, with the caches of the client and of
 the kernel off, so that every read asks the storage daemons, as a program on another node would; ROMIO aggregates as it does by itself. The
 programs, the mount and the cluster run in a network namespace whose loopback is a token bucket; ranks talk through shared memory. Bytes on the
-wire are those that the loopback received. It needs root, Ceph's daemons, ceph-mds, ceph-fuse and the packages of bench/asgard.
+wire are those that the loopback received. It needs root, Ceph's daemons, the class, ceph-mds, ceph-fuse and the packages of bench/asgard.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ import link  # noqa: E402
 import mounted  # noqa: E402
 from report import duration, size  # noqa: E402
 
+CLASS = Path(os.environ.get("DRYSTONE_RADOS_CLASS", ROOT / "build" / "rados-class"))
 BASE = "MPI-IO collective"
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -66,7 +67,9 @@ def table(told: list[dict[str, Any]]) -> str:
             if (one["bench"], one["act"]) == (bench, act):
                 what = f"{one['ranks']} rank{'s' * (one['ranks'] > 1)}, "
                 if bench == "hpio":
-                    what += f"memory {one['memory'].upper()}, file {one['file'].upper()}, {size(one['bytes'])}"
+                    what += (
+                        f"memory {one['memory'].upper()}, file {one['file'].upper()}, {size(one['bytes'])}"
+                    )
                 else:
                     what += f"{one['edge']} squared"
                 cases.setdefault(what, {})[one["engine"]] = one["costs"]
@@ -100,17 +103,21 @@ def main() -> None:
     )
     parser.add_argument("--quick", action="store_true", help="shows that everything works, measures nothing")
     parser.add_argument("--rate", default="1gbit", help="of the link, as tc has it; empty: as fast as it is")
-    parser.add_argument("--document", action="store_true", help="put the figures into docs/benchmarks/ceph.md")
+    parser.add_argument(
+        "--document", action="store_true", help="put the figures into docs/benchmarks/ceph.md"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     said = parser.parse_args()
     if lacking := ceph.missing() or mounted.missing():
         sys.exit(lacking)
+    if not (CLASS / "libcls_dry.so").exists():
+        sys.exit("the object class is not built: make rados-class")
     link.enter(__file__, said.inside)
     told, began = [], time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="drystone-ceph-") as name:
         folder = Path(name)
         with (
-            ceph.Cluster(folder / "cluster") as cluster,
+            ceph.Cluster(folder / "cluster", classes=CLASS) as cluster,
             mounted.Mounted(cluster, folder / "mounted") as files,
         ):
             os.environ |= {"CEPH_CONF": str(cluster.conf), "ASGARD_URL": "rados://test/asgard"}

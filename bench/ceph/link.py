@@ -13,7 +13,9 @@ COUNTERS = Path("/proc/self/net/dev")
 def enter(script: str, inside: bool) -> None:
     """Begin the script again in a namespace of its own, unless it is inside. It needs root."""
     if not inside:
-        sys.exit(subprocess.run(["unshare", "-n", sys.executable, script, "--inside", *sys.argv[1:]]).returncode)
+        sys.exit(
+            subprocess.run(["unshare", "-n", sys.executable, script, "--inside", *sys.argv[1:]]).returncode
+        )
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
 
 

@@ -28,8 +28,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
 import ceph  # noqa: E402
-import link  # noqa: E402
-from link import received  # noqa: E402
+from link import document, enter, limit, received  # noqa: E402
 
 CLASS = Path(os.environ.get("DRYSTONE_RADOS_CLASS", ROOT / "build" / "rados-class"))
 FIELDS = 699_050
@@ -111,7 +110,7 @@ def measure(cluster: ceph.Cluster, quick: bool) -> dict[str, Any]:
         where = f"rados://test/bench-{name.replace(',', '-').replace(':', '-')}/run.dry"
         write(where, str(cluster.conf), transform, steps)
         for link, rate in LINKS.items():
-            link.limit(rate)
+            limit(rate)
             for way in ("never", "always", "auto"):
                 command = [sys.executable, __file__, "--read", where, str(cluster.conf), str(rounds)]
                 done = subprocess.run(
@@ -136,7 +135,7 @@ def measure(cluster: ceph.Cluster, quick: bool) -> dict[str, Any]:
                 }
                 found["rows"].append(row)
                 print(json.dumps(row), flush=True)
-            link.limit("")
+            limit("")
     return found
 
 
@@ -182,7 +181,7 @@ def main() -> None:
         sys.exit(f"{lacking}")
     if not (CLASS / "libcls_dry.so").exists():
         sys.exit("the object class is not built: make rados-class")
-    link.enter(__file__, said.inside)
+    enter(__file__, said.inside)
     with (
         tempfile.TemporaryDirectory(prefix="drystone-ceph-") as folder,
         ceph.Cluster(Path(folder), classes=CLASS) as cluster,
@@ -190,7 +189,7 @@ def main() -> None:
         shown = table(measure(cluster, said.quick))
     print(shown)
     if said.document:
-        link.document("figures", shown)
+        document("figures", shown)
 
 
 if __name__ == "__main__":

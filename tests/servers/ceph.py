@@ -246,9 +246,7 @@ class Cluster:
                 raise RuntimeError(f"the storage daemons are not up; see {self.folder}/log")
             time.sleep(0.05)
 
-    def pool(
-        self, name: str, size: int = 1, erasure: bool = False, application: str = "drystone"
-    ) -> None:
+    def pool(self, name: str, size: int = 1, erasure: bool = False, application: str = "drystone") -> None:
         """Makes a pool and waits until it can be written to."""
         made: dict[str, object] = {"prefix": "osd pool create", "pool": name, "pg_num": 32}
         if erasure:

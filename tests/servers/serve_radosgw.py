@@ -53,7 +53,18 @@ def main() -> None:
     port = int(sys.argv[1]) if len(sys.argv) > 1 else free_port()
     with tempfile.TemporaryDirectory() as name, ceph.Cluster(Path(name), osds=1) as cluster:
         as_admin = ["-c", str(cluster.conf), "-n", "client.admin"]
-        user = ["user", "create", "--uid", KEY, "--display-name", KEY, "--access-key", KEY, "--secret", SECRET]
+        user = [
+            "user",
+            "create",
+            "--uid",
+            KEY,
+            "--display-name",
+            KEY,
+            "--access-key",
+            KEY,
+            "--secret",
+            SECRET,
+        ]
         subprocess.run([admin, *as_admin, *user], check=True, capture_output=True, timeout=120)
         # A gateway speaks to monitors encrypted, which a cluster without keys does not.
         plain = ["--ms_mon_client_mode", "crc"]

@@ -104,7 +104,8 @@ fn no_program_ends_a_storage_daemon_and_each_is_answered() {
         assert_eq!(methods(&key), METHODS);
         let sound = program.encode().unwrap();
         // The names are those of versions; both run what a program says of itself.
-        let method = if program.conditions.iter().any(|one| one.answer != Answer::Values) { READ_2 } else { READ };
+        let method =
+            if program.conditions.iter().any(|one| one.answer != Answer::Values) { READ_2 } else { READ };
         let reply = store.exec(&key, method, &sound).unwrap();
         let here = run(&program, &mut &object[..], &Budget::OBJECT_CLASS, &mut || true);
         assert!(reply == here, "the class gives what this library gives");

@@ -566,12 +566,17 @@ def test_a_layout_shows_the_storage_targets_that_hold_blocks(tmp_path):
             with c.writer(rank=rank, nranks=4, layout="log") as w:
                 w.put("T", np.full((1, 64), rank, "f4"), offset=(rank, 0))
         c.commit()
-        on = {block.offset[0]: (tmp_path / "spread.dry" / block.place[0]).readlink() for block in c["T"].blocks()}
+        on = {
+            block.offset[0]: (tmp_path / "spread.dry" / block.place[0]).readlink()
+            for block in c["T"].blocks()
+        }
     first = sum(file.is_relative_to(folders[0]) for file in on.values())
     assert 0 < first < 4
     shown = dry.plot(tmp_path / "spread.dry", "T", layout=True, by="target", output=tmp_path / "p.png").shows
     assert shown.startswith("4 blocks on 2 storage targets, ")
-    assert f"{256 * min(first, 4 - first)} B to {256 * max(first, 4 - first)} B of each storage target" in shown
+    assert (
+        f"{256 * min(first, 4 - first)} B to {256 * max(first, 4 - first)} B of each storage target" in shown
+    )
 
 
 def test_numbers_below_zero_are_no_options(run, tmp_path):

@@ -355,7 +355,9 @@ def test_one_fragment_is_read_from_all_daemons_and_the_picture_shows_which(
                 w.put("u", data[rank * rows : (rank + 1) * rows], offset=(rank * rows, 0))
         c.commit()
         places = {block.offset[0]: block.place[0] for block in c["u"].blocks() if block.place}
-        shown = dry.plot(c, "u", f"[0:{edge // 2}]", layout=True, by="target", output=tmp_path / "p.png").shows
+        shown = dry.plot(
+            c, "u", f"[0:{edge // 2}]", layout=True, by="target", output=tmp_path / "p.png"
+        ).shows
     first = primaries(cluster, "fragment", [key for row, key in places.items() if row < edge // 2])
     held = {osd: first.count(osd) * rows * edge * 8 for osd in cluster.osds}
     assert all(held.values()), held

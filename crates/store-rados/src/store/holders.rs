@@ -27,7 +27,8 @@ impl RadosStore {
             "format": "json",
         });
         let answer = self.mon_command(&connection, key, &asked.to_string())?;
-        let primary = serde_json::from_slice::<Json>(&answer).ok().and_then(|map| map["acting_primary"].as_i64());
+        let primary =
+            serde_json::from_slice::<Json>(&answer).ok().and_then(|map| map["acting_primary"].as_i64());
         match primary {
             Some(number) => Ok((number >= 0).then(|| format!("osd.{number}"))),
             None => {

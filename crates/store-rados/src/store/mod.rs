@@ -2,6 +2,7 @@
 
 mod failure;
 mod holders;
+mod listing;
 mod methods;
 mod submitted;
 mod write_op;
@@ -364,44 +365,6 @@ impl Store for RadosStore {
                 connection.queue.push(keys, Box::new(work));
                 pending
             }
-        }
-    }
-}
-
-impl RadosStore {
-    /// Keys of the container that begin with a prefix, in the order of the placement groups.
-    fn names(&self, connection: &Connection, prefix: &str) -> Result<Vec<String>> {
-        let Connection { api, io, .. } = *connection;
-        let mut list = std::ptr::null_mut();
-        // SAFETY: the place for the handle is ours.
-        let opened = unsafe { (api.rados_nobjects_list_open)(io, &mut list) };
-        if opened < 0 {
-            return Err(self.failed(prefix, "list", opened));
-        }
-        let mut names = Vec::new();
-        let ended = loop {
-            let (mut entry, mut locator, mut space) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
-            // SAFETY: the list is open; the places are ours.
-            let code = unsafe { (api.rados_nobjects_list_next)(list, &mut entry, &mut locator, &mut space) };
-            if code < 0 {
-                break code;
-            }
-            // SAFETY: librados gives a text that ends with a zero and lives until the next call.
-            let name = unsafe { CStr::from_ptr(entry) };
-            let key = name.to_str().ok().and_then(|name| self.inner.address.key(name));
-            if let Some(key) = key.filter(|key| key.starts_with(prefix) && validate_key(key).is_ok()) {
-                names.push(key.to_owned());
-            }
-        };
-        // SAFETY: opened above, closed once.
-        unsafe { (api.rados_nobjects_list_close)(list) };
-        match ended {
-            NO_ENTRY => {
-                names.sort_unstable();
-                names.dedup();
-                Ok(names)
-            }
-            code => Err(self.failed(prefix, "list", code)),
         }
     }
 }
