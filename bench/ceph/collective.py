@@ -106,6 +106,7 @@ def main() -> None:
     parser.add_argument(
         "--document", action="store_true", help="put the figures into docs/benchmarks/ceph.md"
     )
+    parser.add_argument("--only", choices=["hpio", "tiles"], help="one of the two programs")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     said = parser.parse_args()
     if lacking := ceph.missing() or mounted.missing():
@@ -123,6 +124,8 @@ def main() -> None:
             os.environ |= {"CEPH_CONF": str(cluster.conf), "ASGARD_URL": "rados://test/asgard"}
             link.limit(said.rate)
             for program, ranks, amount, rounds in plan(said.quick):
+                if said.only not in (None, program):
+                    continue
                 told += under_mpi(program, ranks, [str(files), str(rounds), "1", str(amount)])
                 spent = time.perf_counter() - began
                 print(f"{spent:7.1f} s  {program}, {ranks} ranks, {amount:,}", file=sys.stderr)

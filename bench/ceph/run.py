@@ -157,6 +157,7 @@ def table(found: dict[str, Any]) -> str:
     small = ", ".join(f"{name} {value:.0f} us" for name, value in found["small"].items())
     lines.append("")
     lines.append(
+        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}. "
         f"{found['steps']} blocks of 16 MiB. Small calls, one after the other, from Python: {small}."
     )
     return "\n".join(lines)
