@@ -58,7 +58,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
-pub use far::{open_store, public_options};
+pub use far::{holders, open_store, public_options};
 pub use location::{Location, is_url};
 pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
 pub(crate) use same::Same;
