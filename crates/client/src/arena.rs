@@ -118,7 +118,7 @@ impl Link {
             Failure::lost(format!("the connection with shared memory broke: {error}"))
         })?;
         let answer =
-            answers(&reply, 1)?.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
+            answers(reply, 1)?.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
         answer.map(|(numbers, _)| numbers)
     }
 

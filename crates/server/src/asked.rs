@@ -1,5 +1,6 @@
 //! A request that has been let in: whose it is, what it may, how long it has.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -11,6 +12,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::buffers::Gathered;
 use crate::reply::Refusal;
 use crate::state::State;
 use crate::token::{Known, Right};
@@ -112,6 +114,8 @@ impl Asked {
         };
         let room = self.state.admission.room(len, self.patience()?).await?;
         let mut parts = Vec::new();
+        // Long bodies are gathered in memory that is there already: that which they came in serves for what comes next.
+        let mut gathered = self.state.buffers.gather(usize::try_from(len).unwrap_or(0));
         loop {
             let cut = || Refusal::new(Status::Io, "the body broke off; nothing was done");
             let frame = match tokio::time::timeout(STALL, body.frame()).await {
@@ -121,11 +125,22 @@ impl Asked {
             };
             if let Ok(data) = frame.into_data() {
                 self.state.metrics.bytes_in.fetch_add(data.len() as u64, Ordering::Relaxed);
-                parts.push(data);
+                match &mut gathered {
+                    Some(gathered) => gathered.push(&data),
+                    None => parts.push(data),
+                }
             }
         }
+        parts.extend(gathered.map(Gathered::done));
         Ok((parts, room))
     }
+}
+
+/// Does something that ends soon, though it may wait for a disk, on the thread that is there: to hand it to another takes longer. What
+/// else the thread had to do is taken over by others.
+pub(crate) fn in_place<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
+    let work = AssertUnwindSafe(|| tokio::task::block_in_place(work));
+    std::panic::catch_unwind(work).unwrap_or_else(|_| Err(unfinished()))
 }
 
 /// Does something that may block, on a thread that may.
@@ -134,8 +149,10 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(_) => {
-            Err(Refusal::new(Status::Io, "the work was not finished; whether it was done is not known"))
-        }
+        Err(_) => Err(unfinished()),
     }
+}
+
+fn unfinished() -> Refusal {
+    Refusal::new(Status::Io, "the work was not finished; whether it was done is not known")
 }

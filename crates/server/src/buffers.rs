@@ -1,17 +1,17 @@
-//! Memory for replies, lent and taken back: memory that is asked of the system anew for each reply costs more time
-//! than the bytes in it.
+//! Memory for replies and for long bodies of requests, lent and taken back: memory that is asked of the system anew for
+//! each costs more time than the bytes in it.
 //!
 //! Invariants
 //! - what is kept is bounded; what is lent is bound by admission, as the replies are;
-//! - a reply shows no more than what was read for it.
+//! - a reply shows no more than what was read for it, a body no more than what has arrived.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Memory that is kept for further replies, in bytes.
+/// Memory that is kept for further replies and bodies, in bytes.
 const KEPT: usize = 32 << 20;
-/// Shorter replies take memory of their own.
+/// Shorter ones take memory of their own.
 const LEAST: usize = 64 << 10;
 
 /// Memory of replies that were sent.
@@ -33,7 +33,45 @@ struct Lent {
     home: Arc<Buffers>,
 }
 
+/// A body that is gathered as it arrives.
+pub(crate) struct Gathered {
+    lent: Lent,
+    len: usize,
+}
+
+impl Gathered {
+    /// The next bytes; what is more than was announced is left out.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let bytes = bytes.get(..bytes.len().min(self.len - self.lent.len)).unwrap_or_default();
+        let end = self.lent.len + bytes.len();
+        let buffer = &mut self.lent.buffer;
+        if buffer.len() < end {
+            // Memory is not touched before there are bytes for it.
+            buffer.truncate(self.lent.len);
+            buffer.extend_from_slice(bytes);
+        } else if let Some(place) = buffer.get_mut(self.lent.len..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.lent.len = end;
+    }
+
+    /// The body.
+    pub(crate) fn done(self) -> Bytes {
+        Bytes::from_owner(self.lent)
+    }
+}
+
 impl Buffers {
+    /// Memory for a body of this length, unless it is short.
+    pub(crate) fn gather(self: &Arc<Self>, len: usize) -> Option<Gathered> {
+        if len < LEAST {
+            return None;
+        }
+        let mut buffer = self.take(len);
+        buffer.reserve_exact(len.saturating_sub(buffer.len()));
+        Some(Gathered { lent: Lent { buffer, len: 0, home: Arc::clone(self) }, len })
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -118,6 +156,12 @@ mod tests {
         drop(home.filled(LEAST, |_| Err::<(), ()>(())));
         drop((second, third));
         assert!(home.lock().bytes <= KEPT && home.lock().buffers.len() == 3, "and of what failed");
+        let mut body = home.gather(LEAST + 3).unwrap();
+        body.push(&[5; 70_000]);
+        let body = body.done();
+        assert_eq!((body.len(), body.iter().all(|byte| *byte == 5)), (LEAST + 3, true), "no more than was announced");
+        assert_eq!(body.as_ptr(), place, "in memory of a reply");
+        drop(body);
         let large = home.filled(KEPT + 1, fill(1)).unwrap();
         drop(large);
         assert_eq!(home.lock().buffers.len(), 3, "what is too large is not kept");

@@ -14,7 +14,7 @@ use hyper::header::{
     IF_NONE_MATCH, RANGE,
 };
 
-use crate::asked::{Asked, Who, blocking};
+use crate::asked::{Asked, Who, blocking, in_place};
 use crate::buffers::Buffers;
 use crate::reply::{Broken, Refusal, Reply, Sent, reply};
 use crate::route::Verb;
@@ -123,8 +123,8 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     asked.who.needs(&[Right::Read], &name)?;
     let is_partial = asked.headers.contains_key(RANGE);
     let of = key.clone();
-    // All of it on one thread: each change of threads costs as much as a short read.
-    let found = blocking(move || {
+    // All of it on this thread: each change of threads costs as much as a short read.
+    let found = in_place(move || {
         let Asked { state, headers, .. } = asked;
         let opened = state.stores.of(&state.config, &name, false)?;
         let len = opened.store.len(&of)?;
@@ -140,7 +140,7 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
         };
         Ok((found, decided, bytes, state))
     });
-    let (found, decided, bytes, state) = found.await?;
+    let (found, decided, bytes, state) = found?;
     let range = match decided {
         Decided::Refused(refusal) => return Err(refusal),
         Decided::Same => {

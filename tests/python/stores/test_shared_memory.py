@@ -18,7 +18,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import ALL, Server
+from server_rig import ALL, Server, served
 
 LONG = os.environ.get("DRYSTONE_LONG") == "1"
 N = 1 << 18  # elements of f8: 2 MiB, more than what is copied when it is released
@@ -26,9 +26,9 @@ N = 1 << 18  # elements of f8: 2 MiB, more than what is copied when it is releas
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"), more='[limits]\narena = "16MiB"\narenas = "32MiB"\n')
-    yield server
-    assert server.stop() == 0
+    limits = '[limits]\narena = "16MiB"\narenas = "32MiB"\n'
+    with served(tmp_path_factory.mktemp("server"), more=limits) as server:
+        yield server
 
 
 def made(server: Server, name: str) -> str:

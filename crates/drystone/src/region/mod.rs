@@ -214,6 +214,14 @@ impl Regions {
 
     /// Takes the values of a region, ends its lease, and gives the number of the transfer. They are in memory when this returns.
     pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
+        let number = self.accept(release);
+        self.begin();
+        number
+    }
+
+    /// The same, but that nothing is written before [`begin`](Self::begin) or the next release: a caller that has to answer somebody does so
+    /// before, since the thread that writes would compete for the processor with who waits for the answer.
+    pub fn accept(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let shared = &self.shared;
         let size = shared.element_size(&release.cells)?;
         let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
@@ -248,6 +256,20 @@ impl Regions {
         Ok(number)
     }
 
+    /// Has what was accepted written.
+    pub fn begin(&self) {
+        let mut queue = lock(&self.shared.queue);
+        if queue.waiting.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut queue.has_worker, true) {
+            let shared = Arc::clone(&self.shared);
+            std::thread::spawn(move || shared.work());
+        }
+        drop(queue);
+        self.shared.changed.notify_all();
+    }
+
     /// Begins to carry values of one variable to another; the number of the transfer, which is waited for as that of a release.
     pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
         let queue = lock(&self.shared.queue);
@@ -255,7 +277,9 @@ impl Regions {
             return Ok(*known);
         }
         let once = transfer.once;
-        Ok(self.shared.push(queue, Job::Transfer(transfer), once))
+        let number = self.shared.push(queue, Job::Transfer(transfer), once);
+        self.begin();
+        Ok(number)
     }
 
     /// How far the transfer has come, after it is logged (or stable) or `timeout` has passed. `None`: there is none of this number.
@@ -279,6 +303,7 @@ impl Regions {
 
     /// Waits until all that was released is logged.
     pub fn drain(&self) {
+        self.begin();
         let mut queue = lock(&self.shared.queue);
         while queue.busy || !queue.waiting.is_empty() {
             queue = self.shared.wait(queue, None);
@@ -300,6 +325,7 @@ impl Regions {
 impl Drop for Regions {
     /// What was received is written before the container is closed.
     fn drop(&mut self) {
+        self.begin();
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         drop(queue);
@@ -360,20 +386,14 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
 }
 
 impl Shared {
-    /// Adds a job and gives its number; begins the writer's thread where there is none.
-    fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
+    /// Adds a job and gives its number.
+    fn push(&self, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
         queue.next += 1;
         let number = queue.next;
         queue.by_request.insert(once, number);
         queue.progress.insert(number, Progress::Received);
         queue.bytes += job.bytes();
         queue.waiting.push_back((number, job));
-        if !std::mem::replace(&mut queue.has_worker, true) {
-            let shared = Arc::clone(self);
-            std::thread::spawn(move || shared.work());
-        }
-        drop(queue);
-        self.changed.notify_all();
         number
     }
 
