@@ -45,6 +45,16 @@ def fill(url: str | Path, steps: int = 3, **options: Any) -> None:
         c.commit()
 
 
+def certificate(folder: Path, name: str = "server") -> str:
+    """Makes NAME.pem and NAME.key for this machine; the part of a configuration that uses them."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return f'[tls]\ncertificate = "{name}.pem"\nkey = "{name}.key"'
+
+
 @contextlib.contextmanager
 def served(folder: Path, more: str = "", tls: str = "") -> Iterator[Server]:
     """A server for the time of a test, or of a module; it must end well."""

@@ -1,6 +1,5 @@
 //! A request that has been let in: whose it is, what it may, how long it has.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -136,23 +135,12 @@ impl Asked {
     }
 }
 
-/// Does something that ends soon, though it may wait for a disk, on the thread that is there: to hand it to another takes longer. What
-/// else the thread had to do is taken over by others.
-pub(crate) fn in_place<T>(work: impl FnOnce() -> Result<T, Refusal>) -> Result<T, Refusal> {
-    let work = AssertUnwindSafe(|| tokio::task::block_in_place(work));
-    std::panic::catch_unwind(work).unwrap_or_else(|_| Err(unfinished()))
-}
-
 /// Does something that may block, on a thread that may.
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(_) => Err(unfinished()),
+        Err(_) => Err(Refusal::unfinished()),
     }
-}
-
-fn unfinished() -> Refusal {
-    Refusal::new(Status::Io, "the work was not finished; whether it was done is not known")
 }

@@ -11,7 +11,7 @@ use drystone_wire::{
 };
 use hyper::body::Incoming;
 
-use crate::asked::{Asked, blocking, in_place};
+use crate::asked::{Asked, blocking};
 use crate::buffers::Buffers;
 use crate::method::{Method, budget};
 use crate::objects::{may_make, rights_to_put};
@@ -83,7 +83,7 @@ pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result
         room = asked.state.admission.room((held + memory).min(most), asked.patience()?).await?;
     }
     if workers == 0 && answers(&parsed).is_some_and(|most| most <= WHOLE) {
-        let parts = in_place(|| {
+        let parts = asked.state.quick.in_place(|| {
             let mut parts = Vec::new();
             work(&asked, &name, parsed, 0, To::Reply(&mut parts));
             Ok(parts)

@@ -5,6 +5,7 @@
 //! - what is kept is bounded; what is lent is bound by admission, as the replies are;
 //! - a reply shows no more than what was read for it, a body no more than what has arrived.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -22,7 +23,7 @@ pub(crate) struct Buffers {
 
 #[derive(Debug, Default)]
 struct Kept {
-    buffers: Vec<Vec<u8>>,
+    buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
@@ -104,16 +105,23 @@ impl Buffers {
         let fits = |(_, buffer): &(usize, &Vec<u8>)| buffer.len() >= len;
         let best = kept.buffers.iter().enumerate().filter(fits).min_by_key(|(_, buffer)| buffer.len());
         let Some(number) = best.map(|(number, _)| number) else { return Vec::new() };
-        let buffer = kept.buffers.swap_remove(number);
+        let buffer = kept.buffers.remove(number).unwrap_or_default();
         kept.bytes = kept.bytes.saturating_sub(buffer.len());
         buffer
     }
 
+    /// Keeps memory; what was kept longest makes room for it, as what is asked for changes.
     fn put(&self, buffer: Vec<u8>) {
+        if buffer.is_empty() || buffer.len() > KEPT {
+            return;
+        }
         let mut kept = self.lock();
-        if kept.bytes.saturating_add(buffer.len()) <= KEPT {
-            kept.bytes += buffer.len();
-            kept.buffers.push(buffer);
+        kept.bytes += buffer.len();
+        kept.buffers.push_back(buffer);
+        while kept.bytes > KEPT
+            && let Some(oldest) = kept.buffers.pop_front()
+        {
+            kept.bytes = kept.bytes.saturating_sub(oldest.len());
         }
     }
 }
@@ -165,5 +173,7 @@ mod tests {
         let large = home.filled(KEPT + 1, fill(1)).unwrap();
         drop(large);
         assert_eq!(home.lock().buffers.len(), 3, "what is too large is not kept");
+        (0..40).map(|_| home.filled(1 << 20, fill(1)).unwrap()).collect::<Vec<_>>().clear();
+        assert!(home.lock().bytes <= KEPT && home.take(LEAST).len() == 1 << 20, "what was kept longest makes room");
     }
 }

@@ -14,7 +14,7 @@ use hyper::header::{
     IF_NONE_MATCH, RANGE,
 };
 
-use crate::asked::{Asked, Who, blocking, in_place};
+use crate::asked::{Asked, Who, blocking};
 use crate::buffers::Buffers;
 use crate::reply::{Broken, Refusal, Reply, Sent, reply};
 use crate::route::Verb;
@@ -124,7 +124,8 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     let is_partial = asked.headers.contains_key(RANGE);
     let of = key.clone();
     // All of it on this thread: each change of threads costs as much as a short read.
-    let found = in_place(move || {
+    let state = Arc::clone(&asked.state);
+    let found = state.quick.in_place(|| {
         let Asked { state, headers, .. } = asked;
         let opened = state.stores.of(&state.config, &name, false)?;
         let len = opened.store.len(&of)?;

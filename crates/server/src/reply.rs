@@ -161,6 +161,11 @@ impl Refusal {
         Refusal { status, message: message.into(), needs_token: false, found: None }
     }
 
+    /// Work that ended in a way that it should not.
+    pub(crate) fn unfinished() -> Self {
+        Refusal::new(Status::Io, "the work was not finished; whether it was done is not known")
+    }
+
     /// Its status in HTTP.
     pub(crate) fn http(&self) -> u16 {
         if self.needs_token { 401 } else { self.status.http() }

@@ -17,7 +17,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import ALL, Proxy, Server, drystone, fill, served, values
+from server_rig import ALL, Proxy, Server, certificate, drystone, fill, served, values
 
 LONG = os.environ.get("DRYSTONE_LONG") == "1"
 KILLS = int(os.environ.get("DRYSTONE_KILLS", "1000" if LONG else "0"))
@@ -355,13 +355,8 @@ def test_connections_are_encrypted_and_the_servers_certificate_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fill(str(tmp_path / "run42.dry"))
-    for name in ("server", "other"):
-        subprocess.run(
-            ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
-             "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem"],
-            cwd=tmp_path, check=True, capture_output=True,
-        )  # fmt: skip
-    server = Server(tmp_path, tls='[tls]\ncertificate = "server.pem"\nkey = "server.key"')
+    certificate(tmp_path, "other")
+    server = Server(tmp_path, tls=certificate(tmp_path))
     try:
         token = server.token("storage.read:/run42")
         url = f"drys://localhost:{server.port}/run42"
@@ -516,6 +511,20 @@ def test_opening_a_container_of_many_parts_takes_three_round_trips(tmp_path: Pat
     proxy.close()
     assert server.stop() == 0
     assert rounds <= 3
+
+
+def test_a_small_read_is_one_request_and_counting_is_none(server: Server) -> None:
+    """Symptom: a read of 64 KiB took 24 requests, and each `metrics()` a round trip. Requests are counted by a relay."""
+    proxy = Proxy(server.port)
+    with dry.open(f"dry://127.0.0.1:{proxy.port}/run42", token=server.token("storage.read:/run42")) as c:
+        assert np.array_equal(c["T"][0], values(0))
+        assert c.metrics()["steps"] == {"home": 3}
+        before = proxy.requests
+        assert np.array_equal(c["T"][1, 3:9], values(1)[3:9])
+        assert proxy.requests == before + 1
+        assert c.metrics()["steps"] == {"home": 3}
+        assert proxy.requests == before + 1
+    proxy.close()
 
 
 def test_the_examples_are_a_configuration_and_a_unit_that_can_be_used(tmp_path: Path) -> None:

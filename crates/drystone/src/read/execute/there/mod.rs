@@ -145,13 +145,17 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     Ok(Some(Divided { rest: with(rest), there: with(plan), calls, instead: with(instead), decisions }))
 }
 
-/// The plan of the same read with other options; tables and trailers are at hand.
+/// The plan of the same read with longer requests; tables and trailers are at hand.
 fn replanned(
     reading: &Reading,
     prepared: &Prepared,
     sources: &Sources<'_>,
     options: &Options,
 ) -> Result<ReadPlan> {
+    if prepared.plan.read_bytes <= reading.options().max_request {
+        // No request was cut.
+        return Ok(prepared.plan.clone());
+    }
     let (slots, listings) = (&prepared.slots, &prepared.listings);
     let fail = |error| reading.plan_error(slots, sources, error);
     let found = match listings.is_empty() {
