@@ -63,9 +63,9 @@ impl Gathered {
 }
 
 impl Buffers {
-    /// Memory for a body of this length, unless it is short.
+    /// Memory for a body of this length, unless it is short, or so long that its memory would not be kept.
     pub(crate) fn gather(self: &Arc<Self>, len: usize) -> Option<Gathered> {
-        if len < LEAST {
+        if !(LEAST..=KEPT / 2).contains(&len) {
             return None;
         }
         let mut buffer = self.take(len);

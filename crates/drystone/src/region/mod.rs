@@ -26,6 +26,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use drystone_format::schema::Variable;
+
 use crate::array::Source;
 use crate::base::sync::lock;
 use crate::write::{Writer, WriterOptions};
@@ -346,6 +348,10 @@ fn expired() -> RegionError {
 
 /// Bytes in an element of this variable, after a check that the box lies in it.
 fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
+    let snapshot = container.snapshot();
+    if let Some(variable) = snapshot.schema.resolve(Container::normal_path(&cells.variable)) {
+        return checked_size(variable, cells);
+    }
     let reading = match container.reading(&cells.variable, None) {
         // Another process may have made it since.
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -354,7 +360,11 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
         }
         other => other?,
     };
-    let variable = reading.variable();
+    checked_size(reading.variable(), cells)
+}
+
+/// Bytes in an element of a variable in which the box must lie.
+fn checked_size(variable: &Variable, cells: &Cells) -> Result<usize> {
     let path = &cells.variable;
     if variable.steps != cells.step.is_some() {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
