@@ -173,10 +173,11 @@ impl Container {
         }
         require_room(path, among_files)?;
         let config = Config::find(Some(path))?;
-        let durable = configured(options, &config).durability == Durability::Durable;
+        // Of what is made here `finish` waits until it is on the device, unless nothing is promised.
+        let waits = configured(options, &config).durability != Durability::Memory;
         let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();
-        let store = LocalStore::create(path)?.with_early_writeback(durable || early).with_map_policy(mapped);
+        let store = LocalStore::create(path)?.with_early_writeback(waits || early).with_map_policy(mapped);
         let created = Self::create_configured(Arc::new(store), options, config, None).inspect_err(|e| {
             if is_new && matches!(e.kind(), ErrorKind::Io | ErrorKind::Permission) {
                 // Of a full disk an empty folder would be left. If somebody else has put something there it stays.
