@@ -156,11 +156,7 @@ impl Attempts {
     }
 
     /// Sends a request by a connection of the runtime: whether that was used before, and the head of the reply.
-    async fn sent(
-        &self,
-        message: &Message,
-        fresh: bool,
-    ) -> Result<(bool, Result<Reply, Failure>), Failure> {
+    async fn sent(&self, message: &Message, fresh: bool) -> Result<(bool, Result<Reply, Failure>), Failure> {
         let mut lease = self.endpoint.lease(fresh).await.map_err(unreached)?;
         let is_used = lease.is_used;
         let mut request = Request::builder()

@@ -147,7 +147,9 @@ impl Line {
                 self.body = body(method, status, &headers)?;
                 let says = |word: &str| {
                     let value = headers.get(CONNECTION).and_then(|value| value.to_str().ok());
-                    value.is_some_and(|value| value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word)))
+                    value.is_some_and(|value| {
+                        value.split(',').any(|part| part.trim().eq_ignore_ascii_case(word))
+                    })
                 };
                 self.closes |= says("close");
                 return Ok((status, headers));

@@ -46,7 +46,9 @@ fn found(reply: &[u8], asks: usize) -> Result<Vec<Found>, Failure> {
             Answer::To { ask, status, text, numbers } if ask == number as u64 => match status {
                 Status::Ok => found.push(Ok((numbers, at..at + payload.len()))),
                 Status::Busy => return Err(Failure::of(status, text)),
-                _ => found.push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) })),
+                _ => {
+                    found.push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) }))
+                }
             },
             _ => return Err(Failure::lost("the reply answers something else")),
         }

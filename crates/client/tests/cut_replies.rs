@@ -82,7 +82,10 @@ fn a_connection_that_was_closed_while_it_was_idle_costs_no_call() {
     let heads = heads.lock().unwrap();
     assert_eq!(heads.len(), 2, "nothing was asked twice");
     assert!(heads[0].starts_with("GET /v1/c/run42/o/log/x HTTP/1.1\r\nhost: "), "{}", heads[0]);
-    assert!(heads[0].contains("\r\nauthorization: Bearer word\r\n") && heads[0].contains("\r\nrange: bytes=0-4\r\n"));
+    assert!(
+        heads[0].contains("\r\nauthorization: Bearer word\r\n")
+            && heads[0].contains("\r\nrange: bytes=0-4\r\n")
+    );
     let seen = store.features().far.unwrap().seen;
     assert!(seen.is_some_and(|seen| seen < Duration::from_secs(1)), "{seen:?}");
 }
@@ -97,13 +100,21 @@ fn the_rest_of_a_reply_that_was_cut_is_asked_for_and_is_of_the_same_version() {
     store.read("log/x", 3, &mut out).unwrap();
     assert_eq!(&out, b"abcdefgh");
     let heads = heads.lock().unwrap();
-    assert!(heads[1].contains("\r\nrange: bytes=6-10\r\n") && heads[1].contains("\r\nif-match: \"v1\"\r\n"), "{}", heads[1]);
+    assert!(
+        heads[1].contains("\r\nrange: bytes=6-10\r\n") && heads[1].contains("\r\nif-match: \"v1\"\r\n"),
+        "{}",
+        heads[1]
+    );
 }
 
 #[test]
 fn what_is_no_reply_is_an_error_by_the_deadline_and_never_data() {
     let begun = Instant::now();
-    let answers = ["SSH-2.0-OpenSSH_9.9\r\n\r\n", "HTTP/1.1 206 Partial Content\r\n\r\nhello", "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n"];
+    let answers = [
+        "SSH-2.0-OpenSSH_9.9\r\n\r\n",
+        "HTTP/1.1 206 Partial Content\r\n\r\nhello",
+        "HTTP/1.1 200 OK\r\ncontent-length: 99999999999999999999\r\n\r\n",
+    ];
     let (store, _) = scripted(answers.map(|answer| (answer.to_owned(), After::Closed)).into());
     let mut out = [7; 5];
     let refused = store.read("log/x", 0, &mut out);

@@ -64,15 +64,16 @@ impl Window {
     }
 }
 
-/// Seconds in which a store must answer for threads to do requests by themselves: to hand a request to another thread and its reply back
-/// takes a part of this.
+/// Seconds in which a store must answer for threads to do requests by themselves: to hand a request to another
+/// thread and its reply back takes a part of this.
 const AT_ONCE: f64 = 1e-3;
-/// Shorter requests, where there are more than [`FEW`], travel several in one message if they are submitted.
+/// Bytes of a request that is long: shorter ones travel several in one message if they are submitted.
 const LONG: u64 = 64 << 10;
+/// So many requests are few.
 const FEW: usize = 2;
 
-/// Whether each thread does one request at a time by itself, rather than having a window of them under way: where the store has answered
-/// within `seen` seconds, and what is asked for are few requests or long ones.
+/// Whether each thread does one request at a time by itself, rather than having a window of them under way:
+/// where the store has answered within `seen` seconds, and what is asked for are few requests or long ones.
 pub fn by_threads(seen: Option<f64>, requests: usize, bytes: u64) -> bool {
     seen.is_some_and(|seen| seen < AT_ONCE) && (requests <= FEW || bytes / LONG >= requests as u64)
 }

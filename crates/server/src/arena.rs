@@ -55,8 +55,13 @@ pub(crate) fn answer(
         ));
     };
     let held = Arc::new(state.arenas.make(wanted, &state.config.limits)?);
-    let connection =
-        Connection { state: Arc::clone(state), client: client.to_owned(), held, leases: Vec::new(), accepted: None };
+    let connection = Connection {
+        state: Arc::clone(state),
+        client: client.to_owned(),
+        held,
+        leases: Vec::new(),
+        accepted: None,
+    };
     let upgrade = hyper::upgrade::on(request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };

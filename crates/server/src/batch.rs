@@ -120,7 +120,9 @@ fn answers(asks: &[Parsed]) -> Option<u64> {
             Ask::Len { .. } => 0,
             Ask::Whole { limit, .. } => *limit,
             Ask::Exec { limit, .. } => parsed.method.as_ref().map_or(0, Method::output).min(*limit),
-            Ask::Ranges { ranges, .. } => ranges.iter().fold(0, |sum: u64, (_, len)| sum.saturating_add(*len)),
+            Ask::Ranges { ranges, .. } => {
+                ranges.iter().fold(0, |sum: u64, (_, len)| sum.saturating_add(*len))
+            }
             _ => return None,
         };
         Some(sum.saturating_add(most))

@@ -167,13 +167,20 @@ mod tests {
         let mut body = home.gather(LEAST + 3).unwrap();
         body.push(&[5; 70_000]);
         let body = body.done();
-        assert_eq!((body.len(), body.iter().all(|byte| *byte == 5)), (LEAST + 3, true), "no more than was announced");
+        assert_eq!(
+            (body.len(), body.iter().all(|byte| *byte == 5)),
+            (LEAST + 3, true),
+            "no more than was announced"
+        );
         assert_eq!(body.as_ptr(), place, "in memory of a reply");
         drop(body);
         let large = home.filled(KEPT + 1, fill(1)).unwrap();
         drop(large);
         assert_eq!(home.lock().buffers.len(), 3, "what is too large is not kept");
         (0..40).map(|_| home.filled(1 << 20, fill(1)).unwrap()).collect::<Vec<_>>().clear();
-        assert!(home.lock().bytes <= KEPT && home.take(LEAST).len() == 1 << 20, "what was kept longest makes room");
+        assert!(
+            home.lock().bytes <= KEPT && home.take(LEAST).len() == 1 << 20,
+            "what was kept longest makes room"
+        );
     }
 }

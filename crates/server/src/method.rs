@@ -4,7 +4,9 @@
 //! - a program is decoded and its cost compared with what is granted before anything is read or memory is asked for;
 //! - whatever is wrong with a program or an object is said in the reply, and counted.
 
-use drystone_program::{Budget, FRAME_OVERHEAD, Mode, Payload, Program, Refusal as NotRun, Reply, Source, SourceError, run_on};
+use drystone_program::{
+    Budget, FRAME_OVERHEAD, Mode, Payload, Program, Refusal as NotRun, Reply, Source, SourceError, run_on,
+};
 use drystone_store::{Store, StoreError, StoreExt};
 use drystone_wire::Status;
 

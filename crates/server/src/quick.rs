@@ -55,7 +55,8 @@ mod tests {
     /// Symptom that this guards against: while one thread waits for a disk, all of them do, and nothing is answered.
     #[test]
     fn one_thread_at_most_waits_for_a_disk_and_none_soon_after() {
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
+        let runtime =
+            tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_time().build().unwrap();
         let quick = Arc::new(Quick::default());
         let is_free = |quick: &Quick| quick.0.try_lock().is_ok_and(|wary| wary.is_none());
         let of = Arc::clone(&quick);
@@ -81,7 +82,8 @@ mod tests {
         let again = Quick(Mutex::new(Some(Instant::now() + WARY)));
         let held = runtime.block_on(async { again.in_place(|| Ok(again.0.try_lock().is_ok())) });
         assert_eq!(held, Ok(true), "done by the way for slow work");
-        let panics = runtime.block_on(async { quick.in_place(|| -> Result<(), Refusal> { panic!("in a test") }) });
+        let panics =
+            runtime.block_on(async { quick.in_place(|| -> Result<(), Refusal> { panic!("in a test") }) });
         assert!(panics.is_err_and(|refusal| refusal.status == Status::Io));
     }
 }

@@ -61,7 +61,8 @@ pub struct Call {
     pub result: u64,
     /// The same at most.
     pub most: u64,
-    /// Bytes that its keeper reads or decodes for it, whichever are more: of raw pieces those units that hold wanted cells.
+    /// Bytes that its keeper reads or decodes for it, whichever are more: of raw pieces those units that hold
+    /// wanted cells.
     pub work: u64,
 }
 

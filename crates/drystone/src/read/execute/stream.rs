@@ -56,7 +56,11 @@ struct State {
 }
 
 impl<'a> Stream<'a> {
-    pub(in crate::read) fn new(inner: &'a Inner, window: Window, requests: Vec<(String, Range<u64>)>) -> Self {
+    pub(in crate::read) fn new(
+        inner: &'a Inner,
+        window: Window,
+        requests: Vec<(String, Range<u64>)>,
+    ) -> Self {
         let (state, claimed) = (Mutex::default(), AtomicUsize::new(0));
         let bytes = requests.iter().map(|(_, range)| range.end.saturating_sub(range.start)).sum();
         let by_threads = inner.by_threads(requests.len(), bytes);
