@@ -202,6 +202,28 @@ def small(server: Server, rows: list[list[str]]) -> None:
     rows.append(["64 KiB over a Unix socket, median", f"{median(times) * 1e6:.0f} us", "bar 200 us"])
 
 
+def bare_answer(size: int) -> float:
+    """Seconds from a message of 100 bytes to its answer by another process, through a socket and nothing else, after memory was filled."""
+    echo = (
+        "import socket, sys\n"
+        "s = socket.socket(fileno=int(sys.argv[1]))\n"
+        "while m := s.recv(4096): s.sendall(m)\n"
+    )
+    ours, theirs = socket.socketpair()
+    other = subprocess.Popen([sys.executable, "-c", echo, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    theirs.close()
+    memory, times = np.zeros(size, "u1"), []
+    for n in range(20):
+        memory.fill(n)
+        began = time.perf_counter()
+        ours.sendall(b"x" * 100)
+        ours.recv(4096)
+        times.append(time.perf_counter() - began)
+    ours.close()
+    other.wait()
+    return median(times[2:])
+
+
 def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
     """Releases of mapped regions in shared memory, and steps that overlap with their writing."""
     for size, bar in ((64 << 20 if quick else 256 << 20, "100 us"), (4096, "60 us")):
@@ -220,6 +242,13 @@ def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
         assert shared or size == 4096
         what = f"release of {size >> 20} MiB in shared memory" if size > 4096 else "release of 4 KiB"
         rows.append([f"{what}, median", f"{median(times) * 1e6:.0f} us", f"bar {bar}"])
+        rows.append(
+            [
+                "a message and its answer by a bare socket, after the same filling",
+                f"{bare_answer(size) * 1e6:.0f} us",
+                "no bar",
+            ]
+        )
     edge, steps = (1 << 20, 4) if quick else (4 << 20, 8)
     compute = np.linspace(0, 1, edge)
     seconds = {}

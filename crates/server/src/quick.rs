@@ -65,11 +65,11 @@ mod tests {
             let other = Arc::clone(&of);
             // The only worker goes on, though this work waits for what that worker does next.
             let (tell, told) = std::sync::mpsc::channel();
-            let next = tokio::spawn(async move { drop(tell.send(())) });
+            let next = tokio::spawn(async move { tell.send(()).is_ok() });
             let held = of.0.lock();
             let waited = other.in_place(|| Ok(told.recv_timeout(Duration::from_secs(20)).is_ok()));
             drop(held);
-            next.await.unwrap();
+            assert!(next.await.unwrap());
             (done, waited)
         });
         assert_eq!(runtime.block_on(ran).unwrap(), (Ok(true), Ok(true)));

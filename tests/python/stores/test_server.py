@@ -518,11 +518,11 @@ def test_a_small_read_is_one_request_and_counting_is_none(server: Server) -> Non
     proxy = Proxy(server.port)
     with dry.open(f"dry://127.0.0.1:{proxy.port}/run42", token=server.token("storage.read:/run42")) as c:
         assert np.array_equal(c["T"][0], values(0))
-        assert c.metrics()["steps"] == {"home": 3}
+        assert c.metrics()["steps"] == {"stable": 3}
         before = proxy.requests
         assert np.array_equal(c["T"][1, 3:9], values(1)[3:9])
         assert proxy.requests == before + 1
-        assert c.metrics()["steps"] == {"home": 3}
+        assert c.metrics()["steps"] == {"stable": 3}
         assert proxy.requests == before + 1
     proxy.close()
 
