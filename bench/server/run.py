@@ -4,12 +4,15 @@
 
 The questions, with their bars:
 
-- Bulk: a variable is read and written whole through TCP without encryption. At least 0.8 of a raw copy of the same bytes.
+- Bulk: a variable is read and written whole through TCP, without encryption and with TLS 1.3. At least 0.8 of a raw copy of the same
+  bytes, with TLS 0.6 of one that is encrypted. Beside it the same container on this machine without a server: what the medium takes.
 - Small: 64 KiB from a block that is stored as it is, over a Unix socket: at most 200 us at the median.
 - Regions: the release of a mapped region of 256 MiB over a Unix socket returns within 100 us at the median, of 4 KiB within 60 us. Steps that
   are computed while earlier ones are written take at most a quarter of the time of steps that are written durably one by one.
 - Overload: 64 clients ask for as much as they can, of a server that works on 4 requests at once. Throughput at least 0.9 of that of 4
-  clients, no call fails, the busiest client gets at most twice what the idlest gets.
+  clients, no call fails, the busiest client gets at most twice what the idlest gets, and the server takes at most 64 MiB more memory.
+- In transit: a minimum and maximum, a histogram and means of blocks, computed when 256 MiB are released, take at most 0.15 more until these are committed.
+- Operation: /metrics within 5 ms.
 - Bytes: a plane across the stored order, one field of three, and every eighth plane, with tables of blocks at hand. Requests and replies
   together at most 1.02 bytes for each that is wanted and 1 KiB; where ranges move at least 3 times what is wanted, at most 0.6 of their time.
 - Names: 1,000 attributes and 200 variables in at most 3 round trips.
@@ -25,10 +28,13 @@ import json
 import os
 import platform
 import socket
+import ssl
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
+from http.client import HTTPConnection
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -38,7 +44,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "python"))
 import drystone as dry  # noqa: E402
-from server_rig import ALL, Proxy, Server  # noqa: E402
+from server_rig import ALL, Proxy, Server, certificate  # noqa: E402
 
 DOCUMENT = ROOT / "docs" / "benchmarks" / "server.md"
 CUBE = (256, 256, 256)
@@ -51,18 +57,26 @@ SELECTIONS = {
 LINKS = {"1 Gbit/s": 125e6, "100 Mbit/s": 12.5e6}
 
 
-def raw_copy(size: int) -> float:
-    """Bytes per second that one process sends and another receives through a TCP socket."""
+def raw_copy(size: int, certified: Path | None = None) -> float:
+    """Bytes per second that one process sends and another receives through a TCP socket; with a certificate through TLS 1.3."""
     program = (
-        "import socket, sys\n"
+        "import socket, ssl, sys\n"
         "s = socket.create_connection(('127.0.0.1', int(sys.argv[1])))\n"
+        "if len(sys.argv) > 3:\n"
+        "    s = ssl.create_default_context(cafile=sys.argv[3]).wrap_socket(s, server_hostname='localhost')\n"
         "data = bytes(1 << 20)\n"
         "for _ in range(int(sys.argv[2]) >> 20): s.sendall(data)\n"
     )
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
-        sender = subprocess.Popen([sys.executable, "-c", program, str(port), str(size)])
+        more = [] if certified is None else [str(certified / "server.pem")]
+        sender = subprocess.Popen([sys.executable, "-c", program, str(port), str(size), *more])
         peer, _ = listener.accept()
+        if certified is not None:
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
+            context.load_cert_chain(certified / "server.pem", certified / "server.key")
+            peer = context.wrap_socket(peer, server_side=True)
         buffer, got, began = bytearray(1 << 20), 0, time.perf_counter()
         with peer:
             while n := peer.recv_into(buffer):
@@ -125,33 +139,53 @@ def prepare(folder: Path, edge: int) -> None:
         c.commit()
 
 
-def bulk(server: Server, token: str, rows: list[list[str]], rounds: int) -> None:
-    """A variable, whole, beside a raw copy."""
-    raw = median(raw_copy(256 << 20) for _ in range(rounds))
-    rows.append(["raw copy through TCP", f"{raw / 1e6:.0f} MB/s", "1"])
-    with dry.open(f"{server.url}/run42", token=token) as c:
+def speed(rounds: int, size: int, work: Callable[[], object]) -> float:
+    """Bytes per second at the median."""
+    speeds = []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        work()
+        speeds.append(size / (time.perf_counter() - began))
+    return median(speeds)
+
+
+def read_and_write(source: str, target: str, rounds: int, **options: Any) -> tuple[float, float]:
+    """Bytes per second of a variable that is read whole, and of the same that is written and committed."""
+    with dry.open(source, **options) as c:
         T = c["T"]
-        T[0]
-        speeds = []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            values = T[0]
-            speeds.append(values.nbytes / (time.perf_counter() - began))
-    rows.append(
-        ["read of a variable", f"{median(speeds) / 1e6:.0f} MB/s", f"{median(speeds) / raw:.2f} (bar 0.8)"]
-    )
-    with dry.create(f"{server.url}/scratch/bulk.dry", token=token) as c:
+        values = T[0]
+        reads = speed(rounds, values.nbytes, lambda: T[0])
+
+    def write() -> None:
+        with c.writer() as w, w.step():
+            w.put("T", values)
+        c.commit()
+
+    with dry.create(target, **options) as c:
         c.create_variable("T", "f4", shape=values.shape, steps=True)
-        speeds = []
-        for _ in range(rounds):
-            began = time.perf_counter()
-            with c.writer() as w, w.step():
-                w.put("T", values)
-            c.commit()
-            speeds.append(values.nbytes / (time.perf_counter() - began))
-    rows.append(
-        ["write and commit", f"{median(speeds) / 1e6:.0f} MB/s", f"{median(speeds) / raw:.2f} (bar 0.8)"]
-    )
+        writes = speed(rounds, values.nbytes, write)
+    return reads, writes
+
+
+def bulk(folder: Path, server: Server, token: str, rows: list[list[str]], rounds: int) -> None:
+    """A variable, whole: through TCP and through TLS, each beside a raw copy, and without a server."""
+    tls = Server(folder, tls=certificate(folder))
+    encrypted = {"token": token, "storage_options": {"ca_certificate": str(folder / "server.pem")}}
+    ways: list[tuple[str, str, Path | None, str, dict[str, Any]]] = [
+        ("TCP", server.url, None, "0.8", {"token": token}),
+        ("TLS 1.3", f"drys://localhost:{tls.port}", folder, "0.6", encrypted),
+    ]
+    for name, url, certified, bar, options in ways:
+        raw = median(raw_copy(256 << 20, certified) for _ in range(rounds))
+        rows.append([f"raw copy through {name}", f"{raw / 1e6:.0f} MB/s", "1"])
+        target = f"{url}/scratch/bulk{bar}.dry"
+        found = read_and_write(f"{url}/run42", target, rounds, **options)
+        for what, rate in zip(("read of a variable", "write and commit"), found, strict=True):
+            rows.append([f"{what}, {name}", f"{rate / 1e6:.0f} MB/s", f"{rate / raw:.2f} (bar {bar})"])
+    tls.stop()
+    found = read_and_write(str(folder / "run42.dry"), str(folder / "scratch" / "near.dry"), rounds)
+    for what, rate in zip(("read of a variable", "write and commit"), found, strict=True):
+        rows.append([f"{what}, no server", f"{rate / 1e6:.0f} MB/s", "no bar: the medium"])
 
 
 def small(server: Server, rows: list[list[str]]) -> None:
@@ -166,6 +200,28 @@ def small(server: Server, rows: list[list[str]]) -> None:
             T[0, at : at + 1, :, :64]
             times.append(time.perf_counter() - began)
     rows.append(["64 KiB over a Unix socket, median", f"{median(times) * 1e6:.0f} us", "bar 200 us"])
+
+
+def bare_answer(size: int) -> float:
+    """Seconds from a message of 100 bytes to its answer by another process, through a socket and nothing else, after memory was filled."""
+    echo = (
+        "import socket, sys\n"
+        "s = socket.socket(fileno=int(sys.argv[1]))\n"
+        "while m := s.recv(4096): s.sendall(m)\n"
+    )
+    ours, theirs = socket.socketpair()
+    other = subprocess.Popen([sys.executable, "-c", echo, str(theirs.fileno())], pass_fds=[theirs.fileno()])
+    theirs.close()
+    memory, times = np.zeros(size, "u1"), []
+    for n in range(20):
+        memory.fill(n)
+        began = time.perf_counter()
+        ours.sendall(b"x" * 100)
+        ours.recv(4096)
+        times.append(time.perf_counter() - began)
+    ours.close()
+    other.wait()
+    return median(times[2:])
 
 
 def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
@@ -186,6 +242,13 @@ def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
         assert shared or size == 4096
         what = f"release of {size >> 20} MiB in shared memory" if size > 4096 else "release of 4 KiB"
         rows.append([f"{what}, median", f"{median(times) * 1e6:.0f} us", f"bar {bar}"])
+        rows.append(
+            [
+                "a message and its answer by a bare socket, after the same filling",
+                f"{bare_answer(size) * 1e6:.0f} us",
+                "no bar",
+            ]
+        )
     edge, steps = (1 << 20, 4) if quick else (4 << 20, 8)
     compute = np.linspace(0, 1, edge)
     seconds = {}
@@ -219,6 +282,63 @@ def regions(server: Server, rows: list[list[str]], quick: bool) -> None:
             f"{ratio:.0f} x (bar 4, aim 20)",
         ]
     )
+
+
+def transit(server: Server, rows: list[list[str]], quick: bool) -> None:
+    """What results cost that are computed from released values before their commit."""
+    edge = 128 if quick else 512
+    shape = (edge, edge, 128)
+    size = edge * edge * 128 * 8
+    seconds: dict[str, list[float]] = {"with": [], "without": []}
+    for n in range(3):
+        for how, found in seconds.items():
+            with dry.create(f"{server.unix}/scratch/transit-{how}{n}.dry") as c:
+                c.create_variable("T", "f8", shape=shape, steps=True)
+                if how == "with":
+                    for operation, options in (
+                        ("min", {}),
+                        ("max", {}),
+                        ("histogram", {"into": "hist", "bins": 64, "low": 0, "high": 1}),
+                        ("downsample", {"into": "small", "factor": 8}),
+                    ):
+                        c.on("T", operation, **options)
+                region = c["T"].map(step=0, mode="w")
+                region.array[...] = np.linspace(0, 1, 128)
+                began = time.perf_counter()
+                region.release()
+                region.close()
+                c.commit()
+                found.append(time.perf_counter() - began)
+    more = median(seconds["with"]) / median(seconds["without"]) - 1
+    rows.append(
+        [
+            f"release and commit of {size >> 20} MiB, with results in transit over without",
+            f"{median(seconds['with']) * 1e3:.0f} / {median(seconds['without']) * 1e3:.0f} ms",
+            f"{more:+.2f} (bar 0.15)",
+        ]
+    )
+
+
+def operation(server: Server, token: str, rows: list[list[str]]) -> None:
+    """The page of counters."""
+    connection = HTTPConnection("127.0.0.1", server.port)
+    times = []
+    for _ in range(100):
+        began = time.perf_counter()
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        assert connection.getresponse().read()
+        times.append(time.perf_counter() - began)
+    connection.close()
+    rows.append(["/metrics, median", f"{median(times) * 1e3:.2f} ms", "bar 5 ms"])
+
+
+def memory(server: Server, which: str) -> int:
+    """Bytes of memory of a server: `VmRSS` now, `VmHWM` at most."""
+    assert server.process is not None
+    for line in Path(f"/proc/{server.process.pid}/status").read_text().splitlines():
+        if line.startswith(f"{which}:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError(which)
 
 
 def busy(url: str, token: str, seconds: float) -> None:
@@ -260,6 +380,7 @@ def overload(folder: Path, rows: list[list[str]], quick: bool) -> None:
     server = Server(folder, more="[limits]\nrequests = 4\nqueue = 16\n")
     token = server.token(*ALL)
     seconds, many = (2.0, 16) if quick else (10.0, 64)
+    before = memory(server, "VmRSS")
     few = sum(crowd(server, token, 4, seconds))
     found = crowd(server, token, many, seconds)
     rows.append(
@@ -274,6 +395,13 @@ def overload(folder: Path, rows: list[list[str]], quick: bool) -> None:
             "the busiest client over the idlest; no call failed",
             f"{max(found) / max(min(found), 1):.1f}",
             "bar 2",
+        ]
+    )
+    rows.append(
+        [
+            "memory of the server, at most",
+            f"{(memory(server, 'VmHWM') - before) / (1 << 20):.0f} MiB more",
+            "bar 64 MiB",
         ]
     )
     server.stop()
@@ -322,9 +450,11 @@ def main() -> None:
         server = Server(folder)
         token = server.token(*ALL)
         speeds: list[list[str]] = []
-        bulk(server, token, speeds, rounds)
+        bulk(folder, server, token, speeds, rounds)
         small(server, speeds)
         regions(server, speeds, options.quick)
+        transit(server, speeds, options.quick)
+        operation(server, token, speeds)
         moved: list[list[str]] = []
         for link, rate in LINKS.items():
             for what, selection in SELECTIONS.items():

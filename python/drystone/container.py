@@ -306,10 +306,11 @@ class Container(Tiered, Queried, Maintained, Published):
 
         They only grow.
 
-        `steps` has the number of committed steps by level. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
+        `steps` has the number of committed steps by level; on a far store, where it is asked once for each snapshot that the handle shows,
+        of that snapshot. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
         gives those of all open containers as text.
         """
-        return metrics.counted(self._handle.metrics(), self._handle.levels())
+        return metrics.counted(self._handle.metrics(), self._handle.known_levels())
 
     @property
     def snapshot(self) -> Snapshot:

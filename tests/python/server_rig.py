@@ -1,4 +1,4 @@
-"""A real server in a process of its own, with a container `run42` and a root `scratch`."""
+"""A real server in a process of its own, with a container `run42` and a root `scratch`; and containers for it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import drystone as dry
+import numpy as np
 
 ALL = ("storage.read:/", "storage.create:/", "storage.modify:/")
 
@@ -23,6 +27,40 @@ def drystone(*arguments: object, **options: Any) -> subprocess.CompletedProcess[
     """The command."""
     command = [sys.executable, "-m", "drystone", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+
+
+def values(step: int, shape: tuple[int, ...] = (40, 30)) -> np.ndarray:
+    """The values of a step that `fill` writes: other numbers in each cell and step."""
+    return (np.arange(np.prod(shape), dtype="f8") + 1000 * step).reshape(shape)
+
+
+def fill(url: str | Path, steps: int = 3, **options: Any) -> None:
+    """Makes a container with the variable `T`, which has axes `y` and `x` and so many steps, and commits it."""
+    with dry.create(url, **options) as c:
+        c.create_variable("T", "f8", shape=(40, 30), dims=("y", "x"), steps=True, attrs={"units": "K"})
+        with c.writer() as w:
+            for _ in range(steps):
+                with w.step() as t:
+                    w.put("T", values(t))
+        c.commit()
+
+
+def certificate(folder: Path, name: str = "server") -> str:
+    """Makes NAME.pem and NAME.key for this machine; the part of a configuration that uses them."""
+    subprocess.run(
+        ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+         "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+        cwd=folder, check=True, capture_output=True,
+    )  # fmt: skip
+    return f'[tls]\ncertificate = "{name}.pem"\nkey = "{name}.key"'
+
+
+@contextlib.contextmanager
+def served(folder: Path, more: str = "", tls: str = "") -> Iterator[Server]:
+    """A server for the time of a test, or of a module; it must end well."""
+    server = Server(folder, more, tls)
+    yield server
+    assert server.stop() == 0
 
 
 class Server:

@@ -117,8 +117,7 @@ impl Link {
             self.is_broken.store(true, Ordering::Relaxed);
             Failure::lost(format!("the connection with shared memory broke: {error}"))
         })?;
-        let answer =
-            answers(&reply, 1)?.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
+        let answer = answers(reply, 1)?.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")));
         answer.map(|(numbers, _)| numbers)
     }
 

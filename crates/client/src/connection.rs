@@ -14,6 +14,7 @@ use tokio::runtime::Handle;
 use tokio_rustls::TlsConnector;
 
 use crate::address::Way;
+use crate::line::Stream;
 
 /// Where requests are put.
 pub(crate) type Sender = SendRequest<Full<Bytes>>;
@@ -36,6 +37,30 @@ pub(crate) async fn connect(handle: &Handle, way: &Way, tls: Option<&TlsConnecto
                     )
                 })?;
                 driven(handle, tls.connect(name, stream).await?).await
+            }
+        }
+    };
+    match tokio::time::timeout(CONNECT, connecting).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(io::Error::new(io::ErrorKind::TimedOut, "no connection within 10 s")),
+    }
+}
+
+/// A connection whose calls block, to a server on this machine.
+pub(crate) async fn connect_here(way: &Way) -> io::Result<Stream> {
+    let connecting = async {
+        match way {
+            Way::Unix(path) => {
+                let stream = UnixStream::connect(path).await?.into_std()?;
+                stream.set_nonblocking(false)?;
+                Ok(Stream::Unix(stream))
+            }
+            Way::Tcp { host, port, .. } => {
+                let stream = TcpStream::connect((host.as_str(), *port)).await?;
+                stream.set_nodelay(true)?;
+                let stream = stream.into_std()?;
+                stream.set_nonblocking(false)?;
+                Ok(Stream::Tcp(stream))
             }
         }
     };

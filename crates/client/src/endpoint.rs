@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use drystone_arena::Piece;
 use drystone_runtime::{Order, PerProcess};
@@ -14,7 +15,8 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::Way;
 use crate::arena::Shared;
-use crate::connection::{Sender, connect};
+use crate::connection::{Sender, connect, connect_here};
+use crate::line::Line;
 use crate::options::Resolved;
 use crate::tls;
 use crate::waiting::Together;
@@ -29,6 +31,10 @@ pub(crate) struct Endpoint {
     way: Way,
     tls: Option<TlsConnector>,
     idle: Mutex<Vec<Sender>>,
+    /// Connections of threads that do their own requests, while none does.
+    lines: Mutex<Vec<Line>>,
+    /// The least microseconds from a request of such a thread to its reply; 0: there was none.
+    seen: AtomicU64,
     turns: Arc<Semaphore>,
     /// It has answered this process before.
     pub(crate) has_answered: AtomicBool,
@@ -76,6 +82,8 @@ impl Endpoint {
             way: way.clone(),
             tls,
             idle: Mutex::default(),
+            lines: Mutex::default(),
+            seen: AtomicU64::new(0),
             turns: Arc::new(Semaphore::new(options.max_requests)),
             has_answered: AtomicBool::new(false),
             order: Order::default(),
@@ -108,6 +116,49 @@ impl Endpoint {
             }
         }
         None
+    }
+
+    /// Whether a thread may do its requests by itself: the server is on this machine, and nothing is encrypted.
+    pub(crate) fn is_here(&self) -> bool {
+        !matches!(self.way, Way::Tcp { encrypted: true, .. })
+    }
+
+    /// A connection for a thread that does its request by itself, and its turn. An idle one where there is one and `fresh` does not
+    /// forbid it.
+    pub(crate) async fn line(&self, fresh: bool) -> io::Result<(Line, OwnedSemaphorePermit)> {
+        let turn = Arc::clone(&self.turns).acquire_owned().await;
+        let turn = turn.map_err(|_| io::Error::other("the endpoint is closed"))?;
+        let idle = || self.lines.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let line = match if fresh { None } else { idle() } {
+            Some(line) => line,
+            None => Line::new(connect_here(&self.way).await?, self.options.deadline)?,
+        };
+        Ok((line, turn))
+    }
+
+    /// Keeps a line for further requests, if it can take them.
+    pub(crate) fn keep(&self, mut line: Line) {
+        if line.is_free() {
+            line.is_used = true;
+            self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
+        }
+    }
+
+    /// A request of a thread that did it by itself was answered after so long.
+    pub(crate) fn answered_in(&self, time: Duration) {
+        let time = u64::try_from(time.as_micros()).unwrap_or(u64::MAX).max(1);
+        let before = self.seen.load(Ordering::Relaxed);
+        if before == 0 || time < before {
+            self.seen.store(time, Ordering::Relaxed);
+        }
+    }
+
+    /// The least time from a request to its reply that this process has seen of a server on this machine: load makes no link slow.
+    pub(crate) fn seen(&self) -> Option<Duration> {
+        match self.seen.load(Ordering::Relaxed) {
+            0 => None,
+            time => Some(Duration::from_micros(time)),
+        }
     }
 
     /// Memory of this many bytes that the server has, too.

@@ -12,10 +12,12 @@ use drystone_wire::Status;
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_RANGE, HOST, HeaderMap, HeaderValue, RETRY_AFTER};
-use hyper::{Method, Request, Response};
+use hyper::{Method, Request, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::endpoint::{Endpoint, Lease};
 use crate::failure::Failure;
+use crate::line::Line;
 
 /// A request in words.
 pub(crate) struct Message {
@@ -27,9 +29,27 @@ pub(crate) struct Message {
 
 /// A reply whose body is still to come.
 pub(crate) struct Reply {
-    pub(crate) response: Response<Incoming>,
-    lease: Lease,
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    body: Arriving,
     stall: Duration,
+}
+
+/// A body on its way.
+enum Arriving {
+    /// By a connection of the runtime.
+    Driven(Incoming, Lease),
+    /// By one of this thread; it goes back to the endpoint.
+    Here { line: Line, endpoint: Arc<Endpoint>, _turn: OwnedSemaphorePermit },
+}
+
+/// Who writes requests and reads replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hands {
+    /// The threads of the runtime. The caller's may do something else.
+    Runtime,
+    /// The caller's thread, which waits for nothing else, where the server is on this machine.
+    Own,
 }
 
 /// Attempts at one thing.
@@ -38,22 +58,31 @@ pub(crate) struct Attempts {
     begun: Instant,
     alive: Instant,
     pause: Duration,
+    is_own: bool,
     /// An earlier attempt may have been done.
     pub(crate) in_doubt: bool,
     has_renewed: bool,
 }
 
+/// Longer bodies of requests go by connections of the runtime, which hear an early refusal.
+const OWN: usize = 256 << 10;
+/// Memory for a reply that is taken before its bytes are there.
+const EARNED: usize = 1 << 20;
+/// A piece of a longer body that a thread reads by itself.
+const PIECE: usize = 256 << 10;
+
 /// As long a busy server is asked again.
 const BUSY: Duration = Duration::from_secs(600);
 
 impl Attempts {
-    pub(crate) fn new(endpoint: &Arc<Endpoint>) -> Self {
+    pub(crate) fn new(endpoint: &Arc<Endpoint>, hands: Hands) -> Self {
         let now = Instant::now();
         Attempts {
             endpoint: Arc::clone(endpoint),
             begun: now,
             alive: now,
             pause: Duration::from_millis(10),
+            is_own: hands == Hands::Own && endpoint.is_here(),
             in_doubt: false,
             has_renewed: false,
         }
@@ -96,13 +125,14 @@ impl Attempts {
     pub(crate) async fn once(&mut self, message: &Message) -> Result<Reply, Failure> {
         let mut fresh = false;
         loop {
-            let lease = self.endpoint.lease(fresh).await;
-            let mut lease = lease.map_err(|error| Failure::lost(format!("no connection: {error}")))?;
-            let is_used = lease.is_used;
-            match self.sent(&mut lease, message).await {
-                Ok(response) => return self.judged(response, lease).await,
+            let (is_used, sent) = match self.is_own && message.body.len() <= OWN {
+                true => self.sent_here(message, fresh).await?,
+                false => self.sent(message, fresh).await?,
+            };
+            match sent {
+                Ok(reply) => return self.judged(reply).await,
                 // The server may close an idle connection at any time; that says nothing.
-                Err(_) if is_used && !fresh => {
+                Err(failure) if is_used && !fresh && !failure.is_late => {
                     self.in_doubt = true;
                     fresh = true;
                 }
@@ -111,7 +141,24 @@ impl Attempts {
         }
     }
 
-    async fn sent(&self, lease: &mut Lease, message: &Message) -> Result<Response<Incoming>, Failure> {
+    /// The time for an answer to a request: a body of many megabytes takes a while on a slow link.
+    fn limit(&self, message: &Message) -> Duration {
+        self.endpoint.options.deadline + Duration::from_millis(message.body.len() as u64 / 1000)
+    }
+
+    /// The value of the header that shows the token, if there is one.
+    fn right(&self) -> Result<Option<HeaderValue>, Failure> {
+        let Some(word) = self.endpoint.token() else { return Ok(None) };
+        let mut value = HeaderValue::from_str(&format!("Bearer {word}"))
+            .map_err(|_| Failure::of(Status::Invalid, "the token is no word of printable characters"))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    /// Sends a request by a connection of the runtime: whether that was used before, and the head of the reply.
+    async fn sent(&self, message: &Message, fresh: bool) -> Result<(bool, Result<Reply, Failure>), Failure> {
+        let mut lease = self.endpoint.lease(fresh).await.map_err(unreached)?;
+        let is_used = lease.is_used;
         let mut request = Request::builder()
             .method(message.method.clone())
             .uri(&message.path)
@@ -119,35 +166,92 @@ impl Attempts {
         for (name, value) in &message.headers {
             request = request.header(*name, value);
         }
-        if let Some(word) = self.endpoint.token() {
-            let mut value = HeaderValue::from_str(&format!("Bearer {word}"))
-                .map_err(|_| Failure::of(Status::Invalid, "the token is no word of printable characters"))?;
-            value.set_sensitive(true);
+        if let Some(value) = self.right()? {
             request = request.header(AUTHORIZATION, value);
         }
         let deadline = self.endpoint.options.deadline;
         request = request.header("drystone-deadline", deadline.as_millis().to_string());
-        let request = request
-            .body(Full::new(message.body.clone()))
-            .map_err(|error| Failure::of(Status::Invalid, format!("the request cannot be made: {error}")))?;
-        // A body of many megabytes takes a while on a slow link.
-        let limit = deadline + Duration::from_millis(message.body.len() as u64 / 1000);
-        match tokio::time::timeout(limit, lease.sender.send_request(request)).await {
-            Ok(Ok(response)) => Ok(response),
+        let request = request.body(Full::new(message.body.clone())).map_err(unmade)?;
+        let limit = self.limit(message);
+        let sent = match tokio::time::timeout(limit, lease.sender.send_request(request)).await {
+            Ok(Ok(response)) => {
+                let (head, body) = response.into_parts();
+                Ok(Reply {
+                    status: head.status,
+                    headers: head.headers,
+                    body: Arriving::Driven(body, lease),
+                    stall: deadline / 3,
+                })
+            }
             Ok(Err(error)) => Err(Failure::lost(format!("the connection broke: {error}"))),
-            Err(_) => Err(Failure::late(format!("no answer within {:.1} s", limit.as_secs_f64()))),
-        }
+            Err(_) => Err(late(limit)),
+        };
+        Ok((is_used, sent))
     }
 
-    async fn judged(&mut self, response: Response<Incoming>, lease: Lease) -> Result<Reply, Failure> {
+    /// The same by a connection of this thread.
+    async fn sent_here(
+        &self,
+        message: &Message,
+        fresh: bool,
+    ) -> Result<(bool, Result<Reply, Failure>), Failure> {
+        let (mut line, turn) = self.endpoint.line(fresh).await.map_err(unreached)?;
+        let is_used = line.is_used;
+        let head = self.head(message)?;
+        let (limit, begun) = (self.limit(message), Instant::now());
+        let answered = line
+            .wait_for(limit)
+            .and_then(|()| line.send(head, &message.body))
+            .and_then(|()| line.head(&message.method));
+        let sent = match answered {
+            Ok((status, headers)) => {
+                self.endpoint.answered_in(begun.elapsed());
+                let endpoint = Arc::clone(&self.endpoint);
+                let body = Arriving::Here { line, endpoint, _turn: turn };
+                Ok(Reply { status, headers, body, stall: self.endpoint.options.deadline / 3 })
+            }
+            Err(error) if is_late(&error) => Err(late(limit)),
+            Err(error) => Err(Failure::lost(format!("the connection broke: {error}"))),
+        };
+        Ok((is_used, sent))
+    }
+
+    /// The head of a request, as it goes over a connection.
+    fn head(&self, message: &Message) -> Result<Vec<u8>, Failure> {
+        let mut head = Vec::with_capacity(512);
+        head.extend_from_slice(message.method.as_str().as_bytes());
+        head.push(b' ');
+        if !message.path.bytes().all(|c| c.is_ascii_graphic()) {
+            return Err(unmade("the path has characters that none has"));
+        }
+        head.extend_from_slice(message.path.as_bytes());
+        head.extend_from_slice(b" HTTP/1.1\r\n");
+        let mut add = |name: &str, value: &[u8]| {
+            [name.as_bytes(), b": ", value, b"\r\n"].iter().for_each(|part| head.extend_from_slice(part));
+        };
+        add("host", self.endpoint.host.as_bytes());
+        for (name, value) in &message.headers {
+            let value = HeaderValue::from_str(value).map_err(unmade)?;
+            add(name, value.as_bytes());
+        }
+        if let Some(value) = self.right()? {
+            add("authorization", value.as_bytes());
+        }
+        add("drystone-deadline", self.endpoint.options.deadline.as_millis().to_string().as_bytes());
+        if !matches!(message.method, Method::GET | Method::HEAD) {
+            add("content-length", message.body.len().to_string().as_bytes());
+        }
+        head.extend_from_slice(b"\r\n");
+        Ok(head)
+    }
+
+    async fn judged(&mut self, reply: Reply) -> Result<Reply, Failure> {
         self.endpoint.has_answered.store(true, Ordering::Relaxed);
-        let stall = self.endpoint.options.deadline / 3;
-        let reply = Reply { response, lease, stall };
-        if reply.response.status().is_success() {
+        if reply.status.is_success() {
             return Ok(reply);
         }
-        let headers = reply.response.headers().clone();
-        let code = reply.response.status().as_u16();
+        let headers = reply.headers.clone();
+        let code = reply.status.as_u16();
         let text = reply.whole(64 << 10).await.unwrap_or_default();
         let message = String::from_utf8_lossy(&text)
             .trim()
@@ -181,7 +285,7 @@ impl Attempts {
         loop {
             let failure = match self.once(message).await {
                 Ok(reply) => {
-                    let headers = reply.response.headers().clone();
+                    let headers = reply.headers.clone();
                     match reply.whole(limit).await {
                         Ok(body) => return Ok((headers, body)),
                         Err(failure) => failure,
@@ -210,8 +314,19 @@ fn chance() -> f64 {
 impl Reply {
     /// The next bytes of the body; `None` at its end.
     pub(crate) async fn piece(&mut self) -> Result<Option<Bytes>, Failure> {
+        let stall = self.stall;
+        let body = match &mut self.body {
+            Arriving::Driven(body, _) => body,
+            Arriving::Here { line, .. } => {
+                let left = line.left().and_then(|left| usize::try_from(left).ok()).unwrap_or(PIECE);
+                let mut piece = vec![0; left.min(PIECE)];
+                let len = filled(line, stall, &mut piece)?;
+                piece.truncate(len);
+                return Ok((len > 0).then(|| piece.into()));
+            }
+        };
         loop {
-            match tokio::time::timeout(self.stall, self.response.body_mut().frame()).await {
+            match tokio::time::timeout(stall, body.frame()).await {
                 Ok(None) => return Ok(None),
                 Ok(Some(Ok(frame))) => {
                     if let Ok(data) = frame.into_data() {
@@ -219,31 +334,86 @@ impl Reply {
                     }
                 }
                 Ok(Some(Err(error))) => return Err(Failure::lost(format!("the reply broke off: {error}"))),
-                Err(_) => {
-                    return Err(Failure::lost(format!(
-                        "nothing more within {:.1} s",
-                        self.stall.as_secs_f64()
-                    )));
-                }
+                Err(_) => return Err(stalled(stall)),
             }
+        }
+    }
+
+    /// Bytes of the body, straight to where they shall be, where this thread reads them; 0: the body has ended. `None`: others do.
+    pub(crate) fn fill(&mut self, out: &mut [u8]) -> Option<Result<usize, Failure>> {
+        match &mut self.body {
+            Arriving::Here { line, .. } => Some(filled(line, self.stall, out)),
+            Arriving::Driven(..) => None,
         }
     }
 
     /// The whole body, of at most `limit` bytes.
     pub(crate) async fn whole(mut self, limit: usize) -> Result<Vec<u8>, Failure> {
+        let long = || Failure::of(Status::Io, "the reply is longer than what was asked for");
         let mut body = Vec::new();
+        if let Arriving::Here { line, .. } = &mut self.body
+            && let Some(left) = line.left()
+        {
+            let left = usize::try_from(left).ok().filter(|left| *left <= limit).ok_or_else(long)?;
+            // What is longer is believed as it comes.
+            while body.len() < left {
+                let at = body.len();
+                body.resize(left.min(at.max(EARNED) * 2), 0);
+                let mut rest = body.get_mut(at..).unwrap_or_default();
+                while !rest.is_empty() {
+                    let len = filled(line, self.stall, rest)?;
+                    if len == 0 {
+                        return Err(Failure::lost("the reply was shorter than announced"));
+                    }
+                    rest = rest.get_mut(len..).unwrap_or_default();
+                }
+            }
+            self.finished();
+            return Ok(body);
+        }
         while let Some(piece) = self.piece().await? {
             if body.len() + piece.len() > limit {
-                return Err(Failure::of(Status::Io, "the reply is longer than what was asked for"));
+                return Err(long());
             }
             body.extend_from_slice(&piece);
         }
-        self.lease.done();
+        self.finished();
         Ok(body)
     }
 
     /// The body was read to its end: the connection may be used again.
     pub(crate) fn finished(self) {
-        self.lease.done();
+        match self.body {
+            Arriving::Driven(_, lease) => lease.done(),
+            Arriving::Here { line, endpoint, _turn } => endpoint.keep(line),
+        }
     }
+}
+
+fn filled(line: &mut Line, stall: Duration, out: &mut [u8]) -> Result<usize, Failure> {
+    line.wait_for(stall).and_then(|()| line.fill(out)).map_err(|error| match is_late(&error) {
+        true => stalled(stall),
+        false => Failure::lost(format!("the reply broke off: {error}")),
+    })
+}
+
+fn unreached(error: std::io::Error) -> Failure {
+    Failure::lost(format!("no connection: {error}"))
+}
+
+fn unmade(error: impl std::fmt::Display) -> Failure {
+    Failure::of(Status::Invalid, format!("the request cannot be made: {error}"))
+}
+
+fn late(limit: Duration) -> Failure {
+    Failure::late(format!("no answer within {:.1} s", limit.as_secs_f64()))
+}
+
+fn stalled(stall: Duration) -> Failure {
+    Failure::lost(format!("nothing more within {:.1} s", stall.as_secs_f64()))
+}
+
+/// How a read or a write ends that has waited for as long as it may.
+fn is_late(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut)
 }

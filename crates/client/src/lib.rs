@@ -4,6 +4,7 @@
 //!
 //! ```text
 //! store ── together (small asks in one request) ── exchange (attempts, deadlines, idempotency keys) ── connection (TCP, TLS, Unix socket)
+//!                                                                                                 ╰─ line (of the asking thread itself)
 //! session ── arena (memory shared with a server on this machine)
 //!            address, options: who is asked, with which right, for how long
 //! ```
@@ -20,6 +21,7 @@ mod connection;
 mod endpoint;
 mod exchange;
 mod failure;
+mod line;
 mod options;
 mod reading;
 mod replies;

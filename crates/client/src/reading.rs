@@ -8,7 +8,7 @@ use hyper::Method;
 use hyper::header::{CONTENT_RANGE, ETAG};
 
 use crate::endpoint::Endpoint;
-use crate::exchange::{Attempts, Message, Reply};
+use crate::exchange::{Attempts, Hands, Message, Reply};
 use crate::failure::Failure;
 
 /// What is read, and how it is called in messages.
@@ -16,6 +16,7 @@ pub(crate) struct Object<'a> {
     pub(crate) path: String,
     pub(crate) key: &'a str,
     pub(crate) store: &'a str,
+    pub(crate) hands: Hands,
 }
 
 impl Object<'_> {
@@ -43,6 +44,10 @@ pub(crate) trait Sink {
     fn begin(&mut self, len: usize);
     /// The bytes behind those that came before.
     fn put(&mut self, bytes: &[u8]);
+    /// The memory for those that come next, where it is at hand; with [`took`](Sink::took) they need not be put.
+    fn space(&mut self) -> Option<&mut [u8]>;
+    /// So many bytes of the space were filled.
+    fn took(&mut self, len: usize);
 }
 
 /// The caller's own memory.
@@ -62,6 +67,14 @@ impl Sink for Place<'_> {
         }
         self.at += bytes.len();
     }
+
+    fn space(&mut self) -> Option<&mut [u8]> {
+        self.out.get_mut(self.at..).filter(|space| !space.is_empty())
+    }
+
+    fn took(&mut self, len: usize) {
+        self.at += len;
+    }
 }
 
 impl Sink for Vec<u8> {
@@ -73,6 +86,12 @@ impl Sink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
+
+    fn space(&mut self) -> Option<&mut [u8]> {
+        None
+    }
+
+    fn took(&mut self, _len: usize) {}
 }
 
 /// Reads `len` bytes, not 0, from `offset`. What was read of one version is not mixed with another.
@@ -87,7 +106,7 @@ pub(crate) async fn range(
     let Some(end) = offset.checked_add(wanted) else {
         return Err(object.short(offset, wanted, length(endpoint, object).await?));
     };
-    let mut attempts = Attempts::new(endpoint);
+    let mut attempts = Attempts::new(endpoint, object.hands);
     let (mut at, mut version, mut replaced) = (0_u64, None::<String>, 0);
     loop {
         let mut headers = vec![("range", format!("bytes={}-{}", offset + at, end - 1))];
@@ -96,7 +115,7 @@ pub(crate) async fn range(
             Message { method: Method::GET, path: object.path.clone(), headers, body: bytes::Bytes::new() };
         let failure = match attempts.once(&message).await {
             Ok(reply) => {
-                let headers = reply.response.headers();
+                let headers = &reply.headers;
                 let text = |name: &str| headers.get(name).and_then(|value| value.to_str().ok());
                 let there = text(CONTENT_RANGE.as_str())
                     .and_then(|range| range.rsplit_once('/')?.1.parse::<u64>().ok());
@@ -149,6 +168,19 @@ async fn arriving(
     sink: &mut impl Sink,
     attempts: &mut Attempts,
 ) -> std::result::Result<(), Failure> {
+    loop {
+        let left = usize::try_from(wanted - *at).unwrap_or(usize::MAX);
+        let Some(space) = sink.space().filter(|_| left > 0) else { break };
+        let most = space.len().min(left);
+        let Some(filled) = space.get_mut(..most).and_then(|space| reply.fill(space)) else { break };
+        let len = filled?;
+        if len == 0 {
+            break;
+        }
+        sink.took(len);
+        *at += len as u64;
+        attempts.progressed();
+    }
     while let Some(piece) = reply.piece().await? {
         if piece.len() as u64 > wanted - *at {
             return Err(Failure::of(Status::Io, "the reply is longer than what was asked for"));
@@ -172,7 +204,7 @@ pub(crate) async fn length(endpoint: &Arc<Endpoint>, object: &Object<'_>) -> Res
         headers: Vec::new(),
         body: bytes::Bytes::new(),
     };
-    let done = Attempts::new(endpoint).done(&message, 0).await;
+    let done = Attempts::new(endpoint, object.hands).done(&message, 0).await;
     let (headers, _) = done.map_err(|failure| object.error(&failure, "ask for the length of"))?;
     let len = headers.get(hyper::header::CONTENT_LENGTH).and_then(|value| value.to_str().ok()?.parse().ok());
     len.ok_or_else(|| {
@@ -192,11 +224,11 @@ pub(crate) async fn whole(
         headers: Vec::new(),
         body: bytes::Bytes::new(),
     };
-    let mut attempts = Attempts::new(endpoint);
+    let mut attempts = Attempts::new(endpoint, object.hands);
     loop {
         let failure = match attempts.once(&message).await {
             Ok(reply) => {
-                let len = reply.response.headers().get(hyper::header::CONTENT_LENGTH);
+                let len = reply.headers.get(hyper::header::CONTENT_LENGTH);
                 let len = len.and_then(|value| value.to_str().ok()?.parse::<u64>().ok());
                 match len {
                     Some(len) if len > limit => return Ok(Err(len)),

@@ -1,12 +1,36 @@
 //! The answers in the body of a reply.
 
+use std::ops::Range;
+
 use drystone_wire::{Answer, Frames, Status};
 
 use crate::failure::Failure;
 use crate::waiting::Answered;
 
 /// The answers of a reply, one for each ask. One that says the server was busy is worth another attempt at all of them.
-pub(crate) fn answers(reply: &[u8], asks: usize) -> Result<Vec<Answered>, Failure> {
+pub(crate) fn answers(mut reply: Vec<u8>, asks: usize) -> Result<Vec<Answered>, Failure> {
+    let found = found(&reply, asks)?;
+    let mut answers = Vec::with_capacity(asks);
+    let is_alone = found.len() == 1;
+    for answer in found {
+        answers.push(answer.map(|(numbers, place)| {
+            if is_alone {
+                // It stays where it is, but for the frame around it.
+                reply.truncate(place.end);
+                reply.drain(..place.start);
+                (numbers, std::mem::take(&mut reply))
+            } else {
+                (numbers, reply.get(place).unwrap_or_default().to_vec())
+            }
+        }));
+    }
+    Ok(answers)
+}
+
+/// Numbers of an answer, and where its payload lies in the reply.
+type Found = Result<(Vec<u64>, Range<usize>), Failure>;
+
+fn found(reply: &[u8], asks: usize) -> Result<Vec<Found>, Failure> {
     let malformed = |bad: drystone_wire::Malformed| Failure::lost(format!("the reply is {bad}"));
     let frames = Frames::decode(reply).map_err(malformed)?;
     if let (end, text) = frames.status()
@@ -14,17 +38,20 @@ pub(crate) fn answers(reply: &[u8], asks: usize) -> Result<Vec<Answered>, Failur
     {
         return Err(Failure::of(end, text));
     }
-    let mut answers = Vec::with_capacity(asks);
+    let mut found = Vec::with_capacity(asks);
     for (number, (header, payload)) in frames.into_frames().into_iter().enumerate() {
+        // The payload is a part of the reply.
+        let at = (payload.as_ptr() as usize).saturating_sub(reply.as_ptr() as usize);
         match Answer::of_header(header).map_err(malformed)? {
             Answer::To { ask, status, text, numbers } if ask == number as u64 => match status {
-                Status::Ok => answers.push(Ok((numbers, payload.to_vec()))),
+                Status::Ok => found.push(Ok((numbers, at..at + payload.len()))),
                 Status::Busy => return Err(Failure::of(status, text)),
-                _ => answers
-                    .push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) })),
+                _ => {
+                    found.push(Err(Failure { found: numbers.first().copied(), ..Failure::of(status, text) }))
+                }
             },
             _ => return Err(Failure::lost("the reply answers something else")),
         }
     }
-    if answers.len() == asks { Ok(answers) } else { Err(Failure::lost("the reply lacks an answer")) }
+    if found.len() == asks { Ok(found) } else { Err(Failure::lost("the reply lacks an answer")) }
 }

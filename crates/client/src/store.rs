@@ -1,7 +1,7 @@
 //! The store that the engine sees.
 
 use std::fmt::Write;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use drystone_arena::Piece;
 use drystone_runtime::block_on;
 use drystone_store::{
     Far, Features, ListEntry, LocalFiles, Pending, PutMode, Reply, Request, Result, Store, StoreError,
-    Upload, validate_key, validate_prefix,
+    Upload, process_id, validate_key, validate_prefix,
 };
 use drystone_wire::{Ask, Builder, CONTENT_TYPE, Status, decode_listing};
 use hyper::Method;
@@ -17,7 +17,7 @@ use hyper::Method;
 use crate::address::Way;
 use crate::arena::Link;
 use crate::endpoint::Endpoint;
-use crate::exchange::{Attempts, Message};
+use crate::exchange::{Attempts, Hands, Message};
 use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
@@ -34,6 +34,8 @@ struct Inner {
     address: Address,
     options: Resolved,
     described: String,
+    /// That of the process which asked first, and the number of this process.
+    endpoint: OnceLock<(u32, Arc<Endpoint>)>,
 }
 
 /// The longest reply to a batch, in bytes.
@@ -50,7 +52,7 @@ impl ServerStore {
         let options = options.resolve()?;
         Endpoint::of(&address, &options)?;
         let described = address.to_string();
-        Ok(ServerStore { inner: Arc::new(Inner { address, options, described }) })
+        Ok(ServerStore { inner: Arc::new(Inner { address, options, described, endpoint: OnceLock::new() }) })
     }
 
     /// Where it lies.
@@ -59,19 +61,27 @@ impl ServerStore {
     }
 
     fn endpoint(&self) -> Result<Arc<Endpoint>> {
-        Endpoint::of(&self.inner.address, &self.inner.options).map_err(|error| StoreError::Io {
+        let process = process_id();
+        if let Some((_, endpoint)) = self.inner.endpoint.get().filter(|(known, _)| *known == process) {
+            return Ok(Arc::clone(endpoint));
+        }
+        let found = Endpoint::of(&self.inner.address, &self.inner.options);
+        let endpoint = found.map_err(|error| StoreError::Io {
             key: String::new(),
             store: self.inner.described.clone(),
             operation: "reach",
             source: std::io::Error::other(error),
-        })
+        })?;
+        // A forked child finds the endpoint of its parent here, and makes its own each time.
+        let _ = self.inner.endpoint.set((process, Arc::clone(&endpoint)));
+        Ok(endpoint)
     }
 
-    /// Waits for requests in this thread; the threads of the runtime drive the connections.
+    /// Waits for requests in this thread, which does them by itself where the server is on this machine.
     fn wait<'a, T>(&'a self, work: impl AsyncFnOnce(Asking<'a>) -> Result<T>) -> Result<T> {
         let endpoint = self.endpoint()?;
         let _inside = endpoint.handle.enter();
-        block_on(work(Asking { endpoint, inner: &self.inner }))
+        block_on(work(Asking { endpoint, inner: &self.inner, hands: Hands::Own }))
     }
 
     /// One ask about regions: the numbers of its answer.
@@ -79,7 +89,7 @@ impl ServerStore {
         let failed = |error: StoreError| Refused { status: Status::Io, message: error.to_string() };
         let endpoint = self.endpoint().map_err(failed)?;
         let _inside = endpoint.handle.enter();
-        let asking = Asking { endpoint, inner: &self.inner };
+        let asking = Asking { endpoint, inner: &self.inner, hands: Hands::Own };
         block_on(asking.ask_with(ask, payload, "do"))
             .map(|(numbers, _)| numbers)
             .map_err(|failure| failure.refused(&self.inner.described))
@@ -125,13 +135,14 @@ impl std::fmt::Debug for ServerStore {
 struct Asking<'a> {
     endpoint: Arc<Endpoint>,
     inner: &'a Inner,
+    hands: Hands,
 }
 
 impl Asking<'_> {
     fn object<'b>(&'b self, key: &'b str) -> Result<Object<'b>> {
         validate_key(key)?;
         let path = format!("/v1/c/{}/o/{key}", self.inner.address.name());
-        Ok(Object { path, key, store: &self.inner.described })
+        Ok(Object { path, key, store: &self.inner.described, hands: self.hands })
     }
 
     async fn range(&self, key: &str, offset: u64, len: usize, sink: &mut impl reading::Sink) -> Result<()> {
@@ -228,7 +239,7 @@ impl Asking<'_> {
             headers.push(("drystone-sync", "1".into()));
         }
         let message = Message { method: Method::PUT, path: object.path.clone(), headers, body: data.clone() };
-        let mut attempts = Attempts::new(&self.endpoint);
+        let mut attempts = Attempts::new(&self.endpoint, self.hands);
         let failure = match attempts.done(&message, 4096).await {
             Ok(_) => return Ok(()),
             Err(failure) => failure,
@@ -264,10 +275,10 @@ impl Asking<'_> {
             headers: vec![("content-type", CONTENT_TYPE.into())],
             body: body.end(Status::Ok, "").into(),
         };
-        let mut attempts = Attempts::new(&self.endpoint);
+        let mut attempts = Attempts::new(&self.endpoint, self.hands);
         loop {
             let (_, reply) = attempts.done(&message, BATCH + (1 << 20)).await?;
-            let answered = answers(&reply, 1).and_then(|answers| {
+            let answered = answers(reply, 1).and_then(|answers| {
                 answers.into_iter().next().unwrap_or_else(|| Err(Failure::lost("no answer")))
             });
             let failure = match answered {
@@ -284,8 +295,11 @@ impl Asking<'_> {
         }
     }
 
-    /// One small ask of a container, with others in one request.
+    /// One small ask of a container: with others in one request, or by this thread alone.
     async fn small(&self, ask: Ask, payload: Bytes, answer: u64) -> waiting::Answered {
+        if self.hands == Hands::Own && self.endpoint.is_here() {
+            return self.ask_with(&ask, &payload, "read").await;
+        }
         together::ask(&self.endpoint, self.inner.address.name(), ask, payload, answer).await
     }
 
@@ -363,7 +377,7 @@ impl Asking<'_> {
             headers: Vec::new(),
             body: Bytes::new(),
         };
-        match Attempts::new(&self.endpoint).done(&message, 4096).await {
+        match Attempts::new(&self.endpoint, self.hands).done(&message, 4096).await {
             Ok(_) => Ok(()),
             Err(failure) => Err(object.error(&failure, "delete")),
         }
@@ -443,7 +457,7 @@ impl Store for ServerStore {
             far: Some(Far {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
-                seen: None,
+                seen: self.endpoint().ok().and_then(|endpoint| endpoint.seen()),
             }),
             targets: 0,
         }
@@ -535,7 +549,7 @@ impl Store for ServerStore {
         let inner = Arc::clone(&self.inner);
         endpoint.handle.spawn(async move {
             place.reached().await;
-            let asking = Asking { endpoint, inner: &inner };
+            let asking = Asking { endpoint, inner: &inner, hands: Hands::Runtime };
             let outcome = asking.execute(request).await;
             drop(place);
             completer.complete(outcome);

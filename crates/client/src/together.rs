@@ -12,7 +12,7 @@ use hyper::Method;
 use tokio::sync::oneshot;
 
 use crate::endpoint::Endpoint;
-use crate::exchange::{Attempts, Message};
+use crate::exchange::{Attempts, Hands, Message};
 use crate::failure::Failure;
 use crate::replies::answers;
 use crate::waiting::{Answered, Small};
@@ -87,12 +87,12 @@ async fn exchanged(endpoint: &Arc<Endpoint>, asks: &[Small]) -> Result<Vec<Answe
     };
     let bytes = asks.iter().fold(0, |sum: u64, small| sum.saturating_add(small.answer));
     let limit = usize::try_from(bytes).unwrap_or(usize::MAX).saturating_add(BESIDE);
-    let mut attempts = Attempts::new(endpoint);
+    let mut attempts = Attempts::new(endpoint, Hands::Runtime);
     loop {
         let begun = Instant::now();
         let (_, reply) = attempts.done(&message, limit).await?;
         endpoint.together.took(begun.elapsed());
-        let failure = match answers(&reply, asks.len()) {
+        let failure = match answers(reply, asks.len()) {
             Ok(answers) => return Ok(answers),
             Err(failure) => failure,
         };

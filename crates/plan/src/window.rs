@@ -64,6 +64,20 @@ impl Window {
     }
 }
 
+/// Seconds in which a store must answer for threads to do requests by themselves: to hand a request to another
+/// thread and its reply back takes a part of this.
+const AT_ONCE: f64 = 1e-3;
+/// Bytes of a request that is long: shorter ones travel several in one message if they are submitted.
+const LONG: u64 = 64 << 10;
+/// So many requests are few.
+const FEW: usize = 2;
+
+/// Whether each thread does one request at a time by itself, rather than having a window of them under way:
+/// where the store has answered within `seen` seconds, and what is asked for are few requests or long ones.
+pub fn by_threads(seen: Option<f64>, requests: usize, bytes: u64) -> bool {
+    seen.is_some_and(|seen| seen < AT_ONCE) && (requests <= FEW || bytes / LONG >= requests as u64)
+}
+
 impl fmt::Display for Window {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "window: {} requests, {} MiB under way", self.requests, self.bytes >> 20)
@@ -127,6 +141,14 @@ mod tests {
         assert_eq!(options.max_request, 4 << 20);
         let slow = Device { bandwidth: 1e6, ..Device::far(1e-3, 100) };
         assert_eq!(window.options(&slow, Options::default()).gap, GAPS.0);
+    }
+
+    #[test]
+    fn threads_do_long_requests_and_few_by_themselves_where_the_store_answers_at_once() {
+        let near = Some(2e-4);
+        assert!(by_threads(near, 1, 100) && by_threads(near, 2, 100), "few");
+        assert!(by_threads(near, 40, 40 * LONG) && !by_threads(near, 40, 40 * LONG - 1), "long");
+        assert!(!by_threads(Some(AT_ONCE), 1, 100) && !by_threads(None, 1, 100), "not known to be near");
     }
 
     #[test]

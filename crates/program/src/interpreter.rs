@@ -8,6 +8,20 @@ use crate::program::{Item, Program};
 use crate::reply::{self, Refusal, Why};
 use crate::source::Source;
 
+/// Buffers that serve for one program after another: to ask the system for memory takes longer than a short program.
+#[derive(Default)]
+pub struct Bench {
+    bench: Workbench,
+    values: Vec<u8>,
+}
+
+impl Bench {
+    /// Bytes of memory that it holds.
+    pub fn held(&self) -> usize {
+        self.bench.held().saturating_add(self.values.capacity())
+    }
+}
+
 /// Runs a program on an object and returns the reply.
 ///
 /// Nothing is read if the program costs more than the budget. `more` is asked before each item; once it
@@ -18,6 +32,19 @@ pub fn run<S: Source + ?Sized>(
     budget: &Budget,
     more: &mut dyn FnMut() -> bool,
 ) -> Vec<u8> {
+    run_on(&mut Bench::default(), program, source, budget, more)
+}
+
+/// The same with buffers of earlier programs. Nothing of these programs is kept but the memory.
+pub fn run_on<S: Source + ?Sized>(
+    bench: &mut Bench,
+    program: &Program,
+    source: &mut S,
+    budget: &Budget,
+    more: &mut dyn FnMut() -> bool,
+) -> Vec<u8> {
+    let Bench { bench, values } = bench;
+    bench.forget();
     if let Err(refusal) = program.cost().within(budget) {
         return refusal.reply();
     }
@@ -30,13 +57,12 @@ pub fn run<S: Source + ?Sized>(
         return Refusal::new(Why::Budget, format!("{room} bytes of memory cannot be allocated")).reply();
     }
     reply::begin(&mut out);
-    let mut bench = Workbench::default();
-    let (mut values, mut on) = (Vec::new(), true);
+    let mut on = true;
     for (number, item) in program.items.iter().enumerate() {
         let number = number as u32;
         on = on && more();
         let done = match on {
-            true => one(program, item, number, source, (&mut bench, &mut values), &mut out),
+            true => one(program, item, number, source, (&mut *bench, &mut *values), &mut out),
             false => Err(Refusal::new(Why::Time, "time is up")),
         };
         if let Err(refusal) = done {

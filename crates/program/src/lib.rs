@@ -37,7 +37,7 @@ pub use cost::{Budget, Cost};
 #[doc(hidden)]
 pub use fuzzing::{fuzz, fuzz_reply, sample};
 pub use gathered::wanted;
-pub use interpreter::run;
+pub use interpreter::{Bench, run, run_on};
 pub use program::{
     Answer, Arrangement, Condition, Curved, Item, MAX_ITEMS, MAX_PROGRAM_LEN, MAX_RESULT_LEN, Mode, Program,
     ProgramError, VERSION,

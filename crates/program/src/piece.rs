@@ -65,6 +65,18 @@ fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
 }
 
 impl Workbench {
+    /// Bytes of memory that it holds.
+    pub(crate) fn held(&self) -> usize {
+        let ranks = self.ranks.as_ref().map_or(0, |(_, ranks)| 4 * ranks.capacity());
+        let buffers = self.stored.capacity() + self.decoded.capacity() + self.unrolled.capacity();
+        buffers + ranks + self.scratch.held()
+    }
+
+    /// Forgets what is of one program: which subchunk is decoded, and the chain of a number.
+    pub(crate) fn forget(&mut self) {
+        (self.holds, self.chain) = (None, None);
+    }
+
     /// The bytes that the rule of an item gathers from; bytes that the rule does not read are unspecified.
     pub(crate) fn source_of<S: Source + ?Sized>(
         &mut self,

@@ -306,6 +306,12 @@ impl ContainerHandle {
         Ok(found.into_iter().map(|(step, level)| (step, level.name())).collect())
     }
 
+    /// The same as far as this handle knows, for counting.
+    fn known_levels(&self, py: Python<'_>) -> Result<BTreeMap<u64, &'static str>> {
+        let found = py.detach(|| self.container.known_levels())?;
+        Ok(found.into_iter().map(|(step, level)| (step, level.name())).collect())
+    }
+
     /// Waits until a step has a level; seconds, or for ever.
     fn wait(&self, py: Python<'_>, step: &Bound<'_, PyAny>, level: &str, timeout: Option<f64>) -> Result<()> {
         let step = key::unsigned(step, "the step")?;

@@ -29,6 +29,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use drystone::array::Source;
+use drystone::format::schema::Variable;
 use drystone::{Committed, Container, Error, ErrorKind, Result, Writer, WriterOptions};
 
 use error::{expired, invalid, unsupported};
@@ -192,6 +193,14 @@ impl Regions {
     /// Takes the values of a region, ends its lease, and returns the number of the transfer. The values are in memory
     /// when this returns.
     pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
+        let number = self.accept(release);
+        self.begin();
+        number
+    }
+
+    /// The same, but nothing is written before [`begin`](Self::begin) or the next release. A caller that owes a client an
+    /// answer sends it before: the thread that writes would compete for the processor with the client.
+    pub fn accept(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let shared = &self.shared;
         let size = shared.element_size(&release.cells)?;
         let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
@@ -226,6 +235,20 @@ impl Regions {
         Ok(number)
     }
 
+    /// Starts to write what was accepted.
+    pub fn begin(&self) {
+        let mut queue = lock(&self.shared.queue);
+        if queue.waiting.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut queue.has_worker, true) {
+            let shared = Arc::clone(&self.shared);
+            std::thread::spawn(move || shared.work());
+        }
+        drop(queue);
+        self.shared.changed.notify_all();
+    }
+
     /// Starts to transfer values of one variable to another; returns the number of the transfer, which is awaited like
     /// that of a release.
     pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
@@ -234,7 +257,9 @@ impl Regions {
             return Ok(*known);
         }
         let once = transfer.once;
-        Ok(self.shared.push(queue, Job::Transfer(transfer), once))
+        let number = self.shared.push(queue, Job::Transfer(transfer), once);
+        self.begin();
+        Ok(number)
     }
 
     /// The progress of the transfer, once it is logged (or stable) or `timeout` has passed. `None`: there is no such
@@ -259,6 +284,7 @@ impl Regions {
 
     /// Waits until everything that was released is logged.
     pub fn drain(&self) {
+        self.begin();
         let mut queue = lock(&self.shared.queue);
         while queue.busy || !queue.waiting.is_empty() {
             queue = self.shared.wait(queue, None);
@@ -280,6 +306,7 @@ impl Regions {
 impl Drop for Regions {
     /// Writes what was received before the container is closed.
     fn drop(&mut self) {
+        self.begin();
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
         drop(queue);
@@ -293,6 +320,10 @@ impl Drop for Regions {
 
 /// Bytes of an element of this variable, after a check that the box lies in it.
 fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
+    let snapshot = container.snapshot();
+    if let Some(variable) = snapshot.schema.resolve(Container::normal_path(&cells.variable)) {
+        return checked_size(variable, cells);
+    }
     let reading = match container.reading(&cells.variable, None) {
         // Another process may have created it since.
         Err(error) if error.kind() == ErrorKind::NotFound => {
@@ -301,7 +332,11 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
         }
         other => other?,
     };
-    let variable = reading.variable();
+    checked_size(reading.variable(), cells)
+}
+
+/// Bytes in an element of a variable in which the box must lie.
+fn checked_size(variable: &Variable, cells: &Cells) -> Result<usize> {
     let path = &cells.variable;
     if variable.steps != cells.step.is_some() {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
@@ -330,20 +365,14 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
 }
 
 impl Shared {
-    /// Adds a job and returns its number; starts the writer's thread if there is none.
-    fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
+    /// Adds a job and returns its number.
+    fn push(&self, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
         queue.next += 1;
         let number = queue.next;
         queue.by_request.insert(once, number);
         queue.progress.insert(number, Progress::Received);
         queue.bytes += job.bytes();
         queue.waiting.push_back((number, job));
-        if !std::mem::replace(&mut queue.has_worker, true) {
-            let shared = Arc::clone(self);
-            std::thread::spawn(move || shared.work());
-        }
-        drop(queue);
-        self.changed.notify_all();
         number
     }
 

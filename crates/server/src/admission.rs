@@ -1,7 +1,9 @@
 //! How much is under way at once: requests, and bytes of requests in memory.
 //!
-//! A request waits for its turn in the order of arrival. A queue that is full is told so before anything is done, and the client comes
-//! again. One client has at most a half of all turns, so that others are not locked out by it.
+//! A request waits for its turn in the order of arrival: in the queue, and for a moment in front of a queue that is full. Who does not
+//! get in is told so before anything is done, and comes again. A client that came again at random times would get less than one that
+//! was there first, so few are sent away. In front of the queue a request holds its connection and the head that it sent, no more.
+//! One client has at most a half of all turns, so that others are not locked out by it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,6 +18,8 @@ use crate::reply::Refusal;
 
 /// Units of memory, in bytes.
 const UNIT: u64 = 4096;
+/// Time that a request waits in front of a queue that is full.
+const DOOR: Duration = Duration::from_secs(1);
 
 /// What bounds a server.
 pub(crate) struct Admission {
@@ -25,7 +29,7 @@ pub(crate) struct Admission {
     memory: Arc<Semaphore>,
     memory_units: u32,
     waiting: AtomicUsize,
-    queue: usize,
+    queue: Semaphore,
 }
 
 /// A request's turn, and its client's.
@@ -44,7 +48,7 @@ impl Admission {
             memory: Arc::new(Semaphore::new(units as usize)),
             memory_units: units,
             waiting: AtomicUsize::new(0),
-            queue: limits.queue,
+            queue: Semaphore::new(limits.queue.min(Semaphore::MAX_PERMITS)),
         }
     }
 
@@ -61,7 +65,10 @@ impl Admission {
     /// Waits for a turn, for at most `within`.
     pub(crate) async fn turn(&self, client: &str, within: Duration) -> Result<Turn, Refusal> {
         let own = self.share_of(client);
-        let _queued = Queued::join(&self.waiting, self.queue)?;
+        let _waits = Waits::begin(&self.waiting);
+        let Ok(_queued) = tokio::time::timeout(DOOR.min(within), self.queue.acquire()).await else {
+            return Err(busy("the queue is full"));
+        };
         let both = async {
             let mine = Arc::clone(&own).acquire_owned().await.ok()?;
             Some((mine, Arc::clone(&self.turns).acquire_owned().await.ok()?))
@@ -84,7 +91,7 @@ impl Admission {
                 ),
             ));
         };
-        let _queued = Queued::join(&self.waiting, self.queue)?;
+        let _waits = Waits::begin(&self.waiting);
         match tokio::time::timeout(within, Arc::clone(&self.memory).acquire_many_owned(units)).await {
             Ok(Ok(room)) => Ok(room),
             _ => Err(busy("no memory became free in time")),
@@ -103,19 +110,16 @@ impl Admission {
     }
 }
 
-struct Queued<'a>(&'a AtomicUsize);
+struct Waits<'a>(&'a AtomicUsize);
 
-impl<'a> Queued<'a> {
-    fn join(waiting: &'a AtomicUsize, most: usize) -> Result<Queued<'a>, Refusal> {
-        let queued = Queued(waiting);
-        if waiting.fetch_add(1, Ordering::Relaxed) >= most {
-            return Err(busy("the queue is full"));
-        }
-        Ok(queued)
+impl Waits<'_> {
+    fn begin(waiting: &AtomicUsize) -> Waits<'_> {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(waiting)
     }
 }
 
-impl Drop for Queued<'_> {
+impl Drop for Waits<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -123,4 +127,40 @@ impl Drop for Queued<'_> {
 
 fn busy(why: &str) -> Refusal {
     Refusal::new(Status::Busy, format!("the server has too much to do ({why}); nothing was done, ask again"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn admission(requests: usize, queue: usize) -> Admission {
+        Admission::new(&Limits { requests, queue, ..Limits::default() })
+    }
+
+    #[test]
+    fn a_request_waits_a_moment_in_front_of_a_full_queue_and_is_then_sent_away() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
+        let Ok(runtime) = runtime else { panic!("no runtime") };
+        runtime.block_on(asked());
+    }
+
+    async fn asked() {
+        let admission = Arc::new(admission(1, 1));
+        let within = Duration::from_secs(10);
+        let Ok(first) = admission.turn("a", within).await else { panic!("the first has its turn") };
+        let waits = |client: &'static str| {
+            let admission = Arc::clone(&admission);
+            tokio::spawn(async move { admission.turn(client, within).await.map(drop) })
+        };
+        let queued = waits("b");
+        tokio::task::yield_now().await;
+        let refused = waits("c").await;
+        assert!(matches!(refused, Ok(Err(Refusal { status: Status::Busy, .. }))));
+        let in_front = waits("d");
+        tokio::time::sleep(DOOR / 2).await;
+        assert_eq!(admission.waiting(), 2);
+        drop(first);
+        assert!(matches!(queued.await, Ok(Ok(()))) && matches!(in_front.await, Ok(Ok(()))), "in their order");
+        assert_eq!(admission.waiting(), 0);
+    }
 }

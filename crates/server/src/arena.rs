@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone_region::{Regions, Release, Values};
+use drystone_region::{Cells, Regions, Release, Values};
 use drystone_wire::{
     Answer, Ask, Builder, Frames, Greeting, MESSAGE_HEAD_LEN, Malformed, MessageHead, Status, UPGRADE,
 };
@@ -54,8 +54,13 @@ pub(crate) fn answer(
         ));
     };
     let held = Arc::new(state.arenas.make(wanted, &state.config.limits)?);
-    let connection =
-        Connection { state: Arc::clone(state), client: client.to_owned(), held, leases: Vec::new() };
+    let connection = Connection {
+        state: Arc::clone(state),
+        client: client.to_owned(),
+        held,
+        leases: Vec::new(),
+        accepted: None,
+    };
     let upgrade = hyper::upgrade::on(request);
     tokio::spawn(async move {
         let Ok(upgraded) = upgrade.await else { return };
@@ -82,6 +87,8 @@ struct Connection {
     held: Arc<Held>,
     /// Locks that were granted on it and neither released nor ended.
     leases: Vec<(Arc<Regions>, u64)>,
+    /// What was accepted with the message under way is written once that is answered.
+    accepted: Option<Arc<Regions>>,
 }
 
 impl Connection {
@@ -111,7 +118,11 @@ impl Connection {
             let reply = self.answered(&name, &body);
             let len = u32::try_from(reply.len()).map_err(io::Error::other)?;
             let head = MessageHead { name_len: 0, body_len: len }.encode();
-            stream.write_all(&[head.as_slice(), &reply].concat())?;
+            let answered = stream.write_all(&[head.as_slice(), &reply].concat());
+            if let Some(regions) = self.accepted.take() {
+                regions.begin();
+            }
+            answered?;
         }
     }
 
@@ -156,10 +167,14 @@ impl Connection {
                 self.leases.extend(numbers.first().map(|fence| (regions, *fence)));
                 Ok(numbers)
             }
-            Ask::Unlock { fence } | Ask::Release { fence, .. } => {
+            Ask::Unlock { fence } => {
                 let numbers = work(&regions, lease, ask, payload, Duration::ZERO)?;
                 self.leases.retain(|(_, held)| held != fence);
                 Ok(numbers)
+            }
+            Ask::Release { region, once, fence, stable } => {
+                let values = Values::Owned(payload.to_vec());
+                self.accept(regions, cells(region), values, (*once, *fence, *stable))
             }
             Ask::Renew { .. } | Ask::Wait { .. } => work(&regions, lease, ask, payload, Duration::ZERO),
             Ask::ReleaseShared { region, once, fence, stable, at } => {
@@ -171,13 +186,26 @@ impl Connection {
                 let (at, len) = (usize::try_from(*at), usize::try_from(len));
                 let (Ok(at), Ok(len)) = (at, len) else { return Err(beyond()) };
                 let values = Values::Lent(Arc::new(Part { held: Arc::clone(&self.held), at, len }));
-                let held = (*fence != 0).then_some(*fence);
-                let release = Release { cells, values, fence: held, stable: *stable, once: *once };
-                let transfer = regions.release(release).map_err(|error| refused(&error))?;
-                self.leases.retain(|(_, held)| held != fence);
-                Ok(vec![transfer])
+                self.accept(regions, cells, values, (*once, *fence, *stable))
             }
             _ => Err(Refusal::new(Status::Unsupported, "this is asked for on other connections")),
         }
+    }
+    /// Takes values, which are written once that is answered.
+    fn accept(
+        &mut self,
+        regions: Arc<Regions>,
+        cells: Cells,
+        values: Values,
+        (once, fence, stable): (u64, u64, bool),
+    ) -> Result<Vec<u64>, Refusal> {
+        let held = (fence != 0).then_some(fence);
+        let release = Release { cells, values, fence: held, stable, once };
+        let transfer = regions.accept(release).map_err(|error| refused(&error))?;
+        self.leases.retain(|(_, held)| *held != fence);
+        if let Some(before) = self.accepted.replace(regions) {
+            before.begin();
+        }
+        Ok(vec![transfer])
     }
 }

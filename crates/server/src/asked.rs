@@ -11,6 +11,7 @@ use hyper::body::{Body, Incoming};
 use hyper::header::HeaderMap;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::buffers::Gathered;
 use crate::reply::Refusal;
 use crate::state::State;
 use crate::token::{Known, Right};
@@ -112,6 +113,8 @@ impl Asked {
         };
         let room = self.state.admission.room(len, self.patience()?).await?;
         let mut parts = Vec::new();
+        // Long bodies are gathered in memory that is there already: that which they came in serves for what comes next.
+        let mut gathered = self.state.buffers.gather(usize::try_from(len).unwrap_or(0));
         loop {
             let cut = || Refusal::new(Status::Io, "the body broke off; nothing was done");
             let frame = match tokio::time::timeout(STALL, body.frame()).await {
@@ -121,9 +124,13 @@ impl Asked {
             };
             if let Ok(data) = frame.into_data() {
                 self.state.metrics.bytes_in.fetch_add(data.len() as u64, Ordering::Relaxed);
-                parts.push(data);
+                match &mut gathered {
+                    Some(gathered) => gathered.push(&data),
+                    None => parts.push(data),
+                }
             }
         }
+        parts.extend(gathered.map(Gathered::done));
         Ok((parts, room))
     }
 }
@@ -134,8 +141,6 @@ pub(crate) async fn blocking<T: Send + 'static>(
 ) -> Result<T, Refusal> {
     match tokio::task::spawn_blocking(work).await {
         Ok(outcome) => outcome,
-        Err(_) => {
-            Err(Refusal::new(Status::Io, "the work was not finished; whether it was done is not known"))
-        }
+        Err(_) => Err(Refusal::unfinished()),
     }
 }

@@ -25,6 +25,8 @@ const SHORT: usize = 64 << 10;
 const JOINED: usize = 16 << 10;
 /// So many bytes of short answers are one piece.
 const PIECE: usize = 64 << 10;
+/// Reads whose answers have at most so many bytes are done at once, and answered as a whole.
+const WHOLE: u64 = 1 << 20;
 
 /// What one ask did: numbers and bytes.
 struct Done {
@@ -80,10 +82,18 @@ pub(crate) async fn answer(asked: Asked, name: String, body: Incoming) -> Result
         let most = asked.state.config.limits.memory;
         room = asked.state.admission.room((held + memory).min(most), asked.patience()?).await?;
     }
+    if workers == 0 && answers(&parsed).is_some_and(|most| most <= WHOLE) {
+        let parts = asked.state.quick.in_place(|| {
+            let mut parts = Vec::new();
+            work(&asked, &name, parsed, 0, To::Reply(&mut parts));
+            Ok(parts)
+        })?;
+        return Ok(reply(200, CONTENT_TYPE, Sent::parts(parts)));
+    }
     let (pieces, body) = Sent::pieces(None);
     tokio::task::spawn_blocking(move || {
         let _room = room;
-        work(&asked, &name, parsed, workers, &pieces);
+        work(&asked, &name, parsed, workers, To::Connection(&pieces));
     });
     Ok(reply(200, CONTENT_TYPE, body))
 }
@@ -101,6 +111,22 @@ fn side_by_side(asks: &[Parsed], most: u64) -> (usize, u64) {
         return (processors.min(programs.len()), all);
     }
     (0, programs.into_iter().max().unwrap_or(0))
+}
+
+/// The most bytes that the answers to asks have which read, and do nothing else; `None`: it is not known, or others are among them.
+fn answers(asks: &[Parsed]) -> Option<u64> {
+    asks.iter().try_fold(0_u64, |sum, parsed| {
+        let most = match &parsed.ask {
+            Ask::Len { .. } => 0,
+            Ask::Whole { limit, .. } => *limit,
+            Ask::Exec { limit, .. } => parsed.method.as_ref().map_or(0, Method::output).min(*limit),
+            Ask::Ranges { ranges, .. } => {
+                ranges.iter().fold(0, |sum: u64, (_, len)| sum.saturating_add(*len))
+            }
+            _ => return None,
+        };
+        Some(sum.saturating_add(most))
+    })
 }
 
 fn rights(ask: &Ask) -> &'static [Right] {
@@ -125,7 +151,7 @@ fn rights(ask: &Ask) -> &'static [Right] {
     }
 }
 
-fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &Pieces) {
+fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, to: To<'_>) {
     let opened = asked.state.stores.of(&asked.state.config, name, false);
     let opened = match opened {
         Ok(opened)
@@ -139,7 +165,7 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &P
     };
     let most = asked.state.config.limits.memory / 4;
     let mut sent = 0;
-    let mut out = Out { pieces, short: body_head().to_vec() };
+    let mut out = Out { to, short: body_head().to_vec() };
     let mut outputs = match &opened {
         Ok(opened) if workers > 0 => outputs(asked, opened, &asks, workers),
         _ => Vec::new(),
@@ -181,9 +207,17 @@ fn work(asked: &Asked, name: &str, asks: Vec<Parsed>, workers: usize, pieces: &P
 /// The client has gone.
 struct Gone;
 
+/// Where frames go.
+enum To<'a> {
+    /// To the connection, as they come.
+    Connection(&'a Pieces),
+    /// Into a reply that is sent as a whole.
+    Reply(&'a mut Vec<Bytes>),
+}
+
 /// Frames on their way: short ones are joined, so that a short reply is one piece.
 struct Out<'a> {
-    pieces: &'a Pieces,
+    to: To<'a>,
     short: Vec<u8>,
 }
 
@@ -206,8 +240,14 @@ impl Out<'_> {
         if short.is_empty() { Ok(()) } else { self.send(short.into()) }
     }
 
-    fn send(&self, bytes: Bytes) -> Result<(), Gone> {
-        self.pieces.blocking_send(Ok(bytes)).map_err(|_| Gone)
+    fn send(&mut self, bytes: Bytes) -> Result<(), Gone> {
+        match &mut self.to {
+            To::Connection(pieces) => pieces.blocking_send(Ok(bytes)).map_err(|_| Gone),
+            To::Reply(parts) => {
+                parts.push(bytes);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -239,7 +279,7 @@ fn outputs(
 
 fn run(asked: &Asked, opened: &Arc<Opened>, method: &Method, key: &str, limit: u64) -> Result<Done, Refusal> {
     let granted = budget(&asked.state.config.limits);
-    let outcome = method.run(opened.store.as_ref(), key, limit, &granted, &mut || asked.left().is_ok());
+    let outcome = method.run(opened, key, limit, &granted, &mut || asked.left().is_ok());
     let metrics = &asked.state.metrics;
     if matches!(method, Method::Read(_) | Method::NotRun(_)) {
         metrics.programs.fetch_add(1, Ordering::Relaxed);

@@ -1,17 +1,18 @@
-//! Memory for replies, lent and taken back: memory that is asked of the system anew for each reply costs more time
-//! than the bytes in it.
+//! Memory for replies and for long bodies of requests, lent and taken back: memory that is asked of the system anew for
+//! each costs more time than the bytes in it.
 //!
 //! Invariants
 //! - what is kept is bounded; what is lent is bound by admission, as the replies are;
-//! - a reply shows no more than what was read for it.
+//! - a reply shows no more than what was read for it, a body no more than what has arrived.
 
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 
-/// Memory that is kept for further replies, in bytes.
+/// Memory that is kept for further replies and bodies, in bytes.
 const KEPT: usize = 32 << 20;
-/// Shorter replies take memory of their own.
+/// Shorter ones take memory of their own.
 const LEAST: usize = 64 << 10;
 
 /// Memory of replies that were sent.
@@ -22,7 +23,7 @@ pub(crate) struct Buffers {
 
 #[derive(Debug, Default)]
 struct Kept {
-    buffers: Vec<Vec<u8>>,
+    buffers: VecDeque<Vec<u8>>,
     bytes: usize,
 }
 
@@ -33,7 +34,45 @@ struct Lent {
     home: Arc<Buffers>,
 }
 
+/// A body that is gathered as it arrives.
+pub(crate) struct Gathered {
+    lent: Lent,
+    len: usize,
+}
+
+impl Gathered {
+    /// The next bytes; what is more than was announced is left out.
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
+        let bytes = bytes.get(..bytes.len().min(self.len - self.lent.len)).unwrap_or_default();
+        let end = self.lent.len + bytes.len();
+        let buffer = &mut self.lent.buffer;
+        if buffer.len() < end {
+            // Memory is not touched before there are bytes for it.
+            buffer.truncate(self.lent.len);
+            buffer.extend_from_slice(bytes);
+        } else if let Some(place) = buffer.get_mut(self.lent.len..end) {
+            place.copy_from_slice(bytes);
+        }
+        self.lent.len = end;
+    }
+
+    /// The body.
+    pub(crate) fn done(self) -> Bytes {
+        Bytes::from_owner(self.lent)
+    }
+}
+
 impl Buffers {
+    /// Memory for a body of this length, unless it is short, or so long that its memory would not be kept.
+    pub(crate) fn gather(self: &Arc<Self>, len: usize) -> Option<Gathered> {
+        if !(LEAST..=KEPT / 2).contains(&len) {
+            return None;
+        }
+        let mut buffer = self.take(len);
+        buffer.reserve_exact(len.saturating_sub(buffer.len()));
+        Some(Gathered { lent: Lent { buffer, len: 0, home: Arc::clone(self) }, len })
+    }
+
     fn lock(&self) -> std::sync::MutexGuard<'_, Kept> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -66,16 +105,23 @@ impl Buffers {
         let fits = |(_, buffer): &(usize, &Vec<u8>)| buffer.len() >= len;
         let best = kept.buffers.iter().enumerate().filter(fits).min_by_key(|(_, buffer)| buffer.len());
         let Some(number) = best.map(|(number, _)| number) else { return Vec::new() };
-        let buffer = kept.buffers.swap_remove(number);
+        let buffer = kept.buffers.remove(number).unwrap_or_default();
         kept.bytes = kept.bytes.saturating_sub(buffer.len());
         buffer
     }
 
+    /// Keeps memory; what was kept longest makes room for it, as what is asked for changes.
     fn put(&self, buffer: Vec<u8>) {
+        if buffer.is_empty() || buffer.len() > KEPT {
+            return;
+        }
         let mut kept = self.lock();
-        if kept.bytes.saturating_add(buffer.len()) <= KEPT {
-            kept.bytes += buffer.len();
-            kept.buffers.push(buffer);
+        kept.bytes += buffer.len();
+        kept.buffers.push_back(buffer);
+        while kept.bytes > KEPT
+            && let Some(oldest) = kept.buffers.pop_front()
+        {
+            kept.bytes = kept.bytes.saturating_sub(oldest.len());
         }
     }
 }
@@ -118,8 +164,23 @@ mod tests {
         drop(home.filled(LEAST, |_| Err::<(), ()>(())));
         drop((second, third));
         assert!(home.lock().bytes <= KEPT && home.lock().buffers.len() == 3, "and of what failed");
+        let mut body = home.gather(LEAST + 3).unwrap();
+        body.push(&[5; 70_000]);
+        let body = body.done();
+        assert_eq!(
+            (body.len(), body.iter().all(|byte| *byte == 5)),
+            (LEAST + 3, true),
+            "no more than was announced"
+        );
+        assert_eq!(body.as_ptr(), place, "in memory of a reply");
+        drop(body);
         let large = home.filled(KEPT + 1, fill(1)).unwrap();
         drop(large);
         assert_eq!(home.lock().buffers.len(), 3, "what is too large is not kept");
+        (0..40).map(|_| home.filled(1 << 20, fill(1)).unwrap()).collect::<Vec<_>>().clear();
+        assert!(
+            home.lock().bytes <= KEPT && home.take(LEAST).len() == 1 << 20,
+            "what was kept longest makes room"
+        );
     }
 }

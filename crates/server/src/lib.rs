@@ -7,7 +7,7 @@
 //!                                               ├─ page: the page in the browser, by the face that started the server
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
-//! config, name, place, token, tls: what an operator said      open, buffers: stores, memory   metrics, log: what an operator sees
+//! config, name, place, token, tls: what an operator said      open, buffers, quick: stores, memory, threads   metrics, log: what an operator sees
 //! ```
 //!
 //! Invariants
@@ -36,6 +36,7 @@ mod objects;
 mod open;
 mod page;
 mod place;
+mod quick;
 mod regions;
 mod reply;
 mod route;

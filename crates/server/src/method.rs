@@ -4,17 +4,22 @@
 //! - a program is decoded and its cost compared with what is granted before anything is read or memory is asked for;
 //! - whatever is wrong with a program or an object is said in the reply, and counted.
 
-use drystone_program::{Budget, Mode, Payload, Program, Refusal as NotRun, Reply, Source, SourceError, run};
+use drystone_program::{
+    Budget, FRAME_OVERHEAD, Mode, Payload, Program, Refusal as NotRun, Reply, Source, SourceError, run_on,
+};
 use drystone_store::{Store, StoreError, StoreExt};
 use drystone_wire::Status;
 
 use crate::Limits;
+use crate::open::Opened;
 use crate::reply::Refusal;
 
 /// The methods that there are, as `dry.version` gives them.
 const METHODS: &str = "dry.version dry.read.1 dry.read.2";
 /// Steps of a program: some seconds of one processor.
 const STEPS: u64 = 8_000_000_000;
+/// What is given beside results: heads, the names of methods, what was refused.
+const OTHER: u64 = 64 << 10;
 /// On a far store, pieces with a smaller hole between them are read in one request.
 const HOLE: u64 = 4 << 10;
 
@@ -59,10 +64,20 @@ impl Method {
         cost.memory.saturating_add(if is_far { ahead } else { 0 })
     }
 
+    /// The most bytes that it gives.
+    pub(crate) fn output(&self) -> u64 {
+        let Method::Read(program) = self else { return OTHER };
+        let each = |item| program.result_len(item).saturating_add(FRAME_OVERHEAD as u64);
+        match program.items.iter().all(|item| item.condition.is_none()) {
+            true => program.items.iter().map(each).fold(OTHER, u64::saturating_add),
+            false => program.cost().memory,
+        }
+    }
+
     /// Runs it on an object: the output, and whether anything was refused.
     pub(crate) fn run(
         &self,
-        store: &dyn Store,
+        opened: &Opened,
         key: &str,
         limit: u64,
         budget: &Budget,
@@ -75,7 +90,10 @@ impl Method {
                 return Err(Refusal::new(Status::Unsupported, format!("there is no method {name:?}")));
             }
             Method::NotRun(refusal) => return Ok((refusal.reply(), true)),
-            Method::Read(program) => run(program, &mut Object::of(store, key, program), budget, more),
+            Method::Read(program) => {
+                let mut object = Object::of(opened.store.as_ref(), key, program);
+                opened.with_bench(|bench| run_on(bench, program, &mut object, budget, more))
+            }
         };
         if output.len() as u64 > limit {
             return Err(Refusal::new(

@@ -123,8 +123,9 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
     asked.who.needs(&[Right::Read], &name)?;
     let is_partial = asked.headers.contains_key(RANGE);
     let of = key.clone();
-    // All of it on one thread: each change of threads costs as much as a short read.
-    let found = blocking(move || {
+    // All of it on this thread: each change of threads costs as much as a short read.
+    let state = Arc::clone(&asked.state);
+    let found = state.quick.in_place(|| {
         let Asked { state, headers, .. } = asked;
         let opened = state.stores.of(&state.config, &name, false)?;
         let len = opened.store.len(&of)?;
@@ -140,7 +141,7 @@ async fn get(asked: Asked, name: String, key: String, is_head: bool) -> Result<R
         };
         Ok((found, decided, bytes, state))
     });
-    let (found, decided, bytes, state) = found.await?;
+    let (found, decided, bytes, state) = found?;
     let range = match decided {
         Decided::Refused(refusal) => return Err(refusal),
         Decided::Same => {

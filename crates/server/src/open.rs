@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use drystone_format::keys;
+use drystone_program::Bench;
 use drystone_store::{LocalStore, MemoryStore, Store, StoreError};
 use drystone_wire::Status;
 
@@ -20,6 +21,30 @@ pub(crate) struct Opened {
     pub(crate) store: Arc<dyn Store>,
     /// Its folder, where it lies in one.
     pub(crate) folder: Option<PathBuf>,
+    /// Memory of programs that were run on it: those of another container are never shown what was read of this one.
+    benches: Mutex<Vec<Bench>>,
+}
+
+/// Memory that is kept for further programs of a container: so often, of so many bytes each.
+const BENCHES: (usize, usize) = (4, 8 << 20);
+
+impl Opened {
+    fn new(store: Arc<dyn Store>, folder: Option<PathBuf>) -> Self {
+        Opened { store, folder, benches: Mutex::default() }
+    }
+
+    /// Does something with memory for a program.
+    pub(crate) fn with_bench<T>(&self, work: impl FnOnce(&mut Bench) -> T) -> T {
+        let benches = || self.benches.lock().unwrap_or_else(PoisonError::into_inner);
+        let kept = benches().pop();
+        let mut bench = kept.unwrap_or_default();
+        let done = work(&mut bench);
+        let mut benches = benches();
+        if benches.len() < BENCHES.0 && bench.held() <= BENCHES.1 {
+            benches.push(bench);
+        }
+        done
+    }
 }
 
 #[derive(Default)]
@@ -70,7 +95,7 @@ fn opened(config: &Config, name: &str, make: bool) -> Result<Opened, Refusal> {
             let store = drystone::open_store(&url, &[]).map_err(|_| {
                 Refusal::new(Status::Io, format!("the store of {name:?} cannot be reached from the server"))
             })?;
-            return Ok(Opened { store, folder: None });
+            return Ok(Opened::new(store, None));
         }
         Place::Container(path) => path.into(),
         Place::Below { root, path } => {
@@ -84,10 +109,10 @@ fn opened(config: &Config, name: &str, make: bool) -> Result<Opened, Refusal> {
         let store = drystone::open_store(text, &[]).map_err(|_| {
             Refusal::new(Status::Io, format!("the folder of {name:?} cannot be read by the server"))
         })?;
-        return Ok(Opened { store, folder: Some(path) });
+        return Ok(Opened::new(store, Some(path)));
     }
     if make {
-        return Ok(Opened { store: Arc::new(LocalStore::create(&path)?), folder: Some(path) });
+        return Ok(Opened::new(Arc::new(LocalStore::create(&path)?), Some(path)));
     }
-    Ok(Opened { store: Arc::new(MemoryStore::new()), folder: None })
+    Ok(Opened::new(Arc::new(MemoryStore::new()), None))
 }

@@ -42,6 +42,8 @@ pub(crate) struct Sent {
 
 enum Content {
     Whole(Bytes),
+    /// Parts that are all at hand, and their length in all.
+    Parts(std::vec::IntoIter<Bytes>, u64),
     /// Pieces, and their length in all where that is known.
     Pieces(mpsc::Receiver<Result<Bytes, Broken>>, Option<u64>),
 }
@@ -50,6 +52,13 @@ impl Sent {
     /// A body that is at hand.
     pub(crate) fn whole(bytes: impl Into<Bytes>) -> Sent {
         Sent { content: Content::Whole(bytes.into()), held: Vec::new(), metrics: None }
+    }
+
+    /// A body whose parts are at hand.
+    pub(crate) fn parts(mut parts: Vec<Bytes>) -> Sent {
+        parts.retain(|part| !part.is_empty());
+        let len = parts.iter().map(|part| part.len() as u64).sum();
+        Sent { content: Content::Parts(parts.into_iter(), len), held: Vec::new(), metrics: None }
     }
 
     /// A body in pieces, and where they are put.
@@ -81,6 +90,10 @@ impl Body for Sent {
         let piece = match &mut this.content {
             Content::Whole(bytes) if bytes.is_empty() => None,
             Content::Whole(bytes) => Some(Ok(std::mem::take(bytes))),
+            Content::Parts(parts, left) => parts.next().map(|part| {
+                *left = left.saturating_sub(part.len() as u64);
+                Ok(part)
+            }),
             Content::Pieces(receiver, left) => match receiver.poll_recv(context) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(piece) => {
@@ -100,6 +113,7 @@ impl Body for Sent {
     fn is_end_stream(&self) -> bool {
         match &self.content {
             Content::Whole(bytes) => bytes.is_empty(),
+            Content::Parts(_, left) => *left == 0,
             Content::Pieces(_, left) => *left == Some(0),
         }
     }
@@ -107,7 +121,7 @@ impl Body for Sent {
     fn size_hint(&self) -> SizeHint {
         match &self.content {
             Content::Whole(bytes) => SizeHint::with_exact(bytes.len() as u64),
-            Content::Pieces(_, Some(left)) => SizeHint::with_exact(*left),
+            Content::Parts(_, left) | Content::Pieces(_, Some(left)) => SizeHint::with_exact(*left),
             Content::Pieces(_, None) => SizeHint::default(),
         }
     }
@@ -145,6 +159,11 @@ pub(crate) struct Refusal {
 impl Refusal {
     pub(crate) fn new(status: Status, message: impl Into<String>) -> Self {
         Refusal { status, message: message.into(), needs_token: false, found: None }
+    }
+
+    /// Work that ended in a way that it should not.
+    pub(crate) fn unfinished() -> Self {
+        Refusal::new(Status::Io, "the work was not finished; whether it was done is not known")
     }
 
     /// Its status in HTTP.

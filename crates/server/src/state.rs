@@ -14,6 +14,7 @@ use crate::face::Page;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
+use crate::quick::Quick;
 use crate::regions::AllRegions;
 use crate::token::Known;
 use crate::{Config, InvalidConfig, Tokens, log, tls};
@@ -28,6 +29,7 @@ pub(crate) struct State {
     pub(crate) arenas: Arc<Arenas>,
     pub(crate) page: Option<Arc<dyn Page>>,
     pub(crate) buffers: Arc<Buffers>,
+    pub(crate) quick: Quick,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -50,6 +52,7 @@ impl State {
             arenas: Arc::default(),
             page,
             buffers: Arc::default(),
+            quick: Quick::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),

@@ -15,16 +15,15 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import Server
+from server_rig import Server, served
 
 LONG = os.environ.get("DRYSTONE_LONG") == "1"
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"), more='[limits]\nlease = "1s"\n')
-    yield server
-    assert server.stop() == 0
+    with served(tmp_path_factory.mktemp("server"), more='[limits]\nlease = "1s"\n') as server:
+        yield server
 
 
 @pytest.fixture(params=["local", "server"])

@@ -16,21 +16,7 @@ import headless
 import numpy as np
 import pytest
 from drystone.view.questions import Questions
-from server_rig import Server
-
-
-def values(step: int) -> np.ndarray:
-    return (np.arange(40 * 30, dtype="f8") + 1000 * step).reshape(40, 30)
-
-
-def fill(path: Path, steps: int = 3) -> None:
-    with dry.create(path) as c:
-        c.create_variable("T", "f8", shape=(40, 30), dims=("y", "x"), steps=True, attrs={"units": "K"})
-        with c.writer() as w:
-            for _ in range(steps):
-                with w.step() as t:
-                    w.put("T", values(t))
-        c.commit()
+from server_rig import Server, fill, served, values
 
 
 @pytest.fixture(scope="module")
@@ -39,9 +25,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     fill(folder / "run42.dry")
     (folder / "scratch").mkdir()
     fill(folder / "scratch" / "other.dry", 1)
-    server = Server(folder)
-    yield server
-    assert server.stop() == 0
+    with served(folder) as server:
+        yield server
 
 
 def question(name: str, container: str = "run42", /, **query: object) -> str:

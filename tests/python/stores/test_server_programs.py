@@ -15,7 +15,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import Proxy, Server
+from server_rig import Proxy, Server, served
 
 SHAPE = (128, 128, 128)
 RECORD = np.dtype([("u", "f4"), ("v", "f4"), ("w", "f4")])
@@ -93,9 +93,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             w.put("R", record)
             w.put("DZ", np.round(wave(0).astype("f8") * np.pi, 3))
         c.commit()
-    server = Server(folder)
-    yield server
-    assert server.stop() == 0
+    with served(folder) as server:
+        yield server
 
 
 @pytest.fixture

@@ -18,17 +18,18 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from server_rig import ALL, Server
+from server_rig import ALL, Server, served
 
 LONG = os.environ.get("DRYSTONE_LONG") == "1"
+KILLS = int(os.environ.get("DRYSTONE_KILLS", "2000" if LONG else "6"))
 N = 1 << 18  # elements of f8: 2 MiB, more than what is copied when it is released
 
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    server = Server(tmp_path_factory.mktemp("server"), more='[limits]\narena = "16MiB"\narenas = "32MiB"\n')
-    yield server
-    assert server.stop() == 0
+    limits = '[limits]\narena = "16MiB"\narenas = "32MiB"\n'
+    with served(tmp_path_factory.mktemp("server"), more=limits) as server:
+        yield server
 
 
 def made(server: Server, name: str) -> str:
@@ -269,7 +270,7 @@ def test_kills_of_clients_and_servers_lose_nothing_that_was_acknowledged(tmp_pat
             print(step, flush=True)
     """
     chance, acknowledged, first = random.Random(7), set(), 0
-    for n in range(2000 if LONG else 6):
+    for n in range(KILLS):
         writer = client(program, url)
         assert writer.stdin is not None
         assert writer.stdout is not None

@@ -28,7 +28,7 @@ pub(crate) mod tiers;
 use crate::base::sync::lock;
 use crate::schema::near_miss::no_such;
 use batch::Batch;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
@@ -37,6 +37,7 @@ use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::next::Predictor;
+use drystone_plan::tier::level::Level;
 use drystone_store::Store;
 use drystone_store_cache::CacheStore;
 
@@ -66,6 +67,9 @@ pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.
 const TABLE_CACHE: usize = 8 << 20;
+
+/// Levels of steps, with the snapshot and the newest mark of which they are.
+type AskedLevels = Option<((u64, u64), BTreeMap<u64, Level>)>;
 
 pub(crate) struct Inner {
     pub(crate) store: Arc<dyn Store>,
@@ -115,6 +119,8 @@ pub(crate) struct Inner {
     pub(crate) known: Known,
     /// The reads that were made.
     pub(crate) seen: Seen,
+    /// The levels of steps as they were last asked of a far store.
+    pub(crate) asked_levels: Mutex<AskedLevels>,
     /// Predicts the next read from the observed ones.
     pub(crate) predictor: Mutex<Predictor>,
     /// What fetches it.
@@ -190,6 +196,7 @@ impl Container {
             config: inner.config.clone(),
             known: Known::default(),
             seen: Seen::default(),
+            asked_levels: Mutex::default(),
             predictor: Mutex::default(),
             prefetcher: Arc::default(),
             cache: inner.cache.clone(),

@@ -302,6 +302,7 @@ impl Container {
             config: config.map(Arc::new),
             known: Known::default(),
             seen: Seen::default(),
+            asked_levels: std::sync::Mutex::default(),
             predictor: Mutex::default(),
             prefetcher: Arc::default(),
             cache,

@@ -11,6 +11,7 @@ use drystone_format::identity::Durability;
 use drystone_plan::tier::level::Level;
 use drystone_plan::tree;
 
+use crate::base::sync::lock;
 use crate::container::{Container, Inner};
 use crate::history::descent;
 use crate::history::manifests;
@@ -26,6 +27,24 @@ impl Container {
         self.inner.require_open()?;
         let (newest, _) = self.inner.newest()?;
         levels(&self.inner, &newest)
+    }
+
+    /// The same for counting: on a far store of the snapshot that this handle shows, and asked once for it; another handle's flush shows
+    /// with the next snapshot.
+    pub fn known_levels(&self) -> Result<BTreeMap<u64, Level>> {
+        let inner = &self.inner;
+        if inner.window().is_none() || inner.tiers.is_some() {
+            return self.levels();
+        }
+        inner.require_open()?;
+        let snapshot = self.snapshot();
+        let of = (snapshot.version(), inner.last_marked(&snapshot));
+        if let Some((_, known)) = lock(&inner.asked_levels).as_ref().filter(|(known, _)| *known == of) {
+            return Ok(known.clone());
+        }
+        let found = levels(inner, &snapshot)?;
+        *lock(&inner.asked_levels) = Some((of, found.clone()));
+        Ok(found)
     }
 
     /// Waits until a step is committed and has this level. `Deadline` when `timeout` has passed; `Cancelled` when

@@ -27,7 +27,7 @@ fn what_makes_steps_visible_is_told_once_and_in_order() {
     w.close().unwrap();
     c.commit().unwrap();
     c.publish(&PublishOptions::default(), &mut |_, _| true).unwrap();
-    c.recover(&Adopt::All).unwrap();
+    c.recover(&Adopt::All, &[]).unwrap();
     drop(listening);
     let heard = heard.lock().unwrap();
     let order: Vec<SpanKind> =

@@ -90,8 +90,7 @@ pub fn decide(
             Some(Ok(calls)) => {
                 let wire = |call: &Call| call.bytes.len() as u64 + call.result + 24 * call.works.len() as u64;
                 let sent = calls.iter().map(wire).fold(0, u64::saturating_add);
-                let work =
-                    calls.iter().map(|call| call.cost.bytes.max(call.decoded)).fold(0, u64::saturating_add);
+                let work = calls.iter().map(|call| call.work).fold(0, u64::saturating_add);
                 let link = rates.device.seconds(calls.len() as f64, sent as f64);
                 Ok((sent, link + work as f64 / rates.there.max(1.0), calls.len()))
             }
@@ -117,10 +116,10 @@ mod tests {
     use crate::coalesce::Fetch;
     use drystone_program::{Cost, Program};
 
-    fn call(source: u32, result: u64, decoded: u64) -> Call {
-        let cost = Cost { bytes: decoded, memory: 0, steps: 0 };
+    fn call(source: u32, result: u64, work: u64) -> Call {
+        let cost = Cost { bytes: work, memory: 0, steps: 0 };
         let (works, program, bytes) = (vec![0], Program::new(), vec![0; 200]);
-        Call { source, works, program, bytes, cost, result, most: result, decoded }
+        Call { source, works, program, bytes, cost, result, most: result, work }
     }
 
     fn chosen(bandwidth: f64, there: f64, result: u64) -> bool {

@@ -61,8 +61,9 @@ pub struct Call {
     pub result: u64,
     /// The same at most.
     pub most: u64,
-    /// Bytes that are decoded for it.
-    pub decoded: u64,
+    /// Bytes that its keeper reads or decodes for it, whichever are more: of raw pieces those units that hold
+    /// wanted cells.
+    pub work: u64,
 }
 
 /// Programs by object, or why there are none.
@@ -123,7 +124,7 @@ struct Made {
     works: Vec<usize>,
     result: u64,
     most: u64,
-    decoded: u64,
+    work: u64,
 }
 
 const TOO_MANY: &str = "too many cells that form no box";
@@ -160,9 +161,15 @@ impl Making {
                 hits::expected(rule.dst_len(), condition.dtype.size() as u64, condition.answer)
             }
         };
-        let bytes = if again { 0 } else { u64::from(decoded) };
+        let is_raw_part = !work.whole && entry.encoding.chain.is_empty() && curve.is_none();
+        let stored = work.piece.end().saturating_sub(work.piece.position);
+        let bytes = match (is_raw_part, again) {
+            (true, _) => work.ranges.iter().map(|range| range.end.saturating_sub(range.start)).sum(),
+            (false, true) => 0,
+            (false, false) => stored.max(u64::from(decoded)),
+        };
         let full = self.at.most.saturating_add(most) > limits.result
-            || self.at.decoded.saturating_add(bytes) > limits.decoded
+            || self.at.work.saturating_add(bytes) > limits.decoded
             || self.at.works.len() >= limits.items.min(MAX_ITEMS);
         if full && !self.at.works.is_empty() {
             self.done.push(std::mem::take(&mut self.at));
@@ -170,7 +177,7 @@ impl Making {
         let at = &mut self.at;
         at.result = at.result.saturating_add(result);
         at.most = at.most.saturating_add(most);
-        at.decoded = at.decoded.saturating_add(bytes);
+        at.work = at.work.saturating_add(bytes);
         let full = "too many forms of subchunks";
         let chain = at.program.chain(&entry.encoding.chain).ok_or(full)?;
         let arrangement =
@@ -197,10 +204,10 @@ impl Making {
         if !self.at.works.is_empty() {
             self.done.push(self.at);
         }
-        let finish = |Made { program, works, result, most, decoded }: Made| {
+        let finish = |Made { program, works, result, most, work }: Made| {
             let bytes = program.encode().map_err(|_| "a program that is too long")?;
             let cost = program.cost();
-            Ok(Call { source, works, bytes, cost, result, most, decoded, program })
+            Ok(Call { source, works, bytes, cost, result, most, work, program })
         };
         self.done.into_iter().map(finish).collect()
     }

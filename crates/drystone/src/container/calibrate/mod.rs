@@ -16,7 +16,7 @@ use std::path::PathBuf;
 use std::sync::Mutex;
 
 use drystone_plan::layout::{AHEAD, Device, Profile};
-use drystone_plan::window::Window;
+use drystone_plan::window::{Window, by_threads};
 use drystone_store::Store;
 
 use crate::base::cpus::threads;
@@ -113,6 +113,12 @@ impl crate::container::Inner {
     /// Seconds to the first byte from a far store, as observed in its replies, else 0.
     pub(crate) fn far_latency(&self) -> f64 {
         self.store.features().far.map_or(0.0, |far| far.seen.unwrap_or(far.latency).as_secs_f64())
+    }
+
+    /// Whether threads do requests by themselves: so many, for so many bytes in all.
+    pub(crate) fn by_threads(&self, requests: usize, bytes: u64) -> bool {
+        let seen = self.store.features().far.and_then(|far| far.seen);
+        by_threads(seen.map(|seen| seen.as_secs_f64()), requests, bytes)
     }
 
     /// The requests that a read has under way at once; `None` where threads make one request each.

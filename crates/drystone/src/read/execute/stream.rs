@@ -1,5 +1,6 @@
 //! A read of a far store: requests go out in the order of the plan until its window is full; the threads verify, decode
-//! and place replies while other requests are under way.
+//! and place replies while other requests are under way. Where the store answers at once, each thread makes
+//! its request itself ([`by_threads`](drystone_plan::window::by_threads)).
 //!
 //! Invariants
 //! - requests under way are bounded by the window, not by threads, and their bytes by the window's until they are
@@ -16,7 +17,7 @@ use drystone_plan::coalesce::Fetch;
 use drystone_plan::layout;
 use drystone_plan::local_read::largest_decoded;
 use drystone_plan::window::Window;
-use drystone_store::{Arrivals, Reply, Request, Store};
+use drystone_store::{Arrivals, Reply, Request, Store, StoreExt};
 
 use super::coded::Waiting;
 use super::trailers::Needed;
@@ -25,6 +26,7 @@ use crate::array::Target;
 use crate::base::cpus::threads;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
+use crate::container::Inner;
 use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
 
@@ -38,6 +40,8 @@ pub(in crate::read) struct Stream<'a> {
     store: &'a dyn Store,
     window: Window,
     requests: Vec<(String, Range<u64>)>,
+    /// Whoever takes the next request does it.
+    by_threads: bool,
     arrivals: Arc<Arrivals>,
     state: Mutex<State>,
     /// Outcomes that some thread has awaited, or is about to.
@@ -55,16 +59,22 @@ struct State {
 
 impl<'a> Stream<'a> {
     pub(in crate::read) fn new(
-        store: &'a dyn Store,
+        inner: &'a Inner,
         window: Window,
         requests: Vec<(String, Range<u64>)>,
     ) -> Self {
         let (state, claimed) = (Mutex::default(), AtomicUsize::new(0));
-        Stream { store, window, requests, arrivals: Arc::default(), state, claimed }
+        let bytes = requests.iter().map(|(_, range)| range.end.saturating_sub(range.start)).sum();
+        let by_threads = inner.by_threads(requests.len(), bytes);
+        let store = inner.store.as_ref();
+        Stream { store, window, requests, by_threads, arrivals: Arc::default(), state, claimed }
     }
 
     /// Submits the requests that the window admits.
     pub(in crate::read) fn fill(&self) {
+        if self.by_threads {
+            return;
+        }
         let mut state = lock(&self.state);
         while let Some((key, range)) = self.requests.get(state.next).filter(|_| !state.stopped) {
             let bytes = range.end.saturating_sub(range.start);
@@ -91,8 +101,10 @@ impl<'a> Stream<'a> {
     /// Number and bytes of a request that has arrived, in any order; `None` when all were returned, or after
     /// [`stop`](Self::stop).
     pub(in crate::read) fn next(&self) -> Option<(usize, drystone_store::Result<Vec<u8>>)> {
-        if self.claimed.fetch_add(1, Ordering::Relaxed) >= self.requests.len() {
-            return None;
+        let claimed = self.claimed.fetch_add(1, Ordering::Relaxed);
+        let (key, range) = self.requests.get(claimed)?;
+        if self.by_threads {
+            return Some((claimed, self.here(key, range)?));
         }
         let (number, outcome) = self.arrivals.wait()?;
         lock(&self.state).under_way.0 -= 1;
@@ -103,6 +115,32 @@ impl<'a> Stream<'a> {
             _ => parts.concat(),
         });
         Some((number, bytes))
+    }
+
+    /// Does a request in this thread; `None` after [`stop`](Self::stop).
+    fn here(&self, key: &str, range: &Range<u64>) -> Option<drystone_store::Result<Vec<u8>>> {
+        let mut state = lock(&self.state);
+        if state.stopped {
+            return None;
+        }
+        let mut bytes = state.spare.pop().unwrap_or_default();
+        drop(state);
+        let len = range.end.saturating_sub(range.start) as usize;
+        // An index may say anything; memory is spent on bytes that are there.
+        let earned = if len > bytes.capacity().max(LONGEST as usize) {
+            self.store.expect_range(key, range.start, len)
+        } else {
+            Ok(())
+        };
+        Some(earned.and_then(|()| {
+            match bytes.capacity() < len {
+                // Fresh memory comes zeroed from the system, page by page as it is filled.
+                true => bytes = vec![0; len],
+                false => bytes.resize(len, 0),
+            }
+            self.store.read(key, range.start, &mut bytes)?;
+            Ok(bytes)
+        }))
     }
 
     /// The bytes of a request were placed: others may go out.
@@ -165,7 +203,7 @@ pub(super) fn attempt(
         _ => threads(),
     };
     let window = window.beside(threads, decoded.saturating_mul(2), largest);
-    let stream = Stream::new(reading.inner.store.as_ref(), window, requests);
+    let stream = Stream::new(&reading.inner, window, requests);
     stream.fill();
     let mut early = Early::new();
     let mut left = missing.len();

@@ -310,7 +310,7 @@ impl Reading {
         };
         let place = |fetch: &F| Ok((sources.key(fetch.borrow().source)?, fetch.borrow().range.clone()));
         let requests = fetches.iter().map(place).collect::<Result<_>>()?;
-        let stream = Stream::new(self.inner.store.as_ref(), window, requests);
+        let stream = Stream::new(&self.inner, window, requests);
         stream.fill();
         while let Some((number, bytes)) = stream.next() {
             let taken = bytes

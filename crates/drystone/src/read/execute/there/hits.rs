@@ -94,7 +94,7 @@ impl Reading {
             let taken = match &outcome {
                 Ok(reply) => {
                     report.read_bytes += (reply.len() + call.bytes.len()) as u64;
-                    decoded += call.cost.bytes.max(call.decoded);
+                    decoded += call.work;
                     take(call, &ready.prepared.plan, reply, condition, &mut found).is_some()
                 }
                 Err(error) => {

@@ -154,6 +154,10 @@ fn replanned(
     sources: &Sources<'_>,
     options: &Options,
 ) -> Result<ReadPlan> {
+    if prepared.plan.read_bytes <= reading.options().max_request {
+        // No request was cut.
+        return Ok(prepared.plan.clone());
+    }
     let (slots, listings) = (&prepared.slots, &prepared.listings);
     let fail = |error| reading.plan_error(slots, sources, error);
     let found = match listings.is_empty() {
@@ -188,6 +192,8 @@ struct Calls<'a> {
     calls: &'a [Call],
     keys: Vec<String>,
     window: Window,
+    /// Whoever takes the next call makes it.
+    by_threads: bool,
     arrivals: Arc<Arrivals>,
     /// The next call; the calls under way, and the bytes of their replies.
     state: Mutex<(usize, (u32, u64))>,
@@ -211,6 +217,7 @@ impl<'a> Calls<'a> {
             calls,
             keys,
             window: window.beside(0, 0, largest),
+            by_threads: reading.inner.by_threads(calls.len(), calls.iter().map(|call| call.result).sum()),
             arrivals: Arc::default(),
             state: Mutex::default(),
             claimed: AtomicUsize::new(0),
@@ -225,6 +232,9 @@ impl<'a> Calls<'a> {
     }
 
     fn fill(&self) {
+        if self.by_threads {
+            return;
+        }
         let mut state = lock(&self.state);
         while let Some((call, key)) = self.calls.get(state.0).zip(self.keys.get(state.0)) {
             let limit = Calls::limit(call);
@@ -242,8 +252,10 @@ impl<'a> Calls<'a> {
     }
 
     fn next(&self) -> Option<(&Call, std::result::Result<Vec<u8>, StoreError>)> {
-        if self.claimed.fetch_add(1, Ordering::Relaxed) >= self.calls.len() {
-            return None;
+        let claimed = self.claimed.fetch_add(1, Ordering::Relaxed);
+        let (call, key) = self.calls.get(claimed).zip(self.keys.get(claimed))?;
+        if self.by_threads {
+            return Some((call, self.reading.inner.store.exec(key, self.method, &call.bytes)));
         }
         let (number, outcome) = self.arrivals.wait()?;
         let call = self.calls.get(number)?;
@@ -254,6 +266,12 @@ impl<'a> Calls<'a> {
                 _ => Vec::new(),
             }),
         ))
+    }
+
+    /// Nothing more goes out, and whoever waits is woken.
+    fn stop(&self) {
+        self.claimed.store(usize::MAX / 2, Ordering::Relaxed);
+        self.arrivals.close();
     }
 
     fn placed(&self, call: &Call) {
@@ -289,7 +307,7 @@ impl Divided {
                     Ok(reply) => {
                         let mut received = lock(&received);
                         received.0 += (reply.len() + call.bytes.len()) as u64;
-                        received.1 += call.cost.bytes.max(call.decoded);
+                        received.1 += call.work;
                         drop(received);
                         job.place_reply(call, reply)
                     }
@@ -303,7 +321,7 @@ impl Divided {
                     Ok(true) => {}
                     Ok(false) => drop(lock(&failed).insert(call.source)),
                     Err(error) => {
-                        calls.arrivals.close();
+                        calls.stop();
                         return Err(error);
                     }
                 }
