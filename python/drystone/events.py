@@ -50,8 +50,8 @@ def on_event(listener: Listener, *, detail: bool = False) -> Callable[[], None]:
 
     Args:
         listener: Called as `listener(event)`.
-        detail: Also tell of each read and each put. There may be many of them, and the engine may hold locks then: the function
-            uses no container.
+        detail: Also report each read and each put. There may be many, and the engine may hold locks during
+        the call: the function must not use a container.
 
     Raises:
         InvalidArgumentError: If it cannot be called.

@@ -17,7 +17,8 @@ from drystone.errors import InvalidArgumentError
 def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
     """The dtype of lists of numbers of any length: `create_variable("hits", dry.ragged("f4"), shape)`.
 
-    Cells read as one-dimensional arrays of NumPy, each of its own length; a cell that nobody wrote is an empty one. It is the
+    Cells read as one-dimensional arrays of NumPy, each of its own length; an unwritten cell is an empty one.
+    It is the
     dtype that `h5py.vlen_dtype` makes, so h5py's are taken too.
 
     Args:
@@ -37,7 +38,7 @@ def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def ragged_element(dtype: npt.DTypeLike) -> np.dtype[Any] | None:
-    """The dtype of the numbers in lists of any length; None for a dtype that is none of lists."""
+    """The dtype of the numbers in lists of any length; None for other dtypes."""
     element = _said(dtype, "vlen")
     return element if isinstance(element, np.dtype) else None
 
@@ -45,8 +46,8 @@ def ragged_element(dtype: npt.DTypeLike) -> np.dtype[Any] | None:
 def reference(kind: Literal["object", "region"] = "object") -> np.dtype[Any]:
     """The dtype of references: texts that name a variable or group by its path, or with `kind="region"` a box of a variable.
 
-    A box is written behind the path, a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. Whether what is named is there is not
-    checked.
+    A box is written behind the path, a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. It is not checked
+    whether the target exists.
     """
     if kind not in ("object", "region"):
         raise InvalidArgumentError(f'a reference is of the kind "object" or "region", not {kind!r}')
@@ -54,7 +55,7 @@ def reference(kind: Literal["object", "region"] = "object") -> np.dtype[Any]:
 
 
 def reference_kind(dtype: npt.DTypeLike) -> Literal["object", "region"] | None:
-    """What the references of a dtype name; None for a dtype that is none of references."""
+    """The kind of target of a reference dtype; None for other dtypes."""
     kind = _said(dtype, "reference")
     return kind if kind in ("object", "region") else None
 
@@ -73,7 +74,7 @@ def shown_element(dtype: np.dtype[Any]) -> str:
 
 
 def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.object_]:
-    """What is written, as an array of arrays: the casting rule holds for the numbers of each list.
+    """The given lists as an array of arrays; the casting rule applies to the numbers of each list.
 
     `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or an array of
     the package awkward.

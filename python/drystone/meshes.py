@@ -1,4 +1,4 @@
-"""Which variables of a container lie on one mesh: what visualization programs show together.
+"""Meshes: variables of a container with the same axes, which visualization programs show together.
 
 A mesh is what variables with the same axes share: their names and lengths, and the coordinates along them. Variables of
 one to three axes without that of the steps have a mesh. Of a record each member of numbers is a field; axes of a

@@ -52,7 +52,7 @@ def remember(container: Container) -> Container:
 
 
 def path_of(location: str) -> str:
-    """The path or URL of an open container, of which the engine says where it is."""
+    """The path or URL of an open container, from the location that the engine reports."""
     for container in list(_open.values()):
         if container._handle.location() == location:
             return container.path

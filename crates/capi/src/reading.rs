@@ -622,7 +622,8 @@ pub(crate) unsafe extern "C" fn dry_read_block(
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;
             let reading = given.accurate(&open.reading)?;
-            give_report(given.report, &reading.read_block(optional_step(step)?, number, &target)?, 0)
+            let block = reading.block(optional_step(step)?, number)?;
+            give_report(given.report, &reading.read(&block, &target)?, 0)
         }
     })
 }

@@ -17,7 +17,7 @@ __all__ = ["ContainerReader"]
 
 
 class ContainerReader(VTKPythonAlgorithmBase):
-    """The variables of a container that lie on one mesh, as an image or a rectilinear grid.
+    """The variables of a container on one mesh, as an image or a rectilinear grid.
 
     Each piece of a parallel program reads the blocks of its own extent. `SetFileName` takes a folder, a URL, or the
     `drystone.json` in a folder.

@@ -1,4 +1,4 @@
-"""What a visualization program asks of a container: meshes, times, and boxes of fields at a precision; without VTK.
+"""Requests of visualization programs: meshes, times, and boxes of fields at a precision. Does not need VTK.
 
 Extents are those of VTK: first and last point along x, y and z, where x is the fastest axis of the array. With `every`
 = n an extent counts every n-th point.
@@ -22,7 +22,7 @@ Extent = tuple[int, int, int, int, int, int]
 
 
 class Reading:
-    """An open container and the mesh of it that is looked at.
+    """An open container and its selected mesh.
 
     Args:
         path: A container's folder or URL, or the `drystone.json` in it, which file dialogs can choose.
@@ -63,7 +63,7 @@ class Reading:
         return (0, x, 0, y, 0, z)
 
     def step_at(self, time: float | None) -> int | None:
-        """The step whose time is the last that is not after this one; the first where there is none such."""
+        """The last step whose time is not after this one; the first step if there is none."""
         if not self.steps:
             return None
         if time is None:
@@ -94,7 +94,7 @@ class Reading:
     def read(self, field: Field, step: int | None, extent: Extent) -> npt.NDArray[Any]:
         """The points of an extent, in the order of VTK: shape `(points,)`, or `(points, components)`.
 
-        Floats that stand for nothing are NaN, and so is a step in which nothing was committed. bool is uint8, float16
+        Missing floats are NaN, and so is a step without committed values. bool is uint8, float16
         and bfloat16 are float32, complex numbers have two components.
         """
         v = field.of(self.container)

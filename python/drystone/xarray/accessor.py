@@ -20,7 +20,7 @@ from drystone.xarray.casting import checked
 from drystone.xarray.store import DrystoneStore
 from drystone.xarray.times import as_fine_as_units, counted, in_units_for_centuries, in_units_for_steps
 
-# What decides which numbers stand for values.
+# The attributes that decide which numbers are values.
 _OF_VALUES = {
     "units",
     "calendar",
@@ -33,7 +33,7 @@ _OF_VALUES = {
 }
 
 
-# Of these, what nothing else can stand for.
+# Those of them that nothing else can express.
 _NUMBERS = {"dtype", "scale_factor", "add_offset", "_FillValue"}
 
 _MODES = ("w-", "w", "a", "r+")
@@ -257,7 +257,7 @@ def _dump(
 
 
 def _lacks_texts(variable: xr.Variable) -> bool:
-    """Whether some are None or NaN, of which xarray makes texts without characters."""
+    """Whether some are None or NaN, which xarray turns into empty texts."""
     if variable.dtype != object or variable.chunks is not None:
         return False
     kinds = {type(value) for value in np.asarray(variable.values).flat}

@@ -71,7 +71,7 @@ class DrystoneStore(WritableCFDataStore):
         return self._append or bool(self._region)
 
     def joins(self, dims: Iterable[Any]) -> bool:
-        """Whether what has these dimensions is added to what is there, and does not take its place."""
+        """Whether variables with these dimensions are appended to existing ones, not put in their place."""
         return bool(self._region) or (self._append and self.step_dim in dims)
 
     def close(self) -> None:

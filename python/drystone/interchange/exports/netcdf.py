@@ -125,7 +125,7 @@ def _by_netcdf(
             shape = cells.shape_of(c, v)
             attrs = cells.attrs_of(v)
             fill = _netcdf_fill(v, kind, attrs.pop("_FillValue", None), name, lost)
-            # As for HDF5: every cell is written, and of what is not cut nothing else is stored.
+            # As for HDF5: every cell is written, so contiguous datasets are not filled first.
             lists = ragged_element(v.dtype)
             fills = v.has_steps or kind is str or lists is not None
             if not fills:
@@ -168,7 +168,7 @@ def _by_netcdf(
 
 
 def _enumeration(file: Any, v: Variable, name: str, lost: list[str], attrs: dict[str, Any]) -> Any:
-    """The type of an enumeration; None for what is none.
+    """The type of an enumeration; None for other dtypes.
 
     NetCDF takes no value without a name: where there is one, the numbers are written, with the names as CF's flags.
     """

@@ -38,7 +38,7 @@ def write(
         text: Where the text goes.
         values: Where the HDF5 file is now.
         name: How the text names the HDF5 file.
-        lost: Is told what the text has not.
+        lost: Called with what the text lacks.
 
     """
     import h5py

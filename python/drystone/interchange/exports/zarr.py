@@ -91,7 +91,7 @@ def _array(
 
 
 def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, Any]]:
-    """The type that Zarr has for a variable's, and the attributes that say what it does not."""
+    """The Zarr type for that of a variable, and attributes for what it cannot express."""
     names = enum_names(v.dtype)
     if names:
         words = [word.replace(" ", "_") for word in names]
@@ -117,7 +117,7 @@ def _compressors(level: int | None, texts: bool) -> Any:
 
 
 def _texts(piece: Any) -> Any:
-    """Texts for zarr, where there is no cell without one."""
+    """Texts for zarr, in which every cell must have one."""
     flat = ["" if one is None else one for one in np.ravel(piece).tolist()]
     out = np.empty(len(flat), object)
     out[:] = flat

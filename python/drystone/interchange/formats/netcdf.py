@@ -158,7 +158,7 @@ def _as_lists(values: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 
 
 def _there(variable: Any, reached: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
-    """What reads a variable of which only the first extents are there, by what reads these.
+    """A reader of a variable only whose first extents are stored, on top of the reader of these.
 
     NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
     """
