@@ -40,11 +40,7 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
 /// Ceph (`osd.3`). `None` for an object that lies where the container does, or that no daemon serves now.
 ///
 /// `Unsupported` where the store does not say, `InvalidArgument` where the container has no targets.
-pub fn holders(
-    place: &str,
-    options: &[(String, String)],
-    keys: &[String],
-) -> Result<Vec<Option<String>>> {
+pub fn holders(place: &str, options: &[(String, String)], keys: &[String]) -> Result<Vec<Option<String>>> {
     if !is_url(place) {
         return targets::holders(place.as_ref(), keys);
     }
