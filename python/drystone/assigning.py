@@ -1,8 +1,9 @@
 """Assignment to variables: `T[...] = array`.
 
-Blocks go to writers that the container keeps, one for each thread that assigns at the moment; none waits for another, and
-no block has to be aligned with anything. The next read of the container commits what they hold, which makes all of it visible.
-They go on then: a program that changes values a thousand times has one log, and not a thousand.
+Blocks go to writers that the container keeps, one per assigning thread. Threads do not wait for each other,
+and blocks need no alignment. The next read of the container commits what they hold, which makes all of it
+visible.
+The writers stay open: a program that changes values a thousand times has one log, not a thousand.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Assigned:
         self.abandon()
 
     def abandon(self) -> None:
-        """Write what waits when the container is no longer referenced."""
+        """Write pending blocks when the container is no longer referenced."""
         if self.pending and os.getpid() == self._process:
             container = self._owner()
             if container is not None and not container.closed:
@@ -126,7 +127,7 @@ class Assigned:
             return Writer(owner, self._settled.pop()) if self._settled else None
 
     def settle(self, commit: bool = True, go_on: bool = True) -> dict[str, list[int]]:
-        """Commit what the writers hold, and their steps; gives how far they reach, for `committed`.
+        """Commit the writers' blocks and steps; returns how far they reach, for `committed`.
 
         The writers `go_on`, or are closed.
         """
@@ -150,7 +151,7 @@ class Assigned:
         return ends
 
     def reached(self, container: Container, path: str, end: Sequence[int]) -> None:
-        """Note how far a box reaches that is not yet visible, for what is appended behind it."""
+        """Note how far an invisible box reaches, so that appended cells go behind it."""
         path = container._handle.followed(path) or path
         with self._changed:
             known = self._ends.setdefault(path, [0] * len(end))
@@ -166,7 +167,7 @@ class Assigned:
             )
 
     def committed(self, ends: dict[str, list[int]]) -> None:
-        """Forget these ends, which the container shows now, unless more has come."""
+        """Forget these ends, which the container shows now, unless more was assigned since."""
         with self._changed:
             for path, end in ends.items():
                 if self._ends.get(path) == end:
@@ -174,7 +175,7 @@ class Assigned:
 
     @contextmanager
     def behind(self, container: Container, path: str, axis: int, count: Sequence[int]) -> Iterator[list[int]]:
-        """A place for this many cells behind all that was written along an axis, for this thread alone."""
+        """Reserve a place for this many cells after all written ones along an axis, for this thread."""
         known = container._handle.followed(path) or path
         with self._changed:
             reading = container._handle.reading(path)
@@ -265,7 +266,7 @@ _Box: TypeAlias = tuple[Sequence[int], npt.NDArray[Any]]
 
 
 def _ends(leg: selection.Leg) -> Sequence[int]:
-    """Where the parts of a leg end that lie beside each other along one axis."""
+    """The ends of the parts of a leg that are contiguous along one axis."""
     if isinstance(leg, selection.Run):
         return [leg.count] if abs(leg.step) == 1 or leg.count == 1 else range(1, leg.count + 1)
     moved = np.diff(leg.cells, axis=0)
@@ -334,7 +335,7 @@ def _write(container: Container, path: str, member: str | None, boxes: Iterable[
 
 
 def append(container: Container, path: str, value: Any, axis: SupportsIndex | None) -> None:
-    """Write `value` behind what is there: as the next step or steps, or along an axis that grows."""
+    """Write `value` after the existing cells: as the next step or steps, or along a growable axis."""
     reading = container._handle.reading(path)
     name = f'"{path}"'
     if reading.local:
@@ -406,7 +407,7 @@ def _reach(item: Any) -> tuple[int, int] | None:
             return 1, 0
         if array.dtype.kind == "b":
             return array.ndim, 0
-        # A negative number counts from the end that is there: beside it nothing lies beyond.
+        # A negative number counts from the present end, so it never lies beyond it.
         beyond = array.dtype.kind in "iu" and array.size and array.min() >= 0
         return 1, int(array.max()) + 1 if beyond else 0
     return 1, operator.index(item) + 1 if hasattr(item, "__index__") else 0

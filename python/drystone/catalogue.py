@@ -144,8 +144,8 @@ class Checked:
 class Catalog:
     """Which containers have which attributes and ranges of values. It may be used from several threads and processes.
 
-    It is derived data: it can be made again from the containers at any time. It shows what they were when they were added;
-    every answer is checked against its container.
+    It is derived data: it can be made again from the containers at any time. It describes them as they were
+    when they were added; every answer is checked against its container.
     """
 
     def __init__(self, handle: CatalogHandle, options: Mapping[str, object] | None = None) -> None:
@@ -163,7 +163,7 @@ class Catalog:
         return self._handle.names()
 
     def add(self, *paths: Path | Iterable[Path]) -> Added:
-        """Add containers, and those in folders; what is known is looked at again if it has changed.
+        """Add containers, and those in folders; known containers are read again if they have changed.
 
         A container that cannot be read causes a warning, and an error if nothing could be added.
         """
@@ -174,7 +174,7 @@ class Catalog:
         return self._handle.forget(_places(paths))
 
     def rebuild(self) -> Added:
-        """Make it anew of what its containers are now."""
+        """Build the catalogue again from its containers."""
         return self._added(self._handle.rebuild())
 
     def _added(self, done: tuple[int, int, list[tuple[str, str]]]) -> Added:
@@ -186,8 +186,8 @@ class Catalog:
     def find(self, question: str, *, fresh: bool = False) -> Matches:
         """The containers that answer a question, such as `campaign == 'a*' & max(p) > 3`.
 
-        See docs/guide/catalogue.md for what can be asked. A container that answers and cannot be opened from here is not shown; a warning
-        says how many.
+        See docs/guide/catalogue.md for what can be asked. A container that matches and cannot be opened from
+        here is left out; a warning says how many were.
 
         Args:
             question: Its text.
@@ -211,7 +211,10 @@ class Catalog:
         return Matches(matches, gone, closed)
 
     def check(self, *, update: bool = False) -> Checked:
-        """Read all of it, and look at every container. With `update` changes are taken up, and what is gone is forgotten."""
+        """Read all of it, and check every container.
+
+        With `update`, changed containers are read again and missing ones removed.
+        """
         return Checked(*self._handle.check(bool(update)))
 
     def __len__(self) -> int:

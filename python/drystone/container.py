@@ -1,4 +1,4 @@
-"""Containers: what they show, writers, commits, snapshots, and how they end."""
+"""Containers: their content, writers, commits, snapshots, and closing."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Container(Tiered, Queried, Maintained, Published):
     @property
     def targets(self) -> tuple[str, ...]:
         """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
-        # What an HDF5 program wrote is named by a file, and has no targets.
+        # A container of an HDF5 program is named by a file, and has no targets.
         has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
         found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
@@ -302,7 +302,9 @@ class Container(Tiered, Queried, Maintained, Published):
         return version
 
     def metrics(self) -> dict[str, Any]:
-        """Counters, by name, of what was read, put and committed through this container since it was opened. They only grow.
+        """Counters, by name, of reads, puts and commits through this container since it was opened.
+
+        They only grow.
 
         `steps` has the number of committed steps by level. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
         gives those of all open containers as text.

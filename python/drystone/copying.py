@@ -1,7 +1,7 @@
 """Copies of a container: the newest values of a snapshot in a new container, in few files.
 
 Names, attributes, step numbers and the newest value of every written cell are copied; an unwritten cell stays
-unwritten. The copy has no history: earlier snapshots and values that were written over are left behind.
+unwritten. The copy has no history: earlier snapshots and overwritten values are not copied.
 docs/guide/copying.md has the promises.
 
 Values go through one writer, in one pass, while the next part is read. The last commit makes all steps visible. Only
@@ -147,7 +147,10 @@ def _remove(
 
 
 def _check_apart(source: Container, url: str | os.PathLike[str]) -> None:
-    """Refuse a target that is the source, or lies in it or around it: replacing the one would remove the other."""
+    """Refuse a target that is the source, is inside it or contains it.
+
+    Replacing one would remove the other.
+    """
     target = place(url)
     if is_url(target) or is_url(source.path):
         if target.rstrip("/") == source.path.rstrip("/"):
@@ -485,7 +488,7 @@ class _Cells:
         except CorruptError:
             if not self._damaged:
                 raise
-            # What lies beside lost values is given up with them where the part is large: each try reads.
+            # In a large part, cells next to lost values are given up with them, since each attempt reads.
             least = max(1, _cells(part.box) // _TRIES)
             return [found for box in part.written for found in self._what_is_left(piece, box, least)]
         origin = part.box[0]
@@ -523,7 +526,7 @@ class _Cells:
                 yield from self._what_is_left(piece, half, least)
 
     def _put_locals(self) -> None:
-        """Values of local variables: those of a rank by that rank, others each by a writer of its own."""
+        """Values of local variables: a rank's by that rank, others by a writer of their own each."""
         ranked: dict[int, list[tuple[str, int | None, int]]] = {}
         others: dict[int, list[tuple[str, int | None, int]]] = {}
         for name in self._local:
@@ -591,6 +594,6 @@ def _cells(box: written.Box) -> int:
 
 
 def _box(block: dict[str, Any], shape: Sequence[int]) -> written.Box:
-    """The cells of a block that lie inside the array."""
+    """The cells of a block inside the array."""
     ends = (min(o + n, most) for o, n, most in zip(block["offset"], block["shape"], shape, strict=True))
     return tuple(block["offset"]), tuple(ends)

@@ -52,7 +52,7 @@ def du(
     """
     rows = []
     with opened(container, at, damaged) as c:
-        # A link is another name of what is listed already, unless it is what is asked for.
+        # A link names a variable that is listed already, unless the caller asked for the link.
         wanted = [(name, c.variables[name]) for name in names(variables)]
         found = c.usage()
         for name in [name for name, _ in wanted] or sorted(found):

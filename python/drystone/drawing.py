@@ -211,7 +211,7 @@ class _Axis:
 
     @property
     def edges(self) -> tuple[float, float] | None:
-        """Where the first cell begins and the last one ends, if cells lie at even distances."""
+        """The beginning of the first cell and the end of the last, if cells are evenly spaced."""
         values = self.values.astype("f8")
         if len(values) == 1:
             return float(values[0]) - 0.5, float(values[0]) + 0.5

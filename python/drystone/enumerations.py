@@ -63,7 +63,7 @@ def enum(
 
 
 def enum_names(dtype: npt.DTypeLike) -> dict[str, int] | None:
-    """The integers of an enumeration by name, in the order of declaration; None for a dtype that is no enumeration."""
+    """The integers of an enumeration by name, in the order of declaration; None for other dtypes."""
     metadata = np.dtype(dtype).metadata
     names = metadata.get("enum") if metadata is not None else None
     return None if names is None else {str(name): int(value) for name, value in names.items()}

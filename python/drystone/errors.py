@@ -1,4 +1,4 @@
-"""Errors, by what the caller can do about them.
+"""Errors, classified by how the caller can react.
 
 Each is also the built-in exception that a caller would expect in its place, so that code written for NumPy arrays,
 dictionaries and files handles them.
@@ -26,7 +26,7 @@ class NotFoundError(DrystoneError, KeyError):
 
 
 class CorruptError(DrystoneError):
-    """Stored bytes are not what was written; the message names the file, the offset and the variable."""
+    """Stored bytes differ from what was written; the message names the file, the offset and the variable."""
 
 
 class ConflictError(DrystoneError):
@@ -38,7 +38,7 @@ class UnsupportedError(DrystoneError):
 
 
 class InvalidArgumentError(DrystoneError, ValueError):
-    """The arguments are wrong, or do not fit what they are applied to."""
+    """The arguments are wrong, or do not fit the object."""
 
 
 class OutOfRangeError(InvalidArgumentError, IndexError):
@@ -75,7 +75,7 @@ class NotYetHome(IoError):  # noqa: N818 (its name is a state, as of StopIterati
 
 
 class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)
-    """The lease of a region has ended: what was released under it was not written."""
+    """The lease of a region has ended: values released under it were not written."""
 
 
 class CancelledError(DrystoneError):

@@ -323,7 +323,7 @@ def _type_name(dtype: Any) -> str:
 
 
 def _operand(value: Operand) -> Expression | None:
-    """An operand as an expression; None for what is none."""
+    """An operand as an expression; None if it is not one."""
     if isinstance(value, Operators):
         return value._expression()
     if isinstance(value, np.generic):
@@ -342,7 +342,7 @@ def is_word(value: object) -> bool:
 
 
 def _word(value: Operand) -> Expression | None:
-    """An instant, a duration or the name of a value as a text in a condition; None for what is none."""
+    """An instant, a duration or the name of a value as a text in a condition; None for other objects."""
     if not is_word(value):
         return None
     if not isinstance(value, str):
@@ -369,7 +369,10 @@ def _made(name: str, operands: Iterable[Expression]) -> Expression:
 
 
 def _combine(sign: str, a: Operand, b: Operand) -> Expression:
-    """An operator of Python; NotImplemented for what is no operand, as arrays, which do as they like."""
+    """An operator of Python.
+
+    NotImplemented for other objects, such as arrays, which define the operator themselves.
+    """
     if sign in "&|^" and (isinstance(a, bool | np.bool_) or isinstance(b, bool | np.bool_)):
         raise InvalidArgumentError(
             f"`{sign}` joins conditions, and one side is Python's {a if isinstance(a, bool | np.bool_) else b}: "

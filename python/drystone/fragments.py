@@ -147,8 +147,8 @@ class Fragment:
     ) -> Array | dict[str, Array]:
         """Fill its memory and give its array, or its arrays by name; all are views of one buffer, their `.base`.
 
-        Unwritten cells are the fill value. Memory for cells outside of the dataset is left alone (zero, if the memory is
-        new): `coverage` tells both.
+        Unwritten cells are the fill value. Memory for cells outside the dataset is left unchanged (zero, if
+        the memory is new): `coverage` counts both.
 
         Args:
             step: The output time; left out for variables without steps.
@@ -166,8 +166,8 @@ class Fragment:
     def write(self, data: Any, writer: Writer | None = None) -> None:
         """Put an array (or arrays by name, or a buffer of `nbytes` bytes) into the container.
 
-        With a writer it goes into the step that is open; without, a writer of its own commits it. What lies outside of the
-        dataset is not written.
+        With a writer it goes into the open step; without, a writer of its own commits it. Cells outside the
+        dataset are not written.
         """
         buffer = self._filled(data)
         if writer is not None:
@@ -232,7 +232,7 @@ def _range(start: int, step: int, count: int) -> range:
 
 
 def _stacked(parts: list[tuple[int, Array]]) -> Array:
-    """Arrays that one `for` made as one array; they lie at equal distances and have equal shapes, or cannot be shown as one."""
+    """The arrays of one `for` as one array, if they are evenly spaced and have equal shapes."""
     (first, array), *rest = parts
     if not rest:
         return array

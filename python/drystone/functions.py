@@ -60,7 +60,7 @@ class FunctionError(InvalidArgumentError):
 
 
 class Function:
-    """A compiled function over tiles: its address, what it reads and writes, and what it promises."""
+    """A compiled function over tiles: its address, the types it reads and writes, and its guarantees."""
 
     def __init__(self, struct: _Struct, kept: Any) -> None:
         self._struct, self._kept = struct, kept
@@ -157,8 +157,8 @@ def function(
     """A compiled function for `Variable.apply`, in C's convention of `drystone_function.h`.
 
     Args:
-        address: The address as a number, or an object with one: `address` as numba's `cfunc` has it, or a function of ctypes. What it
-            belongs to is kept alive.
+        address: The address as a number, or an object with one: `address` as numba's `cfunc` has it, or a
+        function of ctypes. The object that owns it is kept alive.
         in_dtype: Of the elements that it reads.
         out_dtype: Of the elements that it writes.
         halo: Cells on each side that it needs, one number or one per dimension.

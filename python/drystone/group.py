@@ -37,7 +37,10 @@ def check_name(name: str) -> None:
 
 
 def check_text(text: str, what: str) -> None:
-    """Refuse what is no Unicode: half a surrogate pair, as Python makes of bytes of file names that are none."""
+    """Refuse texts that are no Unicode.
+
+    Lone surrogates, which Python makes of undecodable bytes in file names.
+    """
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -47,7 +50,8 @@ def check_text(text: str, what: str) -> None:
 class Group(Mapping[str, Any]):
     """Variables and groups below a path. Names are paths relative to it; a leading `/` means the root.
 
-    It is a mapping of what is directly in it: `len`, `keys`, `values`, `items`, `get` and iteration. `in`, `get` and indexing
+    It is a mapping of its direct members: `len`, `keys`, `values`, `items`, `get` and iteration. `in`, `get`
+    and indexing
     take paths too. Unlike a dictionary it is equal only to itself, and true while it is open, empty or not.
     """
 
@@ -154,7 +158,8 @@ class Group(Mapping[str, Any]):
     def __setitem__(self, name: str, value: Any) -> None:
         """Create a variable of an array: its dtype, its shape, its values. A name that is there is a `ConflictError`.
 
-        `c[name][...] = value` replaces the values of a variable, and `del c[name]` makes way for another one.
+        `c[name][...] = value` replaces the values of a variable, and `del c[name]` permits creating another
+        one under that name.
         """
         if name in self:
             raise _there_already(self._below(name))
@@ -293,7 +298,7 @@ class Group(Mapping[str, Any]):
         steps: SupportsIndex | Sequence[SupportsIndex] | None = None,
         budget: SupportsIndex | None = None,
     ) -> StoredDerived:
-        """Compute and store what is not stored, or not current, of derived variables of the kinds `"stored"` and `"bounds"`.
+        """Store missing or outdated values of derived variables of the kinds `"stored"` and `"bounds"`.
 
         Commits do so for the steps that they bring. Values of the same bits are read before and after.
 
@@ -337,7 +342,7 @@ class Group(Mapping[str, Any]):
         self._container._warn()
 
     def link(self, name: str, target: str) -> None:
-        """Make a path stand for another, which need not be there yet."""
+        """Make a path an alias of another, which need not exist yet."""
         self._container._handle.link(self._below(name), self._below(target))
         self._container._warn()
 
@@ -456,7 +461,8 @@ class Names(Mapping[str, T], Generic[T]):
 class Attributes(MutableMapping[str, Any]):
     """Attributes of a variable or group: numbers, strings, lists, dictionaries, NumPy scalars and arrays.
 
-    Setting, removing and `update` are one commit each. What is read is a copy: changing it changes nothing that is stored.
+    Setting, removing and `update` are one commit each. Values that are read are copies: changing them changes
+    nothing stored.
     """
 
     def __init__(self, container: Container, path: str) -> None:

@@ -75,7 +75,7 @@ def group(g: Group, title: str, facts: Mapping[str, Any]) -> str:
 
 
 def written(c: Container) -> dict[str, str]:
-    """What a container takes, how much smaller that is than in memory, and what waits in its log."""
+    """The size of a container, its ratio to the size in memory, and the bytes that wait in its log."""
     found = c.describe()
     facts = {
         "on disk": f"{_size(found.nbytes)} in {counted(sum(f.number for f in found.files.values()), 'file')}"

@@ -13,11 +13,15 @@ import numpy.typing as npt
 
 from drystone.errors import InvalidArgumentError
 
+REFERENCES_TO = "drystone_reference"
+"""The attribute of texts that are references in a format without a type for them: `object` or `region`."""
+
 
 def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
     """The dtype of lists of numbers of any length: `create_variable("hits", dry.ragged("f4"), shape)`.
 
-    Cells read as one-dimensional arrays of NumPy, each of its own length; a cell that nobody wrote is an empty one. It is the
+    Cells read as one-dimensional arrays of NumPy, each of its own length; an unwritten cell is an empty one.
+    It is the
     dtype that `h5py.vlen_dtype` makes, so h5py's are taken too.
 
     Args:
@@ -37,7 +41,7 @@ def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
 
 
 def ragged_element(dtype: npt.DTypeLike) -> np.dtype[Any] | None:
-    """The dtype of the numbers in lists of any length; None for a dtype that is none of lists."""
+    """The dtype of the numbers in lists of any length; None for other dtypes."""
     element = _said(dtype, "vlen")
     return element if isinstance(element, np.dtype) else None
 
@@ -45,8 +49,8 @@ def ragged_element(dtype: npt.DTypeLike) -> np.dtype[Any] | None:
 def reference(kind: Literal["object", "region"] = "object") -> np.dtype[Any]:
     """The dtype of references: texts that name a variable or group by its path, or with `kind="region"` a box of a variable.
 
-    A box is written behind the path, a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. Whether what is named is there is not
-    checked.
+    A box is written behind the path, a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. It is not checked
+    whether the target exists.
     """
     if kind not in ("object", "region"):
         raise InvalidArgumentError(f'a reference is of the kind "object" or "region", not {kind!r}')
@@ -54,7 +58,7 @@ def reference(kind: Literal["object", "region"] = "object") -> np.dtype[Any]:
 
 
 def reference_kind(dtype: npt.DTypeLike) -> Literal["object", "region"] | None:
-    """What the references of a dtype name; None for a dtype that is none of references."""
+    """The kind of target of a reference dtype; None for other dtypes."""
     kind = _said(dtype, "reference")
     return kind if kind in ("object", "region") else None
 
@@ -73,7 +77,7 @@ def shown_element(dtype: np.dtype[Any]) -> str:
 
 
 def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.object_]:
-    """What is written, as an array of arrays: the casting rule holds for the numbers of each list.
+    """The given lists as an array of arrays; the casting rule applies to the numbers of each list.
 
     `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or an array of
     the package awkward.
@@ -81,7 +85,7 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
     from drystone.values import as_stored
 
     if not isinstance(value, np.ndarray) and hasattr(value, "tolist") and hasattr(value, "layout"):
-        value = value.tolist()  # of awkward, whose own arrays NumPy refuses if they are ragged
+        value = _of_awkward(value)
     shape, lists = _cells(value, element, what)
     out = np.empty(len(lists), object)
     for n, one in enumerate(lists):
@@ -92,6 +96,19 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
             raise InvalidArgumentError(f"{what} holds lists of {element}, not arrays of {stored.ndim} axes")
         out[n] = stored
     return out.reshape(shape)
+
+
+def _of_awkward(value: Any) -> Any:
+    """An array of awkward, which NumPy refuses if it is ragged, without an object of Python for each number."""
+    import awkward  # type: ignore[import-untyped]
+
+    from drystone.contiguous import unflattened
+
+    try:
+        counts = awkward.to_numpy(awkward.num(value, axis=-1))
+        return unflattened(awkward.to_numpy(awkward.flatten(value, axis=None)), counts)
+    except (ValueError, TypeError, InvalidArgumentError):
+        return value.tolist()  # of several depths or lengths, which the caller names
 
 
 def _cells(value: Any, element: np.dtype[Any], what: str) -> tuple[tuple[int, ...], list[Any]]:

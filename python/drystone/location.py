@@ -140,7 +140,7 @@ def remove_container(path: str) -> bool:
             return False
         raise ConflictError(f"{path} is not a container: overwrite=True replaces containers only")
     try:
-        # Without its identity it is no container any more, however far the rest comes.
+        # Without its identity it is no container any more, even if the rest fails.
         (root / _IDENTITY).unlink()
         for folder in _on_targets(root):
             shutil.rmtree(folder, ignore_errors=True)
@@ -156,7 +156,7 @@ def remove_container(path: str) -> bool:
 
 
 def _remove_registrations(folder: Path) -> None:
-    """What says which parts lie in tiers of nodes; a folder of that name may be somebody else's."""
+    """Removes the registrations of parts in tiers; a folder of that name may belong to another program."""
     for node in folder.glob("*/"):
         for said in node.glob("*.json"):
             if re.fullmatch(r"[0-9a-f]{16}\.json", said.name):

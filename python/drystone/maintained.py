@@ -46,7 +46,7 @@ class Maintained(Group):
     def usage(self) -> dict[str, Usage]:
         """The size of each variable, by path, on all storage targets together. Walks the whole index, reads no values.
 
-        Links are left out: each is another name of what is listed already.
+        Links are left out, since their targets are listed.
         """
         self._container._settle()
         return {

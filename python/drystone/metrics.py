@@ -32,6 +32,11 @@ _HELP = {
     "stalls": "Times that a writer waited until a far store had taken what went before.",
     "stall_microseconds": "How long it waited.",
     "commits": "Commits that made something visible.",
+    "commit_microseconds": "How long these took.",
+    "drained_parts": "Parts of logs that went home from tiers.",
+    "drained_bytes": "Bytes in them.",
+    "published_shards": "Shards that publications wrote.",
+    "published_bytes": "Bytes in them.",
     "cache_hits": "Index pages, tables and trailers that were in memory.",
     "cache_misses": "Those that were loaded.",
     "folder_hits": "Ranges of a far store that the cache folder, or a prefetch, had whole.",
@@ -52,7 +57,7 @@ def remember(container: Container) -> Container:
 
 
 def path_of(location: str) -> str:
-    """The path or URL of an open container, of which the engine says where it is."""
+    """The path or URL of an open container, from the location that the engine reports."""
     for container in list(_open.values()):
         if container._handle.location() == location:
             return container.path

@@ -40,7 +40,7 @@ def read(reading: ReadingHandle, name: str, act: Act, out: Any = None) -> tuple[
         values = np.asarray(wide).astype(np.float32)
     lost = np.isinf(values)
     if lost.any():
-        # What a server rounded does not tell an infinity from a value that is too large.
+        # After rounding by a server, an infinity cannot be told from a value that is too large.
         exact = np.asarray(act(reading)[0])
         beyond = lost & np.isfinite(exact)
         if beyond.any():

@@ -1,4 +1,4 @@
-"""Progress of long calls, told to a function or drawn on a terminal."""
+"""Progress of long calls, reported to a function or drawn on a terminal."""
 
 from __future__ import annotations
 

@@ -183,7 +183,10 @@ class Query:
         return count
 
     def boxes(self) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """Boxes, as offset and count, that hold all hits, each with one at least: the smallest around the hits of a piece of what is stored."""
+        """Boxes, as offset and count, that contain all hits, each with at least one.
+
+        The smallest box around the hits of a stored piece.
+        """
         boxes, report = self._handle.boxes()
         self._take(report)
         return [(tuple(offset), tuple(count)) for offset, count in boxes]
@@ -267,7 +270,7 @@ class Query:
     def _repr_html_(self) -> str:
         """A summary of the conditions by statistics, and the first hits with the values that the condition names.
 
-        Reads what the first hits need. Where statistics say that this may be much, no hit is shown.
+        Reads the values of the first hits. If statistics show that this may be much, no hit is shown.
         """
         if self._container.closed:
             return f"<p>{escape(repr(self))} of a closed container</p>"
@@ -348,7 +351,10 @@ def _said(item: Any) -> dict[str, Any]:
 def _steps(
     handle: QueryHandle, steps: Any, container: Container
 ) -> tuple[list[int], npt.NDArray[np.int64] | None, bool]:
-    """The steps, ascending; where each of those that were asked for stands among them; whether it is one that is no axis."""
+    """The steps, ascending.
+
+    The position of each requested step among them; whether it is a single step without an axis.
+    """
     if not handle.has_steps:
         if steps is not None:
             raise InvalidArgumentError(f"`{handle.text}` is about variables without steps: leave steps= out")

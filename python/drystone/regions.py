@@ -201,7 +201,7 @@ class Region:
         return self
 
     def release(self, level: _Level = "received") -> Transfer:
-        """Ends the lock; what was written goes to the container.
+        """Ends the lock, and writes the values to the container.
 
         Returns when the values have this level: `"received"` (in the memory of the engine or the server), `"node"` and `"home"` (in the log
         of the container), `"stable"` (committed and synced). They are visible after a commit. A `LeaseExpired` if the lease
@@ -225,7 +225,7 @@ class Region:
         return transfer
 
     def unlock(self) -> None:
-        """Ends the lock; what was written to the array goes nowhere."""
+        """Ends the lock; changes in the array are not written."""
         self._reading = False
         if self._region is not None:
             self._region.unlock()

@@ -73,7 +73,7 @@ def in_words(incomplete: Iterable[IncompleteStep]) -> list[str]:
 class ErrorBound(NamedTuple):
     """Guaranteed largest error of values that were read, against those that were written.
 
-    It counts what a lossy transform lost when they were written and what a read of less than full precision left out. NaN and
+    It includes the loss of a lossy transform, and that of a read of less than full precision. NaN and
     infinities always read as such. Infinite means that no such error is guaranteed.
     """
 
@@ -192,7 +192,7 @@ class Block:
 
 @dataclass(frozen=True)
 class TransformChoice:
-    """A chain that `transform="auto"` chose. Prints as the table of what was tried."""
+    """A chain that `transform="auto"` chose. Prints as the table of the chains that were tried."""
 
     transform: str
     """The chain that won, as `transform=` takes it."""

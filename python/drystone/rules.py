@@ -118,7 +118,7 @@ class Rule:
         return self._handle.content_hash()
 
     def apply(self, src: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Move what the rule says from `src` into `out`, both dense memory that they do not share; gives `out`.
+        """Run the rule from `src` into `out`, which are dense and do not overlap; returns `out`.
 
         Elements of `out` that the source does not hold are left alone.
         """

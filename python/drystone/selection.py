@@ -153,7 +153,7 @@ def select(key: Any, shape: Sequence[int], rule: Rule = Rule.PLAIN) -> Wanted:
 
 @dataclass
 class _Item:
-    """One item of an expression: what it takes, and what it gives."""
+    """One item of an index expression: the axes that it selects from, and those of its result."""
 
     axes: tuple[int, ...]
     run: Run | None = None

@@ -134,7 +134,7 @@ def _place(step: int | None, box: _Box) -> Place:
 def read(
     variable: Variable, step: int | None, box: _Box, whole: Sequence[int], halo: Sequence[int], edge: _Edge
 ) -> npt.NDArray[Any]:
-    """A box with its halo; what lies beyond the domain is as the edge rule says."""
+    """A box with its halo; cells beyond the domain follow the edge rule."""
     lo = [a - h for (a, _), h in zip(box, halo, strict=True)]
     hi = [b + h for (_, b), h in zip(box, halo, strict=True)]
     if edge == "periodic":

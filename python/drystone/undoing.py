@@ -1,4 +1,4 @@
-"""An act that fails removes what it has made; what was there before, and what others wrote meanwhile, stays."""
+"""An operation that fails removes what it created; existing data, and data of other writers, stay."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Addition:
         return made
 
     def begin(self, names: Iterable[str]) -> None:
-        """Before anything is made: what the act will make, if it is not there yet."""
+        """Called before anything is created, with what the operation will create if it does not exist."""
         if not self._made:
             parts = [name.strip("/").split("/") for name in names if name.strip("/")]
             paths = {"/".join(part[:n]) for part in parts for n in range(1, len(part) + 1)}
@@ -96,11 +96,14 @@ class Addition:
             self.container.close()
 
     def undo(self) -> None:
-        """The act has failed, which is what its caller is to hear: what cannot be removed stays, without a word."""
+        """The operation has failed, and its caller gets that error.
+
+        What cannot be removed stays, without a message.
+        """
         container, only_own = self.container, False
         with suppress(DrystoneError):
             container.refresh()
-            # Others who wrote meanwhile may have made the same names, or put values to them.
+            # Other writers may have created the same names meanwhile, or put values to them.
             only_own = self._others() <= self._writers
             for name in self._new if only_own else ():
                 container.refresh()

@@ -1,4 +1,4 @@
-"""The one casting rule: what becomes of values that are not arrays of exactly the stored type.
+"""The one casting rule: how values are converted that are not arrays of exactly the stored type.
 
 `as_stored` applies it for every way to write (docs/guide/reading.md states it): an array is converted within its kind (NumPy's
 `same_kind`), a scalar or list by its value, and a value that would change by more than the last digits of a float is refused.
@@ -48,7 +48,10 @@ def is_masked(value: object) -> bool:
 
 
 def as_array(value: Any) -> npt.NDArray[Any]:
-    """An array, of whatever library, as NumPy's: its own memory where that can be. What a mask hides would show."""
+    """An array, of whatever library, as NumPy's: its own memory where that can be.
+
+    Masked values would become visible.
+    """
     if is_masked(value):
         raise InvalidArgumentError("the array is masked: give array.filled(value)")
     if not _by_dlpack_alone(value):

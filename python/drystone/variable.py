@@ -207,7 +207,7 @@ class Variable(expr.Operators):
             raise self._with_what_waits(error) from None
 
     def _with_what_waits(self, error: OutOfRangeError) -> OutOfRangeError:
-        """The error, and which steps it would find after a commit: those of writers without ranks become visible by one."""
+        """The error, with the steps that a commit would make visible."""
         with suppress(DrystoneError):
             found = self._container.describe()
             if found.waiting:
@@ -228,7 +228,7 @@ class Variable(expr.Operators):
         assigning.assign(self._container, self._path, self._member, key, value)
 
     def append(self, value: Any, axis: SupportsIndex | None = None) -> None:
-        """Write an array behind what is there: as the step after its last one, or along the axis that grows.
+        """Write an array after the existing cells: as the next step, or along the growable axis.
 
         With steps `value` has the shape of one step, or an axis of steps before it. Other axes fit exactly. It becomes visible
         as assignments do, many at once. Threads of this process may append at the same time; one process appends.
@@ -542,7 +542,10 @@ class Variable(expr.Operators):
         return f"{text}reads: {said}"
 
     def resize(self, shape: Sequence[SupportsIndex] | SupportsIndex) -> None:
-        """Set the extents, without the step axis. What is cut away and grows back reads as fill."""
+        """Set the extents, without the step axis.
+
+        Cells that are cut away and grown back read as the fill value.
+        """
         self._container._settle_before_change()
         self._container._handle.resize(self._path, shape)
         self._container._warn()

@@ -175,7 +175,7 @@ class Indexer:
         return self.read(key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        """Write to what the key selects, as `T[key] = value` does."""
+        """Write to the selected cells, as `T[key] = value` does."""
         v = self._variable
         assigning.assign(v._container, v._path, v._member, key, value, self._rule)
 
@@ -230,7 +230,8 @@ class Lazy:
 class View:
     """A selection that was planned once, and can be read any number of times, from several threads.
 
-    It stays with the snapshot on which it was made, whatever is committed later. What is too large for its plan to be kept
+    It stays with the snapshot on which it was made, whatever is committed later. A selection whose plan is
+    too large to be kept
     (more than some 20,000 blocks, or 4,096 steps or listed cells) is planned again at each read.
     """
 
@@ -422,7 +423,10 @@ class _Pieces:
         return None if found is None else (found[0], read(self._reading, found[1]))
 
     def reader(self) -> Callable[[int], tuple[Place, npt.NDArray[Any]] | None]:
-        """`read` to one buffer. It begins as zeros, for what stands between the members of records is not read."""
+        """`read` to one buffer.
+
+        It begins as zeros, since bytes between the members of records are not read.
+        """
         dtype = self._reading.element
         if self._reading.strings or not dtype.itemsize:
             return self.read

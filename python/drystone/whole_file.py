@@ -42,7 +42,7 @@ def appearing(path: Path) -> Iterator[Path]:
     """The name to write to; the file gets its own name, in place of what was there, when the block ends without an error.
 
     A name without a folder to hold it is a NotFoundError before anything is written, that of a folder
-    an InvalidArgumentError. What the system refuses is an IoError that names the file.
+    an InvalidArgumentError. A refusal by the operating system is an IoError that names the file.
     """
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
@@ -62,7 +62,10 @@ def appearing(path: Path) -> Iterator[Path]:
 
 
 def unwritable(path: Path, error: OSError | RuntimeError) -> IoError:
-    """Why writing failed: HDF5 tells it with addresses and offsets, netCDF not at all where the disk is full."""
+    """Why writing failed.
+
+    HDF5's message has addresses and offsets, netCDF's says nothing about a full disk.
+    """
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENOSPC or f"errno = {errno.ENOSPC}," in str(error):
         return IoError(

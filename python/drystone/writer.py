@@ -1,4 +1,4 @@
-"""Writers lay down blocks, step by step, without waiting for each other."""
+"""Writers write blocks, step by step, without waiting for each other."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from drystone.events import emit
 from drystone.group import check_name
 from drystone.lists import as_bytes, ragged_element
 from drystone.reports import TransformChoice
+from drystone.variable import Variable
 
 if TYPE_CHECKING:
     from drystone._core import WriterHandle
@@ -38,8 +39,9 @@ class Writer:
     ) -> Step:
         """An output time: `with w.step():` is the next one, `with w.step(t):` step `t`, which may leave a gap.
 
-        Inside, `put` lays down blocks; on leaving the step is closed, and visible with the next commit (with `nranks=1`
-        at once). An exception inside drops the step. Writing a step again overwrites the cells written; with `replace`
+        Inside, `put` writes blocks; on leaving, the step is closed, and visible with the next commit (with
+        `nranks=1` at once). An exception inside discards the step. Writing a step again overwrites the cells
+        written; with `replace`
         it hides all that the step held before. `level` says how safe the step is when it is left: `"received"`, `"node"`,
         `"partner"`, `"home"` or `"stable"`; by default what the container's durability promises.
         """
@@ -47,18 +49,23 @@ class Writer:
 
     def put(
         self,
-        name: str,
+        name: str | Variable,
         array: Any,
         offset: Sequence[SupportsIndex] | SupportsIndex | None = None,
         field: str | None = None,
     ) -> None:
         """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
 
-        Takes an array in any memory layout, a scalar, a list or a text. What is not of the variable's dtype is converted by the
-        casting rule (docs/guide/reading.md): within its kind, and only if no value changes by more than the last digits of a float.
+        `name` is the variable's path, or the variable itself (`c["T"]`, or a member as `c["P"]["x"]`), which must be of
+        the writer's container.
+        Takes an array in any memory layout, a scalar, a list or a text. Values of another dtype are converted
+        by the casting rule (docs/guide/reading.md): within its kind, and only if no value changes by more
+        than the last digits of a float.
         `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
+        if isinstance(name, Variable):
+            name, field = self._place(name, field)
         if isinstance(name, str) and (len(name) > 255 or not name.isascii()):
             check_name(name)
         if values.is_masked(array):
@@ -76,6 +83,18 @@ class Writer:
         elif not self._handle.put(name, stored, offset, field):
             raise InvalidArgumentError(f"{what} holds {dtype}, the array {stored.dtype}: convert it first")
 
+    def _place(self, variable: Variable, field: str | None) -> tuple[str, str | None]:
+        """Path and member of a variable that is given in place of its name."""
+        if variable.container.uuid != self._container.uuid:
+            raise InvalidArgumentError(
+                f'"{variable.name}" is a variable of {variable.container.path}, the writer writes to {self._container.path}'
+            )
+        if variable.member is not None and field is not None:
+            raise InvalidArgumentError(
+                f'"{variable.name}" is given as its member "{variable.member}": leave field out'
+            )
+        return variable.name, variable.member if field is None else field
+
     def put_fragment(self, fragment: Fragment, data: Any) -> None:
         """Write a declared fragment: its array, its arrays by name, or its memory as bytes."""
         fragment.write(data, self)
@@ -83,12 +102,13 @@ class Writer:
     def choices(self) -> dict[str, TransformChoice]:
         """The codecs that `transform="auto"` chose for the variables put so far, by name (`P.x` for a member of a record).
 
-        Each prints as a table of what was tried: ratio and speed on the samples, and a star at what won.
+        Each prints as a table of the chains that were tried: ratio and speed on the samples, and a star at
+        the chosen one.
         """
         return {name: TransformChoice(chain, report) for name, chain, report in self._handle.choices()}
 
     def flush(self) -> None:
-        """Hand what was put to the system. What is visible changes only by the end of a step and a commit."""
+        """Hand blocks to the operating system. Only the end of a step and a commit make them visible."""
         self._handle.flush()
 
     def close(self) -> None:

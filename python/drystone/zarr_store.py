@@ -4,11 +4,10 @@ Nothing is published or copied. Metadata documents come from the schema, and a c
 writable store makes containers of what others write to Zarr: groups become groups, arrays variables, chunks blocks (docs/guide/zarr-store.md).
 
 Invariants
-- a store that is read-only shows one snapshot for ever; one that is writable shows the newest;
-- when `set` and `delete` return, what they did is committed;
-- a key that stands for no node and no chunk is kept as an object, as it is;
-- a chunk that was deleted holds the fill value for every reader. Which commit deleted it stands in an attribute of the group of
-  objects: the chunk is a key again when a later commit writes to it, through whatever.
+- a read-only store shows one snapshot for ever; a writable one shows the newest;
+- when `set` and `delete` return, their changes are committed;
+- a key that denotes neither a node nor a chunk is stored as an object, unchanged;
+- a chunk that was deleted holds the fill value for every reader (`zarr_snapshot` has the marks).
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ import asyncio
 import json
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
-from urllib.parse import quote, unquote
 
 import numpy as np
 from zarr.abc.store import (
@@ -38,15 +36,24 @@ from drystone.errors import ConflictError, NotFoundError, UnsupportedError
 from drystone.opening import open as open_container
 from drystone.opening import open_again, reopen
 from drystone.zarr_declared import Chunks, create_arguments, layout_of
+from drystone.zarr_snapshot import (
+    DOCUMENT,
+    OBJECTS,
+    Shown,
+    ShownArray,
+    as_rows,
+    mark_names,
+    marks_of,
+    object_path,
+    split,
+)
 
 if TYPE_CHECKING:
-    from drystone._core import ZarrHandle
+    pass
 
 T = TypeVar("T")
 
-DOCUMENT = "zarr.json"
 DECLARED = "drystone.zarr"
-OBJECTS = ".zarr-objects"
 
 # Of our own: zarr's codecs wait in the threads of its loop, and must not wait there for us.
 _threads = ThreadPoolExecutor(max_workers=8, thread_name_prefix="drystone-zarr")
@@ -79,7 +86,7 @@ class DrystoneStore(Store):
         self._lock = threading.RLock()
         self._writing = threading.Lock()
         self._waiting: list[_Write] = []
-        self._seen: _Seen | None = None
+        self._seen: Shown | None = None
 
     # What it is.
 
@@ -122,13 +129,13 @@ class DrystoneStore(Store):
 
     # Reading.
 
-    def _view(self) -> _Seen:
+    def _view(self) -> Shown:
         """The snapshot that the store shows now."""
         with self._lock:
             if not self.read_only:
                 self._container.refresh()
             if self._seen is None or int(self._container.snapshot) != self._seen.handle.version:
-                self._seen = _Seen(self._container, self.read_only)
+                self._seen = Shown(self._container, self.read_only)
             return self._seen
 
     def _get(self, key: str, byte_range: ByteRequest | None) -> bytes | None:
@@ -209,7 +216,7 @@ class DrystoneStore(Store):
         await self.delete_dir("")
 
     def _set(self, key: str, data: bytes) -> None:
-        node, name = _split(key)
+        node, name = split(key)
         document = _document(data) if name == DOCUMENT else None
         with self._lock:
             seen = self._view()
@@ -227,7 +234,7 @@ class DrystoneStore(Store):
         array, index = place
         self._put(array, index, array.chunks.decode(data))
 
-    def _set_array(self, seen: _Seen, node: str, document: dict[str, Any]) -> None:
+    def _set_array(self, seen: Shown, node: str, document: dict[str, Any]) -> None:
         if not node:
             raise UnsupportedError("the root of a container is a group: give the array a name (name=, path=)")
         container = self._container
@@ -253,7 +260,7 @@ class DrystoneStore(Store):
                     )
                 container[known.path].resize(tuple(shape))
 
-    def _set_group(self, seen: _Seen, node: str, document: dict[str, Any]) -> None:
+    def _set_group(self, seen: Shown, node: str, document: dict[str, Any]) -> None:
         container = self._container
         attributes = _theirs(document.get("attributes") or {})
         mark = {DECLARED: json.dumps({"consolidated": document.get("consolidated_metadata") is not None})}
@@ -273,8 +280,8 @@ class DrystoneStore(Store):
         if changes or gone:
             self._container._handle.change_attrs(path, changes, gone)
 
-    def _set_object(self, seen: _Seen, key: str, data: bytes) -> None:
-        path = _object_path(key)
+    def _set_object(self, seen: Shown, key: str, data: bytes) -> None:
+        path = object_path(key)
         container = self._container
         if seen.objects.get(key) not in (None, len(data)):
             container.delete(path)
@@ -283,12 +290,12 @@ class DrystoneStore(Store):
             assign_box(container, path, None, [0], np.frombuffer(data, np.uint8))
         container._settle()
 
-    def _drop_object(self, seen: _Seen, key: str) -> None:
+    def _drop_object(self, seen: Shown, key: str) -> None:
         if key in seen.objects:
-            self._container.delete(_object_path(key))
+            self._container.delete(object_path(key))
 
     def _delete(self, key: str) -> None:
-        node, name = _split(key)
+        node, name = split(key)
         with self._lock:
             seen = self._view()
             if key in seen.objects:
@@ -311,7 +318,7 @@ class DrystoneStore(Store):
                 return
         self._delete_chunks([place])
 
-    def _delete_chunks(self, places: Sequence[tuple[_Array, tuple[int, ...]]]) -> None:
+    def _delete_chunks(self, places: Sequence[tuple[ShownArray, tuple[int, ...]]]) -> None:
         self._write([_Write(array, index, array.chunks.empty(), deletes=True) for array, index in places])
 
     def _delete_below(self, prefix: str) -> None:
@@ -327,7 +334,7 @@ class DrystoneStore(Store):
             with container.batch():
                 for key in seen.objects:
                     if prefix and key.startswith(below):
-                        container.delete(_object_path(key))
+                        container.delete(object_path(key))
                 if prefix and prefix in seen.documents:
                     container.delete(prefix)
                 elif prefix:
@@ -346,7 +353,7 @@ class DrystoneStore(Store):
                     if container.attrs:
                         container.attrs.clear()
 
-    def _put(self, array: _Array, index: tuple[int, ...], values: Any) -> None:
+    def _put(self, array: ShownArray, index: tuple[int, ...], values: Any) -> None:
         """Write a chunk, and return when it is committed. Those that wait at once are committed together."""
         self._write([_Write(array, index, values)])
 
@@ -381,13 +388,13 @@ class DrystoneStore(Store):
         container.create_group(OBJECTS)
         noted = False
         while not noted:
-            known = _marks(container)
+            known = marks_of(container)
             marks = {one.array.path: known.get(one.array.path, {}) for one in deletions}
             for one in deletions:
                 marks[one.array.path][one.index] = commit
             # Each under a name of its own, which holds those before: of two stores at once neither loses what the other notes.
-            changes = {f"{commit} {path}": _as_rows(found) for path, found in marks.items()}
-            before = [name for name in _mark_names(container) if name.partition(" ")[2] in marks]
+            changes = {f"{commit} {path}": as_rows(found) for path, found in marks.items()}
+            before = [name for name in mark_names(container) if name.partition(" ")[2] in marks]
             try:
                 container._handle.change_attrs(
                     OBJECTS, changes, [name for name in before if name not in changes]
@@ -400,7 +407,9 @@ class DrystoneStore(Store):
 class _Write:
     """A chunk that is to be put."""
 
-    def __init__(self, array: _Array, index: tuple[int, ...], values: Any, *, deletes: bool = False) -> None:
+    def __init__(
+        self, array: ShownArray, index: tuple[int, ...], values: Any, *, deletes: bool = False
+    ) -> None:
         self.array, self.index, self._values = array, index, values
         self.deletes = deletes
         self.done = False
@@ -417,142 +426,6 @@ class _Write:
         except BaseException as error:
             self.error = error
         self.done = True
-
-
-class _Array:
-    """An array of the hierarchy."""
-
-    def __init__(self, seen: _Seen, node: str, path: str, declared: bool) -> None:
-        self._seen, self._node = seen, node
-        self.path, self.declared = path, declared
-        self.document = seen.documents[node]
-        self.chunks = Chunks(self.document)
-        reading = seen.container._handle.reading(path, None)
-        self.element = None if reading.strings else reading.element
-        # An array that is all of its variable, cell by cell.
-        whole = len(reading.shape) == len(self.document["shape"])
-        self._plain = whole and (reading.strings or reading.element.kind in "biufcmMSU")
-
-    def box(self, index: tuple[int, ...]) -> tuple[list[int], list[int]]:
-        """First cell and extents of a chunk within the shape."""
-        if not self.declared and not self._plain:
-            raise UnsupportedError(
-                f"{self._node} is a part of what its variable holds: put it with a writer of Drystone"
-            )
-        start = [i * n for i, n in zip(index, self.chunks.shape, strict=True)]
-        shape = self.document["shape"]
-        count = [max(0, min(n, m - o)) for o, n, m in zip(start, self.chunks.shape, shape, strict=True)]
-        return start, count
-
-    def has(self, index: tuple[int, ...]) -> bool:
-        """Whether something was written to a chunk, and it was not deleted since."""
-        handle, deleted = self._seen.handle, self._seen.deleted.get(self.path, {}).get(index)
-        if deleted is not None:
-            return handle.has_chunk_since(self._node, list(index), deleted)
-        return handle.has_chunk(self._node, list(index))
-
-    def encoded(self, index: tuple[int, ...]) -> bytes | None:
-        """The bytes of a chunk; None if it is not there."""
-        handle = self._seen.handle
-        if index in self._seen.deleted.get(self.path, {}) and not self.has(index):
-            return None
-        if not self.declared:
-            return handle.chunk(self._node, list(index))
-        if not handle.has_chunk(self._node, list(index)):
-            return None
-        start, count = self.box(index)
-        reading = self._seen.container._handle.reading(self.path, None)
-        values, _, _ = reading.read_box(None, start, count, None)
-        return self.chunks.encode(np.asarray(values))
-
-
-class _Seen:
-    """A snapshot as keys and values."""
-
-    def __init__(self, container: Container, consolidated: bool) -> None:
-        self.container = container
-        self.handle: ZarrHandle = container._handle.zarr_view(consolidated)
-        self._texts = self.handle.documents
-        self.documents: dict[str, dict[str, Any]] = {
-            node: json.loads(text) for node, text in self._texts.items()
-        }
-        self.objects: dict[str, int] = {}
-        if container._handle.kind(OBJECTS) == "group":
-            for name in container._handle.names(OBJECTS)[0]:
-                length = container._handle.reading(f"{OBJECTS}/{name}", None).shape[0]
-                self.objects[unquote(name[1:])] = length
-        self.deleted = _marks(container)
-        self._arrays: dict[str, _Array | None] = {}
-
-    def array(self, node: str) -> _Array | None:
-        """The array at a node."""
-        if node not in self._arrays:
-            found = self.handle.array(node)
-            self._arrays[node] = None if found is None else _Array(self, node, *found)
-        return self._arrays[node]
-
-    def chunk(self, key: str) -> tuple[_Array, tuple[int, ...]] | None:
-        """The array and index of the chunk that a key stands for."""
-        parts = key.split("/")
-        for n in range(len(parts) - 1, 0, -1):
-            array = self.array("/".join(parts[:n]))
-            if array is not None:
-                index = array.chunks.index("/".join(parts[n:]))
-                return None if index is None else (array, index)
-        return None
-
-    def get(self, key: str) -> bytes | None:
-        if key in self.objects:
-            values = self.container._handle.reading(_object_path(key), None).select(...)
-            return bytes(np.asarray(values).tobytes())
-        node, name = _split(key)
-        if name == DOCUMENT and node in self._texts:
-            return self._texts[node].encode()
-        place = self.chunk(key)
-        return None if place is None else place[0].encoded(place[1])
-
-    def has(self, key: str) -> bool:
-        node, name = _split(key)
-        if key in self.objects or (name == DOCUMENT and node in self._texts):
-            return True
-        place = self.chunk(key)
-        return place is not None and place[0].has(place[1])
-
-    def chunks_below(self, below: str) -> Iterator[tuple[_Array, tuple[int, ...]]]:
-        """The chunks whose keys begin with a prefix that goes on behind the path of their array."""
-        for node in self.documents:
-            if node and below.startswith(f"{node}/") and below != f"{node}/":
-                for key, index in self._chunk_keys(node):
-                    if key.startswith(below):
-                        array = self.array(node)
-                        assert array is not None
-                        yield array, index
-
-    def _chunk_keys(self, node: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-        array = self.array(node)
-        if array is not None:
-            deleted = self.deleted.get(array.path, {})
-            for found in self.handle.chunks(node):
-                index = tuple(found)
-                if index not in deleted or array.has(index):
-                    yield f"{node}/{array.chunks.key(index)}", index
-
-    def keys(self, prefix: str) -> Iterator[str]:
-        yield from (key for key in self.objects if key.startswith(prefix))
-        for node in self.documents:
-            base = f"{node}/" if node else ""
-            if f"{base}{DOCUMENT}".startswith(prefix):
-                yield f"{base}{DOCUMENT}"
-            if base.startswith(prefix) or prefix.startswith(base):
-                yield from (key for key, _ in self._chunk_keys(node) if key.startswith(prefix))
-
-    def names(self, prefix: str) -> list[str]:
-        below = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
-        keys = [*self.objects, *(f"{node}/{DOCUMENT}" if node else DOCUMENT for node in self.documents)]
-        for node in self.documents:
-            if node and below.startswith(f"{node}/"):
-                keys.extend(key for key, _ in self._chunk_keys(node))
-        return sorted({key[len(below) :].split("/")[0] for key in keys if key.startswith(below)})
 
 
 def _writable(path: str, uuid: str, is_open: bool, options: Iterable[tuple[str, str]] = ()) -> DrystoneStore:
@@ -573,39 +446,6 @@ def _pinned(
 
 async def _in_thread(work: Callable[[], T]) -> T:
     return await asyncio.get_running_loop().run_in_executor(_threads, work)
-
-
-def _split(key: str) -> tuple[str, str]:
-    node, _, name = key.rpartition("/")
-    return node, name
-
-
-def _object_path(key: str) -> str:
-    return f"{OBJECTS}/={quote(key, safe='')}"
-
-
-def _marks(container: Container) -> dict[str, dict[tuple[int, ...], int]]:
-    """By path of a variable and index of a chunk, the commit that deleted it."""
-    marks: dict[str, dict[tuple[int, ...], int]] = {}
-    for name, rows in _mark_names(container).items():
-        found = marks.setdefault(name.partition(" ")[2], {})
-        for commit, *index in np.asarray(rows).tolist():
-            found[tuple(index)] = max(commit, found.get(tuple(index), 0))
-    return marks
-
-
-def _mark_names(container: Container) -> dict[str, Any]:
-    """The attributes that say which chunks of a variable were deleted: a commit and the variable's path, and rows of marks."""
-    if container._handle.kind(OBJECTS) != "group":
-        return {}
-    stored = container._handle.attrs(OBJECTS)
-    return {name: rows for name, rows in stored.items() if np.ndim(rows) == 2 and " " in name}
-
-
-def _as_rows(marks: dict[tuple[int, ...], int]) -> Any:
-    """Marks as an array of rows (commit, index ...), of the shortest integers that hold them."""
-    rows = np.array([(commit, *index) for index, commit in marks.items()], np.uint64)
-    return rows.astype(np.min_scalar_type(rows.max()))
 
 
 def _document(data: bytes) -> dict[str, Any] | None:

@@ -273,7 +273,7 @@ fn ranks_that_open_a_file_together_extend_what_is_there() {
 /// The container of a file, as another program finds it.
 fn container(path: &Path) -> drystone::Container {
     let folder = path.with_file_name(format!("{}.drystone", path.file_name().unwrap().to_str().unwrap()));
-    drystone::Container::open_local(folder, drystone::Mode::Read).unwrap()
+    drystone::Container::open(folder, drystone::Mode::Read).unwrap()
 }
 
 #[test]
@@ -354,7 +354,7 @@ fn what_another_program_commits_during_a_flush_stays_and_so_does_the_flush() {
         file.shared.write(x, &mine, bytes([rank as i32])).unwrap();
         if rank == 1 {
             let folder = path.with_file_name("x.h5.drystone");
-            let other = drystone::Container::open_local(folder, drystone::Mode::ReadWrite).unwrap();
+            let other = drystone::Container::open(folder, drystone::Mode::ReadWrite).unwrap();
             other.apply(vec![drystone::SchemaOp::CreateGroup("theirs".into(), Default::default())]).unwrap();
         }
         file.flush().unwrap();

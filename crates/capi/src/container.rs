@@ -120,7 +120,12 @@ impl dry_create_options {
         if self.tiers > 1 {
             return Err(Failure::invalid(format!("tiers is 0 or 1, not {}", self.tiers)));
         }
-        Ok(CreateOptions { durability: durability(self.durability)?, tiers: self.tiers == 1, redundancy })
+        Ok(CreateOptions {
+            durability: durability(self.durability)?,
+            tiers: self.tiers == 1,
+            redundancy,
+            ..CreateOptions::default()
+        })
     }
 }
 
@@ -142,11 +147,7 @@ pub(crate) unsafe extern "C" fn dry_create(
         let (path, given, out) = unsafe { (text(path, "the path")?, options(given)?, handle_place(out)?) };
         // SAFETY: as above.
         let options = unsafe { given.create()? };
-        let created = match Some(path).filter(|name| drystone::is_url(name)) {
-            Some(url) => Container::create_url(url, &[], options)?,
-            None => Container::create_local(path, options)?,
-        };
-        hand_out(created, out);
+        hand_out(Container::create(path, options)?, out);
         Ok(())
     })
 }
@@ -162,11 +163,7 @@ pub(crate) unsafe extern "C" fn dry_open(
         // SAFETY: pointers as drystone.h says.
         let (path, out) = unsafe { (text(path, "the path")?, handle_place(out)?) };
         let mode = self::mode(mode)?;
-        let opened = match Some(path).filter(|name| drystone::is_url(name)) {
-            Some(url) => Container::open_url(url, &[], mode)?,
-            None => Container::open_local(path, mode)?,
-        };
-        hand_out(opened, out);
+        hand_out(Container::open(path, mode)?, out);
         Ok(())
     })
 }

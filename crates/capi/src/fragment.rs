@@ -2,8 +2,8 @@
 
 use std::ffi::c_char;
 
-use drystone::FragmentHandle;
 use drystone::format::dtype::Scalar;
+use drystone::{FragmentHandle, Precision};
 use drystone_dataset::{Prim, Type as Declared};
 
 use crate::argument::optional_step;
@@ -208,7 +208,7 @@ pub(crate) unsafe extern "C" fn dry_fragment_read(
         // returns.
         unsafe {
             let out = bytes_mut(out, size, "the memory of the fragment")?;
-            give_report(report, &fragment.read(optional_step(step)?, out)?, 0)
+            give_report(report, &fragment.read(optional_step(step)?, out, Precision::Exact)?, 0)
         }
     })
 }

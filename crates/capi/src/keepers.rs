@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use drystone::Container;
-use drystone::region::Keeper;
+use drystone_region::Keeper;
 
 use crate::failure::Result;
 

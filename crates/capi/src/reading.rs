@@ -33,7 +33,7 @@ pub(crate) struct dry_variable {
 pub(crate) struct OpenVariable {
     pub(crate) reading: Arc<Reading>,
     member: Option<FoundMember>,
-    what: String,
+    pub(crate) what: String,
 }
 
 impl Handled for OpenVariable {
@@ -200,7 +200,7 @@ impl dry_read_options {
 }
 
 impl OpenVariable {
-    fn dtype(&self) -> &DType {
+    pub(crate) fn dtype(&self) -> &DType {
         self.member.as_ref().map_or(&self.reading.variable().dtype, |m| &m.dtype)
     }
 
@@ -622,7 +622,8 @@ pub(crate) unsafe extern "C" fn dry_read_block(
             let (count, given) = (extents(count, ndim, "the count")?, options(given)?);
             let target = open.memory(type_, out, size, count, &given, false)?.target()?;
             let reading = given.accurate(&open.reading)?;
-            give_report(given.report, &reading.read_block(optional_step(step)?, number, &target)?, 0)
+            let block = reading.block(optional_step(step)?, number)?;
+            give_report(given.report, &reading.read(&block, &target)?, 0)
         }
     })
 }

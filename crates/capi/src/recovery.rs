@@ -82,7 +82,7 @@ pub(crate) unsafe extern "C" fn dry_recover_without(
             other => return Err(Failure::invalid(format!("{other} is not a decision (dry_adopt)"))),
         };
         let container = container(handle)?;
-        let done = container.recover_without(&adopt, &lost_nodes)?;
+        let done = container.recover(&adopt, &lost_nodes)?;
         log::tell_warnings(&container);
         done.notes.iter().for_each(|note| log::tell(log::WARNING, note));
         done.incomplete.iter().for_each(|step| log::tell(log::NOTE, &step.to_string()));

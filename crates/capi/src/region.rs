@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone::Container;
-use drystone::region::lease::Cells;
-use drystone::region::{Access, Keeper, Level, Mapped, RegionError};
+use drystone::Level;
+use drystone_region::{Access, Cells, Keeper, Mapped, RegionError};
 
 use crate::argument::{handle_place, optional_step, optional_text, place, set};
 use crate::container::{container, dry_container};

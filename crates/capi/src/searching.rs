@@ -42,7 +42,7 @@ pub(crate) unsafe extern "C" fn dry_read_points(
             };
             let listing = Listing { legs: vec![Arc::new(leg)] };
             let (reading, target, report) = open.listed(type_, out, size, count as u64, given)?;
-            give_report(report, &reading.read_listed(&listing, &target)?, 0)
+            give_report(report, &reading.read(&listing, &target)?, 0)
         }
     })
 }

@@ -93,7 +93,8 @@ pub(crate) unsafe extern "C" fn dry_read_block_strings(
     cells: usize,
 ) -> Status {
     guard(|| {
-        let values = variable(handle)?.reading.read_block_strings(optional_step(step)?, number)?;
+        let reading = &variable(handle)?.reading;
+        let (values, _) = reading.read_strings(&reading.block(optional_step(step)?, number)?)?;
         // SAFETY: pointers as drystone.h says.
         unsafe { hand_out(&values, out, capacity, length, ends, cells) }
     })

@@ -191,12 +191,7 @@ pub(crate) unsafe extern "C" fn dry_team_create(
     // SAFETY: pointers as drystone.h says.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, options(given)?.create()?));
-        begin(out, ranks, mine, |(path, options), ranks| {
-            match Some(path).filter(|name| drystone::is_url(name)) {
-                Some(url) => Team::create_url(url, &[], options, ranks),
-                None => Team::create_local(path, options, ranks),
-            }
-        })
+        begin(out, ranks, mine, |(path, options), ranks| Team::create(path, options, ranks))
     })
 }
 
@@ -211,12 +206,7 @@ pub(crate) unsafe extern "C" fn dry_team_open(
     // SAFETY: pointers as drystone.h says.
     guard(|| unsafe {
         let mine = || Ok((text(path, "the path")?, crate::container::mode(mode)?));
-        begin(out, ranks, mine, |(path, mode), ranks| {
-            match Some(path).filter(|name| drystone::is_url(name)) {
-                Some(url) => Team::open_url(url, &[], mode, ranks),
-                None => Team::open_local(path, mode, ranks),
-            }
-        })
+        begin(out, ranks, mine, |(path, mode), ranks| Team::open(path, mode, ranks))
     })
 }
 

@@ -62,7 +62,7 @@ fn define_derived(path: &std::path::Path) {
     use drystone::format::dtype::{DType, Scalar};
     use drystone::{Container, CreateOptions, Definition, NewVariable, SchemaOp, WriterOptions};
 
-    let c = Container::create_local(path, CreateOptions::default()).unwrap();
+    let c = Container::create(path, CreateOptions::default()).unwrap();
     let f4 = DType::Scalar(Scalar::F32);
     let input = || NewVariable {
         dtype: f4.clone(),

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use drystone::{Error, ErrorKind, Result, is_url, store_at};
+use drystone::{Error, ErrorKind, Result, is_url, open_store};
 use drystone_format::keys;
 use drystone_store::StoreExt;
 
@@ -34,7 +34,7 @@ pub(crate) fn containers(location: &str, options: &[(String, String)]) -> Result
     let location = normal(location)?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     if is_url(&location) {
-        let store = store_at(&location, options, false)?;
+        let store = open_store(&location, options)?;
         if store.exists(keys::IDENTITY)? {
             return Ok((vec![location], failed));
         }

@@ -24,6 +24,7 @@ mod expand;
 mod facts;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
+mod glance;
 mod identity;
 mod look;
 mod manifest;

@@ -1,7 +1,7 @@
 //! The facts of a container: attributes, ranges of values from the index, names. No value of an array is
 //! read.
 
-use drystone::{Container, Extreme, Mode, Result, is_url};
+use drystone::{Container, Extreme, Mode, OpenOptions, Result};
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::{Attrs, Name};
 use drystone_format::value::{TypedArray, Value as Attribute};
@@ -14,10 +14,7 @@ const MAX_VALUES: usize = 64;
 
 /// Opens a container and collects its facts.
 pub(crate) fn look(path: &str, options: &[(String, String)]) -> Result<Facts> {
-    let container = match is_url(path) {
-        true => Container::open_url(path, options, Mode::Read)?,
-        false => Container::open_local(path, Mode::Read)?,
-    };
+    let container = Container::open(path, OpenOptions { store: options.into(), ..Mode::Read.into() })?;
     let snapshot = container.snapshot();
     let mut values = Vec::new();
     let schema = &snapshot.schema;

@@ -31,7 +31,7 @@ pub(crate) fn variables(word: &OsStr) -> Vec<CompletionCandidate> {
     else {
         return Vec::new();
     };
-    let Ok(container) = Container::open_local(container, Mode::Read) else { return Vec::new() };
+    let Ok(container) = Container::open(container, Mode::Read) else { return Vec::new() };
     let snapshot = container.snapshot();
     let names = snapshot.schema.names.keys().filter(|name| name.starts_with(word));
     names.map(CompletionCandidate::new).collect()

@@ -60,7 +60,7 @@ fn raw_read(path: &Path, out: &mut [u8]) -> Outcome<()> {
 }
 
 fn write(path: &Path, data: &[u8], shape: &[u64], durability: Durability) -> Outcome<()> {
-    let c = Container::create_local(path, CreateOptions { durability, ..CreateOptions::default() })?;
+    let c = Container::create(path, CreateOptions { durability, ..CreateOptions::default() })?;
     let f8 = DType::Scalar(Scalar::F64);
     c.begin_batch()?;
     for i in 0..VARIABLES {
@@ -78,7 +78,7 @@ fn write(path: &Path, data: &[u8], shape: &[u64], durability: Durability) -> Out
 }
 
 fn read(path: &Path, out: &mut [u8], shape: &[u64], expected: &[u8]) -> Outcome<()> {
-    let c = Container::open_local(path, Mode::Read)?;
+    let c = Container::open(path, Mode::Read)?;
     let mut full = vec![1];
     full.extend(shape);
     for i in 0..VARIABLES {

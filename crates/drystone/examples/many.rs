@@ -64,7 +64,7 @@ fn main() -> Outcome<()> {
     let f4 = DType::Scalar(Scalar::F32);
 
     let path = dir.join("steps.dry");
-    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() })?;
+    let c = Container::create(&path, CreateOptions { durability, ..CreateOptions::default() })?;
     c.apply((0..10).map(|i| SchemaOp::CreateVariable(format!("v{i}"), variable(&[32, 32], true))).collect())?;
     let block = vec![1u8; 4096];
     let w = c.writer(WriterOptions { rank: Some((0, 1)), ..Default::default() })?;
@@ -80,7 +80,7 @@ fn main() -> Outcome<()> {
     lap("2,000 steps of 10 variables, committed each", begin);
     sizes(&path)?;
     let begin = Instant::now();
-    let c = Container::open_local(&path, Mode::Read)?;
+    let c = Container::open(&path, Mode::Read)?;
     lap("open", begin);
     let begin = Instant::now();
     let series = Selection {
@@ -94,7 +94,7 @@ fn main() -> Outcome<()> {
     lap("one point over 2,000 steps", begin);
 
     let path = dir.join("blocks.dry");
-    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() })?;
+    let c = Container::create(&path, CreateOptions { durability, ..CreateOptions::default() })?;
     c.apply(vec![SchemaOp::CreateVariable("t".into(), variable(&[512, 400, 400], false))])?;
     let w = c.writer(WriterOptions::default())?;
     let block = vec![1u8; 4 * 16 * 16 * 16];
@@ -108,7 +108,7 @@ fn main() -> Outcome<()> {
     lap("  with close and commit", begin);
     sizes(&path)?;
     let begin = Instant::now();
-    let c = Container::open_local(&path, Mode::Read)?;
+    let c = Container::open(&path, Mode::Read)?;
     lap("open", begin);
     let begin = Instant::now();
     let all = read(&c, "t", &Selection::all(&[512, 400, 400]))?;

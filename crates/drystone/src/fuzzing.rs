@@ -1,8 +1,8 @@
-//! Bodies of the fuzz targets in `fuzz/`, which a test also runs with random bytes: containers that a stranger made.
+//! Bodies of the fuzz targets in `fuzz/`, which a test also runs with random bytes: containers from untrusted sources.
 //!
-//! [`fuzz_open`] makes objects of the bytes. [`fuzz_hostile`] takes a sound container apart, changes values in it as the bytes
-//! say, and puts it together again with right checksums: so wrong numbers reach the engine, not only the decoders.
-//! Whatever they are, opening, reading, verifying, committing and recovering end, with an error or without.
+//! [`fuzz_open`] makes objects of the bytes. [`fuzz_hostile`] decodes a valid container, changes values in it as the
+//! bytes say, and encodes it again with correct checksums: so wrong numbers reach the engine, not only the decoders. In
+//! any case opening, reading, verifying, committing and recovering must end, with an error or without.
 
 use std::sync::{Arc, OnceLock};
 
@@ -29,7 +29,7 @@ use crate::{
     WriterOptions,
 };
 
-/// Cells that are read of any one variable or block: what a caller asks for is the caller's to bound.
+/// Cells that are read of any one variable or block: the caller bounds its own requests.
 const CELLS: u64 = 1 << 16;
 const WRITER: u64 = 0x0123_4567_89ab_cdef;
 const UUID: [u8; 16] = *b"a stranger's one";
@@ -39,7 +39,7 @@ pub fn fuzz_sent(data: &[u8]) {
     crate::collective::fuzz_sent(data);
 }
 
-/// Has a codec of a plug-in do whatever the bytes say.
+/// Makes a plug-in's codec do whatever the bytes say.
 #[doc(hidden)]
 pub fn fuzz_plugin(data: &[u8]) {
     crate::plugin::fuzz_plugin(data);
@@ -71,7 +71,7 @@ pub fn fuzz_open(data: &[u8]) {
     exercise(store);
 }
 
-/// A sound container with values changed as `data` says, opened and used.
+/// A valid container with values changed as `data` says, opened and used.
 pub fn fuzz_hostile(data: &[u8]) {
     static SOUND: OnceLock<Parts> = OnceLock::new();
     let mut parts = SOUND.get_or_init(Parts::sound).clone();
@@ -99,21 +99,21 @@ fn identity() -> Identity {
     }
 }
 
-/// Everything a program may do with a container. What is visited is bounded where the caller decides about it.
+/// Everything a program may do with a container. The fuzzer bounds what a caller would bound.
 fn exercise(store: MemoryStore) {
     let store = Arc::new(store);
     let Ok(c) = Container::open(store.clone(), Mode::Read) else { return };
     look(&c);
     _ = c.verify(&mut |_, _| true);
     _ = c.describe();
-    _ = c.usage();
+    _ = c.usage(true);
     if let Ok(history) = c.snapshots() {
         history.iter().take(3).filter_map(|v| c.at(*v).ok()).for_each(|old| look(&old));
     }
     let Ok(c) = Container::open(store, Mode::ReadWrite) else { return };
     _ = c.commit();
     look(&c);
-    _ = c.recover(&Adopt::All);
+    _ = c.recover(&Adopt::All, &[]);
     look(&c);
     _ = write(&c);
     _ = c.flush();
@@ -173,24 +173,25 @@ fn look_at(c: &Container, path: &str) -> Result<()> {
         let points = Listing::points(shape.len(), corners);
         let count = points.shape().iter().product::<u64>();
         if reading.variable().dtype.is_blob() {
-            _ = reading.listed_strings(&points);
+            _ = reading.read_strings(&points);
         } else if count as usize * item <= bytes.len() {
             let len = count as usize * item;
-            _ = reading.read_listed(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
+            _ = reading.read(&points, &Target::dense(&mut bytes[..len], &[count], item)?);
         }
     }
     _ = reading.steps();
     let steps = reading.snapshot().steps.iter().take(3).map(Some).chain([None]);
     for step in steps {
         for number in 0..reading.blocks(step).map_or(0, |blocks| blocks.len().min(4)) {
-            let shape = reading.block_shape(step, number)?;
+            let block = reading.block(step, number)?;
+            let shape = block.shape();
             let cells = shape.iter().try_fold(item as u64, |n, s| n.checked_mul(*s));
             let Some(len) = cells.filter(|n| *n <= bytes.len() as u64) else { continue };
             if reading.variable().dtype.is_blob() {
-                _ = reading.read_block_strings(step, number);
+                _ = reading.read_strings(&block);
             } else {
-                let place = Target::dense(&mut bytes[..len as usize], &shape, item)?;
-                _ = reading.read_block(step, number, &place);
+                let place = Target::dense(&mut bytes[..len as usize], shape, item)?;
+                _ = reading.read(&block, &place);
             }
         }
     }
@@ -261,7 +262,7 @@ impl Dice<'_> {
     }
 }
 
-/// A container as values: one writer's log, of which the first groups are committed.
+/// A container as values: one writer's log, whose first groups are committed.
 #[derive(Clone)]
 struct Parts {
     identity: Identity,
@@ -320,7 +321,7 @@ fn variables() -> Vec<SchemaOp> {
 }
 
 impl Parts {
-    /// Written by the engine itself, then taken apart.
+    /// Written by the engine itself, then decoded.
     fn sound() -> Parts {
         Self::made().unwrap_or_else(|e| panic!("the sample cannot be made: {e}"))
     }
@@ -382,7 +383,7 @@ impl Parts {
             steps: (*snapshot.steps).clone(),
             source,
         };
-        // The last group waits for a commit again.
+        // The last group is uncommitted again.
         let last = parts.groups.len() as u64 - 1;
         parts.source.groups = last;
         parts.source.state = drystone_format::source::SourceState::Open;
@@ -487,7 +488,7 @@ impl Parts {
         }
     }
 
-    /// Makes checksums right for whatever the entries now point at, so that the bytes are used.
+    /// Corrects checksums for what the entries now point at, so that the bytes are used.
     fn mend_checks(&mut self) {
         let segment = &mut self.segment;
         let committed = self.entries.iter_mut();
@@ -513,7 +514,7 @@ impl Parts {
         }
     }
 
-    /// The objects; `None` if these values cannot be written down.
+    /// The objects; `None` if these values cannot be encoded.
     fn assemble(mut self, dice: &mut Dice<'_>) -> Option<MemoryStore> {
         let store = MemoryStore::new();
         let put = |key: &str, bytes: &[u8]| store.put(key, &[bytes], PutMode::Replace, false).ok();
@@ -559,7 +560,7 @@ impl Parts {
     }
 }
 
-/// Now and then, one byte of a payload whose checksum is made afterwards.
+/// Sometimes changes one byte of a payload whose checksum is made afterwards.
 fn spoil(payload: &mut [u8], dice: &mut Dice<'_>) {
     if dice.one_in(12) {
         let (at, mask) = (dice.below(payload.len()), dice.byte());

@@ -10,9 +10,10 @@
 //! schema_op, layout, history, published, log, plugin, schema, base
 //! ```
 //!
-//! A folder uses only what stands below it (`tools/rooms.toml` has the order, `make lint` checks it).
+//! A folder uses only folders below it (`tools/rooms.toml` has the order, `make lint` checks it).
 //!
-//! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics on what a store holds.
+//! Everything here may be called from several threads at once. Errors are [`Error`]; nothing panics, whatever a store
+//! contains.
 
 mod base;
 pub mod collective;
@@ -32,7 +33,6 @@ mod publish;
 mod published;
 mod query;
 mod read;
-pub mod region;
 mod schema;
 mod schema_op;
 mod write;
@@ -47,8 +47,8 @@ pub use container::calibrate::{Calibration, Limits};
 pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
-    CacheFolder, Config, Container, CreateOptions, Keep, Mode, Rule, SeenBefore, StagedPart, TierFolder,
-    TierRow, holders, is_url, open_store, public_options, store_at,
+    CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, StagedPart,
+    StoreOptions, TierFolder, TierRow, holders, is_url, open_store, public_options,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;
@@ -59,7 +59,6 @@ pub use fragment::{Coverage, FragmentHandle, FragmentPlan, Missing};
 pub use history::snapshot::Snapshot;
 pub use layout::BlockLayout;
 pub use maintain::describe::{Description, FileCount, Pending, VariableUsage, WriterInfo, WriterState};
-pub use maintain::examine::{Examination, Promise, examine};
 pub use maintain::extremes::{Extreme, ValueRange};
 pub use maintain::gc::{GcOptions, GcReport};
 pub use maintain::index::{IndexKind, IndexReport};
@@ -74,8 +73,8 @@ pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,
 };
 pub use read::{
-    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, StoredStatistics, Wanted,
-    WarmReport, Written, narrowed_bound,
+    BlockInfo, Derivation, Hits, Planned, PublishedStatistics, ReadReport, Reading, Selected,
+    StoredStatistics, Wanted, WarmReport, Written, narrowed_bound,
 };
 pub use schema::derived::Definition;
 pub use schema::element_type::{logical_of, rule_kind};

@@ -1,4 +1,4 @@
-//! What programs need of the crates below: the items that appear in the engine's own signatures, by the crate's name.
+//! Items of lower crates that appear in the engine's own signatures, under the crate's name.
 //!
 //! A face names nothing else of those crates through the engine, so the rest can change. `tools/public_items.py` lists
 //! what is public; an item is added here when a face needs it.
@@ -9,7 +9,12 @@ pub mod format {
 
     /// Element types.
     pub mod dtype {
-        pub use drystone_format::dtype::{DType, Member, Record, Scalar, limit};
+        pub use drystone_format::dtype::{DType, Member, Record, Scalar};
+
+        /// Limits of element types.
+        pub mod limit {
+            pub use drystone_format::dtype::limit::{ITEM_SIZE, LEAVES, NESTING};
+        }
     }
 
     /// What integers stand for.
@@ -35,7 +40,7 @@ pub mod member {
 
 /// Selections and plans.
 pub mod plan {
-    /// Cells that are no strided box.
+    /// Cells that are not a strided box.
     pub mod listing {
         pub use drystone_plan::listing::{Leg, Listing};
     }
@@ -76,7 +81,7 @@ pub mod plan {
     }
 }
 
-/// The trait of what keeps the bytes. Its transports are in crates of their own.
+/// The trait of stores. Transports are in crates of their own.
 pub mod store {
     pub use drystone_store::Store;
 }

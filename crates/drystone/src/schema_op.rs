@@ -21,7 +21,7 @@ use crate::base::random;
 use crate::schema::near_miss::no_such;
 use crate::{Error, Result};
 
-/// What `create_variable` is told.
+/// The arguments of `create_variable`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVariable {
     /// Element type.
@@ -32,25 +32,25 @@ pub struct NewVariable {
     pub dims: Vec<String>,
     /// One value per output time, or one value.
     pub steps: bool,
-    /// One value or array of any shape per writer (and step).
+    /// One value, or one array of any shape, per writer (and step).
     pub local: bool,
     /// Codec chain as text; empty is none.
     pub transform: String,
     /// Subchunk shape into which blocks are cut.
     pub chunks: Option<Vec<u64>>,
-    /// Bytes of one element; None is zeros.
+    /// Bytes of one element; `None` is zeros.
     pub fill: Option<Vec<u8>>,
     /// Attributes.
     pub attrs: Attrs,
-    /// The mix of reads that is expected (docs/reference/language.md); empty if that is not known.
+    /// The expected mix of reads (docs/reference/language.md); empty if unknown.
     pub access: String,
-    /// What the integers stand for; None: nothing but themselves.
+    /// What the integers stand for; `None`: only themselves.
     pub meaning: Option<Meaning>,
 }
 
 impl NewVariable {
-    /// The variable that creating this makes, with an id and a uid that the caller gives: for who puts values of it before the commit
-    /// that creates it ([`crate::Writer::put_to`]).
+    /// The variable that this creates, with an id and a uid from the caller, for a put of values before the commit that
+    /// creates it ([`crate::Writer::put_to`]).
     pub fn declared(&self, path: &str, id: u32, uid: u64) -> Result<Variable> {
         let asked = validate(path, self)?;
         Ok(Variable {
@@ -74,7 +74,7 @@ impl NewVariable {
         })
     }
 
-    /// What cells are that nobody wrote: what is given, else no time where elements are times, else zeros.
+    /// The value of cells that were never written: as given, else no time if the elements are times, else zeros.
     fn fill_bytes(&self) -> Option<Vec<u8>> {
         if self.fill.is_some() {
             return self.fill.clone();
@@ -91,7 +91,7 @@ impl NewVariable {
     }
 }
 
-/// Makes the times of an element NaT.
+/// Sets the times in an element to NaT.
 fn no_times(dtype: &DType, meaning: &Meaning, element: &mut [u8]) {
     match (meaning, dtype) {
         (Meaning::Instant(_) | Meaning::Duration(_), _) => {
@@ -111,7 +111,7 @@ fn no_times(dtype: &DType, meaning: &Meaning, element: &mut [u8]) {
     }
 }
 
-/// The mix of reads that a variable declares, if it does.
+/// The mix of reads that a variable declares, if any.
 pub(crate) fn expected_reads(variable: &Variable) -> std::result::Result<Option<Access>, Diagnostic> {
     access(&variable.access, &variable.dims, variable.shape.len(), variable.steps)
 }
@@ -130,7 +130,7 @@ fn access(
 /// One change of the schema.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SchemaOp {
-    /// Creates a variable (and the groups above it); the identical one again is no change.
+    /// Creates a variable (and the groups above it); an identical one that exists is no change.
     CreateVariable(String, Box<NewVariable>),
     /// Creates a group (and those above); attributes are merged in.
     CreateGroup(String, Attrs),
@@ -138,20 +138,20 @@ pub enum SchemaOp {
     SetAttrs(String, BTreeMap<String, Option<Value>>),
     /// Sets the shape (without the step axis).
     Resize(String, Vec<u64>),
-    /// Gives a variable, link or group (with all below) another path.
+    /// Moves a variable, link or group (with everything below) to another path.
     Rename(String, String),
-    /// Removes a name; of a group, everything below.
+    /// Removes a name; for a group, everything below as well.
     Delete(String),
-    /// Makes a path stand for another.
+    /// Makes a path an alias of another.
     Link(String, String),
-    /// Keeps a declared text; the identical one again is no change. Its variables are operations of their own.
+    /// Stores a declared text; an identical one is no change. Its variables are created by operations of their own.
     Declare(Declaration),
-    /// Makes a variable that is computed from others; the identical definition again is no change.
+    /// Creates a variable that is computed from others; an identical definition is no change.
     Derive(String, Box<Definition>),
 }
 
 impl SchemaOp {
-    /// Applies it; `version` is the commit that will hold it. `false` if nothing changed.
+    /// Applies the operation; `version` is the commit that will contain it. `false` if nothing changed.
     pub fn apply(&self, schema: &mut Schema, version: u64) -> Result<bool> {
         let changed = self.apply_alone(schema, version)?;
         if let (true, SchemaOp::Resize(..)) = (changed, self) {
@@ -310,7 +310,7 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
                 "variable \"{path}\" exists and holds values; choose another name"
             )));
         };
-        // Made anew it would be younger than what is derived from it.
+        // Created anew it would be younger than what is derived from it.
         let same = define(schema, path, new, id, 0)?.derived.is_some_and(|again| again == *derived);
         if same && new.attrs.iter().all(|(key, value)| old.attrs.get(key) == Some(value)) {
             return Ok(false);
@@ -332,7 +332,7 @@ fn derive(schema: &mut Schema, path: &str, new: &Definition, version: u64) -> Re
     Ok(true)
 }
 
-/// In what an existing variable differs from one that is asked for.
+/// How an existing variable differs from a requested one.
 fn difference(old: &Variable, new: &Variable) -> Option<String> {
     let same_shape = old.growable == new.growable
         && old.shape.iter().zip(&new.shape).zip(&old.growable).all(|((o, n), grows)| *grows || o == n);
@@ -380,7 +380,8 @@ fn difference(old: &Variable, new: &Variable) -> Option<String> {
     Some(format!("attribute \"{}\"", changed.0))
 }
 
-/// Names that are set. What has an empty one, or one with a NUL, as commits could, keeps it until it is removed.
+/// Checks names of attributes that are set. Older commits could store an empty name, or one with a NUL; such attributes
+/// stay until they are removed.
 fn check_attrs<'a>(path: &str, mut names: impl Iterator<Item = &'a String>) -> Result<()> {
     let Some(name) = names.find(|name| name.is_empty() || name.contains('\0')) else { return Ok(()) };
     let owner = if path.is_empty() { "the container".into() } else { format!("\"{path}\"") };
@@ -550,7 +551,7 @@ fn link(schema: &mut Schema, path: &str, target: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// Keeps a text in the schema. `false` if it is there.
+/// Stores the text in the schema. `false` if it is there already.
 fn keep(schema: &mut Schema, new: &Declaration) -> Result<bool> {
     if schema.declarations.contains(new) {
         return Ok(false);

@@ -20,7 +20,7 @@ fn a_publication_stays_within_its_memory() {
     const SIDE: u64 = 384; // 216 MiB
     const LIMIT: u64 = 128 << 20;
     let folder = tempfile::tempdir().unwrap();
-    let c = Container::create_local(folder.path().join("run.dry"), CreateOptions::default()).unwrap();
+    let c = Container::create(folder.path().join("run.dry"), CreateOptions::default()).unwrap();
     for (name, transform) in [("raw", ""), ("coded", "zstd:1")] {
         let new = create(name, f4(), &[SIDE, SIDE, SIDE], |v| v.transform = transform.into());
         c.apply(vec![new]).unwrap();

@@ -48,7 +48,7 @@ fn run(folder: &std::path::Path, ranks: usize, writers: u32, scheme: Scheme, lev
     let home = folder.join("run.dry");
     let options = CreateOptions { tiers: true, redundancy: scheme, ..CreateOptions::default() };
     program(ranks, |communicator| {
-        let team = Team::create_local(&home, options, Arc::new(Nodes(communicator))).unwrap();
+        let team = Team::create(&home, options.clone(), Arc::new(Nodes(communicator))).unwrap();
         let near = folder.join(format!("near{}", team.rank()));
         team.container().use_tiers(&[TierFolder { folder: near, budget: None }]).unwrap();
         let made = match team.rank() {
@@ -90,8 +90,8 @@ fn ranks_keep_parity_of_each_other_and_lost_nodes_come_back() {
         for rank in 0..lost {
             std::fs::remove_dir_all(folder.path().join(format!("near{rank}"))).unwrap();
         }
-        let c = Container::open_local(&home, Mode::ReadWrite).unwrap();
-        let report = c.recover(&Adopt::All).unwrap();
+        let c = Container::open(&home, Mode::ReadWrite).unwrap();
+        let report = c.recover(&Adopt::All, &[]).unwrap();
         assert_eq!(report.rebuilt, [0, 1], "{scheme} of {ranks}, {writers} write: {:?}", report.notes);
         let reading = c.reading("u", None).unwrap();
         for step in 0..2 {

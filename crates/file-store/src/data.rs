@@ -1,8 +1,8 @@
-//! Data logs: appends with a checksum for each unit, and reads that are verified by what the journal says.
+//! Data logs: appends with a checksum for each unit, and reads that are verified by the journal.
 //!
 //! Invariants
-//! - checksums that were told cover a prefix of the log, and the bytes below it never change;
-//! - bytes behind that prefix are read only by the mount that appended them.
+//! - published checksums cover a prefix of the log, and the bytes below it never change;
+//! - bytes after that prefix are read only by the mount that appended them.
 
 use std::sync::{Arc, Mutex};
 
@@ -24,13 +24,13 @@ pub(crate) struct DataLog {
     pub(crate) end: u64,
     /// Bytes that survive a power cut.
     pub(crate) synced: u64,
-    /// Bytes whose checksums the journal has.
+    /// Bytes whose checksums are in the journal.
     pub(crate) told: u64,
     /// Nothing more is appended.
     pub(crate) closed: bool,
     /// Appends whose extents are not in the state of the mount yet.
     pub(crate) coming: u32,
-    /// Checksums of the units from `told / UNIT` on, whole ones.
+    /// Checksums of the whole units from `told / UNIT` on.
     whole: Vec<u32>,
     /// The bytes of the unit that is not whole.
     tail: Vec<u8>,
@@ -50,7 +50,7 @@ impl DataLog {
         }
     }
 
-    /// Appends, and says where. After an error the log is closed: what lies behind its end is not known.
+    /// Appends, and returns the place. After an error the log is closed: the bytes after its end are unknown.
     pub(crate) fn append(&mut self, store: &dyn Store, bytes: &[u8]) -> Result<u64> {
         let at = self.end;
         if let Err(error) = store.append(&keys::data_log(self.id), at, &[bytes]) {
@@ -96,7 +96,7 @@ impl DataLog {
     }
 }
 
-/// What is to be read of a log, with the checksums that the journal has of its units.
+/// The range of a log to read, with the journal's checksums of its units.
 pub(crate) struct Wanted {
     pub(crate) log: u64,
     pub(crate) position: u64,
@@ -119,7 +119,7 @@ impl Wanted {
         wanted
     }
 
-    /// Numbers of the units: the first, and the one behind the last.
+    /// Numbers of the units: the first, and the end after the last.
     fn units(&self) -> (u64, u64) {
         (self.position / UNIT, (self.position + self.len as u64).div_ceil(UNIT))
     }

@@ -1,11 +1,12 @@
 //! Generations of the journal: following what others add, and adding to it.
 //!
-//! Generation G is an object that one mount appends frames to. Another mount that wants to add puts a claim on G+1, after which
-//! nothing more counts that is appended to G; then it reads the end of G and puts generation G+1, which says how many bytes of G
-//! count. Exactly one put succeeds. The writer of G looks for the claim after each append: where there is none, its frame counts.
+//! Generation G is an object to which one mount appends frames. Another mount that wants to write puts a claim on G+1;
+//! frames appended to G afterwards do not count. Then it reads the end of G and puts generation G+1, which states how
+//! many bytes of G count. Exactly one put succeeds. The writer of G looks for the claim after each append: if there is
+//! none, its frame counts.
 //!
 //! Invariants
-//! - the state is that of all frames that count up to `end` of `generation`;
+//! - the state results from all counting frames up to `end` of `generation`;
 //! - a frame is applied only when it is sure that it counts.
 
 use std::time::{Duration, Instant};
@@ -22,7 +23,7 @@ use crate::{Failure, Result};
 const LONG: u64 = 1 << 20;
 /// A journal that one mount writes is followed by another when it is longer than this, and than four whole states.
 const ROTATE: u64 = 16 << 20;
-/// How long whoever claimed a generation has to put it, until another does.
+/// How long a mount that claimed a generation has to put it before another one does.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// Records of a frame of a whole state.
 const TOGETHER: usize = 1024;
@@ -48,7 +49,7 @@ pub(crate) struct Journal {
     before: Option<State>,
 }
 
-/// What became of a frame that was appended behind a claim.
+/// The fate of a frame that was appended after a claim.
 enum Settled {
     /// It counts, and is not applied yet.
     Counts,
@@ -58,7 +59,7 @@ enum Settled {
     Lost,
 }
 
-/// A frame that was read: where it ends, and what it says.
+/// A frame that was read: its end, and its content.
 struct Read {
     end: u64,
     records: Vec<Record>,
@@ -89,7 +90,7 @@ impl Journal {
         keys::journal(self.generation)
     }
 
-    /// Begins anew at the newest generation that holds a whole state.
+    /// Starts again at the newest generation that contains a whole state.
     fn load(&mut self, store: &dyn Store) -> Result<()> {
         let mut generations: Vec<u64> = Vec::new();
         for item in store.list(keys::FILES)? {
@@ -114,7 +115,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Begins with nothing again; what is not there afterwards is told.
+    /// Starts again with nothing; missing files are reported afterwards.
     fn forget(&mut self) {
         let old = std::mem::take(&mut self.state);
         self.before.get_or_insert(old);
@@ -138,7 +139,7 @@ impl Journal {
         }
     }
 
-    /// Frames behind `end`, up to byte `to` of the generation; fewer where one is torn.
+    /// Frames after `end`, up to byte `to` of the generation; fewer if one is torn.
     fn frames(&self, store: &dyn Store, to: u64) -> Result<Vec<Read>> {
         let mut out = Vec::new();
         if to <= self.end {
@@ -194,7 +195,7 @@ impl Journal {
                     return Ok(());
                 }
             }
-            // The length first: what is there before there is a claim counts.
+            // The length first: what exists before there is a claim counts.
             let mut len = self.end;
             if !self.own {
                 match store.len(&self.key()) {
@@ -223,7 +224,7 @@ impl Journal {
                 // Whoever claimed it died.
                 self.begin(store)?;
             } else {
-                // A reader shows what is sure.
+                // A reader shows only what is certain.
                 return Ok(());
             }
         }
@@ -294,7 +295,7 @@ impl Journal {
                 ordinal += 1;
             }
         }
-        // What the new generation takes for granted survives what the new generation survives.
+        // What the new generation relies on survives whatever the new generation survives.
         if self.generation > 0 {
             store.sync(&[&self.key()])?;
         }
@@ -351,7 +352,7 @@ impl Journal {
                     continue;
                 }
                 Err(error) => {
-                    // How much of the frame is there is not known: the next generation says that nothing of it counts.
+                    // It is unknown how much of the frame exists: the next generation states that nothing of it counts.
                     if self.begin(store).is_err() {
                         self.own = false;
                     }
@@ -374,7 +375,7 @@ impl Journal {
         }
     }
 
-    /// What becomes of the frame that ends at `end`. The journal is in the next generation then.
+    /// Settles whether the frame that ends at `end` counts. The journal is in the next generation then.
     fn settle(&mut self, store: &dyn Store, end: u64) -> Result<Settled> {
         let begun = Instant::now();
         let next = self.generation + 1;
@@ -399,7 +400,7 @@ impl Journal {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(Failure::Store(StoreError::NotFound { .. })) => {
-                    // Whoever claimed it died: this mount goes on, without the frame.
+                    // The claiming mount died: this mount goes on, without the frame.
                     self.own = true;
                     self.begin(store)?;
                     if self.generation == next {
@@ -412,7 +413,7 @@ impl Journal {
     }
 }
 
-/// Number of the newest generation; 0: there is none.
+/// Number of the newest generation; 0 if there is none.
 fn newest(store: &dyn Store) -> Result<u64> {
     let generation = |key: &str| match keys::parse_files(key) {
         Some(FilesKey::Journal(generation)) => Some(generation),

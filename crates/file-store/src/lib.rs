@@ -1,17 +1,17 @@
-//! Byte files in a store: each writer appends to a log of its own, and a journal says which bytes are which file's.
+//! Byte files in a store: each writer appends to a log of its own, and a journal maps the bytes to files.
 //!
 //! ```text
 //! mount     the handle: open files, reads, writes, changes of folders, commits
-//! space     logs that nothing needs any more; what lies where; verification
+//! space     unneeded logs; sizes; verification
 //! journal   generations of the journal: following others, and adding to it
 //! data      data logs: appends with checksums, verified reads
 //! ```
 //!
 //! Invariants
 //! - a data log has one writer, which only appends; no byte in it ever changes;
-//! - a frame of the journal counts as a whole or not at all, and is appended behind the data that it names;
-//! - all mounts apply the same frames in the same order: generations have one writer each, and a generation says how much of the
-//!   one before it counts.
+//! - a frame of the journal counts as a whole or not at all, and is appended after the data that it names;
+//! - all mounts apply the same frames in the same order: generations have one writer each, and a generation states how
+//!   much of the one before it counts.
 
 #![forbid(unsafe_code)]
 

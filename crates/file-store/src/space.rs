@@ -1,4 +1,4 @@
-//! Room: which logs nothing needs any more, what is used, and whether what is stored is sound.
+//! Space: unneeded logs, sizes, and verification of stored bytes.
 
 use std::collections::{BTreeMap, HashSet};
 use std::ops::Range;
@@ -10,7 +10,7 @@ use crate::data::Wanted;
 use crate::mount::Files;
 use crate::{Failure, Result, locked};
 
-/// What the files of a container are and take.
+/// Number and size of the files of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
     /// Files.
@@ -70,7 +70,7 @@ impl Files {
         })
     }
 
-    /// Reads everything. `seen` gets the bytes that were read and says whether to go on.
+    /// Reads everything. `seen` gets the bytes that were read and returns whether to go on.
     pub fn verify(&self, seen: &mut dyn FnMut(u64) -> bool) -> Result<Vec<Damaged>> {
         let work: Vec<(String, Vec<(u64, Wanted)>)> = self.with_state(|state| {
             let mut work = Vec::new();
@@ -177,7 +177,7 @@ impl Files {
     pub fn collect(&self, dry_run: bool) -> Result<Vec<(String, u64)>> {
         let mut alive = self.others()?;
         if self.number().is_none() {
-            // A reader cannot tell the dead from the living: what is registered is alive.
+            // A reader cannot tell dead mounts from living ones: a registered one counts as living.
             for item in self.store.list(keys::FILES)? {
                 if let Some(FilesKey::Mount(number)) = keys::parse_files(&item.key) {
                     alive.insert(number);

@@ -41,7 +41,7 @@ const TYPED_ARRAY: u64 = 40000;
 
 impl TypedArray {
     /// Bytes that `dtype` and `shape` require, if they are possible at all.
-    pub fn expected_len(&self) -> Option<u64> {
+    fn expected_len(&self) -> Option<u64> {
         let n = self.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d))?;
         n.checked_mul(self.dtype.item_size().into())
     }

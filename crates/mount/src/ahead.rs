@@ -1,11 +1,11 @@
 //! How much is made for one read of a file, and whether the kernel keeps what programs read.
 //!
-//! Making a little costs the decoding of whole subchunks, so a program that reads on gets large pieces, each made while it
-//! reads the one before. A program that reads here and there gets what it asks for.
+//! Producing a little costs the decoding of whole subchunks, so a program that reads sequentially gets large pieces,
+//! each produced while it reads the one before. A program that reads at random gets what it requests.
 //!
-//! A long read goes straight to the program's memory: what the kernel keeps costs it a copy and a page for every 4 KiB, and
-//! the container's own bytes are in its cache already. Mappings, short reads, and cells that are slow to make gain more from
-//! what is kept.
+//! A long read goes directly to the program's memory: the kernel's cache costs a copy and a page per 4 KiB, and the
+//! container's own bytes are in its cache already. Mappings, short reads, and cells that are slow to produce gain more
+//! from the cache.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) const PIECE: u64 = 4 << 20;
 /// Requests of a program that reads on arrive up to so far from their order.
 const NEAR: u64 = 2 << 20;
-/// Shorter reads are taken for parts of one that goes on only where they continue it exactly.
+/// Shorter reads count as sequential only if they continue a read exactly.
 const SHORT: u64 = 64 << 10;
 /// The kernel keeps shorter files.
 const LEAST_DIRECT: u64 = 1 << 20;
@@ -32,7 +32,7 @@ pub(crate) enum Way {
     Kept,
 }
 
-/// What was seen of the reads of a file.
+/// The observed reads of a file.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     reads: u64,
@@ -56,7 +56,7 @@ impl Seen {
         self.took = self.took.saturating_add(took);
     }
 
-    /// With what was seen of other reads of the file.
+    /// Adds observations of other reads of the file.
     pub(crate) fn add(&mut self, other: &Seen) {
         self.mapped |= other.mapped;
         self.reads = self.reads.saturating_add(other.reads);
@@ -81,13 +81,13 @@ impl Seen {
     }
 }
 
-/// Whether a read goes on from the one before it, which ended at `before`.
+/// Whether a read continues the one before it, which ended at `before`.
 pub(crate) fn goes_on(asked: &Range<u64>, before: Option<u64>) -> bool {
     let long = asked.end.saturating_sub(asked.start) >= SHORT;
     before.is_some_and(|before| before == asked.start || (long && before.abs_diff(asked.start) <= NEAR))
 }
 
-/// The bytes to make for a read of `asked`, of a file of `size` bytes, that goes on or does not.
+/// The bytes to produce for a read of `asked`, of a file of `size` bytes, that is sequential or not.
 pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     let end = asked.end.min(size);
     match goes_on {
@@ -96,7 +96,7 @@ pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     }
 }
 
-/// The piece behind one, if the file goes on there.
+/// The piece after one, if the file is that long.
 pub(crate) fn next(piece: &Range<u64>, size: u64) -> Option<Range<u64>> {
     let next = piece.end..piece.end.saturating_add(PIECE).min(size);
     (next.start < next.end).then_some(next)

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - an inode's number is [`BASE`] and its number in the container; numbers below belong to views;
-//! - a listing is made when its folder is opened, so that what is removed meanwhile moves nothing.
+//! - a listing is made when its folder is opened, so that concurrent removals do not shift its entries.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -21,7 +21,7 @@ use crate::room::with_room;
 
 /// Inodes and handles of files have numbers from here on.
 pub(crate) const BASE: u64 = 1 << 62;
-/// What programs are told to read and write at once.
+/// The recommended size of reads and writes.
 const BLOCK: u32 = 1 << 20;
 /// `fallocate`: the length stays.
 const KEEP_SIZE: i32 = 1;
@@ -215,7 +215,7 @@ impl FileTree {
         answer(self.files.rename((from.0, &from.1), (to.0, &to.1), exchange, keep))
     }
 
-    /// Opens a file. Appending is refused where other mounts write: nobody knows where the end is then.
+    /// Opens a file. Appending is refused where other mounts write: the end of the file is unknown then.
     pub(crate) fn open(&self, inode: INodeNo, appends: bool) -> Answer<u64> {
         if appends && answer(self.files.is_shared())? {
             return Err(Errno::EOPNOTSUPP);
@@ -244,7 +244,7 @@ impl FileTree {
         answer(self.files.write(&*self.handle(handle)?, at, bytes))
     }
 
-    /// What was written becomes visible to other mounts.
+    /// Makes writes visible to other mounts.
     pub(crate) fn flush(&self, handle: u64) -> Answer<()> {
         answer(self.files.commit(self.handle(handle)?.ino()))
     }
@@ -300,7 +300,7 @@ impl FileTree {
         Ok(Arc::new(out))
     }
 
-    /// A listing. From its beginning it is made anew.
+    /// A listing. It is made again when it is read from the beginning.
     pub(crate) fn listed(&self, inode: INodeNo, handle: u64, offset: u64) -> Answer<Arc<Vec<Entry>>> {
         if offset == 0 {
             let listing = self.listing(inode)?;
@@ -321,7 +321,7 @@ impl FileTree {
             .ok_or(Errno::NO_XATTR)
     }
 
-    /// Names of extended attributes, each with a NUL behind it.
+    /// Names of extended attributes, each followed by a NUL.
     pub(crate) fn attribute_names(&self, inode: INodeNo) -> Answer<Vec<u8>> {
         let all = answer(self.files.attributes(number(inode)))?;
         Ok(all.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect())

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use drystone::{Container, Error, ErrorKind, FlatArray, FragmentHandle, Frame, Result};
+use drystone::{Container, Error, ErrorKind, FlatArray, FragmentHandle, Frame, Precision, Result};
 
 use crate::tree::{Form, Tree};
 use crate::zarr::ZarrTree;
@@ -170,7 +170,7 @@ impl Fragment {
             .try_reserve_exact(len)
             .map_err(|_| Error::new(ErrorKind::Unsupported, "the fragment is larger than memory"))?;
         bytes.resize(len, 0);
-        self.handle.read(self.steps.map(|_| step), &mut bytes)?;
+        self.handle.read(self.steps.map(|_| step), &mut bytes, Precision::Exact)?;
         let bytes = Arc::new(bytes);
         *last = Some((step, bytes.clone()));
         Ok(bytes)

@@ -2,6 +2,11 @@
 
 use std::ops::Range;
 
+/// Requests are merged up to this size, in bytes: the data stays in a cache until it is verified and placed.
+pub const REQUEST: u64 = 1 << 20;
+/// Gaps up to this size, in bytes, are read rather than skipped: they cost about as much as a request.
+pub const GAP: u64 = 16 << 10;
+
 /// One request, and the items it serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fetch<T> {

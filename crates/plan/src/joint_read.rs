@@ -11,14 +11,13 @@ use std::fmt;
 use std::ops::Range;
 
 use crate::aggregation::Aggregation;
+use crate::coalesce::REQUEST;
 use crate::selection::{Axis, Selection};
 
 /// Bytes per round that a rank holds for others and receives from others, each.
 const ROUND: u64 = 16 << 20;
 /// A reader reads at least this many bytes.
 const SHARE: u64 = 4 << 20;
-/// One request of a reader fetches about this much.
-const REQUEST: u64 = 1 << 20;
 /// Boxes with more bytes than this multiple of the wanted ones are mostly holes: each rank reads alone.
 const MOST_HOLES: u64 = 4;
 /// Nor is a box read together that would be cut into more than about this many.

@@ -244,7 +244,7 @@ fn watch_the_end(py: Python<'_>) -> PyResult<()> {
         .copied()
 }
 
-/// Gives Python objects back. Once the interpreter is shutting down nobody may touch them.
+/// Gives Python objects back. They must not be touched once the interpreter is shutting down.
 fn leave<T>(held: T) {
     let mut held = Some(held);
     if inside(|_| drop(held.take())).is_none() {

@@ -27,7 +27,7 @@ pub(crate) struct CatalogHandle {
 
 #[pymethods]
 impl CatalogHandle {
-    /// Opens the catalogue at a path or a URL; makes it if there is none and that is wanted.
+    /// Opens the catalogue at a path or a URL; creates it if there is none and `make` is set.
     #[staticmethod]
     fn open(py: Python<'_>, location: &str, store: Vec<(String, String)>, make: bool) -> Result<Self> {
         Ok(CatalogHandle { catalog: py.detach(|| Catalog::open(location, &store, make))? })
@@ -73,7 +73,7 @@ impl CatalogHandle {
         Ok(py.detach(|| self.catalog.names())?)
     }
 
-    /// Reads everything and looks at every container; with `update` what has changed is taken up.
+    /// Reads everything and checks every container; with `update` changed ones are read again.
     fn check(&self, py: Python<'_>, update: bool) -> Result<CheckResult> {
         let report = py.detach(|| if update { self.catalog.update() } else { self.catalog.check() })?;
         let (containers, pages, bytes) = (report.containers, report.pages, report.bytes);

@@ -15,7 +15,7 @@ thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch::new());
 }
 
-/// The canonical text of a chain; an error if it is none.
+/// The canonical text of a chain; an error if the text is not one.
 #[pyfunction]
 pub(crate) fn chain_text(transform: &str) -> Result<String> {
     drystone::Config::load_plugins()?;
@@ -42,7 +42,7 @@ pub(crate) fn encode_subchunk<'py>(
     Ok(PyBytes::new(py, &stored.map_err(|e| invalid(format!("encoding with {transform}: {e}")))?))
 }
 
-/// The data of which `stored` is the stored form.
+/// The data with this stored form.
 #[pyfunction]
 pub(crate) fn decode_subchunk<'py>(
     py: Python<'py>,

@@ -8,11 +8,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use drystone::format::schema::Name;
-use drystone::region::operation::Operation;
 use drystone::{
-    BlockLayout, CacheFolder, Compressor, Container, CreateOptions, Definition, Durability, Format,
-    GcOptions, IndexKind, Limits, NewVariable, PublishOptions, SchemaOp, Scheme, Targets, WriterOptions,
+    BlockLayout, Compressor, Container, CreateOptions, Definition, Durability, Format, GcOptions, IndexKind,
+    Limits, Mode, NewVariable, OpenOptions, PublishOptions, SchemaOp, Scheme, StoreOptions, Targets,
+    WriterOptions,
 };
+use drystone_region::{Operation, compute_on_release};
 
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
@@ -74,17 +75,18 @@ impl ContainerHandle {
         let durability = Durability::parse(durability).ok_or_else(|| {
             invalid(format!("durability is \"async\", \"durable\" or \"memory\", not \"{durability}\""))
         })?;
-        let options = CreateOptions { durability, tiers: tiers.is_some(), redundancy };
+        let options = CreateOptions {
+            durability,
+            tiers: tiers.is_some(),
+            redundancy,
+            targets: targets.map(|folders| Targets::parse(folders, spread)).transpose()?,
+            among_files,
+            store: StoreOptions { values: store, credentials: Callback::of(credentials), cache: None },
+            ..CreateOptions::default()
+        };
         let tiers = tiers.map(tier_folders);
-        let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
         let container = py.detach(|| {
-            let created = match among_files {
-                _ if drystone::is_url(path) => {
-                    Container::create_url_as(path, &store, Callback::of(credentials), options)
-                }
-                true => Container::create_among_files(path, options, targets.as_ref()),
-                false => Container::create_placed(path, options, targets.as_ref()),
-            }?;
+            let created = Container::create(path, options)?;
             match &tiers {
                 Some(tiers) => created.use_tiers(tiers).map(|()| created),
                 None => Ok(created),
@@ -106,19 +108,13 @@ impl ContainerHandle {
         credentials: Option<Py<PyAny>>,
         tiers: Option<Vec<(PathBuf, Option<u64>)>>,
     ) -> Result<Self> {
-        let mode = parse_mode(mode)?;
-        let targets = targets.map(|folders| Targets::parse(folders, spread)).transpose()?;
+        let options = OpenOptions {
+            targets: targets.map(|folders| Targets::parse(folders, spread)).transpose()?,
+            store: StoreOptions { values: store, credentials: Callback::of(credentials), cache: None },
+            ..OpenOptions::from(parse_mode(mode)?)
+        };
         let container = py.detach(|| {
-            let opened = match &targets {
-                Some(targets) => Container::open_placed(path, mode, targets),
-                None if drystone::is_url(path) => {
-                    Container::open_url_as(path, &store, Callback::of(credentials), mode)
-                }
-                None => match CacheFolder::take(&store, false)?.0 {
-                    Some(cache) => Container::open_local_cached(path, mode, &cache),
-                    None => Container::open_local(path, mode),
-                },
-            }?;
+            let opened = Container::open(path, options)?;
             match tiers {
                 Some(tiers) => opened.use_tiers(&tier_folders(tiers)).map(|()| opened),
                 None => Ok(opened),
@@ -135,7 +131,8 @@ impl ContainerHandle {
         store: Vec<(String, String)>,
         credentials: Option<Py<PyAny>>,
     ) -> Result<()> {
-        Ok(py.detach(|| Container::remove_url(url, &store, Callback::of(credentials)))?)
+        let options = StoreOptions { values: store, credentials: Callback::of(credentials), cache: None };
+        Ok(py.detach(|| Container::remove_url(url, &options))?)
     }
 
     /// The options of a store that are no secrets.
@@ -172,7 +169,7 @@ impl ContainerHandle {
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
-    /// `drain`: whether what its tiers hold is brought home first.
+    /// `drain`: whether the content of its tiers is brought home first.
     fn close(&self, py: Python<'_>, drain: bool) -> Result<()> {
         Ok(py.detach(|| match drain {
             true => self.container.finish(),
@@ -194,7 +191,7 @@ impl ContainerHandle {
         self.container.computing(on);
     }
 
-    /// How what lies in tiers survives the loss of nodes.
+    /// How data in tiers survives the loss of nodes.
     #[getter]
     fn redundancy(&self) -> String {
         self.container.redundancy().to_string()
@@ -225,7 +222,8 @@ impl ContainerHandle {
     /// Opens a container that has lost files, for reading what is left.
     #[staticmethod]
     fn open_damaged(py: Python<'_>, path: &str) -> Result<Self> {
-        let container = py.detach(|| Container::open_damaged(path))?;
+        let options = OpenOptions { damaged: true, ..OpenOptions::from(Mode::Read) };
+        let container = py.detach(|| Container::open(path, options))?;
         Ok(ContainerHandle { container: Held::new(container) })
     }
 
@@ -280,7 +278,7 @@ impl ContainerHandle {
     /// By path of each variable: blocks, subchunks, bytes stored and decoded, codec chains.
     fn usage(&self, py: Python<'_>) -> Result<BTreeMap<String, Used>> {
         let schema = self.open_container()?.schema();
-        let found = py.detach(|| self.container.usage())?;
+        let found = py.detach(|| self.container.usage(true))?;
         let named = schema.named().filter_map(|(path, v)| Some((path.to_owned(), found.get(&v.id)?)));
         Ok(named.map(|(path, u)| (path, reports::used(u))).collect())
     }
@@ -288,12 +286,12 @@ impl ContainerHandle {
     /// By path of each variable: shapes of the subchunks of blocks that are cut, None for blocks that are whole.
     fn cuts(&self, py: Python<'_>) -> Result<BTreeMap<String, Vec<Option<Vec<u64>>>>> {
         let schema = self.open_container()?.schema();
-        let found = py.detach(|| self.container.forms())?;
+        let found = py.detach(|| self.container.usage(false))?;
         let cuts = |id: &u32| found.get(id).map(|u| u.cuts.iter().cloned().collect());
         Ok(schema.named().filter_map(|(path, v)| Some((path.to_owned(), cuts(&v.id)?))).collect())
     }
 
-    /// The path of the variable or group that a path stands for, links followed; None if there is none.
+    /// The path of the variable or group that a path denotes, links followed; None if there is none.
     fn followed(&self, path: &str) -> Result<Option<String>> {
         Ok(self.open_container()?.schema().follow(normal(path)))
     }
@@ -422,7 +420,7 @@ impl ContainerHandle {
     fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
         let operation = Operation::parse(operation)?;
         let container = self.open_container()?;
-        Ok(py.detach(|| container.on(source, &operation, into))?)
+        Ok(py.detach(|| compute_on_release(&container, source, &operation, into))?)
     }
 
     /// Makes a variable that is computed from others.
@@ -574,7 +572,7 @@ impl ContainerHandle {
         lost_nodes: Vec<String>,
     ) -> Result<RecoverResult> {
         let adopt = adopted(which, but)?;
-        Ok(reports::recovered(py.detach(|| self.container.recover_without(&adopt, &lost_nodes))?))
+        Ok(reports::recovered(py.detach(|| self.container.recover(&adopt, &lost_nodes))?))
     }
 
     /// `progress(done, total)` is called now and then, in bytes; `False` from it, or an exception, stops.

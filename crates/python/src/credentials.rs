@@ -27,7 +27,8 @@ impl Credentials for Callback {
             let given = self.0.bind(py).call0().and_then(|said| said.extract());
             let (values, expires): (Vec<(String, String)>, Option<f64>) = given.map_err(|error| {
                 let kind = error.get_type(py).name().map(|name| name.to_string()).unwrap_or_default();
-                // What the exception says may quote a secret: it goes where Python tells of exceptions that nobody can catch.
+                // The exception's text may quote a secret: it goes where Python reports exceptions that cannot be
+                // caught.
                 error.write_unraisable(py, Some(self.0.bind(py)));
                 format!("it raised {kind}, which is shown on standard error")
             })?;

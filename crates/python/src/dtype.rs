@@ -249,7 +249,7 @@ fn from_void(descr: &Bound<'_, PyAny>, size: u32) -> Result<Element> {
     Ok(Element { dtype: DType::Record(Record { itemsize: size, members }), meaning })
 }
 
-/// Are elements of this type as the machine has them, those of members too?
+/// Whether elements of this type, and their members, have the machine's byte order.
 pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
     const SWAPPED: u8 = if cfg!(target_endian = "little") { b'>' } else { b'<' };
     match descr.kind() {
@@ -258,7 +258,8 @@ pub(crate) fn is_native(descr: &Bound<'_, PyArrayDescr>) -> Result<bool> {
     }
 }
 
-/// Whether values of one meaning are those of another as they are, bit for bit: times of one unit, and integers for named values and back.
+/// Whether values of one meaning equal those of another bit for bit: times of one unit, and integers for named values
+/// and back.
 pub(crate) fn is_same(given: Option<&Meaning>, stored: Option<&Meaning>) -> bool {
     use Meaning::{Members, Names};
     match (given, stored) {

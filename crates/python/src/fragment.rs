@@ -126,7 +126,7 @@ impl FragmentHandle {
         // SAFETY: `buffer` is a live, writable array of `len` dense bytes (checked), referenced until this returns; that nobody
         // else uses it meanwhile is the contract of reading into an array, as it is NumPy's own.
         let out = if len == 0 { &mut [][..] } else { unsafe { std::slice::from_raw_parts_mut(first, len) } };
-        let bound = py.detach(|| self.fragment.read_within(step, out, precision))?.bound;
+        let bound = py.detach(|| self.fragment.read(step, out, precision))?.bound;
         Ok((bound.absolute, bound.relative))
     }
 

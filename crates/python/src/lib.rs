@@ -50,8 +50,8 @@ fn find_room(py: Python<'_>, path: std::path::PathBuf, end: u64) {
     py.detach(|| drystone_store::preallocate(&path, end));
 }
 
-/// (what, whether it is kept, what was found, what to do) of each promise; seconds of a request; bytes per second read and written; what
-/// could not be removed.
+/// (what, whether it holds, the finding, the remedy) of each guarantee; seconds of a request; bytes per second read and
+/// written; objects that could not be removed.
 type Examined =
     (Vec<(&'static str, Option<bool>, String, &'static str)>, Option<f64>, Option<(f64, f64)>, Vec<String>);
 
@@ -60,11 +60,12 @@ type Examined =
 fn examine(py: Python<'_>, place: &str, options: Vec<(String, String)>) -> error::Result<Examined> {
     let found = py.detach(|| {
         let store = drystone::open_store(place, &options)?;
-        drystone::examine(store.as_ref()).map_err(|error| {
+        drystone_store::examine(store.as_ref()).map_err(|error| {
+            let error = drystone::Error::from(error);
             drystone::Error::new(error.kind(), format!("trying {}: {error}", store.describe()))
         })
     })?;
-    let promises = found.promises.into_iter().map(|p| (p.what, p.kept, p.found, p.remedy)).collect();
+    let promises = found.guarantees.into_iter().map(|p| (p.what, p.kept, p.found, p.remedy)).collect();
     Ok((promises, found.latency.map(|time| time.as_secs_f64()), found.bandwidth, found.left))
 }
 

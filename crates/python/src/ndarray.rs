@@ -116,7 +116,7 @@ impl View {
     /// To write to.
     ///
     /// # Safety
-    /// The array must stay referenced, and nobody else may use it, while the target is used.
+    /// The array must stay referenced, and must not be used otherwise, while the target is used.
     pub(crate) unsafe fn target<'a>(&self) -> Result<Target<'a>> {
         if !self.writable || !self.has_distinct_elements() {
             return Err(invalid("the array to read into is read-only or overlaps itself"));
@@ -127,8 +127,8 @@ impl View {
     }
 }
 
-/// NumPy's own arrays of so many bytes and more begin 16 bytes into a line of the cache; those made here begin at one, so that rows of
-/// whole lines can be written past the caches (measured: 2 to 2.4 times as fast).
+/// NumPy's own arrays of at least this many bytes begin 16 bytes into a cache line; those made here begin at one, so
+/// that rows of whole lines can be written past the caches (measured: 2 to 2.4 times as fast).
 const LARGE: u64 = 4 << 20;
 /// One line of the cache.
 const LINE: u64 = 64;

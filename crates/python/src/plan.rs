@@ -90,7 +90,7 @@ impl Plan {
         Plan { plan: ReadPlan { measured: Some(seconds), ..self.plan.clone() } }
     }
 
-    /// Number of the replica that is read where it has the cells; 0 is what was put.
+    /// Number of the replica that is read where it has the cells; 0 is the original.
     #[getter]
     fn replica(&self) -> u32 {
         self.plan.choices.iter().find(|c| c.chosen).map_or(0, |c| c.replica)

@@ -5,8 +5,8 @@ use pyo3::types::PyBool;
 
 use crate::error::{Failure, Result};
 
-/// Runs long work without the interpreter lock, and lets Python hear of its progress: `False` from `progress`, an exception
-/// from it, or a signal stops the work. What was raised is raised.
+/// Runs long work without the interpreter lock, and reports its progress to Python: `False` from `progress`, an
+/// exception from it, or a signal stops the work. The exception is raised.
 pub(crate) fn watched<T: Send>(
     py: Python<'_>,
     progress: Option<&Py<PyAny>>,

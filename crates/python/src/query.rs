@@ -127,7 +127,7 @@ impl QueryHandle {
     /// The coordinates of all hits, one after the other.
     fn coords<'py>(&self, py: Python<'py>) -> Result<(Bound<'py, PyArray1<i64>>, ReportItem)> {
         let found = py.detach(|| self.query.find())?;
-        // NumPy's own memory: of what is large it asks for large pages.
+        // NumPy's own memory: it requests large pages for large arrays.
         let array = PyArray1::<i64>::zeros(py, found.rows() * found.width(), false);
         {
             let mut out = array.try_readwrite().map_err(|e| crate::error::invalid(e.to_string()))?;
@@ -199,7 +199,7 @@ impl BatchesHandle {
         report(&py.detach(|| self.lock().report()))
     }
 
-    /// The next hits, at most so many; None behind the last.
+    /// The next hits, at most this many; None after the last.
     fn next<'py>(&self, py: Python<'py>, rows: usize) -> Result<Option<BatchItem<'py>>> {
         let Some(batch) = py.detach(|| self.lock().next(rows))? else { return Ok(None) };
         let bytes = |values: Vec<u8>| PyArray1::from_vec(py, values);

@@ -1,23 +1,26 @@
 //! Reading a variable, or one member of a record: indexing, boxes, blocks.
 
+mod arguments;
+mod arrays;
+mod values;
+
 use std::sync::{Mutex, PoisonError};
 
-use drystone::array::Target;
-use drystone::format::dtype::{DType, Scalar};
+use drystone::format::dtype::DType;
 use drystone::format::meaning::Meaning;
 use drystone::member::{FoundMember, member};
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{BlockInfo, Error, ErrorKind, Keep, Limit, Precision, ReadReport, Reading, Wanted, Written};
-use numpy::{PyUntypedArray, PyUntypedArrayMethods};
+use drystone::{BlockInfo, Error, ErrorKind, Keep, ReadReport, Reading, Wanted};
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyDict, PyList, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyDict, PyTuple};
 
-use crate::error::{Failure, Result, invalid, out_of_range};
+use crate::error::{Failure, Result};
 use crate::listing::{self, PlannedHandle, TilesHandle};
-use crate::ndarray::{View, empty};
 use crate::plan::Plan;
 use crate::progress::watched;
 use crate::{dtype, key};
+use arguments::limit;
+pub(crate) use arguments::precision;
 
 /// A variable of a snapshot, to be read: whole elements, or one member of a record.
 #[pyclass(frozen, name = "ReadingHandle", module = "drystone._core")]
@@ -63,178 +66,6 @@ impl ReadingHandle {
         self.dtype().is_blob()
     }
 
-    /// Values of any length: texts, or arrays of the numbers of each list.
-    pub(crate) fn blobs<'py>(
-        &self,
-        py: Python<'py>,
-        values: Vec<Vec<u8>>,
-        shape: &[u64],
-        scalar: bool,
-    ) -> Result<Bound<'py, PyAny>> {
-        match self.dtype() {
-            DType::Ragged(number) => lists(py, *number, &self.descr(py)?, values, shape, scalar),
-            _ => strings(py, values, shape, scalar),
-        }
-    }
-
-    /// A new array for `cells` of elements.
-    pub(crate) fn new_array<'py>(
-        &self,
-        py: Python<'py>,
-        cells: &[u64],
-    ) -> Result<Bound<'py, PyUntypedArray>> {
-        let mut shape = cells.to_vec();
-        shape.extend(self.inner());
-        empty(&self.descr(py)?, &shape, dtype::has_padding(self.dtype()))
-    }
-
-    /// Reads with `act` into the array, whose leading axes are `cells`; `one_step`: what is read has a step axis before them.
-    pub(crate) fn read_into(
-        &self,
-        array: &Bound<'_, PyUntypedArray>,
-        cells: &[u64],
-        one_step: bool,
-        act: &(dyn Fn(&Target<'_>) -> drystone::Result<ReadReport> + Sync),
-    ) -> Result<ReadReport> {
-        let py = array.py();
-        let view = View::of(array)?;
-        if !view.is_writable() {
-            return Err(invalid("out is read-only"));
-        }
-        match view.fold(self.inner()).filter(View::has_distinct_elements) {
-            Some(view) => {
-                let view = if one_step { view.with_leading_axis() } else { view };
-                // SAFETY: `array` is referenced until this returns; that nobody else uses it meanwhile is the contract of reading
-                // into an array, as it is NumPy's own.
-                let target = unsafe { view.target()? };
-                Ok(py.detach(|| act(&target))?)
-            }
-            None if array.is_c_contiguous() => {
-                Err(invalid("the array to read into does not have the axes of the member that is read"))
-            }
-            None => {
-                // Its elements lie where the engine cannot write them one by one: by way of a dense array.
-                let dense = self.new_array(py, cells)?;
-                let report = self.read_into(&dense, cells, one_step, act)?;
-                py.import("numpy")?.call_method1("copyto", (array, dense))?;
-                Ok(report)
-            }
-        }
-    }
-
-    /// `out` of a read, if it can take elements of this type in `shape`.
-    pub(crate) fn check_out<'py>(
-        &self,
-        out: Bound<'py, PyAny>,
-        shape: &[u64],
-    ) -> Result<Bound<'py, PyUntypedArray>> {
-        let Ok(array) = out.cast::<PyUntypedArray>() else {
-            return Err(invalid(format!("out is a NumPy array, not a {}", out.get_type().name()?)));
-        };
-        let given = array.dtype();
-        let expected = self.descr(out.py())?;
-        if !given.eq(&expected)? {
-            return Err(invalid(format!("out has dtype {given}, the variable {expected}")));
-        }
-        let found: Vec<u64> = array.shape().iter().map(|n| *n as u64).collect();
-        if found != shape {
-            return Err(invalid(format!("out has shape {found:?}, what is read {shape:?}")));
-        }
-        if !View::of(array)?.is_writable() {
-            return Err(invalid("out is read-only"));
-        }
-        Ok(array.clone())
-    }
-
-    fn box_of(
-        &self,
-        step: Option<&Bound<'_, PyAny>>,
-        offset: Option<&Bound<'_, PyAny>>,
-        count: Option<&Bound<'_, PyAny>>,
-    ) -> Result<(Selection, Vec<u64>)> {
-        let shape = self.reading.shape();
-        let steps = self.reading.variable().steps;
-        let cells = &shape[usize::from(steps)..];
-        let offset = match offset {
-            Some(offset) => key::extents(offset, "offset")?,
-            None => vec![0; cells.len()],
-        };
-        let rest = || cells.iter().zip(&offset).map(|(n, o)| n.saturating_sub(*o)).collect();
-        let count: Vec<u64> = count.map_or_else(|| Ok(rest()), |count| key::extents(count, "count"))?;
-        if offset.len() != cells.len() || count.len() != cells.len() {
-            return Err(invalid(format!(
-                "offset has {} and count {} entries, the variable {} dimensions{}",
-                offset.len(),
-                count.len(),
-                cells.len(),
-                if steps { " (the step axis aside)" } else { "" }
-            )));
-        }
-        for (d, n) in cells.iter().enumerate() {
-            if offset[d].checked_add(count[d]).is_none_or(|end| end > *n) {
-                return Err(out_of_range(format!(
-                    "the box at offset {offset:?} with count {count:?} leaves the shape {cells:?} in dimension {d}"
-                )));
-            }
-        }
-        let mut selection = Selection::boxed(&offset, &count);
-        if steps {
-            let step = self
-                .step_number(step, shape[0])?
-                .ok_or_else(|| invalid("the variable has steps: say which (step=)"))?;
-            selection.axes.insert(0, Axis { start: step, step: 1, count: 1 });
-        } else if step.is_some() {
-            return Err(invalid("the variable has no steps: leave step= out"));
-        }
-        Ok((selection, count))
-    }
-
-    /// A step; negative ones count from the end.
-    fn step_number(&self, step: Option<&Bound<'_, PyAny>>, axis: u64) -> Result<Option<u64>> {
-        let Some(step) = step else { return Ok(None) };
-        let selected = key::select(step, &[axis])?;
-        match (selected.shape.is_empty(), selected.selection.axes.first()) {
-            (true, Some(at)) => Ok(Some(at.start)),
-            _ => Err(invalid(format!("step is one number, not {}", step.repr()?))),
-        }
-    }
-
-    fn block_step(&self, step: Option<&Bound<'_, PyAny>>) -> Result<Option<u64>> {
-        self.step_number(step, self.reading.snapshot().step_axis())
-    }
-
-    /// The value that a pattern of an index entry stands for, as a scalar of `descr`.
-    fn scalar_of<'py>(&self, descr: &Bound<'py, PyAny>, bits: u64) -> Result<Option<Bound<'py, PyAny>>> {
-        use Scalar::*;
-        let DType::Scalar(scalar) = self.dtype() else { return Ok(None) };
-        if matches!(self.meaning(), Some(Meaning::Instant(_) | Meaning::Duration(_))) {
-            let count = descr.py().import("numpy")?.getattr("int64")?.call1((bits as i64,))?;
-            return Ok(Some(count.call_method1("view", (descr,))?));
-        }
-        let class = descr.getattr("type")?;
-        Ok(Some(match scalar {
-            Bool => class.call1((bits != 0,))?,
-            I8 | I16 | I32 | I64 => class.call1((bits as i64,))?,
-            U8 | U16 | U32 | U64 => class.call1((bits,))?,
-            F16 | BF16 | F32 | F64 => class.call1((f64::from_bits(bits),))?,
-            C64 | C128 => return Ok(None),
-        }))
-    }
-
-    /// An array, or where the block has no dimensions a scalar.
-    fn block_value<'py>(&self, py: Python<'py>, block: &Written) -> Result<Bound<'py, PyAny>> {
-        let shape = block.shape();
-        let scalar = shape.is_empty() && self.inner().is_empty();
-        if self.holds_strings() {
-            let values = py.detach(|| self.reading.read_written_strings(block))?;
-            return self.blobs(py, values, shape, scalar);
-        }
-        let array = self.new_array(py, shape)?;
-        self.read_into(&array, shape, false, &|out| self.reading.read_written(block, out))?;
-        let array = array.into_any();
-        if scalar { Ok(array.get_item(PyTuple::empty(py))?) } else { Ok(array) }
-    }
-
     fn block_dict<'py>(
         &self,
         py: Python<'py>,
@@ -271,7 +102,7 @@ impl ReadingHandle {
         self.reading.snapshot().version()
     }
 
-    /// As a reader sees it: the step axis first, those of a member last.
+    /// The shape for a reader: the step axis first, those of a member last.
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyTuple>> {
         Ok(PyTuple::new(py, self.full_shape())?)
@@ -406,7 +237,7 @@ impl ReadingHandle {
         Ok(ReadingHandle { reading, member: self.member.clone() })
     }
 
-    /// The same variable, of which float64 may come rounded to float32.
+    /// The same variable, with float64 possibly rounded to float32.
     fn narrowed(&self) -> Result<Self> {
         Ok(ReadingHandle { reading: self.reading.clone().narrowed()?, member: self.member.clone() })
     }
@@ -475,7 +306,7 @@ impl ReadingHandle {
         Ok((found.blocks, found.cells, found.nans, extremes.0, extremes.1, histogram).into_pyobject(py)?)
     }
 
-    /// What was published of a step, if anything that tells was: version, chunks, values, NaNs, cells that are fill, least and
+    /// Published statistics of a step, if there are any: version, chunks, values, NaNs, cells that are fill, least and
     /// greatest value.
     fn published_statistics<'py>(
         &self,
@@ -520,8 +351,8 @@ impl ReadingHandle {
         Ok(PlannedHandle::new(planned, slf.clone().unbind()))
     }
 
-    /// Reads a product of legs once, into `out` if it is given: an array with an axis per leg and those of the member, and its
-    /// largest absolute and relative error.
+    /// Reads a product of legs once, into `out` if it is given; returns an array with an axis per leg and those of the
+    /// member, and its largest absolute and relative error.
     #[pyo3(signature = (legs, out))]
     fn read_listed<'py>(
         &self,
@@ -538,24 +369,18 @@ impl ReadingHandle {
             &wanted.shape(),
             out,
             &|out| {
-                let found = match &wanted {
-                    Wanted::Box(selection) => reading.read(selection, out),
-                    Wanted::Listed(listing) => reading.read_listed(listing, out),
-                }?;
+                let found = reading.read(&wanted, out)?;
                 *report.lock().unwrap_or_else(PoisonError::into_inner) = found;
                 Ok(found)
             },
-            &|| match &wanted {
-                Wanted::Box(selection) => Ok(reading.read_strings(selection)?.0),
-                Wanted::Listed(listing) => Ok(reading.listed_strings(listing)?.0),
-            },
+            &|| Ok(reading.read_strings(&wanted)?.0),
         )?;
         let bound = report.into_inner().unwrap_or_else(PoisonError::into_inner).bound;
         Ok((array, bound.absolute, bound.relative))
     }
 
-    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that holds it row by row, to
-    /// which so many bytes are worth writing at once.
+    /// Cuts a box, a (start, step, count) per axis, into pieces of at most `most` cells; `in_rows`: for a file that
+    /// holds it row by row, the least bytes that are worth a write.
     #[pyo3(signature = (axes, most, in_rows=None))]
     fn tiles(
         &self,
@@ -567,11 +392,7 @@ impl ReadingHandle {
         let axes = axes.into_iter().map(|(start, step, count)| Axis { start, step, count }).collect();
         let selection = Selection { axes };
         let reading = &self.reading;
-        let cut = || match in_rows {
-            Some(least) => reading.tiles_in_rows(&selection, most, least),
-            None => reading.tiles(&selection, most),
-        };
-        Ok(TilesHandle::new(py.detach(cut)?))
+        Ok(TilesHandle::new(py.detach(|| reading.tiles(&selection, most, in_rows))?))
     }
 
     /// Pieces that are going to be read in order.
@@ -634,89 +455,4 @@ impl ReadingHandle {
         }
         blocks.iter().map(|block| self.block_value(py, block)).collect()
     }
-}
-
-/// An end of a range of values.
-fn limit(value: &Bound<'_, PyAny>) -> Result<Limit> {
-    if let Ok(whole) = value.extract::<i128>() {
-        return Ok(Limit::Int(whole));
-    }
-    Ok(Limit::Float(value.extract::<f64>()?))
-}
-
-/// What `max_error=`, `relative=` and `precision=` of a read say together.
-pub(crate) fn precision(
-    error: Option<f64>,
-    relative: bool,
-    level: Option<&Bound<'_, PyAny>>,
-) -> Result<Precision> {
-    match (error, level) {
-        (None, None) if relative => {
-            Err(invalid("relative=True says how max_error is meant; give max_error too"))
-        }
-        (None, None) => Ok(Precision::Exact),
-        (Some(_), Some(_)) => Err(invalid("give max_error or precision, not both")),
-        (Some(error), None) if relative => Ok(Precision::Relative(error)),
-        (Some(error), None) => Ok(Precision::Absolute(error)),
-        (None, Some(level)) => {
-            let level = key::unsigned(level, "the precision level")?;
-            Ok(Precision::Level(u32::try_from(level).unwrap_or(u32::MAX)))
-        }
-    }
-}
-
-/// Lists of numbers as one array, or as an object array of arrays, each of its own memory.
-fn lists<'py>(
-    py: Python<'py>,
-    number: Scalar,
-    descr: &Bound<'py, PyAny>,
-    values: Vec<Vec<u8>>,
-    shape: &[u64],
-    scalar: bool,
-) -> Result<Bound<'py, PyAny>> {
-    let numpy = py.import("numpy")?;
-    let element = dtype::to_numpy(py, &DType::Scalar(number), None)?;
-    let size = number.size() as usize;
-    let mut arrays = Vec::with_capacity(values.len());
-    for value in values {
-        if value.len() % size != 0 {
-            let found =
-                format!("a stored list has {} bytes, no multiple of the {size} of {number}", value.len());
-            return Err(Failure::Engine(Error::new(ErrorKind::Corrupt, found)));
-        }
-        let bytes = pyo3::types::PyByteArray::new(py, &value);
-        arrays.push(numpy.call_method1("frombuffer", (bytes, &element))?);
-    }
-    if scalar && arrays.len() == 1 {
-        return Ok(arrays.swap_remove(0));
-    }
-    let array = numpy.call_method1("empty", (arrays.len(), descr))?;
-    // One by one: NumPy would take lists of equal length for one more axis.
-    for (n, one) in arrays.into_iter().enumerate() {
-        array.set_item(n, one)?;
-    }
-    Ok(array.call_method1("reshape", (PyTuple::new(py, shape)?,))?)
-}
-
-/// Strings as one `str`, or as an object array of them.
-fn strings<'py>(
-    py: Python<'py>,
-    values: Vec<Vec<u8>>,
-    shape: &[u64],
-    scalar: bool,
-) -> Result<Bound<'py, PyAny>> {
-    let mut texts = Vec::with_capacity(values.len());
-    for value in &values {
-        let text = std::str::from_utf8(value).map_err(|e| {
-            Failure::Engine(Error::new(ErrorKind::Corrupt, format!("a stored string is not UTF-8: {e}")))
-        })?;
-        texts.push(PyString::new(py, text));
-    }
-    if scalar && texts.len() == 1 {
-        return Ok(texts.swap_remove(0).into_any());
-    }
-    let numpy = py.import("numpy")?;
-    let array = numpy.call_method1("empty", (texts.len(), "O"))?;
-    array.set_item(py.Ellipsis(), PyList::new(py, texts)?)?;
-    Ok(array.call_method1("reshape", (PyTuple::new(py, shape)?,))?)
 }

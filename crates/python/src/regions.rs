@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use drystone::Container;
-use drystone::region::lease::Cells;
-use drystone::region::{Access, Keeper, Mapped, Memory, RegionError};
+use drystone_region::{Access, Cells, Keeper, Mapped, Memory, RegionError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyType};
 
@@ -106,7 +105,7 @@ impl RegionsHandle {
         told(py, || self.keeper.wait(transfer, stable, timeout).map(|level| level.name()))
     }
 
-    /// The snapshot that has what was released.
+    /// The snapshot that contains the released values.
     fn commit(&self, py: Python<'_>) -> Result<u64> {
         told(py, || self.keeper.commit())
     }

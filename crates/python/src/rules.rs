@@ -221,7 +221,7 @@ impl RuleHandle {
     }
 }
 
-/// Other threads of Python may run while so many bytes and more are filled; less takes tens of microseconds.
+/// Other Python threads may run while at least this many bytes are filled; less takes tens of microseconds.
 const WORTH_A_SWITCH: usize = 1 << 20;
 
 /// The first byte of an array that is dense in either order, its bytes, and whether they may be written.

@@ -12,7 +12,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone::region::{Regions, Release, Values};
+use drystone_region::{Regions, Release, Values};
 use drystone_wire::{
     Answer, Ask, Builder, Frames, Greeting, MESSAGE_HEAD_LEN, Malformed, MessageHead, Status, UPGRADE,
 };

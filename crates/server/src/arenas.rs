@@ -7,8 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use drystone::region::Lent;
 use drystone_arena::Arena;
+use drystone_region::Lent;
 use drystone_wire::Status;
 
 use crate::Limits;

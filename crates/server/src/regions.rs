@@ -4,10 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use drystone::region::lease::Cells;
-use drystone::region::operation::Operation;
-use drystone::region::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
 use drystone::{Container, ErrorKind, Mode};
+use drystone_region::{Cells, ObjectTransfer, Operation, Progress, RegionError, Regions, Release, Values};
 use drystone_wire::{Ask, Level, Region, Status};
 
 use crate::Config;
@@ -42,9 +40,9 @@ impl AllRegions {
         }
         let container = match (place(config, name), &opened.folder) {
             (Some(Place::Container(url)), None) if drystone::is_url(&url) => {
-                Container::open_url(&url, &[], Mode::ReadWrite)
+                Container::open(&url, Mode::ReadWrite)
             }
-            (_, Some(folder)) => Container::open_local(folder, Mode::ReadWrite),
+            (_, Some(folder)) => Container::open(folder, Mode::ReadWrite),
             _ => return Err(Refusal::new(Status::NotFound, format!("there is no container {name:?}"))),
         };
         let regions =

@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use drystone_plan::tier::cover::Units;
 use drystone_store::{FRESH, Pending};
 
-/// A range that was claimed is asked for at once. Whoever waits longer than this is in a forked child, which has no thread that would.
+/// A claimed range is requested at once. A thread that waits longer than this is in a forked child, which lacks the
+/// thread that would make the request.
 const CLAIMED: Duration = Duration::from_secs(1);
 
 /// A range that was asked for before it is wanted.
@@ -51,7 +52,8 @@ impl Flight {
         self.range.end - self.range.start
     }
 
-    /// Its bytes, when they are there; all who want them wait for one reply. `None`: it failed, and a read says why.
+    /// Its bytes, when they have arrived; all waiting threads share one reply. `None`: it failed, and a read reports
+    /// why.
     pub(crate) fn bytes(&self) -> Option<Arc<Vec<u8>>> {
         let content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = |content: &mut Content| matches!(content, Content::Claimed);
@@ -116,8 +118,8 @@ impl Flights {
         self.0.iter().find(|flight| flight.key == key && flight.range == *range).cloned()
     }
 
-    /// Makes room for `len` bytes of at most `room`: drops what was read, oldest first, then what nobody read for long.
-    /// `false`: what is there is to be read yet.
+    /// Makes room for `len` bytes of at most `room`: drops ranges that were read, oldest first, then those not read for
+    /// long. `false`: the remaining ones are still to be read.
     pub(crate) fn make_room(&mut self, len: u64, room: u64) -> bool {
         let held = |all: &VecDeque<Arc<Flight>>| all.iter().map(|flight| flight.len()).sum::<u64>();
         let mut over = (held(&self.0) + len).saturating_sub(room);

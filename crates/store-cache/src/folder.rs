@@ -16,11 +16,11 @@ use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::reserve;
 use drystone_store::{Health, LocalStore, PutMode, Result, Store, StoreError, StoreExt};
 
-/// Without a budget of its own a cache takes one part in so many of the bytes that its device has free.
+/// Without a given budget a cache takes one part in this many of the free bytes of its device.
 const FREE_PART: u64 = 10;
-/// After so many parts of the budget were added by this process it looks at what others added.
+/// After this process added one part in this many of the budget, it looks at what others added.
 const LOOK_AFTER: u64 = 16;
-/// What is given up when the budget is used: down to so many percent of it.
+/// When the budget is used up, units are removed down to this percentage of it.
 const DOWN_TO: u64 = 90;
 /// A unit that was loaded again after this long is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
@@ -64,7 +64,7 @@ pub struct CacheState {
 pub(crate) enum Missed {
     /// Another process gave it up.
     Gone,
-    /// Its bytes are not what they were.
+    /// Its bytes have changed.
     Damaged,
     /// The folder does not answer.
     Failed,
@@ -89,7 +89,8 @@ fn parse(name: &str) -> Option<(Range<u64>, bool)> {
 }
 
 impl Folder {
-    /// A folder that is made if it is absent. Without `budget` it takes a tenth of what the device has free now.
+    /// Opens a folder; it is created if it is absent. Without `budget` the limit is a tenth of the present free space
+    /// of the device.
     pub fn open(root: &Path, budget: Option<u64>) -> Result<Self> {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
         let store: Arc<dyn Store> = Arc::new(LocalStore::create(&root)?);
@@ -227,7 +228,7 @@ impl Folder {
         };
         let name = format!("{dir}/{}", name_of(unit));
         let before = head_len(key.len(), unit.end - unit.start) as u64;
-        // Whole blocks, of which the wanted bytes are a part.
+        // Whole blocks that contain the wanted bytes.
         let (start, end) = (from - unit.start, from - unit.start + out.len() as u64);
         let first = start >> BLOCK_LOG2;
         let begin = first << BLOCK_LOG2;
@@ -253,7 +254,7 @@ impl Folder {
         if sound { Ok(head) } else { Err(Missed::Damaged) }
     }
 
-    /// Marks a unit as used, for whoever gives units up.
+    /// Marks a unit as used, for the removal of units.
     pub(crate) fn touch(&self, uuid: &[u8; 16], key: &str, unit: &Range<u64>) {
         let path = self.root.join(Self::dir(uuid, key)).join(name_of(unit));
         let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
@@ -300,7 +301,7 @@ impl Folder {
         let _ = self.store.delete(&format!("{}/{}", Self::dir(uuid, key), name_of(unit)));
     }
 
-    /// Whether so many bytes may be added; makes room by giving up what was used longest ago.
+    /// Whether this many bytes may be added; removes the least recently used units to make room.
     fn has_room(&self, len: u64) -> bool {
         let free =
             rustix::fs::statvfs(&self.root).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize));
@@ -325,7 +326,7 @@ impl Folder {
         held - freed + len <= self.budget
     }
 
-    /// Gives up units that nobody pinned, those first that were used longest ago; returns how many bytes became free.
+    /// Removes unpinned units, the least recently used first; returns how many bytes became free.
     fn give_up(&self, files: &[File], need: u64) -> u64 {
         let mut pins: HashMap<&str, Vec<Range<u64>>> = HashMap::new();
         for file in files.iter().filter(|file| file.pin) {
@@ -377,7 +378,7 @@ impl Folder {
         found
     }
 
-    /// Pins these bytes of an object; the units that have them stay. Errors are those of making a file.
+    /// Pins these bytes of an object; their units stay. Errors are those of creating a file.
     pub(crate) fn pin(&self, uuid: &[u8; 16], key: &str, range: &Range<u64>) -> Result<()> {
         let name = format!("{}/{}.pin", Self::dir(uuid, key), name_of(range));
         match self.store.put(&name, &[], PutMode::IfAbsent, false) {

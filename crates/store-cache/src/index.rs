@@ -10,10 +10,11 @@ use drystone_plan::tier::cover::{Covered, Units};
 
 use crate::folder::Folder;
 
-/// An object is looked at again for units of other processes after so long, or after a multiple of the time that looking takes.
+/// An object is looked at again for units of other processes after this time, or after a multiple of the time that
+/// looking takes.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const COST: u32 = 20;
-/// Objects of which the index is kept, and heads of each.
+/// Objects whose index is kept, and heads of each.
 const OBJECTS: usize = 4096;
 const HEADS: usize = 1 << 14;
 
@@ -30,7 +31,7 @@ struct Object {
     next_look: Option<Instant>,
 }
 
-/// What is known of a unit that begins somewhere.
+/// What is known of a unit that begins at some place.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     end: u64,
@@ -67,7 +68,7 @@ impl Index {
         object.units.cover(wanted.clone())
     }
 
-    /// A unit was added, of which so many bytes were prefetched.
+    /// A unit was added, of which this many bytes were prefetched.
     pub(crate) fn added(&mut self, key: &str, unit: &Range<u64>, unread: u64) {
         let object = self.objects.entry(key.to_owned()).or_default();
         object.units.insert(unit.clone());

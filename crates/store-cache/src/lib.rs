@@ -6,8 +6,7 @@
 //! link, and is never changed (docs/format/cache-unit.md).
 //!
 //! Invariants
-//! - what was loaded from the folder was compared with its checksums at this load; what fails is removed, and home
-//!   answers;
+//! - loaded units are compared with their checksums at each load; failing ones are removed, and the home store answers;
 //! - a folder that is full, damaged, slow to fail or gone costs time and no error;
 //! - a prefetch never delays a read that waits for home.
 

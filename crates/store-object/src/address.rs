@@ -29,7 +29,8 @@ pub struct Address {
 }
 
 impl Address {
-    /// Reads a URL. Whoever gives one with a user, a password, a query or a fragment gets an error that does not repeat it.
+    /// Parses a URL. One with a user, a password, a query or a fragment is refused with an error that does not repeat
+    /// it.
     pub fn parse(url: &str) -> Result<Address, InvalidAddress> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Err(InvalidAddress::new(format!("{url:?} is not a URL; it has no scheme such as s3://")));

@@ -1,4 +1,4 @@
-//! One request, again and again: what an answer means, whether it is worth another attempt, and until when.
+//! One request with its attempts: what an answer means, whether another attempt is worthwhile, and until when.
 //!
 //! A deadline, 30 s unless said otherwise, counts from the last sign of progress and does not include waiting for a turn. A server that
 //! never answered in this process is given up after a third of it: most often its address is wrong.
@@ -15,14 +15,14 @@ use crate::gate::Turn;
 use crate::provider::Client;
 use crate::wire::{Answer, NOTES, Notes};
 
-/// What an attempt that failed means.
+/// The meaning of a failed attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     /// There is no such object.
     NotFound,
     /// The condition of a request was not met: an object is there, or another one.
     Condition,
-    /// The range lies behind the end.
+    /// The range is beyond the end.
     OutOfRange,
     /// The server sends whole objects only.
     RangesIgnored,
@@ -43,11 +43,11 @@ pub(crate) struct Failure {
     pub(crate) reason: String,
     /// Time ran out: perhaps too much is asked of the server at once.
     pub(crate) late: bool,
-    /// What stood in the way before any answer.
+    /// What prevented an answer.
     pub(crate) bar: Bar,
 }
 
-/// What stands in the way of a request, so that another attempt does not help.
+/// What prevents a request permanently, so that another attempt does not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bar {
     /// Nothing that is known.
@@ -104,7 +104,7 @@ impl Failure {
         Failure { what, answer, reason, late: false, bar }
     }
 
-    /// Whether the server, or the lack of any credentials, says that this caller may not do it.
+    /// Whether this caller lacks the right, according to the server or because there are no credentials.
     fn lacks_rights(&self) -> bool {
         let ended =
             matches!(self.answer.code.as_str(), "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken");
@@ -120,7 +120,7 @@ impl Failure {
     }
 }
 
-/// The reason of TLS in an error, if that is what it comes from.
+/// The reason of TLS in an error, if that is its cause.
 fn mistrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = error.downcast_ref::<rustls::Error>() {
         return Some(found);
@@ -130,7 +130,7 @@ fn mistrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     within.and_then(|error| mistrust(error)).or_else(|| error.source().and_then(mistrust))
 }
 
-/// One attempt, when its turn has come. The turn is given back with what came of it, and ends when it is dropped.
+/// One attempt, when its turn has come. The turn is returned with the outcome, and ends when it is dropped.
 pub(crate) async fn attempt<T>(
     attempts: &Attempts<'_>,
     limit: Duration,
@@ -222,9 +222,9 @@ impl<'a> Attempts<'a> {
         answer
     }
 
-    /// How long one attempt that moves so many bytes may take.
+    /// How long one attempt over this many bytes may take.
     pub(crate) fn limit(&self, bytes: usize) -> Duration {
-        // A slow link brings half a megabyte per second.
+        // A slow link transfers half a megabyte per second.
         self.client.deadline / 3 + Duration::from_secs_f64(bytes as f64 / 524_288.0)
     }
 
@@ -246,7 +246,7 @@ impl<'a> Attempts<'a> {
         self.count
     }
 
-    /// After a failed attempt: waits, and says whether there is to be another.
+    /// After a failed attempt: waits, and returns whether there is another.
     pub(crate) async fn again(&mut self, failure: &Failure) -> bool {
         self.count += 1;
         self.in_vain += 1;
@@ -269,7 +269,7 @@ impl<'a> Attempts<'a> {
         true
     }
 
-    /// The last failure as an error for the person who must act.
+    /// The last failure as an error for the user.
     pub(crate) fn error(&self, failure: &Failure, place: &Place<'_>) -> StoreError {
         let (key, store) = (place.key.to_owned(), place.store.to_owned());
         if failure.what == What::NotFound {
@@ -362,7 +362,7 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// What an operation is about, for messages.
+/// The subject of an operation, for messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) key: &'a str,

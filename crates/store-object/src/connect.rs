@@ -1,7 +1,8 @@
 //! Connections to object stores: as `object_store` makes them, but for redirections, which are answers and not followed.
 //!
-//! Whoever follows one sends the request's headers along, and some of these are secrets: a session's token, keys by which objects are
-//! encrypted. Authorization is left out for another host, the rest is not. A signed request is of no use elsewhere anyway.
+//! A client that follows one sends the request's headers along, and some of these are secrets: session tokens, keys by
+//! which objects are encrypted. Only Authorization is left out for another host. A signed request is of no use
+//! elsewhere anyway.
 
 use std::time::Duration;
 
@@ -102,7 +103,7 @@ fn duration(text: &str) -> Result<Duration, Failed> {
     sum.ok_or_else(|| format!("{text:?} is no time; write for example \"30s\"").into())
 }
 
-/// Addresses of a name in any order, so that connections spread over the servers behind it.
+/// Addresses of a name in random order, so that connections spread over its servers.
 struct Shuffled;
 
 impl reqwest::dns::Resolve for Shuffled {

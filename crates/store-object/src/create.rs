@@ -64,7 +64,7 @@ pub(crate) async fn put(
                     Settled::Absent => Failure { what: What::Again, ..failure },
                 }
             }
-            // The bucket, not the object: a put needs none.
+            // The bucket is missing, not the object: a put needs no object.
             Err(failure) if failure.what == What::NotFound => Failure { what: What::Permanent, ..failure },
             Err(failure) => failure,
         };
@@ -86,12 +86,12 @@ pub(crate) enum Settled {
     Absent,
 }
 
-/// What an object without a write id is known by.
+/// What identifies an object without a write id.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'a> {
     /// What was put.
     Bytes(&'a [Bytes]),
-    /// So many bytes went up in pieces that are no longer held, to a key that nobody else puts to.
+    /// This many bytes were uploaded in pieces that are no longer held, to a key that no other client puts to.
     Length(u64),
 }
 

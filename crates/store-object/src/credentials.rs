@@ -13,10 +13,10 @@ use object_store::aws::AwsCredential;
 
 use crate::{InvalidAddress, timestamp};
 
-/// What the files say about one profile.
+/// One profile in the files.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Profile {
-    /// Its name; empty: there is none.
+    /// Its name; empty if there is none.
     pub(crate) name: String,
     /// Names and values as options.
     pub(crate) values: BTreeMap<String, String>,
@@ -92,7 +92,7 @@ fn section_of(text: &str, section: &str) -> Option<BTreeMap<String, String>> {
     values
 }
 
-/// Runs the program of a profile whenever what it said last is about to expire.
+/// Runs the program of a profile when its last credentials are about to expire.
 pub(crate) struct ProcessCredentials {
     command: String,
     kept: Mutex<Option<(Arc<AwsCredential>, Option<Instant>)>>,
@@ -138,7 +138,7 @@ impl CredentialProvider for ProcessCredentials {
     }
 }
 
-/// Runs the command and takes what it prints. Errors hold nothing of its output.
+/// Runs the command and parses its output. Errors contain nothing of it.
 fn run(command: &str) -> Result<(Arc<AwsCredential>, Option<Instant>), String> {
     let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
     shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);

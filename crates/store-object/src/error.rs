@@ -1,6 +1,7 @@
-//! What is wrong with an address or its options, before anything is asked of a server.
+//! Errors in an address or its options, before any request to a server.
 
-/// An address, an option or a profile that cannot be used. The text names it and says what would do; it holds no secret.
+/// An address, an option or a profile that cannot be used. The text names it and how to correct it; it contains no
+/// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAddress(String);
 

@@ -1,8 +1,8 @@
 //! How much is asked of a server at once: a number under way, and where the server complains of their rate, a rate. Pure; time is a number.
 //!
-//! The number under way doubles, later grows by one, per window of replies as long as throughput grows with it, and is halved where many
-//! are lost. The rate has no limit until requests are refused as too many; then it is what was accepted, and grows while nothing is
-//! refused. A few refusals that do not depend on the rate change nothing.
+//! The number under way doubles, later grows by one, per window of replies as long as throughput grows with it, and is
+//! halved if many are lost. The rate is unlimited until requests are refused as too many; then it is the accepted rate,
+//! and grows while nothing is refused. A few refusals that do not depend on the rate change nothing.
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,11 +17,11 @@ pub(crate) enum Outcome {
 
 /// Requests under way at the beginning.
 const FIRST: usize = 64;
-/// A request costs about as much as so many bytes.
+/// A request costs about as much as this many bytes.
 const REQUEST_COST: f64 = 65_536.0;
 /// Length of the intervals in which refusals are counted, in seconds.
 const TICK: f64 = 0.25;
-/// Requests that an interval must have before it says anything, unless it lasts eight times as long.
+/// The least requests of an interval that is evaluated, unless it lasts eight times as long.
 const ENOUGH: u32 = 12;
 /// Share of refusals in an interval above which the rate is too high.
 const TOO_MANY: f64 = 0.25;
@@ -97,7 +97,7 @@ impl Flow {
             return Admit::WhenOneEnds;
         }
         let Some(rate) = self.rate else { return Admit::Now };
-        // What was not used for a while may be made up for, but for a twentieth of a second only.
+        // Unused rate may be caught up, but only for a twentieth of a second.
         self.next = self.next.max(now - 0.05);
         if self.next > now {
             return Admit::At(self.next);
@@ -130,7 +130,7 @@ impl Flow {
             self.throughput = 0.0;
             return;
         }
-        // What the caller did not ask for says nothing about the server.
+        // Requests that the caller did not make say nothing about the server.
         if !window.full {
             return;
         }
@@ -161,7 +161,7 @@ impl Flow {
         if share > TOO_MANY {
             let accepted = f64::from(tick.accepted) / length;
             let before = self.rate.unwrap_or(f64::INFINITY);
-            // Never less than half of what it was: one bad interval is not the truth.
+            // Never less than half of the former value: one bad interval is no evidence.
             let floor = if before.is_finite() { before / 2.0 } else { 100.0 };
             self.guessing = self.rate.is_none();
             self.rate = Some(accepted.max(floor).max(5.0));
@@ -171,7 +171,7 @@ impl Flow {
         {
             // The first guess is made from a moment, and too low more often than not.
             let raised = if self.guessing { rate * 2.0 } else { rate * 1.1 };
-            // A limit far above what is asked for is none.
+            // A limit far above the demand is no limit.
             self.rate = (raised < 20.0 * all / length || raised < 2000.0).then_some(raised);
         }
     }
@@ -236,7 +236,7 @@ mod tests {
             (0..limit).for_each(|_| flow.ended(Outcome::Answered, 4096, now));
         }
         assert_eq!(flow.limit(), 128);
-        // A link that is full: it is tried once whether more brings more.
+        // A full link: it is tried once whether a larger window gives more throughput.
         let mut flow = Flow::new(512);
         let mut now = 0.0;
         for _ in 0..200 {

@@ -65,8 +65,8 @@ impl Gate {
     }
 }
 
-/// A request under way. One that is dropped without a word about its end was given up, because its copy was faster or nobody
-/// waits for it any more: that says nothing about the server.
+/// A request under way. One that is dropped without an outcome was cancelled, because its copy was faster or it is no
+/// longer awaited: that says nothing about the server.
 #[derive(Debug)]
 pub(crate) struct Turn {
     gate: Arc<Gate>,
@@ -81,7 +81,7 @@ impl Turn {
         self.bytes = bytes;
     }
 
-    /// It was given up for a reason that says nothing about the server.
+    /// It was cancelled for a reason that says nothing about the server.
     pub(crate) fn abandoned(&mut self) {
         self.outcome = None;
     }

@@ -1,4 +1,4 @@
-//! Whether to ask a second time for what is late. Pure.
+//! Whether to repeat a late request. Pure.
 //!
 //! A reply is late when it takes a tenth and 5 ms longer than nine of ten recent ones, or than twice the median where these differ much.
 //! At most one request in thirteen is asked for twice, and no more than a few more at once: a server that became slow for all gets no
@@ -15,14 +15,14 @@ const ENOUGH: usize = 12;
 const SOME: usize = 4;
 /// Nothing that comes sooner is late.
 const SOONEST: Duration = Duration::from_millis(15);
-/// What a busy machine adds to a reply's way.
+/// What a busy machine adds to the latency of a reply.
 const NOISE: Duration = Duration::from_millis(5);
-/// One in so many may be asked for twice.
+/// At most one in this many requests is repeated.
 const ONE_IN: u64 = 13;
 /// Second requests that may go out at once, however many went out once before.
 const SAVED: u64 = 16;
 
-/// What is known about one endpoint.
+/// The observations of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Hedge {
     recent: VecDeque<Duration>,

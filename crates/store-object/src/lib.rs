@@ -1,8 +1,8 @@
 //! Containers in object stores: S3, Google Cloud Storage, Azure Blob Storage and plain HTTP behind the [`Store`](drystone_store::Store) trait.
 //!
-//! [`FarStore`] is what the engine sees: a store without append, whose requests may be under way in any number. The rest of the crate is
-//! what keeps its promises where a network lies between: who is asked ([`Address`], [`Options`]), how many at once (`flow`), what is asked
-//! again and until when (`attempt`), and how a put-if-absent finds out what became of it (`create`).
+//! [`FarStore`] is the engine's view: a store without append, with any number of requests under way. The rest of the
+//! crate keeps its guarantees across a network: the server ([`Address`], [`Options`]), the number of requests (`flow`),
+//! repetition and its limits (`attempt`), and the outcome of a put-if-absent (`create`).
 //!
 //! Invariants
 //! - no request is repeated by a layer below: every attempt is counted, delayed and given up in `attempt`;

@@ -1,9 +1,9 @@
-//! What a client must know besides the address: endpoint, region, credentials, limits.
+//! What a client needs besides the address: endpoint, region, credentials, limits.
 //!
 //! Options come from the caller, then from the environment, then from the profile in the user's AWS files. Names are those of
 //! the `object_store` crate, and a few of ours: `timeout`, `max_requests`, `profile`.
 //!
-//! Invariant: [`Options::public`] holds only what a list of harmless names allows; whatever is not on it counts as a secret.
+//! Invariant: [`Options::public`] contains only options on a list of harmless names; all others count as secrets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -84,7 +84,7 @@ impl Options {
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// What a client is made from: these options, the environment's, the profile's.
+    /// The settings of a client: from these options, the environment, the profile.
     pub(crate) fn resolve(&self, scheme: Scheme) -> Result<Resolved, InvalidAddress> {
         self.resolve_in(
             scheme,
@@ -107,7 +107,7 @@ impl Options {
                 Scheme::Az => name.starts_with("AZURE_"),
                 Scheme::Http => false,
             };
-            // The environment also holds what is meant for other programs; it is no error.
+            // The environment also contains options of other programs; that is no error.
             if ours && let Some(known) = canonical(scheme, &name.to_ascii_lowercase()) {
                 values.insert(known, value.clone());
             }
@@ -258,7 +258,7 @@ impl Resolved {
         let has_keys = ["aws_access_key_id", "aws_secret_access_key", "aws_web_identity_token_file"]
             .iter()
             .any(|name| self.values.contains_key(*name));
-        // Keys that were given stand above a profile, unless the profile was asked for in the options.
+        // Keys that were given take precedence over a profile, unless the options name the profile.
         if named.is_none() && (has_keys || self.source.is_some() || self.is_anonymous()) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! What each process has once: the clients of all servers. The threads that do requests are those of `drystone-runtime`.
+//! The state that each process has once: the clients of all servers. `drystone-runtime` has the threads for requests.
 //!
 //! Invariant: clients of a parent are neither used nor dropped by a child.
 
@@ -13,7 +13,7 @@ use crate::InvalidAddress;
 use crate::options::Resolved;
 use crate::provider::Client;
 
-/// One client, and what tells it from others.
+/// One client, and what identifies it.
 type Clients = HashMap<(Resolved, String), Arc<Client>>;
 
 /// What this process has.
@@ -38,14 +38,14 @@ impl Local {
         self.handle
     }
 
-    /// The client for this bucket with these options, made if there is none yet.
+    /// The client for this bucket with these options, created at the first use.
     pub(crate) fn client(&self, resolved: &Resolved, bucket: &str) -> Result<Arc<Client>, InvalidAddress> {
         let key = (resolved.clone(), bucket.to_owned());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(Arc::clone(client));
         }
-        // Connections are made in the runtime; so is what a client makes when it is built.
+        // Connections are created in the runtime, and so is what a client creates when it is built.
         let _inside = self.handle.enter();
         let client = Arc::new(Client::new(resolved, bucket)?);
         clients.insert(key, Arc::clone(&client));

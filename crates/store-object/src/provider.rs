@@ -117,7 +117,7 @@ fn client_options(resolved: &Resolved) -> ClientOptions {
         ClientOptions::new().with_timeout_disabled().with_connect_timeout(Duration::from_secs(5));
     let plain = resolved.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if plain {
-        // Certificates that nobody asks for take longer to read than a request.
+        // Unused certificates take longer to read than a request.
         options = options.with_no_system_certificates(true);
     }
     options
@@ -183,7 +183,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             Ok(Provider::Az(builder.build()?))
         }
         Scheme::Http => {
-            // Whoever opens `http://` has said that it may be read by others on the way.
+            // A user who opens `http://` accepts that others on the way may read it.
             let mut options = client_options(resolved).with_allow_http(bucket.starts_with("http://"));
             for (name, value) in values() {
                 options = options.with_config(name.parse::<ClientConfigKey>()?, value);

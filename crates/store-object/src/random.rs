@@ -9,7 +9,7 @@ pub(crate) fn chance() -> f64 {
     (random() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// 128 random bits as text: what tells one put from all others.
+/// 128 random bits as text: they identify a put.
 pub(crate) fn write_id() -> String {
     format!("{:016x}{:016x}", random(), random())
 }

@@ -1,7 +1,8 @@
 //! Reading ranges: pieces go to a [`Sink`] as they arrive.
 //!
-//! A range of more than [`SPLIT`] bytes is read by several requests. All of them must see the same version of the object, told by its
-//! entity tag; otherwise everything is read again. A reply that is cut is continued where it broke off.
+//! A range of more than [`SPLIT`] bytes is read by several requests. All of them must see the same version of the
+//! object, according to its entity tag; otherwise everything is read again. A reply that is cut short is continued
+//! where it ended.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -147,7 +148,7 @@ async fn part(
                 if arrived.is_ok() && there < offset + wanted.end as u64 {
                     return Err(End::Error(short(place, offset, wanted.end, there)));
                 }
-                // Without a version there is no telling what the rest would be of.
+                // Without a version it is unknown which object the rest would belong to.
                 if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                     at = wanted.start;
                 }
@@ -183,7 +184,7 @@ fn shorter() -> Failure {
     Failure::new(What::Again, "the reply was shorter than announced")
 }
 
-/// Whether the reply is of the version that the others saw; the first says which.
+/// Whether the reply is of the version that the others saw; the first one decides which.
 fn agrees(version: &Version, reply: &GetResult) -> bool {
     let Some(tag) = &reply.meta.e_tag else { return true };
     let mut version = version.lock().unwrap_or_else(PoisonError::into_inner);
@@ -259,8 +260,8 @@ async fn arriving(
     Ok(())
 }
 
-/// A reply that has begun. One that is late is asked for a second time; the first answer is taken, be it a refusal. Where both requests
-/// failed in a way that passes, the failure is the one that says more.
+/// A reply that has begun. A late one is requested a second time; the first answer is taken, even a refusal. If both
+/// requests failed temporarily, the more informative failure is returned.
 async fn begun(
     client: &Client,
     path: &Path,
@@ -351,7 +352,7 @@ pub(crate) async fn whole(
     }
 }
 
-/// What is known of the object, without its bytes.
+/// The metadata of the object, without its bytes.
 pub(crate) async fn head(client: &Client, path: &Path, place: &Place<'_>) -> Result<GetResult, StoreError> {
     let mut attempts = Attempts::new(client);
     loop {

@@ -22,7 +22,7 @@ use crate::provider::{Client, Provider};
 use crate::random::write_id;
 use crate::upload::{MOST_PARTS, Object};
 
-/// What the tasks of one upload share.
+/// The state that the tasks of one upload share.
 pub(crate) struct Shared {
     pub(crate) client: Arc<Client>,
     pub(crate) described: String,
@@ -195,7 +195,7 @@ impl Upload for Rising {
 }
 
 impl Drop for Rising {
-    /// Without end: what was sent is cleared away.
+    /// Without an end, the uploaded pieces are removed.
     fn drop(&mut self) {
         let tasks = std::mem::take(&mut self.tasks);
         if self.process != process_id() {

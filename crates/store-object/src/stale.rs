@@ -1,7 +1,7 @@
-//! Uploads that a killed process has begun and nobody will complete: found by listing, and aborted.
+//! Uploads that a killed process began and that will never complete: found by listing, and aborted.
 //!
-//! The crate above cannot list them, so the request is made here and signed as it signs its own. Azure drops what was not
-//! committed after a week, and Google's store has a rule for buckets: there is nothing to do here for either.
+//! The object_store crate cannot list them, so the request is made and signed here. Azure drops uncommitted parts after
+//! a week, and Google's store has a rule for buckets: there is nothing to do here for either.
 
 use std::time::{Duration, SystemTime};
 
@@ -42,7 +42,7 @@ pub(crate) async fn abort(
         drop(turn);
         match outcome {
             Ok(Ok(document)) => break document,
-            // Servers without this request have no such uploads to show, and keys without the right to list them none to clear.
+            // Servers without this request have no such uploads, and keys without the right to list cannot clear any.
             Ok(Err(400..=499 | 501)) => return Ok(0),
             Ok(Err(status)) => {
                 let failure = Failure::new(What::Again, format!("status {status}"));
@@ -73,7 +73,7 @@ pub(crate) async fn abort(
     Ok(aborted)
 }
 
-/// The document behind the address, or the status of the refusal.
+/// The document at the address, or the status of the refusal.
 async fn listing(url: url::Url) -> object_store::Result<Result<String, u16>> {
     let failed = |error: reqwest::Error| object_store::Error::Generic {
         store: "S3",
@@ -110,7 +110,7 @@ fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// How long ago it was; `None` for what lies ahead or cannot be read.
+/// How long ago it was; `None` for the future, or an invalid text.
 fn age(text: &str) -> Option<Duration> {
     SystemTime::now().duration_since(timestamp::parse(text)?).ok()
 }

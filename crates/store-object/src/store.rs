@@ -254,7 +254,7 @@ impl Asking {
                 } else {
                     name.strip_prefix(root).and_then(|name| name.strip_prefix('/'))
                 };
-                // What others keep below the same prefix may have any name; it is none of ours.
+                // Objects of others below the same prefix may have any name; they are ignored.
                 if let Some(key) = key.filter(|key| validate_key(key).is_ok() && key.starts_with(prefix)) {
                     entries.push(ListEntry { key: key.to_owned(), len: object.size });
                 }
@@ -280,7 +280,7 @@ impl Asking {
             drop(turn);
             match outcome {
                 Ok(()) => return Ok(()),
-                // What is not there is deleted, perhaps by an attempt whose reply was lost.
+                // A missing object is deleted, perhaps by an attempt whose reply was lost.
                 Err(failure) if failure.what == What::NotFound => return Ok(()),
                 Err(failure) if attempts.again(&failure).await => {}
                 Err(failure) => return Err(attempts.error(&failure, &place)),

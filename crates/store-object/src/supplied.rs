@@ -31,7 +31,7 @@ impl Hash for Source {
     }
 }
 
-/// What is kept of the last answer.
+/// The last answer, if it is kept.
 type Kept<T> = Option<(Arc<T>, Option<Instant>)>;
 
 /// Asks a source for credentials of one provider.
@@ -52,7 +52,7 @@ impl<T> std::fmt::Debug for SuppliedCredentials<T> {
     }
 }
 
-/// What a provider makes of names and values.
+/// Converts names and values into a provider's credentials.
 pub(crate) trait FromValues: Sized {
     fn from_values(values: &Values) -> Result<Self, String>;
 }

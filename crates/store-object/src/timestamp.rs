@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-/// The time that a text says; `None` if it is none, or of another zone than UTC.
+/// The time of a text; `None` if it is not one, or not in UTC.
 pub(crate) fn parse(text: &str) -> Option<SystemTime> {
     let zone = text.get(19..)?.trim_start_matches(|c: char| c == '.' || c.is_ascii_digit());
     if !matches!(zone, "Z" | "+00:00") {

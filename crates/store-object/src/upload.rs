@@ -16,7 +16,7 @@ use crate::provider::{Client, Provider};
 use crate::random::write_id;
 use crate::wire::Notes;
 
-/// From so many bytes on an object is put in parts.
+/// An object of at least this many bytes is put in parts.
 pub(crate) const FROM: usize = 16 << 20;
 /// Length of each part but the last.
 const PART: usize = 8 << 20;
@@ -147,7 +147,7 @@ impl Object<'_> {
             drop(turn);
             let failure = match outcome {
                 Ok(_) => return Ok(()),
-                // An upload that is gone was completed by an attempt whose reply was lost, or by nobody.
+                // A missing upload was completed by an attempt whose reply was lost, or not at all.
                 Err(failure) if failure.is_unmet() || failure.what == What::NoUpload => {
                     let whose = settled(client, path, place, id, proof, attempts.failed() > 0);
                     match attempts.beside(whose).await? {
@@ -165,7 +165,8 @@ impl Object<'_> {
         }
     }
 
-    /// A bill for parts that nobody sees is the owner's. What cannot be aborted now is swept later; the error is already known.
+    /// The owner pays for parts that are invisible. What cannot be aborted now is removed later; the error is known
+    /// already.
     pub(crate) async fn abort(&self, upload: &String) {
         let Ok(store) = self.store() else { return };
         let request = store.abort_multipart(self.path, upload);

@@ -1,4 +1,4 @@
-//! The layer next to the network: notes what a server answered, for messages and for what is done next.
+//! The layer next to the network: records a server's answers, for messages and for later decisions.
 //!
 //! An [`Answer`] belongs to one attempt. It travels as a task-local value, because the crate above knows nothing of it.
 
@@ -16,11 +16,11 @@ use object_store::client::{
 use crate::connect::Redirections;
 
 tokio::task_local! {
-    /// Where the attempt under way keeps what it learns.
+    /// Where the attempt under way stores what it learns.
     pub(crate) static NOTES: Notes;
 }
 
-/// What a server answered to the last request of an attempt.
+/// A server's answer to the last request of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
     /// 0: there was no answer.
@@ -110,7 +110,7 @@ fn gives_credentials(host: &str) -> bool {
         )
 }
 
-/// Documents of errors are short; what is longer is somebody's web page.
+/// Error documents are short; longer ones are web pages.
 const LONGEST_ERROR: usize = 64 << 10;
 
 #[async_trait::async_trait]
@@ -125,8 +125,8 @@ impl HttpService for Noted {
         if notes.if_absent && completes && request.method() == http::Method::POST {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
-        // A signature covers the body's SHA-256, and every header of this kind has to be part of it: the server checks that. Without one
-        // nothing else would tell a body that was damaged on its way.
+        // A signature covers the body's SHA-256, and every header of this kind has to be part of it: the server checks
+        // that. Without one, damage to a body on its way would not be detected.
         let is_signed = request.headers().contains_key(AUTHORIZATION);
         if let Some(sum) = notes.sum.filter(|_| self.1 && !is_signed)
             && let Ok(value) = HeaderValue::from_str(&base64(sum.to_be_bytes()))

@@ -1,4 +1,4 @@
-//! Whether somebody appends, so that a drain can give way.
+//! Whether anybody appends, so that a drain can give way.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ const LATELY: Duration = Duration::from_millis(5);
 pub(crate) struct Appends {
     under_way: AtomicUsize,
     since: Instant,
-    /// Microseconds behind `since`; 0: none has ended.
+    /// Microseconds after `since`; 0: none has ended.
     ended: AtomicU64,
 }
 

@@ -1,10 +1,11 @@
 //! Tiers nearer than a container's home: memory, local disks, burst buffers.
 //!
-//! A [`TieredStore`] keeps the segments of logs in the first [`Tier`] that works and has room, and everything else at home. A part has the same
-//! key and the same bytes wherever it lies. The drain copies parts home; a tier gives up a copy only when home has it on stable storage.
-//! What goes where is decided by `drystone_plan::tier`; this crate does it.
+//! A [`TieredStore`] keeps the segments of logs in the first [`Tier`] that works and has room, and everything else in
+//! the home store. A part has the same key and the same bytes wherever it is. The drain copies parts home; a tier drops
+//! a copy only when home has it on stable storage. `drystone_plan::tier` decides what goes where; this crate does it.
 //!
-//! Parts that are not home are registered there, so that nobody elsewhere takes them for damage (docs/decisions/128-staged-parts.md).
+//! Parts that are not home are registered there, so that no other node takes them for damage
+//! (docs/decisions/128-staged-parts.md).
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,11 @@
-//! A store that may hang, asked from threads that can be left behind.
+//! A store that may hang, called from threads that can be abandoned.
 //!
-//! Why threads: nothing ends a system call that waits for a dead disk or server. A caller that must go on leaves the thread that waits, and
-//! what it gave it; so bytes are copied on the way. Memory does not hang, and is asked directly.
+//! Why threads: nothing ends a system call that waits for a dead disk or server. A caller that must go on abandons the
+//! waiting thread with the memory that it passed; so bytes are copied. Memory does not hang, and is called directly.
 //!
 //! Invariants
-//! - while one request hangs, others are refused at once: no more threads are left behind than asked at the same time;
-//! - a request that comes to its end late changes the store late: what it did is not taken for done.
+//! - while one request hangs, others are refused at once: no more threads are abandoned than called at the same time;
+//! - an abandoned request may change the store late: its effect is not relied on.
 
 use std::fmt;
 use std::path::Path;
@@ -20,9 +20,9 @@ use drystone_store::{
 
 use crate::registry::guard;
 
-/// A tier that has not answered after so long is left.
+/// How long to wait for an answer of a tier.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// A request over many bytes has a second more for each of these, which any tier can move in it.
+/// A request over many bytes gets one more second for each of these, a rate that any tier reaches.
 const BYTES_A_SECOND: u64 = 16 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -31,7 +31,7 @@ type Job = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 pub(crate) struct Threads {
     idle: Mutex<Vec<Sender<Job>>>,
-    /// Requests that were left behind and have not ended.
+    /// Requests that were abandoned and have not ended.
     hanging: Arc<AtomicUsize>,
     /// The process that the threads are of.
     process: AtomicU32,
@@ -159,7 +159,7 @@ impl Store for Patient {
         Features { write_at: false, uploads: false, ..self.inner.features() }
     }
 
-    /// None: what is mapped or read there directly could hang.
+    /// `None`: direct maps or reads could hang.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }

@@ -1,7 +1,8 @@
-//! Which parts lie in tiers of which nodes, as registrations at home say (docs/format/staged.md).
+//! Which parts are in tiers of which nodes, according to registrations in the home store (docs/format/staged.md).
 //!
-//! A part that a manifest names was registered before that manifest was put, and stays registered until it is home. So whoever has read a
-//! manifest, and the registrations afterwards, knows of every part that is missing at home whether it is on its way or lost.
+//! A part that a manifest names was registered before that manifest was put, and stays registered until it is home. So
+//! a reader of a manifest, and of the registrations afterwards, knows of every part missing at home whether it is on
+//! its way or lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +33,7 @@ pub(crate) struct Registered {
     pub(crate) part: StagedPart,
 }
 
-/// What the registrations said when they were read last.
+/// The registrations as they were last read.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     /// By key of the part.
@@ -49,7 +50,7 @@ pub(crate) struct Registry {
     found: Mutex<Found>,
     /// A manifest was read since.
     stale: AtomicBool,
-    /// One thread reads them, and the others wait for what it finds.
+    /// One thread reads them, and the others wait for its result.
     reading: Mutex<()>,
     /// Parts that a recovery has found to be lost.
     lost: Mutex<BTreeMap<String, Registered>>,
@@ -65,7 +66,7 @@ impl Registry {
         Registry { uuid, node, found, stale: AtomicBool::new(true), reading: Mutex::new(()), lost }
     }
 
-    /// A manifest may be read now that names parts of which nothing is known yet.
+    /// A manifest that is read now may name parts that are not known yet.
     pub(crate) fn is_outdated(&self) {
         self.stale.store(true, Ordering::SeqCst);
     }
@@ -132,7 +133,7 @@ impl Registry {
         Ok((said.uuid == self.uuid).then_some(said))
     }
 
-    /// From now on these parts are missing: nobody has them.
+    /// From now on these parts count as missing.
     pub(crate) fn give_up(&self, parts: BTreeMap<String, Registered>) {
         self.is_outdated();
         guard(&self.lost).extend(parts);

@@ -1,4 +1,4 @@
-//! What is known of each part that lies in a tier.
+//! What is known of each part in a tier.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -10,7 +10,7 @@ pub(crate) enum Sum {
     Growing(Digest),
     /// As its registration says.
     Said(u32),
-    /// Another process wrote it, and nobody says.
+    /// Another process wrote it; its state is unknown.
     Unknown,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Staged {
     pub(crate) step: Option<u64>,
     /// How much of it is at home.
     pub(crate) home: Option<u64>,
-    /// What is at home is on stable storage there.
+    /// The copy at home is on stable storage.
     pub(crate) stable: bool,
     pub(crate) pinned: u32,
     pub(crate) uses: u32,

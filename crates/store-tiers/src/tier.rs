@@ -56,12 +56,12 @@ pub struct TierState {
     pub aside: Option<String>,
 }
 
-/// Where the parts lie in a container's folder of a tier.
+/// The place of parts in a container's folder of a tier.
 pub(crate) fn parts_of(folder: &Path) -> PathBuf {
     folder.join("parts")
 }
 
-/// Where parity objects lie in a container's folder of a tier.
+/// The place of parity objects in a container's folder of a tier.
 pub(crate) fn parity_of(folder: &Path) -> PathBuf {
     folder.join("parity")
 }
@@ -92,8 +92,8 @@ impl Tier {
         }
     }
 
-    /// A tier in this process, for the last part where no other tier has room and home does not append. What lies there is brought home
-    /// before it is promised.
+    /// A tier in this process, for the last part if no other tier has room and home does not append. Its parts are
+    /// brought home before they are guaranteed.
     pub fn volatile() -> Self {
         Tier { volatile: true, ..Tier::new(Arc::new(MemoryStore::new()), None) }
     }
@@ -139,7 +139,7 @@ impl Tier {
         Tier { store, threads: Some(threads), ..self }
     }
 
-    /// Whether a request to it may be left behind.
+    /// Whether a request to it may be abandoned.
     pub(crate) fn may_hang(&self) -> bool {
         self.threads.is_some()
     }
@@ -153,7 +153,7 @@ impl Tier {
         }
     }
 
-    /// The same, with the bytes that its device has free, of which it leaves `reserve` to others.
+    /// The same, with the free bytes of its device, of which it leaves `reserve` to others.
     #[must_use]
     pub fn with_free(self, free: impl Fn() -> Option<u64> + Send + Sync + 'static, reserve: u64) -> Self {
         Tier { free: Box::new(free), reserve, ..self }

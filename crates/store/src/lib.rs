@@ -28,6 +28,7 @@ mod credentials;
 #[cfg(any(test, feature = "testing"))]
 mod delay;
 mod error;
+mod examine;
 #[cfg(any(test, feature = "testing"))]
 mod fault;
 mod forward;
@@ -52,6 +53,7 @@ pub use credentials::{Credentials, Supplied};
 #[cfg(any(test, feature = "testing"))]
 pub use delay::{DelayStore, LoggedRequest};
 pub use error::{Result, StoreError};
+pub use examine::{Examination, Guarantee, examine};
 #[cfg(any(test, feature = "testing"))]
 pub use fault::{Fault, FaultStore, Script};
 pub use health::Health;

@@ -56,7 +56,7 @@ _CODES: list[tuple[type[BaseException], int]] = [
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command with the arguments behind the program's name; gives its exit code."""
+    """Run a command with the arguments after the program's name; returns its exit code."""
     code, handed = cli_main(["drystone", *arguments], _page if "serve" in arguments else None)
     return code if handed is None else _run(json.loads(handed, object_hook=_name))
 

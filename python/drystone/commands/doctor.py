@@ -175,7 +175,7 @@ def ctypes_same(first: Path, second: Path) -> bool:
 
 
 def of_library(library: Library, environment: Mapping[str, str]) -> list[Finding]:
-    """What a libhdf5 does now, and what it would do."""
+    """What a libhdf5 does now, and what it would do with the connector."""
     now = ask(library.path, environment)
     name = f"HDF5 {version_text(now)} of {library.user}"
     if now.version is None or now.version == (0, 0, 0):

@@ -12,7 +12,7 @@ from drystone.interchange.exporting import export
 
 
 def run(*, container: str, file: str, chunks: list[str], **given: Any) -> Outcome:
-    """Write the file; what the format cannot hold is named, and the rest is written."""
+    """Write the file. Items that the format cannot hold are named; the rest is written."""
     written = export(container, file, chunks=chunk_shapes(chunks), **given, progress=True)
     rows = [("name", "shape", "size")]
     rows += [(v.name, str(v.shape), size(v.bytes)) for v in written.variables]

@@ -30,7 +30,7 @@ def table(rows: Sequence[Sequence[str]]) -> str:
 
 
 def shown(text: str) -> str:
-    """On one line: names may hold newlines, and what tells terminals to do other things."""
+    """On one line: names may contain newlines and control sequences of terminals."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -1,4 +1,7 @@
-"""`drystone publish --hdf5 FILE`: what an HDF5 program wrote through the connector, as a genuine HDF5 file that needs no plug-in.
+"""`drystone publish --hdf5 FILE`.
+
+Turns a file that an HDF5 program wrote through the connector into a genuine HDF5 file, which needs no
+plug-in.
 
 The copy is made by an HDF5 library in a process of its own, which opens the file with `publish=1` and closes it: the same as a program
 that is configured so. Killed at any moment, FILE is either what it was, or the genuine file.
@@ -61,7 +64,7 @@ def is_stub(path: Path) -> bool:
 
 
 def begins(path: Path) -> bytes:
-    """The first bytes of the HDF5 file at a path, behind its user block; empty if there is none."""
+    """The first bytes of the HDF5 file at a path, after its user block; empty if there is none."""
     at = 0
     with path.open("rb") as file:
         while len(found := os.pread(file.fileno(), 16, at)) >= 8 and not found.startswith(SIGNATURE):

@@ -1,7 +1,7 @@
 """`drystone mount` in a process without the package: it lasts for days, and what only Python needs would stay in memory.
 
-As a program: `small_process.py EXTENSION WORD...` runs the command with the words. It imports only what the standard library
-has, and little of that.
+As a program: `small_process.py EXTENSION WORD...` runs the command with the words. It imports few modules,
+all from the standard library.
 """
 
 import signal

@@ -33,5 +33,5 @@ def _tag(text: str) -> tuple[str, Any]:
         parsed = json.loads(value)
     except ValueError:
         return name, value
-    # What else JSON reads is a text: "null" would remove the tag.
+    # Other JSON values are taken as texts: "null" would remove the tag.
     return name, value if parsed is None else parsed

@@ -1,4 +1,4 @@
-"""`drystone du`: what each variable takes on disk, and what the container takes besides."""
+"""`drystone du`: the size of each variable on disk, and of the other files of the container."""
 
 from __future__ import annotations
 

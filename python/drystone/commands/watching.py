@@ -21,7 +21,7 @@ _BACK, _CLEAR = "\x1b[H", "\x1b[2J\x1b[H"
 
 @dataclass(frozen=True)
 class Frame:
-    """What a container was at one moment."""
+    """The state of a container at one moment."""
 
     at: float
     """Seconds of a clock that only goes forward."""
@@ -37,7 +37,7 @@ class Frame:
 
     @classmethod
     def of(cls, c: Container, at: float) -> Frame:
-        """What it is now. Lists the store and reads the ends of logs."""
+        """The present state. Lists the store and reads the ends of logs."""
         c.refresh()
         found, steps = c.describe(), c.steps
         return cls(

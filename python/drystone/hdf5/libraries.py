@@ -32,7 +32,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a library did when it was asked to make a file."""
+    """The result when a library was asked to create a file."""
 
     version: tuple[int, int, int] | None
     connector: str | None
@@ -71,7 +71,7 @@ def library_of(program: Path) -> list[Library]:
 
 
 def _linked(home: Path) -> list[Path]:
-    """What the extension modules of a package built here are linked with."""
+    """The libraries that the extension modules of a package built here are linked with."""
     return sorted({path for module in home.glob("*.so") for path in _needed(module)})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 @dataclass
 class Axis:
-    """What an axis of a variable wants to be; `shares` if a dimension of another length will do that is as long at least, as for steps."""
+    """The wanted dimension of an axis; `shares` if a longer dimension will do, as for steps."""
 
     name: str
     length: int
@@ -51,7 +51,10 @@ class Dimensions:
             group.createDimension(dimension.name, None if dimension.grows else dimension.length)
 
     def _of(self, group: str, axis: Axis) -> _Dimension:
-        """One of that name and length, as the group sees it; the name has a number behind it if the group uses another of that name."""
+        """The dimension of that name and length in a group.
+
+        A number is appended to the name if the group uses another one of that name.
+        """
         name, number = axis.name, 1
         while True:
             found = self._seen.get((group, name)) or self._above(group, name)

@@ -73,7 +73,8 @@ def export(
 ) -> Exported:
     """Copy variables into a file of another format, piece by piece.
 
-    The file appears when it is whole. What the format cannot hold is left out: a warning names it, and so does `lost`.
+    The file appears when it is complete. Items that the format cannot hold are left out: a warning names
+    them, and so does `lost`.
     See docs/guide/import.md.
 
     Args:

@@ -169,7 +169,7 @@ def _raw(
 
 @contextmanager
 def _opened(name: str, path: Path) -> Iterator[Contents]:
-    """A file, through the package of its format, each of which fails in its own way."""
+    """Open a file through the package of its format, and unify the packages' errors."""
     with ExitStack() as stack:
         try:
             contents = stack.enter_context(reader(name).opened(path))
@@ -257,7 +257,7 @@ def _create(c: Any, contents: Contents, wanted: list[Array], how: _Wanted) -> No
 
 
 def _distinct(array: Array, contents: Contents) -> tuple[str, ...]:
-    """The names of the dimensions; one that stands twice gets a number."""
+    """The names of the dimensions; a repeated one gets a number."""
     names: list[str] = []
     for name in array.dims or ():
         made, number = name, 1
@@ -289,7 +289,7 @@ def _chunks(array: Array, steps: bool) -> tuple[int, ...] | None:
 
 
 def _transform(array: Array, wanted: Transform | EllipsisType) -> Transform:
-    """The codecs of a variable: where nobody said any, those that a sample of it decides, for what is worth a sample."""
+    """The codecs of a variable: as given, else chosen from a sample if the variable is large enough."""
     if wanted is not ...:
         return wanted
     return "auto" if array.dtype.kind in "biufc" and array.nbytes >= _WORTH_SAMPLING else None
@@ -324,7 +324,7 @@ def _read_ahead(array: Array, ahead: ThreadPoolExecutor) -> Iterator[tuple[Box, 
 def _read(array: Array, box: Box) -> npt.NDArray[Any]:
     try:
         values = array.read(box)
-        # Scalars of NumPy have lost what is empty of their texts, and so the length of the type.
+        # NumPy's scalars have lost the padding of their texts, and so the length of the type.
         return values if box else np.asarray(values, array.dtype)
     except (DrystoneError, OSError, MemoryError):
         raise

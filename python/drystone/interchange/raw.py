@@ -1,4 +1,4 @@
-"""A raw file into a container: a text in the dataset language says what lies where in it."""
+"""Import of a raw file: a text in the dataset language describes its layout."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ from drystone.undoing import Addition
 def copy_raw(
     file: Path, to: str | Path, text: Path, fragment: str, progress: Progress, *, into_existing: bool
 ) -> tuple[str, list[str]]:
-    """Copy a file that is the memory of a fragment, step behind step; where to, and the names of the variables.
+    """Copy a file that is the memory of a fragment, one step after the other.
+
+    Returns the container and the names of the variables.
 
     Everything is checked against an empty container first, so that a mistake in the text changes nothing.
     """

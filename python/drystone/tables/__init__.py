@@ -1,6 +1,7 @@
-"""Cells as rows, for programs that speak Arrow: tables, pyarrow datasets, a source for Polars.
+"""Cells as rows, for programs that use Arrow: tables, pyarrow datasets, a source for Polars.
 
-A row is a cell of a grid: the step, a column per dimension, one per variable. What nobody wrote is null, NaN stays NaN.
+A row is a cell of a grid: the step, a column per dimension, one per variable. Unwritten cells are null, NaN
+stays NaN.
 See the page on SQL in the guide.
 """
 

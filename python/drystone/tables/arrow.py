@@ -57,7 +57,7 @@ def field(name: str, dtype: np.dtype[Any], inner: Sequence[int] = ()) -> Field |
 
 
 def node(values: npt.NDArray[Any], written: npt.NDArray[np.bool_] | None) -> Node:
-    """The values of a column; those that are not written, and times that are none, are null."""
+    """The values of a column; unwritten ones, and missing times, are null."""
     if values.dtype.kind in "mM" and values.ndim == 1:
         there = ~np.isnat(values)
         written = there if written is None else written & there

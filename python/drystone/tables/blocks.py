@@ -1,4 +1,4 @@
-"""Tables of blocks: what is stored about every block of some variables. No value is read."""
+"""Tables of blocks: the statistics of every block of some variables. No value is read."""
 
 from __future__ import annotations
 

@@ -174,7 +174,7 @@ class Table:
 
     @property
     def steps(self) -> list[int] | None:
-        """The steps that it is about; None where there are none."""
+        """The steps that it covers; None if the rows have no steps."""
         return list(self._query(self._where)._steps) if self._grid.has_steps else None
 
     def conditions(self) -> Mapping[str, tuple[str, np.dtype[Any]]]:

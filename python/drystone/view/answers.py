@@ -1,4 +1,7 @@
-"""What the page is made of, and its questions answered: files, statuses of HTTP, and bodies, for all who serve it."""
+"""The files of the page and the answers to its requests.
+
+HTTP statuses and bodies, for every server of the page.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def page_files() -> dict[str, tuple[bytes, str]]:
 
 
 def replied(ask: Callable[[], Any]) -> tuple[HTTPStatus, bytes, str]:
-    """Status, body and type of what `ask` gives; of what it raises one line that says why."""
+    """Status, body and type of the result of `ask`; for an exception one line with the reason."""
     try:
         found = ask()
         body, kind = _numbers(found) if isinstance(found, Picture) else (as_json(found), "application/json")
@@ -51,7 +54,7 @@ def replied(ask: Callable[[], Any]) -> tuple[HTTPStatus, bytes, str]:
 
 
 def as_json(found: Any) -> bytes:
-    """JSON that every browser reads; NaN is none."""
+    """JSON that every browser accepts, without NaN."""
     return json.dumps(found, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode(
         "utf-8", "backslashreplace"
     )

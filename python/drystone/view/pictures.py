@@ -1,4 +1,4 @@
-"""What is read for a picture: one or two axes of a variable, at a fixed place on the others.
+"""The data of a picture: one or two axes of a variable, at fixed positions along the others.
 
 Large axes are read with a stride, so that an answer has at most `most` values along each. What a read costs is known from its
 plan: beyond a limit it is not begun, and the question may be asked again with a higher one.
@@ -43,7 +43,7 @@ class CostlyError(DrystoneError):
 
 @dataclass(frozen=True)
 class Picture:
-    """Values to be drawn, `float32` or `float64`, NaN where there are none, and what is to be known about them."""
+    """Values to be drawn, `float32` or `float64`, NaN where there are none, with their description."""
 
     header: dict[str, Any]
     values: npt.NDArray[Any]
@@ -51,7 +51,7 @@ class Picture:
 
 @dataclass(frozen=True)
 class Source:
-    """What is looked at: an array in the container, or one block of a local variable."""
+    """The array of a picture: a variable of the container, or one block of a local variable."""
 
     variable: Variable
     shape: tuple[int, ...]
@@ -158,7 +158,7 @@ def picture(
 
 
 def _absent(source: Source, key: Key, stride: int) -> npt.NDArray[np.bool_]:
-    """Which of the rows that a read gives are steps of which nothing was committed; an error where it is the only one."""
+    """Which rows of a read are steps without committed values; an error if it is the only one."""
     steps = key[0] if key else 0
     rows = np.asarray(steps[::stride] if isinstance(steps, range) else [], "i8")
     if source.block is not None or not source.variable.has_steps:
@@ -181,7 +181,7 @@ def hits(
     limit: int,
     down: int | None = None,
 ) -> Picture:
-    """The part of the cells behind each value of a picture that satisfies a condition.
+    """For each value of a picture, the fraction of its cells that satisfy a condition.
 
     Args:
         container: Whose variables the condition names.
@@ -245,7 +245,7 @@ def _with_stride(place: int | range, stride: int) -> int | slice:
 def numbers(
     stored: npt.NDArray[Any], variable: Variable, part: str, plain: bool
 ) -> tuple[npt.NDArray[Any], int]:
-    """What is drawn: floats, with NaN for what is left out, and how much that is."""
+    """The drawn values: floats, with NaN for omitted ones, and the number of these."""
     if stored.dtype.kind == "c":
         parts: dict[str, Callable[[Any], Any]] = {
             "re": np.real,
@@ -280,7 +280,7 @@ def packing(variable: Variable) -> tuple[float, float]:
 
 
 def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool_]:
-    """Where values stand for nothing: `_FillValue`, `missing_value`, or the fill value where one was given."""
+    """Which values are missing: `_FillValue`, `missing_value`, or the fill value where one was given."""
     attrs = variable.attrs
     out = np.zeros(stored.shape, bool)
     stands = [attrs.get("_FillValue"), attrs.get("missing_value")]
@@ -298,7 +298,7 @@ def missing(stored: npt.NDArray[Any], variable: Variable) -> npt.NDArray[np.bool
 
 
 def summary(values: npt.NDArray[Any]) -> dict[str, Any]:
-    """Count, extremes, mean, deviation and histogram of what is drawn."""
+    """Count, extremes, mean, deviation and histogram of the drawn values."""
     finite = values[np.isfinite(values)]
     out: dict[str, Any] = {
         "count": int(values.size),
@@ -332,7 +332,7 @@ def _finite(value: Any) -> float | None:
 
 
 def texts(source: Source, key: Key, most: tuple[int, int], limit: int) -> dict[str, Any]:
-    """Cells as a table of texts: whatever they hold, along up to two axes, from the beginning of what is asked for."""
+    """Cells of any type as a table of texts, along up to two axes, from the beginning of the selection."""
     axes = [axis for axis, place in enumerate(key) if isinstance(place, range)]
     if len(axes) > 2:
         raise InvalidArgumentError(f"a table shows up to two axes, not {len(axes)}")

@@ -242,7 +242,7 @@ class Questions:
         )
 
     def _hits(self, c: Container, query: Query) -> Picture:
-        """Where in a picture a condition holds: for each of its values the part of the cells that it stands for."""
+        """Where in a picture a condition holds: for each value the fraction of its cells."""
         v = _member(c, query)
         if v.local:
             raise InvalidArgumentError("a local variable has blocks and no array: no condition is about it")
@@ -438,14 +438,14 @@ def _fill(v: Variable) -> str | None:
 
 
 def _missing(v: Variable, *extremes: Any) -> list[bool]:
-    """Which of these stored extremes stand for nothing, as a fill value does."""
+    """Which of these stored extremes are missing values, such as the fill value."""
     if v.dtype.kind not in "iuf" or v.dtype.subdtype:
         return [False] * len(extremes)
     return [one is not None and bool(pictures.missing(np.asarray(one, v.dtype), v)) for one in extremes]
 
 
 def _axes(v: Variable, seen: Source) -> list[str]:
-    """A name for each axis of what is looked at."""
+    """A name for each axis of the array."""
     names = axis_names(v) if v.dims or (v.has_steps and not v.local) else []
     return [names[axis] if axis < len(names) else f"axis {axis}" for axis in range(len(seen.shape))]
 

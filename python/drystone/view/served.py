@@ -1,6 +1,7 @@
 """The page of the containers on a server, which asks here once it knows that a request may read the container.
 
-Answers are those of `drystone view`, of one open container for all who look at it. A container's place on the server is
+Answers are those of `drystone view`; all clients of a container share one open handle. A container's place on
+the server is
 not the client's to know: where a message would name it, the name in the address stands.
 """
 

@@ -1,4 +1,4 @@
-"""HTTP on loopback: who may ask, the files of the page, and answers.
+"""HTTP on loopback: access control, the files of the page, and answers.
 
 Other programs of this machine reach loopback as well, and so do pages of other sites in the same browser. Hence a request is
 answered only if it names this machine (a name that was made to point here is refused), comes from no other site, and brings
@@ -62,7 +62,7 @@ class Server:
 
     @property
     def url(self) -> str:
-        """What to open in a browser. It holds the key: whoever has it can read the container."""
+        """The URL to open in a browser. It contains the key: anyone who has it can read the container."""
         return f"http://127.0.0.1:{self.port}/?key={self.key}"
 
     def serve(self) -> None:
@@ -75,7 +75,7 @@ class Server:
         return self
 
     def close(self) -> None:
-        """Stop. Connections that stand open are not answered any more."""
+        """Stop. Open connections are not answered any more."""
         self.closed = True
         self._http.shutdown()
         self._http.server_close()
@@ -107,7 +107,7 @@ class _Http(ThreadingHTTPServer):
     view: Server
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that goes away is no error."""
+        """A browser that disconnects is no error."""
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -43,7 +43,10 @@ def checked(name: str, variable: xr.Variable, *, joins: bool) -> xr.Variable:
 
 
 def _require_fill(name: str, variable: xr.Variable) -> None:
-    """Refuse a `_FillValue` that the dtype does not hold: rounded or overflown, it would stand for values that are none."""
+    """Refuse a `_FillValue` that the dtype cannot represent.
+
+    Rounded or overflown, it would equal valid values.
+    """
     encoding = {**variable.attrs, **variable.encoding}
     given = encoding.get("_FillValue")
     dtype = np.dtype(object if encoding.get("dtype") is str else encoding.get("dtype", variable.dtype))
@@ -126,7 +129,7 @@ class _Cast:
         return len(value if isinstance(value, bytes) else str(value)) > self.target.itemsize
 
     def _beyond(self, values: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-        """What is no integer of the target; missing values where there is no number for them."""
+        """Values that are no integers of the target type; missing ones if it has no number for them."""
         limits = np.iinfo(self.target)
         packed = values.astype("f8")
         if self.packed:

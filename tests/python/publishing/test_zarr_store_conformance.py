@@ -6,7 +6,8 @@ import contextlib
 import drystone as dry
 import numpy as np
 import pytest
-from drystone.zarr_store import OBJECTS, DrystoneStore, _object_path
+from drystone.zarr_snapshot import OBJECTS, object_path
+from drystone.zarr_store import DrystoneStore
 from xarray.tests import test_backends
 from zarr.core.buffer import cpu
 from zarr.testing.store import StoreTests
@@ -25,12 +26,12 @@ class TestStore(StoreTests[DrystoneStore, cpu.Buffer]):
 
     async def get(self, store, key):
         with dry.open(store.container.path) as c:
-            return self.buffer_cls.from_bytes(np.asarray(c[_object_path(key)][...]).tobytes())
+            return self.buffer_cls.from_bytes(np.asarray(c[object_path(key)][...]).tobytes())
 
     async def set(self, store, key, value):
         with dry.open(store.container.path, "r+") as c:
-            c.create_variable(_object_path(key), "u1", shape=(len(value),))
-            c[_object_path(key)][...] = np.frombuffer(value.to_bytes(), "u1")
+            c.create_variable(object_path(key), "u1", shape=(len(value),))
+            c[object_path(key)][...] = np.frombuffer(value.to_bytes(), "u1")
 
     @pytest.fixture
     def store_kwargs(self, tmp_path):

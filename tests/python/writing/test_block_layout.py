@@ -108,7 +108,7 @@ def test_a_plan_is_predicted_and_the_command_measures_it_beside(path: Path):
         "160x160x160",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    for part in ("predicted: ", "measured: ", "Hilbert order", "reads: nobody said"):
+    for part in ("predicted: ", "measured: ", "Hilbert order", "reads: default mix (none declared)"):
         assert part in done.stdout, done.stdout
 
 
@@ -126,7 +126,7 @@ def test_reads_that_were_made_shape_what_is_laid_down_next(path: Path):
     (path.parent / "drystone.toml").write_text("learn = false\n")
     with dry.open(path, "r+") as c:
         assert c["t"].learnt == ()
-        assert "nobody said" in c["t"].why((256, 256, 256))
+        assert "default mix (none declared)" in c["t"].why((256, 256, 256))
 
 
 def test_a_plan_can_be_measured(path: Path):

@@ -173,7 +173,7 @@ impl FileState {
     pub(crate) fn commit_deferred(&mut self, writers: &[u64], lengths: [(&str, u64); 2]) -> Result<()> {
         let deferred = self.deferred.as_ref().and_then(|deferred| deferred.schemas.as_ref());
         let variables = &self.variables;
-        self.container.commit_sealed_with(writers, |schema, version| {
+        self.container.commit_sealed(writers, |schema, version| {
             let mut changed = false;
             if let Some((base, made)) = deferred {
                 let from = base.next_id;

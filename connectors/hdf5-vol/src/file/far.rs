@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use drystone::store::Store;
-use drystone::{Container, Error, ErrorKind, Mode};
+use drystone::{Container, Error, ErrorKind, Mode, StoreOptions};
 
 use crate::file::config::Config;
 use crate::file::heap::CATALOGUE;
@@ -70,18 +70,18 @@ pub(super) fn read_only(url: &str) -> Failure {
 
 /// Whether a program that uses HDF5 can open what lies at a URL: any container. An error if there is nothing.
 pub(super) fn accessible(url: &str) -> Result<bool> {
-    Container::open_url(url, &[], Mode::Read).map(|_| true).map_err(|e| failed(url, OPEN, e))
+    Container::open(url, Mode::Read).map(|_| true).map_err(|e| failed(url, OPEN, e))
 }
 
 /// Removes the file at a URL.
 pub(super) fn remove(url: &str) -> Result<()> {
     let what = "unable to delete file";
-    let container = Container::open_url(url, &[], Mode::Read).map_err(|e| failed(url, what, e))?;
+    let container = Container::open(url, Mode::Read).map_err(|e| failed(url, what, e))?;
     if !is_ours(&container) {
         return Err(not_ours(url));
     }
     drop(container);
-    Container::remove_url(url, &[], None).map_err(|e| failed(url, what, e))
+    Container::remove_url(url, &StoreOptions::default()).map_err(|e| failed(url, what, e))
 }
 
 /// Bytes that lie at a URL.

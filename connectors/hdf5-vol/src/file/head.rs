@@ -50,7 +50,7 @@ impl Head {
         writer.seal()?;
         let next = self.version + 1;
         let mut is_overtaken = false;
-        let done = container.commit_sealed_with(&[writer.id()], |_, version| {
+        let done = container.commit_sealed(&[writer.id()], |_, version| {
             is_overtaken = version != next;
             match is_overtaken {
                 true => Err(Error::new(ErrorKind::Conflict, "another program was faster")),

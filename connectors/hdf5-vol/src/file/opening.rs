@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use drystone::{Container, CreateOptions, Mode};
+use drystone::{Container, CreateOptions, Mode, OpenOptions};
 
 use crate::file::config::Config;
 use crate::file::far;
@@ -323,10 +323,8 @@ impl Opening {
         config: Config,
         userblock: u64,
     ) -> Result<(Container, Option<File>)> {
-        let container = match config.sync {
-            true => Container::create_to_flush(folder, CreateOptions::default()),
-            false => Container::create_local(folder, CreateOptions::default()),
-        }?;
+        let options = CreateOptions { early_writeback: config.sync, ..CreateOptions::default() };
+        let container = Container::create(folder, options)?;
         let lock = lock(folder, path)?;
         let stub = Stub { container: place.to_string(), uuid: container.identity().uuid };
         stub::write(&stub, path, userblock, config.sync)
@@ -467,7 +465,7 @@ impl Opening {
         }
         let path = path_of(name);
         if path.is_dir() {
-            return Ok(Container::open_local(path, Mode::Read).is_ok());
+            return Ok(Container::open(path, Mode::Read).is_ok());
         }
         match stub::read(path) {
             Ok(found) => Ok(matches!(found, FileContent::Stub(_))),
@@ -553,17 +551,15 @@ fn folder(path: &Path, given: &Path, writable: bool) -> Result<Container> {
         let why = "a container that is named itself is open to HDF5 programs for reading only";
         return Err(Failure { message: format!("{}: {why}", told.message), ..told });
     }
-    Container::open_local(path, Mode::Read).map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))
+    Container::open(path, Mode::Read).map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))
 }
 
 /// The container that a stub names.
 fn open_container(path: &Path, given: &Path, stub: &Stub, mode: Mode, config: &Config) -> Result<Container> {
     let folder = path.with_file_name(&stub.container);
-    let opened = match config.sync {
-        true => Container::open_to_flush(folder, mode),
-        false => Container::open_local(folder, mode),
-    };
-    let container = opened.map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
+    let options = OpenOptions { early_writeback: config.sync, ..OpenOptions::from(mode) };
+    let container = Container::open(folder, options)
+        .map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))?;
     if container.identity().uuid != stub.uuid {
         return Err(Failure::damaged(format!(
             "{} names the container {}, which is another one than it was written for",

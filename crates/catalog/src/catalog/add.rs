@@ -2,13 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use drystone::{Container, Error, ErrorKind, Result, SeenBefore};
+use drystone::{Error, ErrorKind, Result};
 use drystone_store::PutMode;
 
 use super::pages::{Page, is_missing, number, page_of, text};
 use super::{Catalog, random};
 use crate::expand;
 use crate::facts::Facts;
+use crate::glance;
 use crate::identity::Identity;
 use crate::look::look;
 use crate::manifest::Manifest;
@@ -36,8 +37,7 @@ pub(super) struct Listed {
 
 impl Listed {
     pub(super) fn moved_on(&self, options: &[(String, String)]) -> Result<bool> {
-        let seen = SeenBefore { uuid: self.seen.uuid, version: self.seen.version };
-        Container::moved_on(&self.path, options, seen)
+        glance::moved_on(&self.path, options, &self.seen)
     }
 }
 

@@ -20,9 +20,9 @@ mod pages;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use drystone::{Error, ErrorKind, Result, is_url, store_at};
+use drystone::{Error, ErrorKind, Result, is_url, open_store};
 use drystone_format::Corrupt;
-use drystone_store::{PutMode, Store, StoreError, StoreExt};
+use drystone_store::{LocalStore, PutMode, Store, StoreError, StoreExt};
 
 pub use add::AddReport;
 pub use check::CheckReport;
@@ -104,7 +104,10 @@ impl Catalog {
                 format!("a catalogue is a folder, and {location} is a file: choose another path"),
             ));
         }
-        let store = store_at(&location, options, local)?;
+        let store = match local {
+            true => Arc::new(LocalStore::create(path)?),
+            false => open_store(&location, options)?,
+        };
         let uuid = match store.read_whole(IDENTITY, 4096) {
             Ok(Ok(bytes)) => parse_identity(&bytes),
             Ok(Err(_)) => None,

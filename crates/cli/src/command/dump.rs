@@ -302,14 +302,15 @@ fn blocks(
         if output.is_gone() {
             break;
         }
-        let shape = reading.block_shape(step, number)?;
+        let block = reading.block(step, number)?;
+        let shape = block.shape();
         let (cells, bytes) = if style.dtype.is_blob() {
-            let strings = reading.read_block_strings(step, number)?;
+            let (strings, _) = reading.read_strings(&block)?;
             (strings.iter().map(|s| style.show(s)).collect(), Vec::new())
         } else {
-            let mut bytes = buffer(&shape, reading.item())?;
-            let target = Target::dense(&mut bytes, &shape, reading.item() as usize)?;
-            reading.read_block(step, number, &target)?;
+            let mut bytes = buffer(shape, reading.item())?;
+            let target = Target::dense(&mut bytes, shape, reading.item() as usize)?;
+            reading.read(&block, &target)?;
             if style.dump.raw {
                 (Vec::new(), bytes)
             } else {
@@ -342,7 +343,7 @@ fn blocks(
                 shape_text(&shape, &[])
             ));
         }
-        let mut nested = Nested::begin(output, &shape, style.json, style.is_number());
+        let mut nested = Nested::begin(output, shape, style.json, style.is_number());
         nested.push(&cells);
         nested.end();
         output.text(if style.json { "}" } else { "\n" });

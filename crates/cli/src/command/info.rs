@@ -153,7 +153,7 @@ fn applied(container: &drystone::Container, entries: u64) -> Result<Vec<Applied>
         return Ok(Vec::new());
     }
     let named = |chain: &str| if chain.is_empty() { "identity".to_string() } else { chain.to_string() };
-    let usage = container.usage()?;
+    let usage = container.usage(true)?;
     let schema = container.schema();
     let mut out = Vec::new();
     for (path, variable) in schema.named() {

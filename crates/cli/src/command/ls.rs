@@ -44,8 +44,8 @@ pub(super) fn run(ls: &Ls, json: bool, output: &mut Output) -> Result<i32> {
     let items = items(&container, schema, &ls.group, ls.recursive)?;
     // What blocks are like is in the index, which may be long.
     let usage = match ls.long {
-        true => Some(container.usage()?),
-        false if snapshot.entry_count() <= MOST_ENTRIES => Some(container.forms()?),
+        true => Some(container.usage(true)?),
+        false if snapshot.entry_count() <= MOST_ENTRIES => Some(container.usage(false)?),
         false => None,
     };
     if json {

@@ -29,7 +29,7 @@ use std::sync::Arc;
 use drystone::format::schema::Variable;
 use drystone::plan::selection::{Index, Selection, index};
 use drystone::plan::selection_text;
-use drystone::{Container, Mode, Reading};
+use drystone::{Container, Mode, OpenOptions, Reading, StoreOptions};
 use drystone_server::Page;
 
 use crate::args::{Arguments, Command, ContainerAt, Far, VariablePart};
@@ -97,7 +97,10 @@ fn look(place: &ContainerAt) -> Result<Container> {
                 "--damaged is for containers in folders: far stores lose nothing to a power cut",
             ));
         }
-        true => Container::open_damaged(&place.path)?,
+        true => {
+            let options = OpenOptions { damaged: true, ..OpenOptions::from(Mode::Read) };
+            Container::open(&place.path, options)?
+        }
         false => open_as(&place.path, &place.far, Mode::Read)?,
     };
     Ok(match place.at {
@@ -131,13 +134,11 @@ fn lost(container: &Container, place: &ContainerAt) -> Result<Option<Failure>> {
 
 /// Opens the container at a path or a URL.
 fn open_as(path: &Path, far: &Far, mode: Mode) -> Result<Container> {
-    match path.to_str().filter(|name| drystone::is_url(name)) {
-        Some(url) => Ok(Container::open_url(url, &far.options, mode)?),
-        None if !far.options.is_empty() => {
-            Err(Failure::usage(format!("{} is a path: options of a store are for URLs", path.display())))
-        }
-        None => Ok(Container::open_local(path, mode)?),
+    if !far.options.is_empty() && !path.to_str().is_some_and(drystone::is_url) {
+        return Err(Failure::usage(format!("{} is a path: options of a store are for URLs", path.display())));
     }
+    let store = StoreOptions::from(far.options.as_slice());
+    Ok(Container::open(path, OpenOptions { store, ..OpenOptions::from(mode) })?)
 }
 
 /// Tells standard error what opening had to pass over.

@@ -35,7 +35,7 @@ pub(super) fn run(recover: &Recover, json: bool, output: &mut Output) -> Result<
     if !recover.yes && std::io::stdin().is_terminal() {
         ask(&container, &adopt)?;
     }
-    let report = container.recover_without(&adopt, &recover.lost_node)?;
+    let report = container.recover(&adopt, &recover.lost_node)?;
     if json {
         output.json(&report_json(&report));
     } else {

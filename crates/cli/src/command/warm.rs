@@ -1,7 +1,7 @@
 //! `drystone warm`: bringing variables into a cache folder, and keeping them there.
 
 use drystone::plan::selection::{Axis, Selection};
-use drystone::{CacheFolder, Container, Keep, Mode, Reading, WarmReport};
+use drystone::{CacheFolder, Container, Keep, Mode, OpenOptions, Reading, StoreOptions, WarmReport};
 
 use super::tiers::bar;
 use super::warn;
@@ -57,22 +57,12 @@ pub(super) fn run(asked: &Warm, json: bool, output: &mut Output) -> Result<i32> 
 }
 
 fn open(asked: &Warm) -> Result<Container> {
-    let mut options = asked.far.options.clone();
-    if let Some(folder) = &asked.cache {
-        options.extend(CacheFolder::new(folder, asked.bytes).options());
+    if asked.cache.is_none() && !asked.path.to_str().is_some_and(drystone::is_url) {
+        return Err(Failure::usage(format!("{} is a path: name the cache by --cache", asked.path.display())));
     }
-    match asked.path.to_str().filter(|name| drystone::is_url(name)) {
-        Some(url) => Ok(Container::open_url(url, &options, Mode::Read)?),
-        None => match &asked.cache {
-            Some(folder) => {
-                let cache = CacheFolder::new(folder, asked.bytes);
-                Ok(Container::open_local_cached(&asked.path, Mode::Read, &cache)?)
-            }
-            None => {
-                Err(Failure::usage(format!("{} is a path: name the cache by --cache", asked.path.display())))
-            }
-        },
-    }
+    let cache = asked.cache.clone().map(|folder| CacheFolder { folder, budget: asked.bytes });
+    let store = StoreOptions { cache, ..StoreOptions::from(asked.far.options.as_slice()) };
+    Ok(Container::open(&asked.path, OpenOptions { store, ..OpenOptions::from(Mode::Read) })?)
 }
 
 /// All cells, or those of one step; `None` where there is no such step.

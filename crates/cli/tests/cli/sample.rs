@@ -48,7 +48,7 @@ impl Sample {
     /// Three steps of a 4 x 6 temperature (cell value: 100 step + 6 y + x), and one variable of many kinds.
     pub(crate) fn new() -> Self {
         let sample = Sample { folder: tempfile::tempdir().unwrap() };
-        let c = Container::create_local(sample.path(), CreateOptions::default()).unwrap();
+        let c = Container::create(sample.path(), CreateOptions::default()).unwrap();
         let f4 = DType::Scalar(Scalar::F32);
         let mut temperature = variable(f4.clone(), &[4, 6], true);
         temperature.dims = vec!["y".into(), "x".into()];
@@ -123,7 +123,7 @@ impl Sample {
 
     /// Leaves two closed and uncommitted steps (3 and 4) of two ranks, and step 5 without rank 1.
     pub(crate) fn leave_uncommitted(&self) {
-        let c = Container::open_local(self.path(), drystone::Mode::ReadWrite).unwrap();
+        let c = Container::open(self.path(), drystone::Mode::ReadWrite).unwrap();
         for rank in 0..2u32 {
             let w = c.writer(WriterOptions { rank: Some((rank, 2)), ..WriterOptions::default() }).unwrap();
             for step in 3..if rank == 0 { 6 } else { 5 } {

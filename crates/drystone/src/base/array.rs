@@ -113,7 +113,8 @@ impl<'a> Target<'a> {
     /// A view of an array whose first element is at `first`.
     ///
     /// # Safety
-    /// All elements the shape and strides (bytes) describe must be writable, distinct, and used by nobody else for `'a`.
+    /// All elements that shape and strides (bytes) describe must be writable, distinct, and used only through this view
+    /// for `'a`.
     pub unsafe fn new(first: *mut u8, shape: &[u64], strides: &[i64], item: usize) -> Result<Self> {
         Ok(Target(layout(first, shape, strides, item)?, PhantomData))
     }

@@ -1,36 +1,37 @@
-//! Working memory that is kept when a put or a read ends, and lent to the next one.
+//! Buffers that outlive a put or a read and are reused by the next one.
 //!
-//! Fresh memory is dear: the system clears each page when it is first touched, which for encoded subchunks of some MiB
-//! takes as long as a fast codec needs for them.
+//! Fresh memory is expensive: the kernel clears each page at its first use. For encoded subchunks of some MiB that
+//! takes as long as a fast codec does.
 //!
 //! Invariants
-//! - nothing that was in it is seen by who gets it next: what tells of content is forgotten when it is taken;
-//! - what is kept is bounded: so many of each kind, each up to a size (72 MiB in all, usually far less);
-//! - nobody waits for it: where the list is in use (also by a thread that a fork left behind), fresh memory is taken.
+//! - the next user of a buffer never sees its former content: `forget` clears whatever describes it;
+//! - the pool is bounded: each kind of buffer has a greatest number and a greatest size (72 MiB in all, usually far
+//!   less);
+//! - taking a buffer never waits: while another thread holds the list (or a fork left it locked), fresh memory is used.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::Mutex;
 
-/// Memory of one kind that is worth keeping.
+/// Buffers of one kind that are worth keeping.
 pub(crate) trait Kept: Default + 'static {
-    /// How many are kept at most, and of how many bytes each.
+    /// The most buffers that are kept, and the most bytes of each.
     const MOST: (usize, usize);
 
     /// Bytes that it holds.
     fn held(&self) -> usize;
 
-    /// Forgets what it was used for.
+    /// Clears what describes the former content.
     fn forget(&mut self);
 
     /// Those that are not in use.
     fn spare() -> &'static Mutex<Vec<Self>>;
 }
 
-/// Some of it; goes back when it is dropped.
+/// A buffer of the pool; it goes back when it is dropped.
 pub(crate) struct Lent<T: Kept>(T);
 
 impl<T: Kept> Lent<T> {
-    /// Memory that was used before, if there is some.
+    /// A buffer from the pool, or a new one.
     pub(crate) fn take() -> Lent<T> {
         let mut kept = T::spare().try_lock().ok().and_then(|mut spare| spare.pop()).unwrap_or_default();
         kept.forget();
@@ -64,7 +65,7 @@ impl<T: Kept> DerefMut for Lent<T> {
     }
 }
 
-/// What was encoded, until it is stored.
+/// Encoded bytes until they are stored.
 impl Kept for Vec<u8> {
     const MOST: (usize, usize) = (8, 3 << 20);
 

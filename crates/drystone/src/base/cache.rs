@@ -1,7 +1,7 @@
 //! A byte-bounded cache of decoded, immutable things: index pages, subchunk tables, check arrays.
 //!
-//! What is cached never changes, so there is nothing to invalidate: eviction only bounds memory. Two generations: entries that
-//! are used move to the young one; when it is full, the old one is dropped whole.
+//! Cached values never change, so there is nothing to invalidate: eviction only bounds memory. There are two
+//! generations. An entry that is used moves to the young one; when that is full, the old one is dropped whole.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -16,7 +16,7 @@ struct Generations<K, V> {
     young_bytes: usize,
 }
 
-/// See the module. `V` is shared; sizes are what the caller says.
+/// The cache that the module describes. `V` is shared; the caller gives the sizes.
 pub(crate) struct Cache<K, V> {
     half: usize,
     inner: Mutex<Generations<K, V>>,
@@ -53,7 +53,7 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         Ok(self.put(key.clone(), value, bytes))
     }
 
-    /// Keeps a value that is known without loading; it is given back to be shared.
+    /// Keeps a value that the caller has already, and returns it to be shared.
     pub(crate) fn put(&self, key: K, value: V, bytes: usize) -> Arc<V> {
         let value = Arc::new(value);
         add(&self.loads, 1);
@@ -62,12 +62,12 @@ impl<K: Hash + Eq + Clone, V> Cache<K, V> {
         value
     }
 
-    /// How often a value was found, and how many were brought in.
+    /// Numbers of hits and of misses.
     pub(crate) fn counted(&self) -> (u64, u64) {
         (self.hits.load(Ordering::Relaxed), self.loads.load(Ordering::Relaxed))
     }
 
-    /// Drops a value that nobody is expected to ask for.
+    /// Drops a value that is unlikely to be used again.
     pub(crate) fn forget(&self, key: &K) {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         inner.old.remove(key);

@@ -1,12 +1,12 @@
-//! How many processors there are, how many of them this process may use, and how many nobody uses at this moment.
+//! How many processors the machine has, how many this process may use, and how many are idle now.
 //!
-//! A thread that is started where others want every processor comes late, and who started it waits: work that takes one thread less
-//! than a turn of the scheduler is shared only with processors that are idle.
+//! A thread that competes for a busy processor finishes late, and its caller waits for it. Work that takes one thread
+//! less than a scheduler's time slice is therefore shared only with idle processors.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Threads that a configuration allows; 0 where none was found.
+/// Threads that the configuration permits; 0 where it does not say.
 static CONFIGURED: AtomicUsize = AtomicUsize::new(0);
 
 /// Threads a read or an encoding may use: `DRYSTONE_THREADS`, else as configured, else the processors, at most 8.
@@ -17,34 +17,34 @@ pub(crate) fn threads() -> usize {
     GIVEN.get_or_init(parsed).or(configured).unwrap_or_else(|| available().min(8))
 }
 
-/// What a configuration says of threads; it holds for the process.
+/// Sets the number of threads of this process, as the configuration says.
 pub(crate) fn set_threads(threads: usize) {
     CONFIGURED.store(threads, Ordering::Relaxed);
 }
 
-/// Processors that this process may use. Looked up once: the system answers by reading files of control groups.
+/// Processors that this process may use. Looked up once: the kernel's answer means reading files of control groups.
 pub(crate) fn available() -> usize {
     static FOUND: OnceLock<usize> = OnceLock::new();
     *FOUND.get_or_init(|| std::thread::available_parallelism().map_or(1, std::num::NonZero::get))
 }
 
-/// Processors on which nothing runs, as the system counts it now; 0 where it does not tell (it does on Linux).
+/// Processors that run nothing now, as the kernel counts them; 0 where it does not say (Linux does).
 pub(crate) fn idle() -> usize {
     told().and_then(|load| running(&load)).map_or(0, |running| available().saturating_sub(running.max(1)))
 }
 
-/// Programs that wanted a processor in the last minute, per processor; `None` where the system does not tell.
+/// Programs that wanted a processor in the last minute, per processor; `None` where the kernel does not say.
 pub(crate) fn load() -> Option<f64> {
     let all: f64 = told()?.split_whitespace().next()?.parse().ok()?;
     Some(all / available() as f64)
 }
 
-/// What the system tells of its load (proc_loadavg(5)).
+/// The kernel's load averages (proc_loadavg(5)).
 fn told() -> Option<String> {
     std::fs::read_to_string("/proc/loadavg").ok()
 }
 
-/// Threads that run or could, of all programs: the first number of the fourth field.
+/// Runnable threads of all programs: the first number of the fourth field.
 fn running(load: &str) -> Option<usize> {
     load.split(' ').nth(3)?.split('/').next()?.parse().ok()
 }

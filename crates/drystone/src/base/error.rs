@@ -10,13 +10,13 @@ pub type Result<T> = std::result::Result<T, Error>;
 /// What kind of failure it is; one-to-one with C codes and Python exceptions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ErrorKind {
-    /// A container, variable, step, block or snapshot that is not there.
+    /// A container, variable, step, block or snapshot does not exist.
     NotFound,
-    /// Stored bytes that are not what was written.
+    /// Stored bytes differ from what was written.
     Corrupt,
-    /// Somebody else did something that excludes this.
+    /// Another process did something that excludes this.
     Conflict,
-    /// A feature this version does not have, or this store cannot do.
+    /// This version lacks the feature, or the store cannot do it.
     Unsupported,
     /// The caller's arguments are wrong.
     InvalidArgument,
@@ -30,7 +30,7 @@ pub enum ErrorKind {
     Permission,
     /// A request's time ran out; a change may have been done.
     Deadline,
-    /// The bytes are in a tier of another node, and not home yet.
+    /// The bytes are in a tier of another node and not yet in the home store.
     NotYetHome,
 }
 
@@ -40,16 +40,16 @@ pub enum ErrorKind {
 pub struct Error {
     kind: ErrorKind,
     message: String,
-    /// Where the bytes are that are not home.
+    /// Where the bytes are while they are not in the home store.
     away: Option<Box<Away>>,
 }
 
-/// Bytes that are in the tiers of a node, and not home yet.
+/// Bytes in the tiers of a node that are not yet in the home store.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Away {
     /// The node.
     pub node: String,
-    /// Bytes that it has yet to bring home.
+    /// Bytes that the node has yet to bring home.
     pub bytes: u64,
 }
 
@@ -58,7 +58,7 @@ impl Error {
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Error { kind, message: message.into(), away: None }
     }
-    /// Where the bytes are, of an error of the kind [`ErrorKind::NotYetHome`].
+    /// Where the bytes are; only errors of the kind [`ErrorKind::NotYetHome`] have it.
     pub fn away(&self) -> Option<&Away> {
         self.away.as_deref()
     }
@@ -81,11 +81,11 @@ impl Error {
     pub(crate) fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InvalidArgument, message)
     }
-    /// Bytes that are in the tiers of a node, and not home.
+    /// An error about bytes in the tiers of a node that are not yet in the home store.
     pub(crate) fn not_yet_home(node: String, bytes: u64, message: impl Into<String>) -> Self {
         Error { away: Some(Box::new(Away { node, bytes })), ..Self::new(ErrorKind::NotYetHome, message) }
     }
-    /// The same error with what was being done put in front.
+    /// The same error; its message begins with what was being done.
     pub(crate) fn while_doing(mut self, what: impl std::fmt::Display) -> Self {
         self.message = format!("{what}: {}", self.message);
         self
@@ -126,7 +126,7 @@ impl From<StoreError> for Error {
 }
 
 impl From<Corrupt> for Error {
-    /// For bytes that are in memory; those of a stored object are [`damaged`](Error::damaged).
+    /// Damage in bytes that are in memory; damage in a stored object is [`damaged`](Error::damaged).
     fn from(found: Corrupt) -> Self {
         Self::corrupt(found.to_string())
     }
@@ -138,7 +138,7 @@ impl From<drystone_hdf5_file::Error> for Error {
     }
 }
 
-/// A stored object that must be there is missing or short: that is damage, not "not found".
+/// A missing or short object that a snapshot needs is damage, not "not found".
 pub(crate) fn must_exist(error: StoreError) -> Error {
     match error {
         StoreError::NotFound { .. } | StoreError::ShortRead { .. } => {

@@ -1,10 +1,11 @@
-//! Counters of one open container: what was read, put and committed by it. They only grow.
+//! Counters of one open container: its reads, puts and commits. They only grow.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// What a handle and its clones did since it was opened. The difference of two is what happened between them.
+        /// What a handle and its clones did since the container was opened. The difference of two values covers the
+        /// time between them.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
         pub struct Metrics { $($(#[$doc])* pub $name: u64),* }
 
@@ -28,35 +29,45 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Plans of reads that were carried out: one for each call, more where a selection has very many blocks.
+    /// Plans of reads that were executed: one for each call, more where a selection has very many blocks.
     reads,
-    /// Bytes of values that they asked for and blocks held.
+    /// Bytes of the selected cells that blocks hold.
     read_wanted_bytes,
-    /// Bytes that they fetched from the store.
+    /// Bytes that these reads fetched from the store.
     read_bytes,
-    /// Requests to the store for these.
+    /// Requests to the store that these reads made.
     read_requests,
-    /// Round trips to a far store that these took, one behind the other.
+    /// Sequential round trips to a far store that these reads took.
     read_rounds,
     /// Blocks that they met.
     read_blocks,
-    /// Blocks that writers were given.
+    /// Blocks that were put.
     puts,
     /// Bytes of values in them.
     put_bytes,
-    /// Times that a writer had to wait until a far store had taken what went before.
+    /// Times that a writer waited for a far store to take earlier bytes.
     stalls,
     /// How long it waited there.
     stall_microseconds,
     /// Commits that made something visible, changes of the schema included.
     commits,
-    /// Index pages, tables of subchunks and trailers of codecs that were in memory.
+    /// How long these took.
+    commit_microseconds,
+    /// Parts of logs that went home from tiers.
+    drained_parts,
+    /// Bytes in them.
+    drained_bytes,
+    /// Shards that publications wrote.
+    published_shards,
+    /// Bytes in them.
+    published_bytes,
+    /// Cache hits for index pages, subchunk tables and trailers.
     cache_hits,
-    /// Those that were brought into memory.
+    /// Cache misses for them.
     cache_misses,
-    /// Ranges of a far store that the cache folder, or a prefetch, had whole.
+    /// Ranges of a far store that the cache folder, or a prefetch, held completely.
     folder_hits,
-    /// Ranges for which home was asked.
+    /// Ranges that had to be requested from the home store.
     folder_misses,
     /// Bytes that came from the cache folder.
     folder_bytes,
@@ -64,11 +75,11 @@ counters! {
     home_bytes,
     /// Bytes that were fetched before a read wanted them.
     prefetched_bytes,
-    /// Those of them that reads wanted.
+    /// Prefetched bytes that a read used.
     prefetch_used_bytes,
     /// Units of the cache folder that were damaged and fetched again.
     folder_repairs,
-    /// Units that could not be kept or loaded: the folder was full, or failed.
+    /// Units that could not be stored in the cache folder or loaded from it: it was full, or failed.
     folder_failures,
 }
 

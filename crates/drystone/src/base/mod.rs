@@ -1,4 +1,4 @@
-//! What every room needs: errors, memory, processors, clocks and locks. Knows nothing of containers.
+//! What every room needs: errors, memory, processors, clocks and locks. It knows nothing about containers.
 
 pub mod array;
 pub(crate) mod buffer_pool;

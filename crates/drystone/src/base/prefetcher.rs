@@ -3,7 +3,7 @@
 //! Invariants
 //! - it runs only while there is something to fetch, and for a short while after;
 //! - a forked child has a thread of its own;
-//! - nothing waits for it, and what it fails at is left to the reads.
+//! - no caller waits for the thread; when it fails, the read itself reports the error.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use super::sync::lock;
 
-/// The thread ends when it had nothing to do for so long.
+/// The thread ends after it had nothing to do for this long.
 const IDLE: Duration = Duration::from_secs(2);
-/// Jobs that wait; more are not taken.
+/// The most jobs that wait; further ones are dropped.
 const WAITING: usize = 64;
 
-/// Something to fetch. It ends as soon as it is told that it may not go on.
+/// One fetch. It calls its argument now and then, and ends once that returns false.
 pub(crate) type Job = Box<dyn FnOnce(&dyn Fn() -> bool) + Send>;
 
 /// Fetches in the background, one job after the other.
@@ -25,7 +25,7 @@ pub(crate) type Job = Box<dyn FnOnce(&dyn Fn() -> bool) + Send>;
 pub(crate) struct Prefetcher {
     state: Mutex<State>,
     changed: Condvar,
-    /// Raised when what waits, and what is under way, is not wanted any more.
+    /// Incremented to cancel all jobs that wait or run.
     era: AtomicU64,
 }
 
@@ -46,7 +46,7 @@ impl std::fmt::Debug for Prefetcher {
 }
 
 impl Prefetcher {
-    /// Does a job when those before it are done.
+    /// Queues a job.
     pub(crate) fn take(self: &Arc<Self>, job: Job) {
         let mut state = lock(&self.state);
         let here = drystone_store::process_id();
@@ -74,18 +74,18 @@ impl Prefetcher {
         lock(&self.state).last_read = Some(Instant::now());
     }
 
-    /// How long ago the last read ended, if there was one.
+    /// Time since the last read ended, if there was one.
     pub(crate) fn since_last_read(&self) -> Option<Duration> {
         lock(&self.state).last_read.map(|at| at.elapsed())
     }
 
-    /// What waits, and what is under way, is not wanted any more.
+    /// Cancels all jobs that wait or run.
     pub(crate) fn forget(&self) {
         self.era.fetch_add(1, Ordering::SeqCst);
         lock(&self.state).jobs.clear();
     }
 
-    /// The same, and nothing is taken from now on.
+    /// Cancels all jobs, and accepts no more.
     pub(crate) fn stop(&self) {
         lock(&self.state).stopped = true;
         self.forget();

@@ -1,6 +1,7 @@
-//! Ids that nobody else picks: from the operating system's hasher seeds, the time and a counter.
+//! Ids that no other process picks: from the operating system's hasher seeds, the time and a counter.
 //!
-//! Not cryptographic. Collisions are caught where they matter: files are created if absent, write ids are 128 bits.
+//! Not cryptographic. Where a collision would matter it is caught: files are created if absent, write ids have 128
+//! bits.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -33,13 +34,13 @@ pub(crate) fn id128() -> [u8; 16] {
     out
 }
 
-/// "host:pid", for people who look into a log.
+/// "host:pid", for people who read a log.
 pub(crate) fn origin() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}:{}", host.trim(), std::process::id())
 }
 
-/// The present in ISO 8601, UTC, to the second.
+/// The current time in ISO 8601, UTC, to the second.
 pub(crate) fn timestamp() -> String {
     let seconds = now() / 1_000_000_000;
     let (days, rest) = (seconds / 86_400, seconds % 86_400);

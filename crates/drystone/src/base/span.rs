@@ -1,11 +1,12 @@
-//! Spans: single reads and puts of this process, told to listeners when they are done (docs/guide/metrics.md).
+//! Spans: single reads, puts, commits and what runs in the background, told to listeners when they are done
+//! (docs/guide/metrics.md).
 //!
 //! Invariants
 //! - without listeners a span costs one atomic load: it reads no clock and allocates no memory;
-//! - a listener is called by the thread that did it, after it is done; what failed is not told. Locks of the engine may
-//!   be held: a listener uses no container.
+//! - a listener is called by the thread that did the work, after it; failed work is not reported. Locks of the engine
+//!   may be held, so a listener must not use a container.
 //!
-//! With the feature `tracing` spans of that name go to its subscriber as well, with the target `drystone`.
+//! With the feature `tracing` the same spans go to the subscriber of `tracing`, with the target `drystone`.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -14,20 +15,45 @@ use std::time::{Duration, Instant};
 /// What was done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpanKind {
-    /// A plan of a read was carried out.
+    /// One plan of a read was executed.
     Read,
     /// A writer took a block.
     Put,
+    /// A commit made something visible; a change of the schema as well.
+    Commit,
+    /// A publication wrote shards, or found all of them right.
+    Publish,
+    /// A recovery settled what dead runs left.
+    Recover,
+    /// A part of a log went home from a tier.
+    Drain,
+    /// Ranges of a far store were brought into the cache folder, as a caller asked.
+    Warm,
 }
 
-/// One read or put.
+impl SpanKind {
+    /// Its name in events and in `tracing`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpanKind::Read => "read",
+            SpanKind::Put => "put",
+            SpanKind::Commit => "commit",
+            SpanKind::Publish => "publish",
+            SpanKind::Recover => "recover",
+            SpanKind::Drain => "drain",
+            SpanKind::Warm => "warm",
+        }
+    }
+}
+
+/// One thing that was done.
 #[derive(Debug, Clone)]
 pub struct Span<'a> {
-    /// Whether it read or put.
+    /// What it was.
     pub kind: SpanKind,
     /// Path or URL of the container.
     pub container: &'a str,
-    /// Path of the variable.
+    /// Path of the variable that was read or put, or the key of the part that went home; else empty.
     pub variable: &'a str,
     /// From its beginning to its end.
     pub duration: Duration,
@@ -38,15 +64,15 @@ pub struct Span<'a> {
 /// What a span moved. A field that has no meaning for the kind of span is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Values {
-    /// Bytes of values that were asked for or given.
+    /// Bytes of the values that were requested or given.
     pub wanted_bytes: u64,
-    /// Bytes that were fetched from the store.
+    /// Bytes that were fetched from the store, written into shards, or brought home.
     pub bytes: u64,
-    /// Requests to the store for these.
+    /// Requests to the store for them.
     pub requests: u64,
     /// Round trips to a far store.
     pub rounds: u64,
-    /// Blocks that a read met, or were put.
+    /// Blocks that a read met, or were put; shards that were published; steps that were adopted.
     pub blocks: u64,
 }
 
@@ -60,7 +86,7 @@ static LISTENERS: RwLock<Vec<(u64, Listener)>> = RwLock::new(Vec::new());
 #[derive(Debug)]
 pub struct Listening(u64);
 
-/// Has a function called with each span of this process.
+/// Calls a function with each span of this process, until the listener is dropped.
 pub fn listen(listener: impl Fn(&Span<'_>) + Send + Sync + 'static) -> Listening {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let mut listeners = LISTENERS.write().unwrap_or_else(PoisonError::into_inner);
@@ -101,7 +127,7 @@ impl Begun {
         #[cfg(feature = "tracing")]
         traced::end(&self.traced, &container, variable, values);
         let Some(at) = self.at else { return };
-        // Without the lock: a listener may end itself.
+        // Called without the lock: a listener may drop itself.
         let listeners: Vec<Listener> = {
             let listeners = LISTENERS.read().unwrap_or_else(PoisonError::into_inner);
             listeners.iter().map(|(_, listener)| Arc::clone(listener)).collect()
@@ -134,6 +160,11 @@ mod traced {
         match kind {
             SpanKind::Read => made!("read"),
             SpanKind::Put => made!("put"),
+            SpanKind::Commit => made!("commit"),
+            SpanKind::Publish => made!("publish"),
+            SpanKind::Recover => made!("recover"),
+            SpanKind::Drain => made!("drain"),
+            SpanKind::Warm => made!("warm"),
         }
         .entered()
     }

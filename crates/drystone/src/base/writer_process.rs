@@ -1,4 +1,4 @@
-//! Which process writes or publishes, so that another on the same machine can tell whether it still lives.
+//! The process that writes or publishes. Another process on the same machine can tell from this whether it is alive.
 
 use std::sync::{Mutex, OnceLock};
 
@@ -7,24 +7,24 @@ use serde_json::{Value as Json, json};
 
 use super::sync::lock;
 
-/// A process, so that another on the same machine can tell whether it lives.
+/// A process, described so that another one on the same machine can tell whether it is alive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) host: String,
     /// Changes when the machine starts.
     boot: String,
-    /// Numbers of processes mean something within it only.
+    /// Process numbers are unique only within one namespace.
     namespace: String,
     pub(crate) pid: u32,
-    /// When it started: numbers are used again.
+    /// Start time of the process: process numbers are used again.
     start: String,
 }
 
-/// Always there. Whoever may not see it may not see others either.
+/// The init process always exists. A process that cannot see it cannot see others either.
 const FIRST: u32 = 1;
 
 impl Process {
-    /// This one. Found out once: only a fork changes it.
+    /// This process. Determined once; only a fork changes it.
     pub(crate) fn current() -> Self {
         static KNOWN: Mutex<Option<Process>> = Mutex::new(None);
         let mut known = lock(&KNOWN);
@@ -65,14 +65,14 @@ impl Process {
         })
     }
 
-    /// Surely dead: the machine has started since, or the process is not among those of our machine.
+    /// Certainly dead: the machine has been started since, or no process of this machine has these numbers.
     pub(crate) fn is_dead(&self, me: &Process) -> bool {
         let here = !self.boot.is_empty() && self.boot == me.boot;
         if here { self.has_ended(me) } else { !self.host.is_empty() && self.host == me.host }
     }
 
-    /// Not among the processes of this machine any more, since it started last. What ran before, or elsewhere under the same name,
-    /// is not judged.
+    /// Ran on this machine since its last start, and does not exist any more. A process of an earlier boot, or of
+    /// another machine of the same name, is not judged.
     pub(crate) fn has_ended(&self, me: &Process) -> bool {
         let here = !self.boot.is_empty() && self.boot == me.boot;
         here && !self.namespace.is_empty()
@@ -83,7 +83,7 @@ impl Process {
     }
 }
 
-/// The name that the kernel drew for this boot of the machine; `None` where it has none.
+/// The random name that the kernel gave this boot; `None` where it has none.
 pub(crate) fn boot() -> Option<&'static str> {
     static KNOWN: OnceLock<Option<String>> = OnceLock::new();
     let read = || {
@@ -94,19 +94,19 @@ pub(crate) fn boot() -> Option<&'static str> {
     KNOWN.get_or_init(read).as_deref()
 }
 
-/// A shorter name is no random one.
+/// A shorter name is not a random one.
 const LEAST_BOOT: usize = 16;
 
-/// Did the process of this text run within this boot?
+/// Whether the process in this text ran during this boot.
 pub(crate) fn is_of_boot(process: &str, boot: &str) -> bool {
-    // The text of this very process needs no parsing; names of boots are random.
+    // The text of this very process needs no parsing, since names of boots are random.
     process.contains(boot)
 }
 
-/// When a process started, in ticks of its machine; `None` if there is none, or it has ended and only waits to be noticed.
+/// When a process started, in clock ticks of its machine; `None` if it does not exist or is a zombie.
 fn started(pid: u32) -> Option<String> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses and may hold anything.
+    // The name is in parentheses and may contain any bytes.
     let (_, fields) = stat.rsplit_once(')')?;
     let mut fields = fields.split_ascii_whitespace();
     let state = fields.next()?;

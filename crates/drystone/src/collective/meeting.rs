@@ -1,4 +1,4 @@
-//! Meetings: each rank says what it does and how it has fared, and hears the same of all.
+//! Meetings: each rank states its call and its outcome, and hears those of all.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Communicator;
 use crate::{Error, ErrorKind, Result};
 
-/// What a rank is calling; the names are for messages.
+/// The call that a rank makes; the names are for messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     Open,
@@ -84,18 +84,19 @@ const KINDS: [ErrorKind; 11] = [
     ErrorKind::NotYetHome,
 ];
 
-/// Bytes that each rank says: act, kind of error (0: none), length of what follows, four numbers. Few: every rank hears those of all.
+/// Bytes of a rank's statement: act, kind of error (0: none), length of what follows, four numbers. Few, since every
+/// rank receives those of all.
 const WORDS: usize = 36;
-/// Bytes of an error's message, which follow in a round of their own.
+/// Bytes of an error's message, which follows in a round of its own.
 const TEXT: usize = 476;
-/// Bytes that rank 0 tells the others: words, and a message or what else belongs to them. Messages of up to 4 KiB with their envelope
-/// are usually sent without asking first.
+/// Bytes that rank 0 sends to the others: words, and a message or other data. Messages of up to 4 KiB with their
+/// envelope are usually sent without a handshake.
 const TOLD: usize = 4000;
 
-/// What a rank has said in its words.
+/// A rank's decoded statement.
 type Said = (Act, [u64; 4], Option<ErrorKind>, usize);
 
-/// Runs what must not leave a collective call: a panic becomes an error, which the next meeting tells.
+/// Runs code that must not leave a collective call: a panic becomes an error, which the next meeting reports.
 pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(act)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<&str>().copied();
@@ -104,7 +105,7 @@ pub(super) fn attempt<T>(act: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-/// The ranks of a program, who meet.
+/// The ranks of a program, as they meet.
 #[derive(Clone)]
 pub(super) struct Meeting {
     pub(super) communicator: Arc<dyn Communicator>,
@@ -123,14 +124,14 @@ impl Meeting {
         self.communicator.size()
     }
 
-    /// Holds a meeting: the numbers that all ranks said, in their order, or the error of the first that failed.
+    /// Holds a meeting: returns the numbers of all ranks in order, or the error of the first that failed.
     pub(super) fn hold(&self, act: Act, values: [u64; 4], local: Result<()>) -> Result<Vec<[u64; 4]>> {
         let size = self.size() as usize;
         let text = local.as_ref().err().map(text_of).unwrap_or_default();
         let mut heard = vec![0; WORDS * size];
         let words = encode(act, values, local.as_ref().err().map(Error::kind), text.len());
         self.communicator.all_gather(&words, &mut heard)?;
-        // All have heard the same, so all know whether there is more to hear.
+        // All ranks have received the same, so all know whether a message follows.
         let said: Vec<Said> =
             heard.chunks_exact(WORDS).map(decode).collect::<Option<_>>().ok_or_else(strange)?;
         let mut texts =
@@ -148,15 +149,15 @@ impl Meeting {
                 kind.map(|kind| self.failed_on(rank, kind, text))
             };
             if let Some(failed) = failed {
-                // Its own failure is told in full, where it happened.
+                // A rank's own failure keeps its full message.
                 return Err(local.err().unwrap_or(failed));
             }
         }
         Ok(said.into_iter().map(|(_, values, ..)| values).collect())
     }
 
-    /// Rank 0 tells the others how it has fared, and numbers and bytes where it has done well; what the others give is not told.
-    /// Bytes that are too long for it are not told either.
+    /// Rank 0 sends the others its outcome, with numbers and bytes if it succeeded; arguments of other ranks are
+    /// ignored. Bytes that are too long are not sent.
     pub(super) fn tell(&self, act: Act, own: Result<([u64; 4], Vec<u8>)>) -> Result<([u64; 4], Vec<u8>)> {
         let others = self.size() as usize - 1;
         let (first, share) = (self.rank() == 0, TOLD as u64);
@@ -206,7 +207,7 @@ fn name(act: Act) -> &'static str {
     ACTS.iter().find(|(a, _)| *a == act).map_or("", |(_, name)| name)
 }
 
-/// The message of an error, as far as it is told.
+/// The message of an error, truncated for sending.
 fn text_of(error: &Error) -> String {
     let mut text = error.to_string();
     let mut len = text.len().min(TEXT);
@@ -230,7 +231,7 @@ fn encode(act: Act, values: [u64; 4], kind: Option<ErrorKind>, len: usize) -> [u
     out
 }
 
-/// What rank 0 tells one of the others.
+/// What rank 0 sends to one of the others.
 fn told(act: Act, values: [u64; 4], kind: Option<ErrorKind>, more: &[u8]) -> Vec<u8> {
     let more = if more.len() > TOLD - WORDS { &[] } else { more };
     let mut out = encode(act, values, kind, more.len()).to_vec();

@@ -1,12 +1,12 @@
 //! Programs of many ranks: a container that all open together, and steps that all write together.
 //!
-//! Ranks talk through two operations that the program gives ([`Communicator`]), so no message-passing library is linked. Where a
-//! step holds little, few ranks write for the others (`drystone_plan::aggregation`).
+//! Ranks communicate through two operations that the program supplies ([`Communicator`]), so no message-passing library
+//! is linked. For small steps, few ranks write for the others (`drystone_plan::aggregation`).
 //!
 //! Invariants
-//! - a collective call begins with a meeting, in which each rank says what it is calling and whether it failed; so a failure of
-//!   one is an error of all, and nobody waits for a rank that has given up;
-//! - what a rank does between two meetings cannot leave the call: failures, panics too, wait for the next meeting;
+//! - a collective call begins with a meeting, in which each rank states its call and whether it failed; so a failure of
+//!   one rank is an error of all, and no rank waits for one that has given up;
+//! - a failure between two meetings, even a panic, does not leave the call but waits for the next meeting;
 //! - a step that failed on any rank is not committed.
 
 #[cfg(feature = "fuzzing")]
@@ -17,10 +17,9 @@ mod redundancy;
 mod staged;
 mod writer;
 
-use std::path::Path;
 use std::sync::Arc;
 
-use crate::container::{Container, CreateOptions, Mode};
+use crate::container::{Container, CreateOptions, Location, Mode, OpenOptions};
 use crate::{Error, Result};
 
 #[cfg(feature = "fuzzing")]
@@ -30,18 +29,19 @@ use meeting::{Act, Meeting, attempt};
 pub use reader::{Readers, TeamReadReport};
 pub use writer::{TeamWriter, TeamWriterOptions};
 
-/// How the ranks of a program reach each other. All ranks call the same operations in the same order.
+/// How the ranks of a program communicate. All ranks call the same operations in the same order.
 pub trait Communicator: Send + Sync {
     /// This rank, below `size`.
     fn rank(&self) -> u32;
     /// How many ranks there are; at least 1.
     fn size(&self) -> u32;
-    /// A number that the ranks on one machine share.
+    /// A number that the ranks on one machine have in common.
     fn node(&self) -> u64;
-    /// Gives every rank what each of them sends, in their order. All send equally many bytes; `receive` has `size` times as many.
+    /// Gives every rank what each of them sends, in rank order. All send equally many bytes; `receive` has `size` times
+    /// as many.
     fn all_gather(&self, send: &[u8], receive: &mut [u8]) -> Result<()>;
-    /// Sends each rank its part of `send`, which holds `send_sizes` bytes for each, one after the other; receives likewise. What
-    /// one rank sends to another is what the other expects from it.
+    /// Sends each rank its part of `send`, which holds `send_sizes` bytes for each, one after the other; receives
+    /// likewise. What one rank sends to another equals in length what the other expects from it.
     fn exchange(
         &self,
         send: &[u8],
@@ -59,60 +59,34 @@ pub struct Team {
 }
 
 impl Team {
-    /// Creates a container in a directory: rank 0 does, then the others open it.
-    pub fn create_local(
-        path: impl AsRef<Path>,
+    /// Creates a container: rank 0 does, then the others open it. At a URL every rank needs credentials.
+    pub fn create(
+        location: impl Into<Location>,
         options: CreateOptions,
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        let first = || Container::create_local(path, options);
-        Self::one_after_the_other(communicator, first, || Container::open_local(path, Mode::ReadWrite))
+        let location = location.into();
+        let to_open = OpenOptions { store: options.store.clone(), ..OpenOptions::from(Mode::ReadWrite) };
+        let first = || Container::create(location.clone(), options);
+        Self::one_after_the_other(communicator, first, || Container::open(location.clone(), to_open))
     }
 
-    /// Opens a container in a directory. Opened to read, all ranks see the same snapshot, for ever.
-    pub fn open_local(
-        path: impl AsRef<Path>,
-        mode: Mode,
+    /// Opens a container. All ranks that open it to read see the same snapshot, for ever. At a URL every rank needs credentials.
+    pub fn open(
+        location: impl Into<Location>,
+        options: impl Into<OpenOptions>,
         communicator: Arc<dyn Communicator>,
     ) -> Result<Self> {
-        let path = path.as_ref();
-        Self::open_as(mode, communicator, |mode| Container::open_local(path, mode))
-    }
-
-    /// [`create_local`](Self::create_local) at a URL, with options of its store ([`Container::create_url`]). Every rank needs credentials.
-    pub fn create_url(
-        url: &str,
-        options: &[(String, String)],
-        create: CreateOptions,
-        communicator: Arc<dyn Communicator>,
-    ) -> Result<Self> {
-        let first = || Container::create_url(url, options, create);
-        Self::one_after_the_other(communicator, first, || Container::open_url(url, options, Mode::ReadWrite))
-    }
-
-    /// [`open_local`](Self::open_local) at a URL, with options of its store ([`Container::open_url`]).
-    pub fn open_url(
-        url: &str,
-        options: &[(String, String)],
-        mode: Mode,
-        communicator: Arc<dyn Communicator>,
-    ) -> Result<Self> {
-        Self::open_as(mode, communicator, |mode| Container::open_url(url, options, mode))
-    }
-
-    fn open_as(
-        mode: Mode,
-        communicator: Arc<dyn Communicator>,
-        open: impl Fn(Mode) -> Result<Container>,
-    ) -> Result<Self> {
+        let (location, options) = (location.into(), options.into());
+        let mode = options.mode;
+        let open = |mode| Container::open(location.clone(), OpenOptions { mode, ..options.clone() });
         match mode {
             Mode::Append => Self::one_after_the_other(communicator, || open(mode), || open(Mode::ReadWrite)),
             Mode::Read | Mode::ReadWrite => Self::at_once(communicator, mode == Mode::Read, || open(mode)),
         }
     }
 
-    /// Rank 0 makes what the others then open.
+    /// Rank 0 creates the container, then the others open it.
     fn one_after_the_other(
         communicator: Arc<dyn Communicator>,
         first: impl FnOnce() -> Result<Container>,
@@ -130,7 +104,8 @@ impl Team {
         Ok(Team { container, meeting, pinned: false })
     }
 
-    /// All ranks open what is there. To read, all take the snapshot that rank 0 has found: a commit may have come in between.
+    /// All ranks open the existing container. To read, all use the snapshot that rank 0 has found: a commit may have
+    /// happened in between.
     fn at_once(
         communicator: Arc<dyn Communicator>,
         pinned: bool,
@@ -154,8 +129,8 @@ impl Team {
         Ok(Team { container, meeting, pinned })
     }
 
-    /// Takes part in a collective call that this rank cannot make, so that all ranks fail with it instead of waiting. Returns the
-    /// error of all, which is this rank's own unless another call was being made.
+    /// Takes part in a collective call that this rank cannot make, so that all ranks fail with it instead of waiting.
+    /// Returns the error of all, which is this rank's own unless another call was being made.
     pub fn decline(communicator: Arc<dyn Communicator>, call: Call, error: Error) -> Error {
         let declined = Meeting::new(communicator).hold(call.act(), [0; 4], Err(error.clone()));
         declined.err().unwrap_or(error)
@@ -181,8 +156,9 @@ impl Team {
         self.meeting.size()
     }
 
-    /// Tells all ranks how each has fared: the same error for all if one failed, naming the first that did. If none did, all move
-    /// to the newest snapshot, so they see what rank 0 has done in between (a variable it created, a recovery).
+    /// Tells all ranks the outcome of each: the same error for all if one failed, naming the first that did. If none
+    /// did, all move to the newest snapshot, so that they see what rank 0 has done meanwhile (a variable it created, a
+    /// recovery).
     pub fn agree(&self, local: Result<()>) -> Result<()> {
         self.meeting.hold(Act::Agree, [0; 4], local)?;
         if self.pinned {
@@ -194,7 +170,7 @@ impl Team {
 
     /// A writer for all ranks together.
     ///
-    /// `Conflict` if a dead run left steps that nobody has decided about; recover on one rank, and [`agree`](Self::agree).
+    /// `Conflict` if a dead run left undecided steps; recover on one rank, and call [`agree`](Self::agree).
     pub fn writer(&self, options: TeamWriterOptions) -> Result<TeamWriter> {
         TeamWriter::open(self.container.clone(), self.meeting.clone(), options)
     }

@@ -1,9 +1,9 @@
-//! A read of all ranks together: each says what it wants, and where their wishes interleave, few ranks read for all.
+//! A read of all ranks together: each states its selection, and where selections interleave, few ranks read for all.
 //!
-//! Who reads what is decided by `drystone_plan::joint_read` from what each rank's own plan would cost. Every rank computes the
-//! same decision from the same numbers, so nobody is told.
+//! `drystone_plan::joint_read` decides which ranks read what, from the cost of each rank's own plan. Every rank
+//! computes the same decision from the same numbers, so it need not be sent.
 //!
-//! Invariant: a failure between two meetings waits for the next, so all ranks leave the read together.
+//! Invariant: a failure between two meetings waits for the next one, so all ranks leave the read together.
 
 use std::ops::Range;
 
@@ -27,7 +27,8 @@ pub enum Readers {
     Cheapest,
     /// Each rank for itself.
     Alone,
-    /// This many ranks read for all (at most all of them). Each reads for itself where their boxes would be mostly holes.
+    /// This many ranks read for all (at most all of them). Each reads for itself if the common boxes would mostly be
+    /// gaps.
     Count(u32),
 }
 
@@ -40,20 +41,20 @@ pub struct TeamReadReport {
     pub readers: usize,
 }
 
-/// Rough figures of one machine with two cores and a page cache.
+/// Approximate costs on one machine with two cores and a page cache.
 const COSTS: ReadCosts = ReadCosts { per_request: 3e-5, read: 1.5e9, copy: 1e9, per_round: 3e-4 };
 
-/// Axes of a selection on the way: those of a variable, and its step axis.
+/// The most axes of a selection that is sent: those of a variable, and its step axis.
 const AXES: usize = MAX_NDIM + 1;
-/// Bytes of it: the number of axes, then start, step and count of each.
+/// Bytes of a selection: the number of axes, then start, step and count of each.
 pub(super) const WISH: usize = 8 + 24 * AXES;
 
 impl Team {
-    /// Reads a selection (step axis first) of one variable, for every rank what it asks for. Collective: all ranks give a reading
-    /// of the same variable and snapshot, and a selection of their own, which may be empty.
+    /// Reads a selection (step axis first) of one variable, for every rank its own. Collective: all ranks pass a
+    /// reading of the same variable and snapshot, and their selection, which may be empty.
     ///
-    /// Where ranks want small interleaved parts, few ranks read larger boxes and hand out what the others want; else each reads
-    /// for itself. Errors are those of [`Reading::read`], on all ranks.
+    /// If ranks want small interleaved parts, few ranks read larger boxes and distribute them; else each reads for
+    /// itself. Errors are those of [`Reading::read`], on all ranks.
     pub fn read(
         &self,
         reading: &Reading,
@@ -68,7 +69,7 @@ impl Team {
             }
             reading.planned(Wanted::Box(selection.clone()))
         });
-        // What is too large to be planned at once is nothing small.
+        // A read that is too large to be planned at once is not small.
         let cost = planned.as_ref().ok().and_then(Planned::cost);
         let large = ReadReport { read_bytes: u64::MAX, ..ReadReport::default() };
         let own = cost.unwrap_or(if selection.is_empty() { ReadReport::default() } else { large });
@@ -111,7 +112,7 @@ impl Team {
         }
     }
 
-    /// Gathers what everyone wants, and decides.
+    /// Gathers the selections of all ranks, and decides.
     fn plan(
         &self,
         selection: &Selection,
@@ -185,7 +186,7 @@ impl Team {
         Ok(report)
     }
 
-    /// Sends what this rank read for others, and lays what it gets where it belongs.
+    /// Sends what this rank read for others, and copies what it receives to its place.
     fn hand_out(
         &self,
         packed: &[u8],
@@ -215,13 +216,13 @@ impl Team {
     }
 }
 
-/// A plan, and what every rank wants.
+/// A plan, and the selection of every rank.
 struct Joint {
     plan: JointRead,
     wishes: Vec<Selection>,
 }
 
-/// Reads a box, and lays what each rank wants of it one after the other.
+/// Reads a box, and puts the parts for each rank one after the other.
 fn fetch(
     reading: &Reading,
     cube: &Selection,
@@ -257,7 +258,7 @@ fn fetch(
     Ok((packed, sizes, read))
 }
 
-/// Lays dense cells at the positions of a part of the target.
+/// Copies dense cells to the positions of a part of the target.
 fn scatter(bytes: &[u8], part: &Overlap, out: &Target<'_>) -> Result<()> {
     let count = part.shape();
     let dense = dense_strides(&count, out.item() as u64)?;
@@ -286,7 +287,7 @@ fn encode_wish(selection: &Selection) -> Vec<u8> {
     out
 }
 
-/// A selection of `ndim` axes whose cells have numbers of 64 bits.
+/// A selection of `ndim` axes, whose cell numbers fit 64 bits.
 pub(super) fn decode_wish(bytes: &[u8], ndim: usize) -> Option<Selection> {
     let (count, rest) = bytes.split_first_chunk::<8>()?;
     if u64::from_le_bytes(*count) != ndim as u64 || ndim > AXES {

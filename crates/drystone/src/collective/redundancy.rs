@@ -1,8 +1,8 @@
-//! Parity of a step that ranks make together: each sends chunks of its part to those that keep parity of them.
+//! Parity of a step that ranks make together: each sends chunks of its part to the ranks that keep its parity.
 //!
 //! Invariants
-//! - all ranks come to the same groups, from what all have said, and so hold equally many exchanges;
-//! - a rank that fails goes on to exchange, zeros if need be, until the next meeting.
+//! - all ranks derive the same groups from the statements of all, and so make equally many exchanges;
+//! - a rank that fails continues to exchange, zeros if necessary, until the next meeting.
 
 use drystone_format::redundancy::{Group, Member, ROW};
 use drystone_format::staged::StagedPart;
@@ -17,7 +17,7 @@ use crate::{Error, Result};
 /// Bytes of each chunk that are sent at once; a multiple of a row.
 const BATCH: u64 = 4 * ROW;
 
-/// What a rank says of its node and of its part of the step.
+/// A rank's statement about its node and its part of the step.
 #[derive(Debug, Clone, PartialEq)]
 struct Said {
     rank: usize,
@@ -56,14 +56,14 @@ impl Said {
     }
 }
 
-/// A group, and the rank of each member.
+/// A group, with the rank of each member.
 struct Formed {
     group: Group,
     ranks: Vec<usize>,
 }
 
-/// Makes the parity of a step that all ranks have ended; `writer` is this rank's, if it wrote. Whether other nodes keep all of the step now.
-/// Without redundancy nothing is said: all ranks know that.
+/// Makes the parity of a step that all ranks have ended; `writer` is this rank's, if it wrote. Returns whether other
+/// nodes now keep all of the step. Without redundancy nothing is exchanged: all ranks know that.
 pub(super) fn protect(
     container: &Container,
     meeting: &Meeting,
@@ -91,13 +91,13 @@ pub(super) fn protect(
     Ok(all)
 }
 
-/// What all ranks say, in their order; ranks without tiers say nothing.
+/// The statements of all ranks, in order; ranks without tiers state nothing.
 fn gather(store: &TieredStore, meeting: &Meeting, step: u64, writer: Option<u64>) -> Result<Vec<Said>> {
     let communicator = &meeting.communicator;
     let own = store.node().zip(store.folder()).map(|(node, folder)| Said {
         rank: meeting.rank() as usize,
         node: node.name.clone(),
-        // Hosts may share a name; the communicator knows better.
+        // Hosts may share a name; the communicator's number is reliable.
         group: if node.group == node.name {
             format!("{}#{}", node.name, communicator.node())
         } else {
@@ -130,9 +130,9 @@ fn malformed() -> Error {
     Error::corrupt("a rank said something malformed of its tiers; check the communicator")
 }
 
-/// The groups, and whether all parts are in one.
+/// The groups, and whether every part is in one.
 fn form(scheme: Scheme, uuid: [u8; 16], step: u64, said: &[Said]) -> (Vec<Formed>, bool) {
-    // Those with bytes first: the others may keep parity.
+    // Ranks with bytes first: the others may keep parity.
     let (with, without): (Vec<&Said>, Vec<&Said>) = said.iter().partition(|said| !said.parts.is_empty());
     let ordered: Vec<&Said> = with.iter().chain(&without).copied().collect();
     let groups: Vec<&str> = ordered.iter().map(|said| said.group.as_str()).collect();
@@ -214,19 +214,19 @@ fn keep(store: &TieredStore, meeting: &Meeting, formed: &[Formed], mine: Option<
 struct Transfer {
     from: usize,
     to: usize,
-    /// Where they begin among the sender's bytes.
+    /// Their offset in the sender's bytes.
     place: u64,
     len: usize,
 }
 
-/// What is sent of each chunk from `at` on, in the order in which all ranks send and hear it.
+/// The parts of each chunk from `at` on that are sent, in the order in which all ranks send and receive them.
 fn each_transfer(formed: &[Formed], at: u64, mut act: impl FnMut(Transfer)) {
     for Formed { group, ranks } in formed {
         for (number, stripe) in stripes(ranks.len(), group.parity, group.copies).iter().enumerate() {
             let chunk = group.chunk(number);
             let len = chunk.saturating_sub(at).min(BATCH) as usize;
             for (member, part) in &stripe.data {
-                // Of a member that only keeps parity there is nothing.
+                // A member that only keeps parity has none.
                 let has = group.members.get(*member).is_some_and(|member| !member.parts.is_empty());
                 for keeper in stripe.parity.iter().filter(|_| has && len > 0) {
                     if let (Some(from), Some(to)) = (ranks.get(*member), ranks.get(*keeper)) {
@@ -238,7 +238,7 @@ fn each_transfer(formed: &[Formed], at: u64, mut act: impl FnMut(Transfer)) {
     }
 }
 
-/// Codes what this rank keeps of one batch. `from`: what each rank sent, of which what was used is taken away.
+/// Encodes the parity that this rank keeps of one batch. `from`: what each rank sent; used bytes are removed.
 fn write_batch(
     formed: &[Formed],
     objects: &mut [Option<ParityObject>],
@@ -249,7 +249,7 @@ fn write_batch(
     for (Formed { group, ranks }, object) in formed.iter().zip(objects) {
         let Some(number) = ranks.iter().position(|rank| *rank == me) else { continue };
         let all = stripes(ranks.len(), group.parity, group.copies);
-        // By the place of this member among a stripe's keepers: a stripe each.
+        // By this member's place among the keepers of a stripe: one stripe each.
         let mut kept: Vec<Vec<u8>> = vec![Vec::new(); group.parity];
         for (stripe_number, stripe) in all.iter().enumerate() {
             let Some(place) = stripe.parity.iter().position(|keeper| *keeper == number) else { continue };

@@ -1,6 +1,6 @@
-//! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined where they lie side by side, written.
+//! Blocks that wait for the end of a step: kept, sent to the rank that writes them, joined with adjacent ones, written.
 //!
-//! They are kept as they are sent, so that a message is what was kept.
+//! They are kept in the form in which they are sent.
 
 use std::collections::BTreeMap;
 
@@ -15,11 +15,11 @@ use crate::schema::member::Column;
 use crate::write::{BlockSink, Writer};
 use crate::{Error, Result};
 
-/// Joined blocks have at most this many bytes.
+/// The most bytes of joined blocks.
 const MAX_JOINED: u64 = 16 << 20;
 
-/// A block, dense and row-major, of some columns of a variable. Texts have elements of 0 bytes; each is its length (4 bytes) and
-/// its bytes.
+/// A dense row-major block of some columns of a variable. Texts have elements of 0 bytes; each is its length (4 bytes)
+/// followed by its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Staged<'a> {
     pub(super) path: String,
@@ -32,7 +32,7 @@ pub(super) struct Staged<'a> {
 }
 
 fn broken() -> Error {
-    Error::corrupt("a rank sent what is no block: is the communicator right?")
+    Error::corrupt("malformed block from a rank; check the communicator")
 }
 
 /// Appends the elements of an array, one after the other.
@@ -79,7 +79,7 @@ fn copy(
 }
 
 impl<'a> Staged<'a> {
-    /// Appends it as bytes: `data` appends what it holds. Nothing is appended if that fails.
+    /// Appends the block as bytes; `data` appends its content. Nothing is appended if that fails.
     pub(super) fn keep(
         (path, columns, item): Array<'_>,
         (offset, count): (&[u64], &[u64]),
@@ -108,7 +108,7 @@ impl<'a> Staged<'a> {
         Ok(())
     }
 
-    /// Blocks from the bytes of several.
+    /// Splits bytes into blocks.
     pub(super) fn receive(mut bytes: &'a [u8]) -> Result<Vec<Self>> {
         let mut out = Vec::new();
         while !bytes.is_empty() {
@@ -198,10 +198,10 @@ fn columns(container: &Container, block: &Staged<'_>) -> Result<Vec<Column>> {
     block.columns.iter().copied().map(column).collect()
 }
 
-/// What blocks have in common that may be joined: path, columns, bytes per element.
+/// What blocks must have in common to be joined: path, columns, bytes per element.
 type Array<'a> = (&'a str, &'a [[u32; 4]], u32);
 
-/// Puts the blocks of one or several ranks, given in the order of ranks and puts; `buffer` is room that is kept.
+/// Puts the blocks of one or several ranks, given in the order of ranks and puts; `buffer` is reused memory.
 pub(super) fn put_all(
     container: &Container,
     writer: &Writer,
@@ -212,7 +212,7 @@ pub(super) fn put_all(
     for (i, block) in blocks.iter().enumerate() {
         arrays.entry((&block.path, &block.columns, block.item)).or_default().push(i);
     }
-    // A record whose members come apart keeps the order of its puts: none of its blocks is joined.
+    // A record whose members were put separately keeps the order of its puts: none of its blocks is joined.
     let apart = |path: &str| arrays.keys().filter(|(other, _, _)| *other == path).count() > 1;
     let mut jobs: Vec<(usize, Joined, Vec<usize>)> = Vec::new();
     for ((path, _, item), numbers) in &arrays {
@@ -241,7 +241,7 @@ pub(super) fn put_all(
     Ok(())
 }
 
-/// Lays the parts of a joined box where they belong in it; they cover it.
+/// Copies the parts of a joined box to their places; they cover it.
 fn gather<'b>(
     blocks: &[Staged<'_>],
     joined: &Joined,
@@ -262,7 +262,7 @@ fn gather<'b>(
     Ok(out)
 }
 
-/// So many bytes of what is kept, which hold anything.
+/// This many bytes of reused memory, with any content.
 pub(super) fn room(kept: &mut Vec<u8>, len: usize) -> &mut [u8] {
     if kept.len() < len {
         kept.resize(len, 0);

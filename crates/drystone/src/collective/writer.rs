@@ -1,8 +1,9 @@
-//! A writer of all ranks together: blocks wait until the step ends, and then as many ranks write as is cheapest.
+//! A writer of all ranks together: blocks wait until the step ends, then as many ranks write as is cheapest.
 //!
-//! Blocks that would take more than [`STAGE`] on some rank do not wait: that rank writes for itself, and then all do.
+//! Blocks that would exceed [`STAGE`] on some rank do not wait: that rank then writes for itself, and so do all.
 //!
-//! Invariant: the writers of a step are `0..n` of `n`, whoever they are, so a commit takes the step only when all have ended it.
+//! Invariant: the writers of a step are numbered `0..n` of `n`, whichever ranks they are, so a commit takes the step
+//! only when all have ended it.
 
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -25,13 +26,13 @@ use crate::write::accept::{check_box, check_strings, members, require_fixed, req
 use crate::write::{BlockSink, Promise, Writer, WriterOptions};
 use crate::{Error, ErrorKind, Result};
 
-/// Bytes of a step that wait on one rank.
+/// The most bytes of a step that wait on one rank.
 const STAGE: u64 = 8 << 20;
 
 /// How to open a writer of a team.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct TeamWriterOptions {
-    /// So many ranks write, whatever the model says (at most all); `None` leaves it to the model.
+    /// This many ranks write, whatever the model says (at most all); `None` leaves it to the model.
     pub writers: Option<u32>,
 }
 
@@ -51,18 +52,18 @@ struct State {
     /// The open step, and whether it replaces.
     step: Option<(u64, bool)>,
     last: Option<u64>,
-    /// Blocks that wait, as they are sent.
+    /// Blocks that wait, in the form in which they are sent.
     staged: Vec<u8>,
-    /// Room for what others send, and for blocks that are joined. Kept from step to step, as that of `staged`: memory that is new
-    /// costs more than to copy into it.
+    /// Memory for what others send, and for joined blocks. It is kept from step to step, as that of `staged`: new
+    /// memory costs more than copying into it.
     received: Vec<u8>,
     joined: Vec<u8>,
     bytes: u64,
-    /// This step cannot be written by others: something is written already, or belongs to its rank.
+    /// Others cannot write this step: part of it is written already, or belongs to its rank.
     direct: bool,
-    /// The steps to come are large.
+    /// The following steps are expected to be large.
     large: bool,
-    /// This rank's writer, its number among the step's writers and theirs, and whether the step has begun in it.
+    /// This rank's writer, its number among the step's writers, their number, and whether the step has begun in it.
     own: Option<Own>,
     /// Values without steps.
     loose: Option<Writer>,
@@ -71,7 +72,7 @@ struct State {
 }
 
 impl State {
-    /// Drops what waits, and room of which steps like the last will make no use or too much to keep.
+    /// Drops what waits, and memory that steps like the last one will not use or that is too much to keep.
     fn forget(&mut self) {
         self.staged.clear();
         let large = self.large;
@@ -90,21 +91,21 @@ struct Own {
     begun: bool,
 }
 
-/// What a step costs on this container's device, as far as somebody has measured it.
+/// The cost of a step on this container's device, as far as it was measured.
 fn costs(container: &Container, processors: usize) -> Costs {
     let (write, sync) = container.profile().map_or((2.2e9, 1e-3), |profile| (profile.write, profile.sync));
     rough(container.identity().durability, write, sync, processors)
 }
 
-/// Rough figures, from the medians of bench/collective on two cores and one disk: 8 ranks, 1 KiB to 1 MiB each, 1 to 8 writers. The
-/// syncs of several writers at once share a journal, so each adds a part of one only.
+/// Approximate costs, from the medians of bench/collective on two cores and one disk: 8 ranks, 1 KiB to 1 MiB each, 1
+/// to 8 writers. Concurrent syncs of several writers share a journal, so each adds only a part of one.
 fn rough(durability: Durability, write: f64, sync: f64, processors: usize) -> Costs {
     let syncing = if durability == Durability::Durable { sync } else { 0.0 };
     let (per_writer, together) = (4e-5 + syncing / 8.0, 1e-4 + syncing / 4.0);
     Costs { per_writer, together, copy: 4e9, write, processors }
 }
 
-/// How many ranks run at once on a node, of what each said of the processors it may use: all, where each has one to itself.
+/// How many ranks run at once on a node, from the processors that each may use: all, if each has one to itself.
 fn at_once(allowed: impl Iterator<Item = u64>) -> usize {
     let most = allowed.max().unwrap_or(0);
     if most < 2 { usize::MAX } else { usize::try_from(most).unwrap_or(usize::MAX) }
@@ -172,7 +173,8 @@ impl TeamWriter {
         }
     }
 
-    /// Begins a step on all ranks: the given one, which is the same for all, or the one after the last. Returns its number.
+    /// Begins a step on all ranks: the given one, which is the same for all, or the one after the last. Returns its
+    /// number.
     pub fn begin_step(&self, step: Option<u64>, replace: bool) -> Result<u64> {
         let state = self.state();
         let checked = state.as_ref().map_err(Clone::clone).and_then(|state| match state.step {
@@ -200,7 +202,7 @@ impl TeamWriter {
         state.last = Some(number);
         (state.bytes, state.direct) = (0, false);
         if state.large {
-            // A failure here waits for the end of the step.
+            // A failure here is reported at the end of the step.
             if let Err(e) = attempt(|| self.write_for_itself(&mut state)) {
                 state.failed = Some(e);
             }
@@ -255,7 +257,7 @@ impl TeamWriter {
         }
     }
 
-    /// Keeps a block of so many bytes until the step ends, or puts it into this rank's own writer.
+    /// Keeps a block of this many bytes until the step ends, or puts it into this rank's own writer.
     fn take(
         &self,
         path: &str,
@@ -285,13 +287,14 @@ impl TeamWriter {
         keep(&mut state.staged)
     }
 
-    /// Takes part in a collective call of this writer that this rank cannot make ([`Team::decline`](super::Team::decline)).
+    /// Takes part in a collective call of this writer that this rank cannot make
+    /// ([`Team::decline`](super::Team::decline)).
     pub fn declined(&self, call: super::Call, error: Error) -> Error {
         super::Team::decline(self.meeting.communicator.clone(), call, error)
     }
 
-    /// Ends the step on all ranks, writes what waited, and commits. Returns the snapshot that holds the step. In a container with redundancy
-    /// the ranks then make parity of each other's parts, where they are on several nodes.
+    /// Ends the step on all ranks, writes waiting blocks, and commits. Returns the snapshot that contains the step. In
+    /// a container with redundancy the ranks then make parity of each other's parts, if they are on several nodes.
     ///
     /// An error on one rank is an error on all, and nothing of the step becomes visible.
     pub fn end_step(&self) -> Result<u64> {
@@ -307,7 +310,7 @@ impl TeamWriter {
             Some((step, _)) => redundancy::protect(&self.container, &self.meeting, step, writer)?,
             None => false,
         };
-        // What other nodes cannot keep is brought home by all.
+        // Each rank brings home what other nodes cannot keep.
         let asked = level.filter(|level| *level > Level::Node && !(kept && *level == Level::Partner));
         let Some(level) = asked else { return Ok(version) };
         let home = attempt(|| writer.map_or(Ok(()), |writer| self.container.inner.bring_writer_home(writer)));
@@ -376,8 +379,8 @@ impl TeamWriter {
         }
     }
 
-    /// The end of a step of one writer: it is rank 0 and has committed. All the others can have failed in is to close what they wrote
-    /// of earlier steps; that does not concern this one, and waits for the next meeting.
+    /// The end of a step with one writer, rank 0, which has committed. The others can only have failed to close what
+    /// they wrote in earlier steps; that does not affect this step, and waits for the next meeting.
     fn written_by_one(&self, state: &mut State, written: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
         if self.meeting.rank() == 0 {
             return self.committed(written);
@@ -396,7 +399,8 @@ impl TeamWriter {
         }
     }
 
-    /// All hear what rank 0 has committed, and their handles move there. The manifest comes with it: else all would open its file.
+    /// All ranks receive what rank 0 has committed, and move their handles there. The manifest is sent along: else all
+    /// would open its file.
     fn committed(&self, done: Result<Option<Arc<Snapshot>>>) -> Result<u64> {
         let done = done.and_then(|snapshot| match snapshot {
             Some(snapshot) => {
@@ -422,7 +426,7 @@ impl TeamWriter {
         if state.own.is_none() {
             let options =
                 WriterOptions { rank: Some((rank, nranks)), run: Some(self.run), ..WriterOptions::default() };
-            // The commit follows when all have written.
+            // The commit follows once all have written.
             let writer = Writer::open_as(self.container.inner.clone(), options, Promise::Manifest)?;
             state.own = Some(Own { writer, rank, nranks, begun: false });
         }
@@ -433,7 +437,7 @@ impl TeamWriter {
         Ok(())
     }
 
-    /// This rank writes what it has, now and until the step ends.
+    /// This rank writes its blocks itself, now and until the step ends.
     fn write_for_itself(&self, state: &mut State) -> Result<()> {
         if state.direct {
             return Ok(());
@@ -447,7 +451,7 @@ impl TeamWriter {
         }
     }
 
-    /// Ends the step of this rank's writer; the snapshot if that was the only one and has committed.
+    /// Ends the step of this rank's writer; returns the snapshot if that was the only writer and has committed.
     fn end_own(&self, state: &mut State) -> Result<Option<Arc<Snapshot>>> {
         let Some(own) = state.own.as_mut() else { return Ok(None) };
         let committed = own.writer.end_step()?;
@@ -455,7 +459,7 @@ impl TeamWriter {
         Ok(committed.map(|done| done.snapshot))
     }
 
-    /// Sends what waits to the rank that writes it; writes what others sent, if this is such a rank.
+    /// Sends waiting blocks to the rank that writes them; writes what others sent, if this is such a rank.
     fn write_for_others(
         &self,
         state: &mut State,
@@ -491,7 +495,7 @@ impl TeamWriter {
                 };
             }
             self.own(state, number as u32, plan.groups.len() as u32)?;
-            // This rank is the first of those it writes for, so its blocks come first.
+            // This rank is the first of those for which it writes, so its blocks come first.
             let mut blocks = Staged::receive(&own_blocks)?;
             blocks.extend(Staged::receive(others)?);
             let State { own, joined, .. } = state;
@@ -505,7 +509,7 @@ impl TeamWriter {
         written
     }
 
-    /// Drops the open step on all ranks.
+    /// Discards the open step on all ranks.
     pub fn abort_step(&self) -> Result<()> {
         let mut state = lock(&self.state);
         state.forget();
@@ -520,7 +524,7 @@ impl TeamWriter {
         self.meeting.hold(Act::AbortStep, [0; 4], dropped).map(|_| ())
     }
 
-    /// Closes on all ranks; commits values without step. An open step is dropped, which is an error.
+    /// Closes on all ranks; commits values without step. An open step is discarded, which is an error.
     pub fn close(&self) -> Result<()> {
         let mut state = lock(&self.state);
         if std::mem::replace(&mut state.closed, true) {
@@ -553,8 +557,9 @@ mod tests {
 
     use super::{at_once, rough};
 
-    /// Symptom: 8 ranks of 64 KiB on two cores each wrote for themselves, in 1.6 times the time that one writer took. Messages were
-    /// taken to be four times as slow as they are, and two writers to be twice as fast as one where six other ranks wait.
+    /// Symptom: 8 ranks of 64 KiB on two cores each wrote for themselves, which took 1.6 times as long as one writer.
+    /// The model took messages to be four times as slow as they are, and two writers to be twice as fast as one while
+    /// six other ranks wait.
     #[test]
     fn small_blocks_on_few_processors_are_written_by_one() {
         let writers = |load: u64, durability| {

@@ -1,8 +1,8 @@
 //! Adoption of replicas of blocks that were committed before.
 //!
 //! Invariants
-//! - an entry is adopted only where the block is that it is a replica of, and not twice;
-//! - of a log part that holds replicas nothing but these is ever taken: its source is closed in the commit that names it.
+//! - an entry is adopted only where its block exists, and not twice;
+//! - a log part that holds replicas holds nothing else: its source is closed in the commit that names it.
 
 use std::collections::BTreeSet;
 
@@ -35,7 +35,7 @@ pub(crate) struct BesidePart {
     pub(crate) bytes: u64,
 }
 
-/// Which block, and where: member, commit, order, put, first cell.
+/// Identifies a replica's block: member, commit, order, put, first cell.
 type Name = (u32, u64, u64, u64, [u64; MAX_NDIM]);
 
 fn name(e: &Entry) -> Name {
@@ -43,12 +43,12 @@ fn name(e: &Entry) -> Name {
 }
 
 impl Beside {
-    /// Nothing yet, of a writer in a process.
+    /// An empty set, of a writer in a process.
     pub(crate) fn of(writer: u64, process: String) -> Beside {
         Beside { writer, process, parts: Vec::new(), entries: Vec::new() }
     }
 
-    /// Those whose blocks a snapshot has, and that it has not itself.
+    /// The replicas whose blocks a snapshot has, and that it lacks itself.
     fn missing_in(&self, inner: &Inner, base: &Snapshot) -> Result<Vec<&Entry>> {
         let Some(root) = &base.manifest.root else { return Ok(Vec::new()) };
         let mut out = Vec::with_capacity(self.entries.len());
@@ -74,7 +74,7 @@ impl Beside {
         Ok(out)
     }
 
-    /// The source table with the parts, and the number of each.
+    /// The source table with the added parts, and the number of each.
     fn sources(&self, mut sources: Vec<Source>) -> (Vec<Source>, Vec<u32>) {
         let mut numbers = Vec::with_capacity(self.parts.len());
         for BesidePart { part, records, bytes } in &self.parts {
@@ -99,7 +99,7 @@ impl Beside {
         (sources, numbers)
     }
 
-    /// Makes them visible. Returns how many were adopted; where that is none, the log is removed.
+    /// Makes them visible. Returns how many were adopted; if none was, the log is removed.
     pub(crate) fn commit(self, inner: &Inner) -> Result<(Committed, u64)> {
         let mut adopted = 0;
         let done = transact(inner, |base, _| {
@@ -126,7 +126,7 @@ impl Beside {
             inner.adopt_snapshot(done.snapshot.clone());
         } else {
             for part in &self.parts {
-                // Nobody names them; what stays, a collection takes once this process has ended.
+                // Nothing names them; what remains is collected as garbage once this process has ended.
                 let _ = inner.store.delete(&keys::segment(self.writer, part.part));
                 let _ = inner.store.delete(&keys::idx(self.writer, part.part));
             }

@@ -1,6 +1,7 @@
-//! Entries of a snapshot that show nowhere and never will: of deleted variables, of replaced steps, overwritten whole, cut away.
+//! Dead entries of a snapshot, which no read can show any more: of deleted variables, of replaced steps, overwritten
+//! completely, cut away.
 //!
-//! Local variables and empty blocks are left as they are. A replica goes with the last block that it is a copy of.
+//! Local variables and empty blocks are left as they are. A replica dies with the last block that it is a copy of.
 
 use std::collections::{BTreeSet, HashSet};
 
@@ -15,7 +16,7 @@ use crate::Result;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
 
-/// What tells one entry from all others.
+/// Identifies an entry among all others.
 type Name = (u64, u32, u32, u64, u64, u64, u32, [u64; MAX_NDIM]);
 
 /// The dead entries, and the sources of the others.
@@ -31,7 +32,8 @@ fn name(e: &Entry) -> Name {
 }
 
 impl Dead {
-    /// Of a snapshot. Memory: the entries of one member of a variable at one step, and a name per dead one.
+    /// The dead entries of a snapshot. Memory: the entries of one member of a variable at one step, and a name per dead
+    /// one.
     pub(crate) fn find(inner: &Inner, snapshot: &Snapshot) -> Result<Dead> {
         let mut dead = Dead { known: true, ..Dead::default() };
         let Some(root) = &snapshot.manifest.root else { return Ok(dead) };
@@ -47,7 +49,7 @@ impl Dead {
         Ok(dead)
     }
 
-    /// The replicas of one number of members of a variable: nothing but a commit that names them makes them dead.
+    /// The replicas of one number, by members of a variable: they are dead once no commit names them.
     pub(crate) fn replicas(
         inner: &Inner,
         snapshot: &Snapshot,

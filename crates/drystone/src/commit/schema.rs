@@ -22,7 +22,7 @@ impl Container {
         self.commit_ops(&ops, false)
     }
 
-    /// `looked`: the newest snapshot was looked for a while ago, so that the put of the manifest may tell whether there is another.
+    /// `looked`: the newest snapshot was looked for some time ago, so the put of the manifest may reveal a newer one.
     fn commit_ops(&self, ops: &[SchemaOp], looked: bool) -> Result<bool> {
         let decide = |base: &Arc<Snapshot>, version| {
             let mut schema = (*base.schema).clone();
@@ -57,7 +57,7 @@ impl Container {
         Ok(())
     }
 
-    /// Ends the batch: commits what it collected, or (`commit` false) forgets it.
+    /// Ends the batch: commits what it collected, or (`commit` false) discards it.
     pub fn end_batch(&self, commit: bool) -> Result<()> {
         let batch = lock(&self.inner.batch).take();
         match batch {

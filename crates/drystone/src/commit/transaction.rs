@@ -1,13 +1,15 @@
-//! One commit: new pages, one manifest, put if absent; on top of the newest, again if somebody was faster.
+//! One commit: new pages and one manifest, put if absent, on top of the newest snapshot; repeated if another commit was
+//! faster.
 //!
 //! Invariants
-//! - a manifest is there only after everything it names is in the store (and, under `durable`, on stable storage);
-//! - a lost reply is settled by reading back: the write id tells whose manifest it is;
-//! - a commit that loses the race leaves nothing that anyone refers to.
+//! - a manifest is put only after everything it names is in the store (and, under `durable`, on stable storage);
+//! - a lost reply is settled by reading back: the write id identifies the author of the manifest;
+//! - a commit that loses the race leaves nothing that any object refers to.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::derived::Kind;
@@ -26,9 +28,10 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
 use crate::base::metrics::add;
+use crate::base::span::{self, SpanKind};
 use crate::base::{random, writer_process};
 use crate::container::Inner;
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::pages::Page;
 use crate::history::snapshot::Snapshot;
 use crate::schema::derived;
@@ -51,7 +54,7 @@ pub struct Incomplete {
     pub nranks: u32,
     /// Ranks that have not closed it.
     pub missing: Vec<u32>,
-    /// It is visible as all ranks closed it before; these have not closed it again.
+    /// Visible from an earlier close by all ranks; `missing` have not closed the replacement yet.
     pub again: bool,
 }
 
@@ -99,11 +102,11 @@ pub(crate) struct Change {
     pub(crate) fence: Option<u64>,
     /// Entries that go.
     pub(crate) dead: Option<Dead>,
-    /// All that is published now: arrays without pages, each with its shards.
+    /// Everything that is published now: arrays without pages, each with its shards.
     pub(crate) published: Option<Vec<(published::Array, Vec<published::Shard>)>>,
     /// The processes that wrote what it takes from logs.
     pub(crate) writers: BTreeSet<String>,
-    /// Objects it names that are not yet known to be on stable storage (`durable`).
+    /// Named objects that may not be on stable storage yet (`durable`).
     pub(crate) unsynced: Vec<String>,
     /// Reported to the caller of the commit.
     pub(crate) incomplete: Vec<Incomplete>,
@@ -113,19 +116,20 @@ pub(crate) struct Change {
 /// What a commit did.
 #[derive(Debug, Clone)]
 pub struct Committed {
-    /// The snapshot that now holds it (the current one if there was nothing new).
+    /// The snapshot that now contains it (the current one if there was nothing new).
     pub snapshot: Arc<Snapshot>,
     /// Was anything new?
     pub changed: bool,
     /// Steps that some ranks have closed and others not.
     pub incomplete: Vec<Incomplete>,
-    /// Things a person should know.
+    /// Remarks for people.
     pub notes: Vec<String>,
-    /// Keys of steps (step + 1, 0 without step) of which it took blocks, where something is to be stored of derived variables.
+    /// Keys of steps (step + 1, 0 without step) of which it took blocks, if values of derived variables are to be
+    /// stored.
     pub(crate) touched: BTreeSet<u64>,
 }
 
-/// What the closure of a transaction decides on each base.
+/// What the closure of a transaction decides for a base.
 pub(crate) enum Decision {
     /// Nothing to do on this base.
     Keep {
@@ -135,7 +139,7 @@ pub(crate) enum Decision {
     Apply(Box<Change>),
 }
 
-/// Commits what `decide` says on the newest base, again on a newer one if another commit wins.
+/// Commits what `decide` returns for the newest base; asks it again for a newer base if another commit wins.
 ///
 /// `decide` gets the base and the version the commit will have; it must not have side effects that matter twice.
 pub(crate) fn transact(
@@ -145,9 +149,9 @@ pub(crate) fn transact(
     transact_from(inner, false, false, decide)
 }
 
-/// The same for who has something to commit in any case: without looking first whether there is a newer base, which the put of the
-/// manifest finds out. Where others were found to commit as well, it looks. `same`: the caller has just asked whether it is still this
-/// container.
+/// The same for a caller that has something to commit in any case. It does not look for a newer base first: the put of
+/// the manifest finds one out. It does look where other processes were found to commit. `same`: the caller has just
+/// checked that the container was not replaced.
 pub(crate) fn transact_at_once(
     inner: &Inner,
     same: bool,
@@ -162,6 +166,7 @@ fn transact_from(
     same: bool,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
+    let (begun, since) = (span::begin(SpanKind::Commit), Instant::now());
     inner.require_unpinned()?;
     inner.require_whole()?;
     for tries in 0..MAX_TRIES {
@@ -176,10 +181,10 @@ fn transact_from(
         let version = top + 1;
         let expired = |e: &Error| {
             matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound)
-                && head::is_gone(inner.store.as_ref(), base.version())
+                && manifests::is_gone(inner.store.as_ref(), base.version())
         };
         let change = match decide(&base, version) {
-            // Of a base that need not be the newest nothing is believed.
+            // Nothing is concluded from a base that may not be the newest.
             Err(_) | Ok(Decision::Keep { .. }) if !looked => continue,
             Err(e) if expired(&e) => continue,
             Err(e) => return Err(e),
@@ -192,7 +197,7 @@ fn transact_from(
         let incomplete = change.incomplete.clone();
         let notes = change.notes.clone();
         let touched = touched(&base, &change);
-        // A look for the newest snapshot asks whether it is still this container, too.
+        // A look for the newest snapshot also checks that the container was not replaced.
         let done = match attempt(inner, &base, version, change, looked || same) {
             Err(e) if expired(&e) => continue,
             other => other?,
@@ -201,6 +206,8 @@ fn transact_from(
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
             add(&inner.tally.commits, 1);
+            add(&inner.tally.commit_microseconds, since.elapsed().as_micros().try_into().unwrap_or(u64::MAX));
+            begun.end(SpanKind::Commit, || inner.store.describe(), "", span::Values::default());
             inner.pack_after(&snapshot);
             return Ok(Committed { snapshot, changed: true, incomplete, notes, touched });
         }
@@ -208,7 +215,7 @@ fn transact_from(
     Err(Error::conflict(format!("gave up after losing {MAX_TRIES} races for a commit in a row; try again")))
 }
 
-/// The steps whose new blocks may concern stored values of derived variables; none where nothing is stored of any.
+/// The steps whose new blocks may affect stored values of derived variables; none where none are stored.
 fn touched(base: &Snapshot, change: &Change) -> BTreeSet<u64> {
     let schema = change.schema.as_ref().unwrap_or(&base.schema);
     let stores = |v: &Variable| v.derived.as_ref().is_some_and(|derived| derived.kind != Kind::Virtual);
@@ -221,8 +228,8 @@ fn touched(base: &Snapshot, change: &Change) -> BTreeSet<u64> {
 /// Commits of at most this many entries try to fit their pages into the manifest.
 const SMALL_COMMIT: usize = 2048;
 
-/// One try; `None` if another commit took the version. `same`: this commit has asked whether it is still this container, which costs a far
-/// store a request; a store that looks for itself does so before every change.
+/// One try; `None` if another commit took the version. `same`: this commit has checked that the container was not
+/// replaced, which costs a far store a request; a store that watches the container checks it before every change.
 pub(crate) fn attempt(
     inner: &Inner,
     base: &Arc<Snapshot>,
@@ -355,7 +362,7 @@ impl Draft {
     }
 }
 
-/// The boot that a manifest may name: all that it needs and that was not flushed was written within it.
+/// The boot that a manifest may name: everything that it needs and that was not flushed was written during it.
 fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
     if inner.identity.durability == Durability::Durable {
         return None; // nothing is ever passed over
@@ -366,13 +373,14 @@ fn boot(inner: &Inner, base: &Snapshot, change: &Change) -> Option<String> {
     all.then(|| boot.to_owned())
 }
 
-/// After a failed put: is our manifest there (true), another's (false), or none (the error)?
+/// After a failed put: whether the manifest in the store is ours (true) or another's (false); the error if there is
+/// none.
 fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -> Result<bool> {
     let store = inner.store.as_ref();
-    match head::read_manifest(store, version, &inner.identity.uuid) {
+    match manifests::read_manifest(store, version, &inner.identity.uuid) {
         Ok(found) if found.write_id != *write_id => Ok(false),
         Ok(_) if inner.identity.durability == Durability::Durable => {
-            // It is there, but the reply that it is on stable storage never came.
+            // The manifest exists, but the reply that it is on stable storage never arrived.
             store.sync(&[&keys::manifest(version)]).map_err(|e| {
                 Error::from(e)
                     .while_doing(format!("snapshot {version} is committed, but not known to be durable"))
@@ -385,15 +393,16 @@ fn settle(inner: &Inner, version: u64, write_id: &[u8; 16], error: StoreError) -
     }
 }
 
-/// The pages one commit adds, collected in memory: put in front of the manifest, or as one object of their own.
+/// The pages that one commit adds, collected in memory: put before the manifest in its object, or as an object of their
+/// own.
 struct PageFile {
     id: u64,
     apart: bool,
     bytes: Vec<u8>,
     frames: u64,
-    /// The pages of a small commit as a reader has them: the next one adds to them.
+    /// The pages of a small commit in decoded form: the next commit adds to them.
     made: Vec<(PageRef, Page)>,
-    /// Pages of the base that the new snapshot has not.
+    /// Pages of the base that the new snapshot does not have.
     replaced: Vec<PageRef>,
 }
 
@@ -448,7 +457,7 @@ impl PageFile {
         }
     }
 
-    /// Pages of the source table; those that did not change are referred to again.
+    /// Pages of the source table; unchanged ones are referred to again.
     fn sources(&mut self, sources: &[Source], base: &Snapshot, inner: &Inner) -> Result<Vec<PageRef>> {
         let mut out = Vec::new();
         for (i, page) in sources.chunks(PAGE_SOURCES).enumerate() {
@@ -468,7 +477,7 @@ impl PageFile {
         Ok(out)
     }
 
-    /// Pages of the records of shards; those that did not change are referred to again.
+    /// Pages of the records of shards; unchanged ones are referred to again.
     fn published(
         &mut self,
         arrays: &[(published::Array, Vec<published::Shard>)],
@@ -509,7 +518,7 @@ impl PageFile {
         }
         let key = keys::pages(self.id);
         if let Err(error) = store.put(&key, &[&self.bytes], PutMode::IfAbsent, sync) {
-            // A lost reply: the bytes are there, only the answer is not.
+            // A lost reply: the bytes were stored, only the answer is missing.
             let there = store.read_all(&key, self.bytes.len() as u64).is_ok_and(|found| found == self.bytes);
             if !there || (sync && store.sync(&[&key]).is_err()) {
                 return Err(Error::from(error).while_doing("writing index pages"));

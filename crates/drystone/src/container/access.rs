@@ -1,4 +1,5 @@
-//! How a variable is expected to be read: as configured, else as declared, else as it was read, else every way equally.
+//! How a variable is expected to be read: as configured, else as declared, else as observed, else with equal weights
+//! for all ways.
 
 use drystone_dataset::{Access, Axes};
 use drystone_format::schema::Variable;
@@ -21,9 +22,10 @@ impl Inner {
         })
     }
 
-    /// The reads expected of a variable, in an array of `shape` (without the step axis), and who says so.
+    /// The expected reads of a variable, in an array of `shape` (without the step axis), and where the expectation
+    /// comes from.
     ///
-    /// A stored text that is not understood changes nothing but what is said: a later version may have written it.
+    /// A stored text that is not understood is only reported: a later version may have written it.
     pub(crate) fn expected(
         &self,
         path: &str,
@@ -49,9 +51,12 @@ impl Inner {
         }
         Ok(match expected_reads(variable) {
             Ok(Some(access)) => (of_a_step(&access), format!("declared: {access}")),
-            Ok(None) => learnt().unwrap_or_else(|| (standard_mix(shape, false), "nobody said".into())),
+            Ok(None) => {
+                learnt().unwrap_or_else(|| (standard_mix(shape, false), "default mix (none declared)".into()))
+            }
             Err(e) => {
-                let what = format!("nobody said; what is declared is not understood: {}", e.message);
+                let what =
+                    format!("default mix (none declared); the declared one is not understood: {}", e.message);
                 (standard_mix(shape, false), what)
             }
         })

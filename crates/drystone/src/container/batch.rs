@@ -1,4 +1,4 @@
-//! Schema operations that are collected, to be one commit.
+//! Schema operations that are collected to become one commit.
 
 use std::sync::Arc;
 
@@ -16,10 +16,10 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds operations, all or none; `version` is the commit that will hold them. `true` if anything changed.
+    /// Adds operations, all or none; `version` is the commit that will contain them. `true` if anything changed.
     ///
-    /// The preview is changed in place: a copy for every operation would make n of them cost n times n. What a failed one left half done
-    /// goes by applying those before it again.
+    /// The preview is changed in place: with a copy for each, n operations would cost n times n. If one fails, the
+    /// preview is made again from the operations before it.
     pub(crate) fn extend(&mut self, ops: Vec<SchemaOp>, version: u64) -> Result<bool> {
         match apply_all(&ops, Arc::make_mut(&mut self.preview), version) {
             Ok(changed) => {
@@ -35,7 +35,8 @@ impl Batch {
         }
     }
 
-    /// What the batch does to the variable at a path, if it stands for another one, or for none, once the batch has ended.
+    /// What the batch does to the variable at a path, if that path denotes another variable, or none, once the batch
+    /// has ended.
     pub(crate) fn what_becomes_of(&self, path: &str) -> Option<&'static str> {
         let one = |v: &Variable| (v.id, v.uid);
         let (before, after) = (self.base.resolve(path).map(one), self.preview.resolve(path).map(one));

@@ -1,7 +1,8 @@
-//! The cache of a handle: which folder it uses, and what it is told to keep.
+//! The cache of a handle: which folder it uses, and what is kept in it.
 //!
-//! The folder is named by an option of the store (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a container
-//! again, a pickle or another process, uses it too; else by the environment. A local home has none unless it is named.
+//! An option of the store names the folder (`drystone_cache`, with `drystone_cache_bytes`), so that whatever opens a
+//! container again, a pickle or another process, uses the same one; without it the environment does. A local home store
+//! has a cache only if an option names one.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -13,6 +14,7 @@ use drystone_store_cache::{Bypass, CacheStore, Folder, Warmed};
 use super::tiers::TierRow;
 use super::{Container, Inner};
 use crate::base::metrics::Metrics;
+use crate::base::span::{self, SpanKind};
 use crate::{Error, Result};
 
 /// Options that name the folder and its budget in bytes; an empty folder is none.
@@ -21,16 +23,17 @@ const BYTES: &str = "drystone_cache_bytes";
 /// Their names in the environment.
 const OF_ENVIRONMENT: (&str, &str) = ("DRYSTONE_CACHE", "DRYSTONE_CACHE_BYTES");
 
-/// A folder for units of far stores.
+/// A folder that caches units of far stores.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheFolder {
-    /// The folder, which is made if it is absent.
+    /// The folder; it is created if it is absent.
     pub folder: PathBuf,
-    /// The most bytes that it may hold; `None`: a tenth of what its device has free.
+    /// Its greatest size in bytes; `None`: a tenth of the free space of its device.
     pub budget: Option<u64>,
-    /// Somebody named it for this container: then it is an error if it cannot be used.
-    pub(super) named: bool,
 }
+
+/// A cache folder, and whether it was named for this container: then it is an error if it cannot be used.
+type Named = (CacheFolder, bool);
 
 fn budget(text: &str, name: &str) -> Result<u64> {
     text.parse().map_err(|_| Error::invalid(format!("{name} is {text:?}; it is a number of bytes")))
@@ -45,28 +48,16 @@ pub(super) fn is_option(name: &str) -> bool {
 }
 
 impl CacheFolder {
-    /// A folder and its budget in bytes, if it has one.
-    pub fn new(folder: impl Into<PathBuf>, budget: Option<u64>) -> Self {
-        CacheFolder { folder: folder.into(), budget, named: true }
-    }
-
-    /// The options of a store that name it.
-    pub fn options(&self) -> Vec<(String, String)> {
-        let mut options = vec![(FOLDER.to_owned(), self.folder.to_string_lossy().into_owned())];
-        options.extend(self.budget.map(|bytes| (BYTES.to_owned(), bytes.to_string())));
-        options
-    }
-
-    /// What options of a store say of the cache, and the options that remain. Where they do not say, of a far store the environment
-    /// does. `InvalidArgument` if a budget is no number.
-    pub fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Self>, StoreOptions)> {
+    /// Parts the options of a store into the cache that they name and the options that remain. For a far store without such an
+    /// option, the environment may name a cache. `InvalidArgument` if a budget is not a number.
+    pub(super) fn take(options: &[(String, String)], is_far: bool) -> Result<(Option<Named>, StoreOptions)> {
         let rest = options.iter().filter(|(name, _)| !is_option(name)).cloned().collect();
         let said =
             |wanted: &str| options.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
         let bytes = said(BYTES).map(|text| budget(text, BYTES)).transpose()?;
         if let Some(folder) = said(FOLDER) {
-            let named = (!folder.is_empty()).then(|| CacheFolder::new(folder, bytes));
-            return Ok((named, rest));
+            let cache = CacheFolder { folder: folder.into(), budget: bytes };
+            return Ok(((!folder.is_empty()).then_some((cache, true)), rest));
         }
         let of_environment = |name| std::env::var(name).ok().filter(|value| !value.is_empty());
         let Some(folder) = of_environment(OF_ENVIRONMENT.0).filter(|_| is_far) else {
@@ -74,22 +65,23 @@ impl CacheFolder {
         };
         let bytes =
             of_environment(OF_ENVIRONMENT.1).map(|text| budget(&text, OF_ENVIRONMENT.1)).transpose()?;
-        Ok((Some(CacheFolder { folder: folder.into(), budget: bytes, named: false }), rest))
+        Ok((Some((CacheFolder { folder: folder.into(), budget: bytes }, false)), rest))
     }
 }
 
-/// What stands in front of a home: the store to use, the cache in it, and a warning.
+/// The store to use in place of a home store, the cache in it, and a warning.
 pub(super) type Front = (Arc<dyn Store>, Option<Arc<CacheStore>>, Option<String>);
 
-/// Puts a cache in front of a home where a folder is given. Without one nothing is kept, and nothing is fetched before it is read.
-pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&CacheFolder>) -> Result<Front> {
-    let Some(given) = given else { return Ok((home, None, None)) };
+/// Puts a cache in front of a home store if a folder is given. Without one nothing is cached, and nothing is fetched
+/// before it is read.
+pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Named>) -> Result<Front> {
+    let Some((given, named)) = given else { return Ok((home, None, None)) };
     match Folder::open(&given.folder, given.budget) {
         Ok(folder) => {
             let cache = Arc::new(CacheStore::new(home, uuid, Some(folder)));
             Ok((cache.clone(), Some(cache), None))
         }
-        Err(error) if given.named => {
+        Err(error) if *named => {
             Err(Error::from(error).while_doing(format!("the cache {}", given.folder.display())))
         }
         Err(error) => {
@@ -99,7 +91,7 @@ pub(super) fn in_front(home: Arc<dyn Store>, uuid: [u8; 16], given: Option<&Cach
     }
 }
 
-/// What is to be done with the bytes of a selection.
+/// What happens to the bytes of a selection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// Bring them into the cache.
@@ -111,8 +103,9 @@ pub enum Keep {
 }
 
 impl Container {
-    /// Brings ranges of objects into the cache, pins or unpins them. `InvalidArgument` where this handle has no cache folder; errors of
-    /// home, of making pins; `Cancelled` when `go_on`, which gets bytes done and in all, says no.
+    /// Fetches ranges of objects into the cache, pins or unpins them. `InvalidArgument` if this handle has no cache
+    /// folder; errors of the home store, and of making pins; `Cancelled` when `go_on`, which gets bytes done and in
+    /// all, returns false.
     pub(crate) fn keep(
         &self,
         ranges: &[(String, Range<u64>)],
@@ -128,11 +121,15 @@ impl Container {
         let mut stopped = false;
         let mut warmed = Warmed::default();
         if keep != Keep::Unpin {
+            let begun = span::begin(SpanKind::Warm);
             warmed = cache.warm(ranges, &mut |done, all| {
                 let more = go_on(done, all);
                 stopped |= !more && done < all;
                 more
             })?;
+            let values =
+                span::Values { wanted_bytes: warmed.wanted, bytes: warmed.fetched, ..Default::default() };
+            begun.end(SpanKind::Warm, || self.inner.store.describe(), "", values);
         }
         if stopped {
             return Err(Error::new(
@@ -157,7 +154,7 @@ impl Inner {
         Some(TierRow { place, bytes, undrained: 0, oldest: None, rate: 0.0, hits, aside })
     }
 
-    /// Adds what the cache counted.
+    /// Adds the counters of the cache.
     pub(super) fn count_cache(&self, metrics: &mut Metrics) {
         let Some(cache) = &self.cache else { return };
         let counts = cache.counts();
@@ -171,12 +168,12 @@ impl Inner {
         metrics.folder_failures = counts.failures;
     }
 
-    /// While this is there, home answers every read.
+    /// As long as this exists, the home store answers every read.
     pub(crate) fn bypass_cache(&self) -> Option<Bypass> {
         self.cache.as_ref().map(|cache| cache.bypass())
     }
 
-    /// Does a read again if it failed for wrong bytes that may be the cache's: then home answers.
+    /// Repeats a read that failed because of wrong bytes if they may come from the cache; the home store answers then.
     pub(crate) fn unless_cached<T>(&self, read: impl Fn() -> Result<T>) -> Result<T> {
         match read() {
             Err(error) if error.kind() == crate::ErrorKind::Corrupt => match &self.cache {

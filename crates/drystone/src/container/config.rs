@@ -1,13 +1,12 @@
-//! The run-time configuration: what a site or a user decides about storing, without a change of the application.
+//! The run-time configuration: what a site or a user decides about storage without changing the application.
 //!
-//! A TOML file, named by `DRYSTONE_CONFIG` or lying as `drystone.toml` next to
-//! the container, overrides code and dataset text: how variables are encoded
-//! and cut (by patterns of their names), durability, threads. docs/reference/configuration.md
-//! describes it. It is read when a container is opened, and acts on what is
-//! written through that handle; what was applied is recorded with the blocks.
+//! A TOML file, named by `DRYSTONE_CONFIG` or found as `drystone.toml` next to the container, overrides code and
+//! dataset text: how variables are encoded and cut (by patterns of their names), durability, threads.
+//! docs/reference/configuration.md describes it. It is read when a container is opened and affects what is written
+//! through that handle; the settings that were applied are recorded with the blocks.
 //!
 //! Invariants
-//! - a file with anything unknown or impossible in it is refused as a whole: nothing is silently ignored;
+//! - a file with an unknown key or an impossible value is refused as a whole: nothing is silently ignored;
 //! - reading data needs no configuration.
 
 use std::fmt;
@@ -25,39 +24,39 @@ const VARIABLE: &str = "DRYSTONE_CONFIG";
 const FILE: &str = "drystone.toml";
 const MAX_LEN: u64 = 1 << 20;
 const KEYS: &str = "durability, learn, mapped, plugins, threads, variables";
-/// Overrides what a configuration says of mapped reads.
+/// Overrides the configuration of mapped reads.
 const MAPPED: &str = "DRYSTONE_MAPPED";
 const MAPPED_WORDS: &str = "\"long\", \"never\" or \"always\"";
 const VARIABLE_KEYS: &str = "transform, chunks, layout, access";
 
-/// What a configuration file says.
+/// The content of a configuration file.
 #[derive(Clone, Debug)]
 pub struct Config {
     path: PathBuf,
-    /// For containers that are created.
+    /// For new containers.
     pub durability: Option<Durability>,
     /// Threads that one read or one encoding may use, in this process.
     pub threads: Option<usize>,
-    /// Whether layouts are shaped by the reads that were seen, and reads taken note of.
+    /// Whether reads are observed, and layouts shaped by the observed reads.
     pub learn: bool,
-    /// Which raw bytes are taken from where the system holds them.
+    /// Which raw bytes are read through memory maps.
     pub mapped: Option<MapPolicy>,
-    /// Files of plug-ins, which were loaded before the transforms were read.
+    /// Files of plug-ins, which were loaded before the transforms were parsed.
     plugins: Vec<PathBuf>,
     /// Most specific pattern first.
     rules: Vec<Rule>,
 }
 
-/// What it says of the variables whose names match a pattern.
+/// Settings for the variables whose names match a pattern.
 #[derive(Clone, Debug)]
 pub struct Rule {
     /// Names: `*` stands for any characters but `/`, `**` for any at all, `?` for one.
     pub pattern: String,
     /// How their blocks are encoded.
     pub transform: Option<Transform>,
-    /// Into which subchunks their blocks are cut.
+    /// The subchunk shape into which their blocks are cut.
     pub chunks: Option<Vec<u64>>,
-    /// Whether the model cuts them, or nobody.
+    /// Whether the cost model cuts them, or they stay whole.
     pub layout: Option<BlockLayout>,
     /// How they will be read.
     pub access: Option<String>,
@@ -66,12 +65,13 @@ pub struct Rule {
 impl Config {
     /// The configuration for a container: the file that `DRYSTONE_CONFIG` names, else `drystone.toml` beside the container, else none.
     ///
-    /// Errors: a file that is named and cannot be read, or that says something unknown (`InvalidArgument`, with its place).
+    /// Errors: a named file that cannot be read, or that contains something unknown (`InvalidArgument`, with its
+    /// place).
     pub(crate) fn find(container: Option<&Path>) -> Result<Option<Config>> {
         Config::beside(container, container.is_some_and(Path::is_dir))
     }
 
-    /// [`Config::find`] for a container whose folder is there.
+    /// [`Config::find`] for a container whose folder exists.
     pub(crate) fn of_folder(container: &Path) -> Result<Option<Config>> {
         Config::beside(Some(container), true)
     }
@@ -80,7 +80,7 @@ impl Config {
         if let Some(named) = std::env::var_os(VARIABLE).filter(|name| !name.is_empty()) {
             return Config::read(Path::new(&named), true).map(Some);
         }
-        // The folder above a folder is found by the system, links to it followed; most often there is no file.
+        // The kernel resolves the folder above, following links; usually there is no file.
         if container.is_some_and(|path| is_folder && !path.join("..").join(FILE).is_file()) {
             return Ok(None);
         }
@@ -92,9 +92,9 @@ impl Config {
         }
     }
 
-    /// What a local store maps: as `DRYSTONE_MAPPED` says, else the configuration.
+    /// What a local store maps: as `DRYSTONE_MAPPED` says, else as the configuration says.
     ///
-    /// Errors: `InvalidArgument` if the variable says anything else.
+    /// Errors: `InvalidArgument` if the environment variable has another value.
     pub(crate) fn map_policy(found: Option<&Config>) -> Result<MapPolicy> {
         match std::env::var_os(MAPPED).filter(|word| !word.is_empty()) {
             Some(word) => word.to_str().and_then(map_policy).ok_or_else(|| {
@@ -112,7 +112,7 @@ impl Config {
         }
     }
 
-    /// `named`: by the environment, and not found beside data; only then it may bring in code.
+    /// `named`: by the environment, not found beside data; only such a file may load code.
     fn read(path: &Path, named: bool) -> Result<Config> {
         let failed = |e: std::io::Error| {
             let shown = path.display();
@@ -195,7 +195,7 @@ impl Config {
                 }
             }
         }
-        // Of two patterns that match, the one with more plain characters is meant.
+        // Of two matching patterns the one with more literal characters is used.
         let plain = |rule: &Rule| rule.pattern.chars().filter(|c| !matches!(c, '*' | '?')).count();
         config.rules.sort_by_key(|rule| (std::cmp::Reverse(plain(rule)), rule.pattern.clone()));
         Ok(config)
@@ -211,23 +211,23 @@ impl Config {
         &self.rules
     }
 
-    /// The transform of a variable, of the most specific rule that gives one.
+    /// The transform of a variable, from the most specific rule that gives one.
     pub(crate) fn transform(&self, name: &str) -> Option<&Transform> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.transform.as_ref())
     }
 
-    /// The chunks of a variable of `ndim` dimensions, of the most specific rule that gives them for so many.
+    /// The chunks of a variable of `ndim` dimensions, from the most specific rule that gives chunks of that many.
     pub(crate) fn chunks(&self, name: &str, ndim: usize) -> Option<&[u64]> {
         let matching = self.rules.iter().filter(|rule| matches(&rule.pattern, name));
         matching.filter_map(|rule| rule.chunks.as_deref()).find(|chunks| chunks.len() == ndim)
     }
 
-    /// How blocks of a variable are laid down, of the most specific rule that says it.
+    /// How blocks of a variable are laid out, from the most specific rule that says it.
     pub(crate) fn layout(&self, name: &str) -> Option<BlockLayout> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.layout)
     }
 
-    /// How a variable will be read, of the most specific rule that says it.
+    /// How a variable will be read, from the most specific rule that says it.
     pub(crate) fn access(&self, name: &str) -> Option<&str> {
         self.rules.iter().filter(|rule| matches(&rule.pattern, name)).find_map(|rule| rule.access.as_deref())
     }
@@ -266,8 +266,8 @@ fn files(value: &DeValue<'_>, configuration: &Path) -> Option<Vec<PathBuf>> {
     files.iter().map(one).collect()
 }
 
-/// The plug-ins of a configuration, which have to be there before its transforms are read; none where it is wrong, which reading
-/// it tells.
+/// The plug-ins of a configuration, which must be loaded before its transforms are parsed; none where it is wrong,
+/// which parsing reports.
 fn listed_plugins(text: &str, path: &Path) -> Vec<PathBuf> {
     let Ok(document) = DeTable::parse(text) else { return Vec::new() };
     let listed = document.get_ref().iter().find(|(key, _)| key.get_ref().as_ref() == "plugins");

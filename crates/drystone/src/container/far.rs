@@ -1,7 +1,7 @@
-//! Containers that are named by a URL: which store is meant, and what opening there may and may not do.
+//! Containers named by a URL: which store a URL means, and what opening there permits.
 //!
-//! The stores are behind the features `object` and `rados`, so that programs on local files do not compile them. Without them every URL is
-//! refused here, with the same message everywhere.
+//! The stores are behind the features `object` and `rados`, so that programs on local files need not compile them.
+//! Without them every URL is refused here, always with the same message.
 
 use std::sync::Arc;
 
@@ -10,23 +10,15 @@ use drystone_store::{Credentials, LocalStore, Reply, Request, Store, StoreExt};
 
 use super::Container;
 use super::cache::{self, CacheFolder};
-use super::opening::{CreateOptions, Mode};
+use super::location::is_url;
+use super::options::{Mode, StoreOptions};
 use super::targets;
 use crate::{Error, Result};
 
 /// The scheme of Ceph.
 const RADOS: &str = "rados";
 
-/// Whether a container's name is a URL of a far store, and not a path: it begins with a scheme and `://`, other than `file`.
-pub fn is_url(name: &str) -> bool {
-    let Some((scheme, _)) = name.split_once("://") else { return false };
-    let is_scheme = scheme.len() > 1
-        && scheme.starts_with(|c: char| c.is_ascii_alphabetic())
-        && scheme.bytes().all(|c| c.is_ascii_alphanumeric() || b"+.-".contains(&c));
-    is_scheme && !scheme.eq_ignore_ascii_case("file")
-}
-
-/// The store at a path or a URL, as it is: for programs that pass its objects on, a server for example.
+/// The store at a path or a URL, unchanged, for programs that pass its objects on, such as a server.
 pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
     if is_url(place) {
         let (_, options) = CacheFolder::take(options, true)?;
@@ -55,7 +47,7 @@ pub fn holders(place: &str, options: &[(String, String)], keys: &[String]) -> Re
     }
 }
 
-/// Options of a far store that are no secrets: what may be written down to open it again elsewhere.
+/// Options of a far store that are not secret: they may be stored, to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     let (cache, rest): (Vec<_>, Vec<_>) =
         options.iter().cloned().partition(|(name, _)| cache::is_option(name));
@@ -64,38 +56,35 @@ pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     public
 }
 
+/// The store at a URL.
+pub(super) fn store(
+    url: &str,
+    values: &[(String, String)],
+    credentials: Option<Arc<dyn Credentials>>,
+) -> Result<Arc<dyn Store>> {
+    found::store(url, values, credentials)
+}
+
+/// Refuses to write where the store only reads.
+pub(super) fn check(url: &str, store: &dyn Store, mode: Mode) -> Result<()> {
+    if mode != Mode::Read && found::is_read_only(url) {
+        return Err(Error::unsupported(format!(
+            "{} is behind a web server, which is read only; open it with mode \"r\"",
+            store.describe()
+        )));
+    }
+    Ok(())
+}
+
 impl Container {
-    /// Creates a container at a URL. `options` are the store's: endpoint, region, credentials; docs/guide/far-stores.md has them.
+    /// Removes the container at a URL, and nothing else below it. Succeeds if there is none.
     ///
-    /// `Conflict` if one is there already, `Unsupported` if the scheme is not built in or only reads, `InvalidArgument` if the URL or
-    /// an option is wrong, `Io` if the store does not answer or refuses.
-    pub fn create_url(url: &str, options: &[(String, String)], create: CreateOptions) -> Result<Self> {
-        Self::create_url_as(url, options, None, create)
-    }
-
-    /// The same, with credentials from `who`.
-    pub fn create_url_as(
-        url: &str,
-        options: &[(String, String)],
-        who: Option<Arc<dyn Credentials>>,
-        create: CreateOptions,
-    ) -> Result<Self> {
-        let (cache, options) = CacheFolder::take(options, true)?;
-        Self::create_cached(found::store(url, &options, who)?, create, cache.as_ref())
-    }
-
-    /// Removes the container at a URL, and nothing else that lies below it; where there is none, nothing happens.
-    ///
-    /// `Conflict` if there are objects of those names that belong to no container.
-    pub fn remove_url(
-        url: &str,
-        options: &[(String, String)],
-        who: Option<Arc<dyn Credentials>>,
-    ) -> Result<()> {
+    /// `Conflict` if there are objects with names of a container's parts that belong to no container.
+    pub fn remove_url(url: &str, options: &StoreOptions) -> Result<()> {
         const FOLDERS: [&str; 7] =
             ["log/", "index/", "manifest/", "publish/", "zarr/", "netcdf/", keys::STAGED];
-        let (_, options) = CacheFolder::take(options, true)?;
-        let store = found::store(url, &options, who)?;
+        let (_, values) = options.parted(true)?;
+        let store = found::store(url, &values, options.credentials.clone())?;
         if !store.exists(keys::IDENTITY)? {
             let left = store.together(FOLDERS.map(|prefix| Request::List { prefix: prefix.into() }).into());
             for listed in left {
@@ -111,7 +100,7 @@ impl Container {
             }
             return Ok(());
         }
-        // Without its identity it is no container any more, however far the rest comes.
+        // Without its identity it is no container any more, even if the rest fails.
         store.delete(keys::IDENTITY)?;
         for prefix in FOLDERS {
             let mut found = store.list(prefix)?;
@@ -120,29 +109,6 @@ impl Container {
             store.delete_all(&found)?;
         }
         Ok(())
-    }
-
-    /// Opens a container at a URL; errors as of [`create_url`](Self::create_url), and `NotFound` if there is none.
-    pub fn open_url(url: &str, options: &[(String, String)], mode: Mode) -> Result<Self> {
-        Self::open_url_as(url, options, None, mode)
-    }
-
-    /// The same, with credentials from `who`.
-    pub fn open_url_as(
-        url: &str,
-        options: &[(String, String)],
-        who: Option<Arc<dyn Credentials>>,
-        mode: Mode,
-    ) -> Result<Self> {
-        let (cache, options) = CacheFolder::take(options, true)?;
-        let store = found::store(url, &options, who)?;
-        if mode != Mode::Read && found::is_read_only(url) {
-            return Err(Error::unsupported(format!(
-                "{} is behind a web server, which is read only; open it with mode \"r\"",
-                store.describe()
-            )));
-        }
-        Self::open_cached(store, mode, cache.as_ref())
     }
 }
 
@@ -296,22 +262,5 @@ mod in_ceph {
 
     pub(super) fn is_public(_option: &str) -> bool {
         false
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::is_url;
-
-    #[test]
-    fn a_path_is_no_url() {
-        for url in ["s3://bucket/run.dry", "https://host/x", "rados://pool/ns/x", "ftp://x"] {
-            assert!(is_url(url), "{url}");
-        }
-        for path in
-            ["run.dry", "/data/run.dry", "file:///data/run.dry", "FILE:///x", "c://x", "a/b://c", "://x"]
-        {
-            assert!(!is_url(path), "{path}");
-        }
     }
 }

@@ -1,8 +1,8 @@
-//! What makes a snapshot survive a power cut where commits alone do not promise it.
+//! Flushing: a snapshot reaches stable storage where commits alone do not guarantee that.
 //!
 //! Invariants
 //! - the mark of a version is written after everything that the version needs has been synced;
-//! - what a handle has synced is not synced again: segments and indices only grow, pages and manifests never change.
+//! - what a handle has synced is not synced again: segments and idx files only grow, pages and manifests never change.
 
 use std::sync::atomic::Ordering;
 
@@ -13,11 +13,11 @@ use drystone_store::{Pending, PutMode, StoreError, StoreExt};
 use super::Inner;
 use crate::base::error::must_exist;
 use crate::base::sync::lock;
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{ErrorKind, Result};
 
-/// So many manifests are synced by their numbers; of more a list is asked for.
+/// Up to this many manifests are synced by their numbers; for more a list is requested.
 const MANY_COMMITS: u64 = 1 << 14;
 
 impl Inner {
@@ -25,7 +25,7 @@ impl Inner {
         self.flush_after(&[])
     }
 
-    /// `elsewhere`: writers whose logs, as they are now, were synced by others.
+    /// `elsewhere`: writers whose logs, in their present state, were synced by others.
     pub(crate) fn flush_after(&self, elsewhere: &[u64]) -> Result<u64> {
         self.require_writable()?;
         let (snapshot, _) = self.newest()?;
@@ -33,7 +33,7 @@ impl Inner {
         self.flush_snapshot(&snapshot, elsewhere, false)
     }
 
-    /// The flush of a handle that ends, of what it finds; nothing where the container is another one, or cannot be asked.
+    /// The flush at the end of a handle. Does nothing where the container was replaced, or cannot be checked.
     pub(crate) fn flush_at_end(&self) -> Result<()> {
         self.require_writable()?;
         let Ok((snapshot, _)) = self.newest() else { return Ok(()) };
@@ -41,14 +41,14 @@ impl Inner {
             return Ok(());
         }
         match self.bring_all_home(&snapshot) {
-            // Whoever brings the last part home marks it.
+            // The handle that brings the last part home marks the version.
             Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(()),
             home => home.and_then(|()| self.flush_snapshot(&snapshot, &[], true).map(drop)),
         }
     }
 
-    /// The flush of a snapshot all of whose parts are home. `ends`: no commit of this handle is to be expected, so that the hint may go with
-    /// the mark.
+    /// Flushes a snapshot all of whose parts are home. `ends`: this handle makes no further commit, so the hint may be
+    /// written with the mark.
     pub(super) fn flush_snapshot(&self, snapshot: &Snapshot, elsewhere: &[u64], ends: bool) -> Result<u64> {
         let version = snapshot.version();
         if self.identity.durability == Durability::Durable {
@@ -64,7 +64,7 @@ impl Inner {
             return Ok(version);
         }
         if self.store.features().put_is_durable {
-            // All that the version needs was on stable storage before its manifest was.
+            // Everything that the version needs was on stable storage before its manifest.
             return self.mark(version, ends);
         }
         // A pack takes many manifests to stable storage by one sync.
@@ -80,8 +80,8 @@ impl Inner {
         }
     }
 
-    /// Brings to stable storage what a snapshot needs, and with `manifests` those that were not marked yet. `false`: a collection removed some
-    /// of that, so there is a newer snapshot.
+    /// Syncs what a snapshot needs, and with `manifests` the manifests that are not marked yet. `false`: a collection
+    /// removed some of it, so there is a newer snapshot.
     pub(super) fn sync_needed(
         &self,
         snapshot: &Snapshot,
@@ -89,7 +89,7 @@ impl Inner {
         manifests: bool,
     ) -> Result<bool> {
         let (version, since) = (snapshot.version(), self.last_marked(snapshot));
-        // What this handle has synced is not synced again: what a key held then stays as it is.
+        // What this handle has synced is not synced again: those bytes never change.
         let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();
         let mut lengths: Vec<(String, u64)> = Vec::new();
@@ -97,7 +97,7 @@ impl Inner {
             let (idx, segment) =
                 (keys::idx(source.writer, source.part), keys::segment(source.writer, source.part));
             let new = |key: &String, length| synced.get(key).is_none_or(|known| *known < length);
-            // Without idx: a power cut took it, and what was adopted does not need it.
+            // Without idx file: a power cut destroyed it, and adopted blocks do not need it.
             let left = !elsewhere.contains(&source.writer);
             if new(&idx, source.idx_length) && (!left || self.store.exists(&idx)?) {
                 keys.extend(left.then(|| idx.clone()));
@@ -123,7 +123,7 @@ impl Inner {
         } else if version.saturating_sub(since) <= MANY_COMMITS {
             keys.extend((since + 1..=version).map(keys::manifest));
         } else {
-            // Those there are: a number from a manifest does not decide how many keys are made.
+            // Only existing ones: a number in a manifest must not decide how many keys are made.
             let all = self.store.list("manifest/")?.into_iter().map(|item| item.key);
             keys.extend(all.filter(|k| keys::parse_manifest(k).is_some_and(|v| v > since && v <= version)));
         }
@@ -133,8 +133,8 @@ impl Inner {
         }
         let names: Vec<&str> = keys.iter().map(String::as_str).collect();
         match self.store.sync(&names) {
-            // A collection removed what the snapshot needed: then there is a newer one.
-            Err(StoreError::NotFound { .. }) if head::has_newer(self.store.as_ref(), version)? => {
+            // A collection removed what the snapshot needed: there is a newer one.
+            Err(StoreError::NotFound { .. }) if manifests::has_newer(self.store.as_ref(), version)? => {
                 return Ok(false);
             }
             other => other.map_err(must_exist)?,
@@ -143,12 +143,13 @@ impl Inner {
         Ok(true)
     }
 
-    /// Writes down that a version, and all it needs, is on stable storage; with `ends`, in the same round, the hint of a far store.
+    /// Records that a version, and all it needs, is on stable storage; with `ends`, in the same round trip, the hint of
+    /// a far store.
     pub(super) fn mark(&self, version: u64, ends: bool) -> Result<u64> {
         let (mark, text) = (keys::mark(version), format!("{version:012}"));
         let hint = if ends { self.hint.last(self.store.as_ref()) } else { None };
         let marked = self.store.put(&mark, &[text.as_bytes()], PutMode::IfAbsent, true);
-        // Without it the next open takes longer, and nothing else.
+        // Without it the next open takes longer; nothing else depends on it.
         drop(hint.map(Pending::wait));
         match marked {
             Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}

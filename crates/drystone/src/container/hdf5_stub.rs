@@ -1,4 +1,4 @@
-//! Finds what the HDF5 connector leaves at the name that an HDF5 program gave: a stub, which says where the container is.
+//! Finds the stub that the HDF5 connector leaves at the name that an HDF5 program gave. It says where the container is.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,12 +6,12 @@ use std::path::Path;
 
 use drystone_format::hdf5_stub::{FileContent, LENGTH, SIGNATURE, Stub};
 
-/// HDF5 allows no smaller user block.
+/// The smallest user block that HDF5 allows.
 const SMALLEST_USER_BLOCK: u64 = 512;
 
-/// What the file at a path is, and how many bytes of its user stand before that.
+/// The content of the file at a path, and the length of the user block before it.
 ///
-/// As in HDF5, the signature is at the beginning, or at 512 bytes, or at twice as many, and so on.
+/// As in HDF5, the signature is at the beginning, at 512 bytes, or at 1024, 2048 and so on.
 pub fn find(path: &Path) -> std::io::Result<(FileContent, u64)> {
     let mut file = File::open(path)?;
     let mut at = 0;

@@ -1,8 +1,8 @@
-//! One publisher or collector of garbage at a time: an object `publish/ID.lock` that says which process it is.
+//! One publisher or garbage collector at a time: an object `publish/ID.lock` names its process.
 //!
-//! Whoever wants to publish puts his own and then looks for others. A lock of a process that is known to be dead is removed;
-//! of two who come at once at least one sees the other and withdraws. A process on another machine cannot be asked: its lock
-//! stands until it, or a person, removes it.
+//! A process that wants to publish puts its own lock and then looks for others. A lock of a process that is known to be
+//! dead is removed; of two that come at once at least one sees the other and withdraws. A process on another machine
+//! cannot be checked: its lock stays until the process, or a person, removes it.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use crate::{Error, Result};
 
 const PREFIX: &str = "publish/";
 
-/// Held while publishing; what is not released is removed by the next publisher.
+/// Held while publishing; a lock that was not released is removed by the next publisher.
 pub(crate) struct Lock {
     store: Arc<dyn Store>,
     key: String,
 }
 
-/// Takes the lock, or `Conflict` naming who has it.
+/// Takes the lock; `Conflict` names the process that holds it.
 pub(crate) fn take(inner: &Inner) -> Result<Lock> {
     let store = inner.store.clone();
     let me = Process::current();
@@ -35,7 +35,7 @@ pub(crate) fn take(inner: &Inner) -> Result<Lock> {
             Err(Error::conflict(who))
         }
         Err(error) => {
-            // The first failure is the one to tell; the next publisher removes the lock once this process is gone.
+            // The first failure is the one to report; the next publisher removes the lock once this process has ended.
             let _ = lock.release();
             Err(error)
         }
@@ -48,7 +48,7 @@ impl Lock {
         Ok(self.store.delete(&self.key)?)
     }
 
-    /// Removes locks of dead processes; who else holds one.
+    /// Removes locks of dead processes; returns who else holds one.
     fn others(&self, me: &Process) -> Result<Option<String>> {
         for entry in self.store.list(PREFIX)? {
             if entry.key == self.key || !entry.key.ends_with(".lock") {

@@ -1,12 +1,12 @@
-//! Learning how variables are read: extents are counted as reads are made, and kept in a small object of the container.
+//! Observed reads: extents of reads are counted as they are made, and kept in a small object of the container.
 //!
-//! Layouts that nobody declared reads for are shaped by it (`access`). Only handles that may write keep what they saw, when they end;
-//! `learn = false` in the configuration keeps nothing.
+//! They shape the layout of variables without declared reads (`access`). Only handles that may write store their
+//! observations, when they end; with `learn = false` in the configuration nothing is stored.
 //!
 //! Invariants
-//! - a read never fails, and hardly waits, for what is learnt from it;
-//! - what is kept is a hint: missing, damaged and lost is all the same;
-//! - memory and the object are bounded, whatever is read.
+//! - observing never fails a read, and hardly delays one;
+//! - stored observations are a hint: a missing or damaged object does no harm;
+//! - memory and object size are bounded, however much is read.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, OnceLock};
@@ -21,14 +21,14 @@ use drystone_store::{PutMode, Store, StoreExt};
 use crate::base::sync::lock;
 use crate::container::{Container, Inner};
 
-/// Kinds that one handle counts of a variable; of further ones it takes no notice.
+/// The most kinds of reads that one handle counts for a variable; further kinds are ignored.
 const MOST_KINDS: usize = 64;
-/// Cells of one listing count as so many reads at most.
+/// The most reads that the cells of one listing count as.
 const MOST_CELLS: u64 = 1 << 12;
-/// When a variable's weights sum up to more, all are halved: what was long ago counts less.
+/// When the weights of a variable sum to more, all are halved, so that older reads count less.
 const FADING: u64 = 1 << 14;
 
-/// What one handle has seen, and what it found kept where looking again is a round trip.
+/// What one handle has observed, and the stored observations where fetching them again costs a round trip.
 #[derive(Debug, Default)]
 pub(crate) struct Seen(Mutex<HashMap<u64, BTreeMap<Vec<u64>, u64>>>, OnceLock<Vec<Reads>>);
 
@@ -54,7 +54,7 @@ impl Seen {
         self.add(uid, kind_of(&count, shape, steps), 1);
     }
 
-    /// Takes note of listed cells: each is a read of one cell along the axes of its list.
+    /// Observes listed cells: each counts as a read of one cell along the axes of its list.
     pub(crate) fn note_listing(&self, uid: u64, listing: &Listing, shape: &[u64], steps: bool) {
         let mut count = vec![1; shape.len()];
         let mut cells = 1u64;
@@ -71,7 +71,7 @@ impl Seen {
         self.add(uid, kind_of(&count, shape, steps), cells.clamp(1, MOST_CELLS));
     }
 
-    /// Whether enough was seen to be kept.
+    /// Whether there are enough observations to be stored.
     pub(crate) fn is_owed(&self) -> bool {
         let counts = |seen: &HashMap<u64, BTreeMap<Vec<u64>, u64>>| {
             seen.values().flat_map(BTreeMap::values).fold(0u64, |sum, n| sum.saturating_add(*n))
@@ -79,14 +79,14 @@ impl Seen {
         counts(&lock(&self.0)) >= PRIOR
     }
 
-    /// Adds what was seen to what is kept; nothing where that was too little, or cannot be.
+    /// Merges the observations into the stored ones; does nothing where they are too few, or cannot be stored.
     pub(crate) fn keep(&self, store: &dyn Store) {
         if !self.is_owed() {
             return;
         }
         let seen = std::mem::take(&mut *lock(&self.0));
         let kept = merged(load(store), seen);
-        // A hint: that it cannot be kept is no error.
+        // A hint only: a failure to store it is no error.
         let _ = store.put(keys::READS, &[&reads::encode(&kept)], PutMode::Replace, false);
     }
 }
@@ -95,7 +95,7 @@ fn load(store: &dyn Store) -> Vec<Reads> {
     store.read_all(keys::READS, reads::MOST_LEN).ok().and_then(|b| reads::decode(&b).ok()).unwrap_or_default()
 }
 
-/// What is kept of both: the variables that were read most, their most frequent kinds.
+/// The merged observations: the variables that were read most, and their most frequent kinds.
 fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Vec<Reads> {
     let mut all: BTreeMap<u64, BTreeMap<Vec<u64>, u64>> = BTreeMap::new();
     let old = before
@@ -130,12 +130,12 @@ fn merged(before: Vec<Reads>, seen: HashMap<u64, BTreeMap<Vec<u64>, u64>>) -> Ve
 }
 
 impl Inner {
-    /// Whether reads through this handle are taken note of.
+    /// Whether reads through this handle are observed.
     pub(crate) fn learns(&self) -> bool {
         self.is_unpinned() && self.config.as_ref().is_none_or(|config| config.learn)
     }
 
-    /// The kinds of reads that were seen of a variable, by weight; none where nothing may be learnt.
+    /// The observed kinds of reads of a variable, by weight; none where observation is off.
     pub(crate) fn learnt(&self, uid: u64) -> Vec<(u64, Vec<u64>)> {
         if self.config.as_ref().is_some_and(|config| !config.learn) {
             return Vec::new();
@@ -146,7 +146,7 @@ impl Inner {
             kinds.iter().map(|kind| (kind.weight, kind.extents.clone())).collect()
         };
         match self.window() {
-            // Before it was made nobody read it, and looking would be a round trip.
+            // A container that this handle created has no stored observations, and looking would cost a round trip.
             Some(_) if self.created_by.is_some() => Vec::new(),
             Some(_) => of(self.seen.1.get_or_init(|| load(self.store.as_ref()))),
             None => of(&load(self.store.as_ref())),
@@ -155,8 +155,8 @@ impl Inner {
 }
 
 impl Container {
-    /// The reads that are remembered of a variable: (how many, extents with the step axis first, 0 being a whole axis), the most
-    /// frequent first. What this handle has seen itself is added when it is closed.
+    /// The observed reads of a variable: (count, extents with the step axis first, 0 for a whole axis), the most
+    /// frequent first. The reads of this handle are added when it is closed.
     pub fn learnt_reads(&self, path: &str) -> crate::Result<Vec<(u64, Vec<u64>)>> {
         Ok(self.inner.learnt(self.variable(path)?.uid))
     }

@@ -1,4 +1,4 @@
-//! A container: the thin conductor that joins store, snapshot, caches and the current batch.
+//! A container: joins store, snapshot, caches and the current batch, and does little itself.
 //!
 //! Invariants
 //! - the handle's snapshot changes only by `refresh`, or by a commit made through this handle;
@@ -9,15 +9,19 @@ pub(crate) mod batch;
 mod cache;
 pub mod calibrate;
 mod config;
+mod creating;
 mod far;
 mod flush;
-mod glance;
 pub(crate) mod hdf5_stub;
 pub(crate) mod keeper_lock;
 mod learn;
+mod location;
+mod newest;
 mod opening;
+mod options;
 mod packing;
 pub(crate) mod redundancy;
+mod same;
 pub(crate) mod targets;
 pub(crate) mod tiers;
 
@@ -29,13 +33,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use drystone_format::identity::{Durability, Identity};
-use drystone_format::keys;
-use drystone_format::manifest::Manifest;
 use drystone_format::piece::Trailer;
 use drystone_format::schema::{Schema, Variable};
 use drystone_format::table::Subchunk;
 use drystone_plan::next::Predictor;
-use drystone_store::{Pending, Reply, Request, Result as StoreResult, Store, StoreError, StoreExt};
+use drystone_store::Store;
 use drystone_store_cache::CacheStore;
 
 use self::calibrate::Known;
@@ -45,8 +47,9 @@ use self::tiers::Tiers;
 use crate::base::cache::Cache;
 use crate::base::metrics::{Metrics, Tally};
 use crate::base::prefetcher::Prefetcher;
-use crate::history::head::{self, Look};
+use crate::history::hint;
 use crate::history::loss::{self, Losses, Trust};
+use crate::history::manifests;
 use crate::history::packs::Packed;
 use crate::history::pages::PageLoader;
 use crate::history::snapshot::Snapshot;
@@ -55,9 +58,10 @@ use crate::{Error, ErrorKind, Result};
 
 pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
-pub use far::{holders, is_url, open_store, public_options};
-pub use glance::{SeenBefore, store_at};
-pub use opening::{CreateOptions, Mode};
+pub use far::{holders, open_store, public_options};
+pub use location::{Location, is_url};
+pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
+pub(crate) use same::Same;
 pub use tiers::{StagedPart, TierFolder, TierRow};
 
 /// Bytes of subchunk tables and of trailers kept per container.
@@ -91,31 +95,31 @@ pub(crate) struct Inner {
     found: Mutex<(Arc<Snapshot>, u64)>,
     /// Missing manifest numbers below `top`, to be closed before anything is committed or marked.
     gaps: Mutex<Vec<u64>>,
-    pub(crate) hint: head::Hint,
-    /// What of newer snapshots, or of the one shown, is not there.
+    pub(crate) hint: hint::Hint,
+    /// What is missing of newer snapshots, or of the one shown.
     pub(crate) losses: Mutex<Losses>,
     trust: Trust,
-    /// The store sees for itself whether it is still this container's.
+    /// The store itself watches whether the container is replaced.
     watched: bool,
-    /// The boot of this machine, if the store keeps its bytes here; once it was asked for.
+    /// The boot of this machine, if the store keeps its bytes here; filled at the first use.
     boot: OnceLock<Option<&'static str>>,
-    /// This handle made the container, in this process.
+    /// The process in which this handle created the container, if it did.
     created_by: Option<u32>,
-    /// Another commit was found where this handle's own should have come next.
+    /// Another commit took the place that this handle's own commit expected.
     pub(crate) others_commit: AtomicBool,
     warnings: Mutex<Vec<String>>,
     pub(crate) batch: Mutex<Option<Batch>>,
     /// The run-time configuration that was found when it was opened.
     pub(crate) config: Option<Arc<Config>>,
-    /// What was measured of the store.
+    /// The measured profile of the store.
     pub(crate) known: Known,
     /// The reads that were made.
     pub(crate) seen: Seen,
-    /// What is read next, as far as they tell.
+    /// Predicts the next read from the observed ones.
     pub(crate) predictor: Mutex<Predictor>,
     /// What fetches it.
     pub(crate) prefetcher: Arc<Prefetcher>,
-    /// In front of home, where that is far or a folder was given.
+    /// In front of the home store, if that is far or a cache folder was given.
     pub(crate) cache: Option<Arc<CacheStore>>,
     /// How objects are spread over storage targets, if there are several.
     pub(crate) placing: Option<Arc<Placing>>,
@@ -128,7 +132,8 @@ pub struct Container {
 }
 
 impl Container {
-    /// What this handle, its clones and those at earlier snapshots did since it was opened; the caches are this handle's own.
+    /// What this handle, its clones and its handles at earlier snapshots did since the container was opened; the caches
+    /// are this handle's own.
     pub fn metrics(&self) -> Metrics {
         let inner = &self.inner;
         let mut metrics = inner.tally.metrics();
@@ -137,6 +142,9 @@ impl Container {
             metrics.cache_misses += misses;
         }
         inner.count_cache(&mut metrics);
+        if let Some(tiers) = &inner.tiers {
+            tiers.count(&mut metrics);
+        }
         metrics
     }
 
@@ -147,7 +155,7 @@ impl Container {
         let snapshot = if version == 0 {
             Snapshot::empty(inner.identity.uuid)
         } else {
-            let manifest = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+            let manifest = manifests::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
             let found = manifest.and_then(|manifest| Snapshot::load(manifest, &inner.pages));
             found.map_err(|e| inner.reason(e, version))?
         };
@@ -170,7 +178,7 @@ impl Container {
             synced: Mutex::default(),
             found: Mutex::new((snapshot.clone(), snapshot.version())),
             gaps: Mutex::new(Vec::new()),
-            hint: head::Hint::default(),
+            hint: hint::Hint::default(),
             losses: Mutex::default(),
             trust: inner.trust,
             watched: inner.watched,
@@ -203,29 +211,30 @@ impl Container {
         let mut out = Vec::new();
         let mut version = self.snapshot().version();
         while version > 0 {
-            version = match head::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
-            {
-                Ok(manifest) => {
-                    out.push((version, manifest.time));
-                    manifest.parent // below its own version, or it is not decoded
-                }
-                Err(e) => {
-                    let lost = e.kind() == ErrorKind::Corrupt
-                        && self.inner.identity.durability != Durability::Durable
-                        || head::is_void(self.inner.store.as_ref(), version);
-                    match e.kind() {
-                        _ if lost => head::below(self.inner.store.as_ref(), version)?, // in a power cut
-                        ErrorKind::NotFound => break,
-                        _ => return Err(e),
+            version =
+                match manifests::read_manifest(self.inner.store.as_ref(), version, &self.inner.identity.uuid)
+                {
+                    Ok(manifest) => {
+                        out.push((version, manifest.time));
+                        manifest.parent // below its own version, or it is not decoded
                     }
-                }
-            };
+                    Err(e) => {
+                        let lost = e.kind() == ErrorKind::Corrupt
+                            && self.inner.identity.durability != Durability::Durable
+                            || manifests::is_void(self.inner.store.as_ref(), version);
+                        match e.kind() {
+                            _ if lost => manifests::below(self.inner.store.as_ref(), version)?, // in a power cut
+                            ErrorKind::NotFound => break,
+                            _ => return Err(e),
+                        }
+                    }
+                };
         }
         out.reverse();
         Ok(out)
     }
 
-    /// Moves to the newest snapshot; `true` if it is another one.
+    /// Moves to the newest snapshot; `true` if that is another one.
     pub fn refresh(&self) -> Result<bool> {
         self.inner.require_open()?;
         if self.inner.pinned {
@@ -243,7 +252,7 @@ impl Container {
         self.inner.snapshot()
     }
 
-    /// The schema: of the open batch if there is one, else of the snapshot.
+    /// The schema: that of the open batch if there is one, else that of the snapshot.
     pub fn schema(&self) -> Arc<Schema> {
         let batch = lock(&self.inner.batch);
         batch.as_ref().map_or_else(|| self.inner.snapshot().schema.clone(), |b| b.preview.clone())
@@ -256,12 +265,12 @@ impl Container {
         schema.resolve(path).cloned().ok_or_else(|| no_such(&schema, path))
     }
 
-    /// A path as the schema keeps it: without leading or trailing slashes.
+    /// A path as the schema spells it: without leading or trailing slashes.
     pub fn normal_path(path: &str) -> &str {
         path.trim_matches('/')
     }
 
-    /// The run-time configuration that acts on what is written through this handle.
+    /// The run-time configuration for what is written through this handle.
     pub fn config(&self) -> Option<&Config> {
         self.inner.config.as_deref()
     }
@@ -271,13 +280,13 @@ impl Container {
         self.inner.flush()
     }
 
-    /// [`Container::flush`] that does not sync the logs of these writers again: each was sealed, and [`Writer::sync`] brought it to stable
-    /// storage, in whichever process.
+    /// Like [`Container::flush`], without syncing the logs of these writers again: each was sealed, and
+    /// [`Writer::sync`] brought it to stable storage, in any process.
     pub fn flush_after(&self, synced: &[u64]) -> Result<u64> {
         self.inner.flush_after(synced)
     }
 
-    /// Warnings since the last call (what opening had to pass over, for one).
+    /// Warnings since the last call, for example what opening passed over.
     pub fn take_warnings(&self) -> Vec<String> {
         std::mem::take(&mut lock(&self.inner.warnings))
     }
@@ -297,8 +306,8 @@ impl Container {
         self.inner.writable
     }
 
-    /// Closes the handle: later calls are `InvalidArgument`. Writers opened from it go on until they are closed. What its tiers hold and home
-    /// does not stays in them, for the next handle that uses them.
+    /// Closes the handle: later calls are `InvalidArgument`. Its writers go on until they are closed. Parts that are in
+    /// its tiers and not yet home stay there for the next handle that uses them.
     pub fn close(&self) {
         if !self.inner.closed.swap(true, Ordering::SeqCst) {
             self.inner.prefetcher.stop();
@@ -309,8 +318,9 @@ impl Container {
         self.inner.settle();
     }
 
-    /// [`close`](Self::close), after a [`drain`](Self::drain) where it has tiers and a [`flush`](Self::flush) where this handle made the container, in this process, and commits are
-    /// promised without being synced (`async`): what was made in one go survives a power cut. The handle is closed also where that fails.
+    /// [`close`](Self::close) after a [`drain`](Self::drain) if it has tiers. If this handle created the container in
+    /// this process under `async`, it also makes a [`flush`](Self::flush), so that what was written in one go survives
+    /// a power cut. The handle is closed even if that fails.
     pub fn finish(&self) -> Result<()> {
         if self.is_closed() {
             return Ok(());
@@ -332,7 +342,7 @@ impl Container {
         inner.flush_at_end().map_err(|e| e.while_doing("what was committed could not be flushed at the end"))
     }
 
-    /// Writes down what helps who comes next, as closing does; the handle and its clones go on.
+    /// Persists hints for the next open, as closing does; the handle and its clones go on.
     pub fn settle(&self) {
         self.inner.settle();
     }
@@ -351,8 +361,8 @@ impl Drop for Inner {
 }
 
 impl Inner {
-    /// Persists hints for the next open: the newest manifest, observed reads. Asks the store nothing where there are none, so that the
-    /// end of a handle does not wait for a server that is gone.
+    /// The hints are the newest manifest and observed reads. Makes no request if there are none, so that the end of a
+    /// handle never waits for a server that is gone.
     fn settle(&self) {
         let learned = self.learns() && self.seen.is_owed();
         if !learned && !self.hint.is_owed() {
@@ -369,10 +379,10 @@ impl Inner {
 
     /// Whether there is a newer snapshot than the handle's.
     pub(crate) fn is_outdated(&self) -> Result<bool> {
-        head::has_newer(self.store.as_ref(), self.snapshot().version())
+        manifests::has_newer(self.store.as_ref(), self.snapshot().version())
     }
 
-    /// Refuses what is put to a variable that is there only when the open batch has ended, or is another one then.
+    /// Refuses a put to a variable that exists only once the open batch has ended, or is another one then.
     pub(crate) fn require_settled(&self, path: &str) -> Result<()> {
         let batch = lock(&self.batch);
         let Some(what) = batch.as_ref().and_then(|batch| batch.what_becomes_of(path)) else { return Ok(()) };
@@ -399,83 +409,7 @@ impl Inner {
         self.writable && !self.pinned
     }
 
-    /// Refuses what would look into, or write to, another container: `NotFound` where it was removed, `Conflict` where it was replaced.
-    pub(crate) fn require_same(&self) -> Result<()> {
-        if self.watched {
-            return Ok(self.store.unchanged()?);
-        }
-        self.check_identity(self.store.read_all(keys::IDENTITY, head::IDENTITY_LIMIT))
-    }
-
-    /// The reason for an error that a read of this snapshot met. Bytes that are missing or wrong are no damage where the container was
-    /// removed or replaced, or where the snapshot has expired.
-    pub(crate) fn reason(&self, error: Error, version: u64) -> Error {
-        if !matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) {
-            return error;
-        }
-        match self.require_same() {
-            Err(other) if matches!(other.kind(), ErrorKind::Conflict | ErrorKind::NotFound) => other,
-            _ if error.kind() == ErrorKind::Corrupt && head::is_gone(self.store.as_ref(), version) => {
-                Error::not_found(format!("snapshot {version} has expired: garbage collection removed it"))
-            }
-            _ => error,
-        }
-    }
-
-    pub(crate) fn check_identity(&self, read: StoreResult<Vec<u8>>) -> Result<()> {
-        let (key, store) = (keys::IDENTITY.to_owned(), self.store.describe());
-        match read.map(|bytes| Identity::decode(&bytes)) {
-            Ok(Ok(found)) if found.uuid == self.identity.uuid => Ok(()),
-            Ok(Ok(_)) => Err(StoreError::Replaced { key, store }.into()),
-            Ok(Err(found)) => Err(Error::damaged(keys::IDENTITY, 0, &found)),
-            Err(StoreError::NotFound { .. }) => Err(StoreError::Removed { key, store }.into()),
-            Err(other) => Err(other.into()),
-        }
-    }
-
-    /// Asks whether the container is still this one, while something else goes on; [`require`](Same::require) has the answer.
-    pub(crate) fn ask_same(&self) -> Same {
-        let identity = || Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
-        Same((!self.watched).then(|| self.store.submit(identity())))
-    }
-
-    /// Whether there is a manifest above a version; with `same` of a container that is still this one: both are asked at once.
-    fn has_newer(&self, version: u64, same: bool) -> Result<bool> {
-        if self.has_next(version, same)? {
-            return Ok(true);
-        }
-        // Replies of a far store do not tell what was packed.
-        match self.packs.as_ref().filter(|_| self.store.features().far.is_some()) {
-            Some(packs) => Ok(packs.look()?.version > version),
-            None => Ok(false),
-        }
-    }
-
-    fn has_next(&self, version: u64, same: bool) -> Result<bool> {
-        let store = self.store.as_ref();
-        if self.watched {
-            self.require_same()?;
-        }
-        if self.watched || !same {
-            return head::has_newer(store, version);
-        }
-        let identity = Request::ReadWhole { key: keys::IDENTITY.into(), limit: head::IDENTITY_LIMIT };
-        let mut replies =
-            store.together(vec![identity, Request::Len { key: keys::manifest(version + 1) }]).into_iter();
-        match replies.next() {
-            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => self.check_identity(Ok(bytes))?,
-            Some(Err(error)) => self.check_identity(Err(error))?,
-            _ => self.require_same()?, // too long, which that says
-        }
-        match replies.next() {
-            Some(Ok(Reply::Len { .. })) => Ok(true),
-            Some(Err(StoreError::NotFound { .. })) => Ok(false),
-            Some(Err(error)) => Err(error.into()),
-            _ => head::has_newer(store, version),
-        }
-    }
-
-    /// Writers go on after the container's handle was closed: for them only the way it was opened counts.
+    /// Writers may go on after the container's handle was closed: for them only the mode counts in which it was opened.
     pub(crate) fn require_unpinned(&self) -> Result<()> {
         if self.pinned {
             return Err(Error::invalid(
@@ -495,90 +429,11 @@ impl Inner {
         self.current.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// The newest snapshot in the store and the highest manifest number there.
-    pub(crate) fn newest(&self) -> Result<(Arc<Snapshot>, u64)> {
-        self.newest_if(true)
-    }
-
-    /// The same for a caller who asks, before the container is changed, whether it is still this one: of a far store not before that.
-    pub(crate) fn newest_to_change(&self) -> Result<(Arc<Snapshot>, u64)> {
-        self.newest_if(false)
-    }
-
-    fn newest_if(&self, same: bool) -> Result<(Arc<Snapshot>, u64)> {
-        let known = self.newest_known();
-        if !self.has_newer(known.1, same)? {
-            return Ok(known);
-        }
-        let look = (Look::From(known.1), None);
-        let packs = self.packs.as_deref();
-        let head = head::find(&self.store, &self.pages, &self.identity, look, self.trust, packs)?;
-        self.set_losses(head.losses);
-        if !head.warnings.is_empty() {
-            lock(&self.warnings).extend(head.warnings);
-        }
-        let newer = (Arc::new(head.snapshot), head.top);
-        let mut found = lock(&self.found);
-        if newer.1 > found.1 {
-            *found = newer.clone();
-        }
-        Ok(newer)
-    }
-
-    /// The newest snapshot that this handle has come across, and the highest manifest number.
-    pub(crate) fn newest_known(&self) -> (Arc<Snapshot>, u64) {
-        let current = self.snapshot();
-        let mut found = lock(&self.found);
-        if current.version() > found.1 {
-            *found = (current.clone(), current.version());
-        }
-        found.clone()
-    }
-
-    /// Moves to a version that somebody has just committed, without looking for it, or beyond. `manifest` is what that has told of
-    /// it, if anything; what is none is read.
-    pub(crate) fn move_to(&self, version: u64, manifest: &[u8]) -> Result<()> {
-        let current = self.snapshot();
-        if current.version() >= version {
-            return Ok(());
-        }
-        let told = Manifest::decode(manifest).ok();
-        let told = told.filter(|m| m.version == version && m.uuid == self.identity.uuid);
-        let found = told
-            .map_or_else(|| head::read_manifest(self.store.as_ref(), version, &self.identity.uuid), Ok)
-            .and_then(|manifest| Snapshot::after(&current, manifest, &self.pages));
-        let snapshot = match found {
-            Ok(snapshot) => Arc::new(snapshot),
-            Err(e) if e.kind() == ErrorKind::NotFound => self.newest()?.0, // it has expired
-            Err(e) => return Err(e),
-        };
-        self.adopt_snapshot(snapshot);
-        Ok(())
-    }
-
-    /// Makes `snapshot` the handle's, unless that would go back.
-    pub(crate) fn adopt_snapshot(&self, snapshot: Arc<Snapshot>) {
-        let mut current = self.current.write().unwrap_or_else(PoisonError::into_inner);
-        if snapshot.version() >= current.version() {
-            *current = snapshot;
-        }
-    }
-
-    /// Closes the gaps that a power cut left among the manifests.
-    pub(crate) fn close_gaps(&self) -> Result<()> {
-        let mut gaps = lock(&self.gaps);
-        while let Some(&gap) = gaps.last() {
-            head::put_void(self.store.as_ref(), gap, false)?;
-            gaps.pop();
-        }
-        Ok(())
-    }
-
     pub(crate) fn last_marked(&self, base: &Snapshot) -> u64 {
         base.manifest.last_marked.max(self.flushed.load(Ordering::SeqCst))
     }
 
-    /// The boot within which this process writes; `None` where that is not known, or the bytes lie elsewhere.
+    /// The boot during which this process writes; `None` where it is unknown, or the bytes are on another machine.
     pub(crate) fn boot(&self) -> Option<&'static str> {
         *self.boot.get_or_init(|| loss::boot_of(self.store.as_ref()))
     }
@@ -587,7 +442,7 @@ impl Inner {
         lock(&self.warnings).push(warning);
     }
 
-    /// The same, unless it waits already.
+    /// The same, unless that warning is waiting already.
     pub(crate) fn warn_once(&self, warning: String) {
         let mut warnings = lock(&self.warnings);
         if !warnings.contains(&warning) {
@@ -596,33 +451,13 @@ impl Inner {
     }
 }
 
-/// Whether a container is still the one that a handle has opened, while the store is asked. `None`: the store looks for itself.
-#[derive(Debug)]
-pub(crate) struct Same(Option<Pending>);
-
-impl Same {
-    /// The answer, as [`Inner::require_same`] has it.
-    pub(crate) fn require(self, inner: &Inner) -> Result<()> {
-        match self.0.map(Pending::wait) {
-            Some(Ok(Reply::Whole { bytes: Ok(bytes) })) => inner.check_identity(Ok(bytes)),
-            Some(Err(error)) => inner.check_identity(Err(error)),
-            _ => inner.require_same(), // too long, which that says
-        }
-    }
-}
-
 impl Inner {
-    /// Takes note of what a look for the newest snapshot found lost.
-    pub(crate) fn set_losses(&self, losses: Losses) {
-        *lock(&self.losses) = losses;
-    }
-
-    /// Refuses what would be committed over snapshots that were passed over.
+    /// Refuses a commit above snapshots that were passed over.
     pub(crate) fn require_whole(&self) -> Result<()> {
         match lock(&self.losses).passed_over() {
             None => Ok(()),
             Some(why) => Err(Error::corrupt(format!(
-                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which says what is given up",
+                "{} is not changed: {why}; restore the files, or call recover() (drystone recover), which reports what is given up",
                 self.store.describe()
             ))),
         }

@@ -1,15 +1,16 @@
-//! Packing: manifests that are on stable storage move into few packs, so that many small commits are few files.
+//! Packing: manifests that are on stable storage move into few packs, so that many small commits become few files.
 //!
 //! ```text
-//! manifests of their own, and the last packs -> plan: which are merged
-//! ─► the pack is put and synced ─► the floor names it, synced ─► what it holds is deleted
+//! single manifests, and the last packs -> plan: which are merged
+//! ─► the pack is put and synced ─► the floor names it, synced ─► its manifests are deleted
 //! ```
 //!
 //! Invariants
 //! - one process packs at a time ([`keeper_lock`]);
-//! - what a manifest needs is on stable storage before it is packed, except under `memory`, which promises nothing; the manifest itself is
-//!   there with its pack;
-//! - whoever dies in between leaves only what the next packing removes: a pack that no floor names, or objects below the floor.
+//! - what a manifest needs is on stable storage before it is packed, except under `memory`, which guarantees nothing;
+//!   the manifest itself becomes stable with its pack;
+//! - a process that dies in between leaves only what the next packing removes: a pack that no floor names, or objects
+//!   below the floor.
 
 use std::collections::HashSet;
 use std::sync::atomic::Ordering;
@@ -23,29 +24,29 @@ use drystone_store::{PutMode, Store, StoreExt};
 use super::{Inner, keeper_lock};
 use crate::base::random;
 use crate::base::sync::lock;
-use crate::history::head;
 use crate::history::packs::{self, Packed};
+use crate::history::probing;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
-/// The newest manifests that stay objects of their own: who opens or refreshes finds them by their names.
+/// The newest manifests that stay single objects, which an open or a refresh finds by their names.
 const KEPT: u64 = 4;
-/// Commits that packing waits for, in the course of other commits.
+/// Commits after which packing is due, as part of a further commit.
 const BATCH: u64 = 64;
-/// Commits after which those that nobody flushed are flushed to be packed.
+/// Commits after which unflushed ones are flushed in order to be packed.
 const UNFLUSHED: u64 = 256;
-/// Such a flush brings at most this much to stable storage, in bytes; else it is left to whoever flushes.
+/// Such a flush syncs at most this many bytes; a larger one is left to the user's flush.
 const FLUSHED: u64 = 64 << 20;
-/// A handle that closes packs if more manifests than this are objects of their own.
+/// A handle that closes packs if more single manifests than this exist.
 const FEW: u64 = 12;
 /// Greatest length of a pack, in bytes.
 const LONG: u64 = 32 << 20;
 
-/// What becomes of a manifest file that is packed: its new bytes, or none.
+/// The rest of a manifest file after packing: its new bytes, or none.
 pub(crate) type Rest<'a> = &'a dyn Fn(u64, Vec<u8>) -> Result<Option<Vec<u8>>>;
 
 impl Inner {
-    /// After a commit: packs what is due. It is no part of the commit, so what fails is left to the next.
+    /// After a commit: packs what is due. A failure is not the commit's; the next packing tries again.
     pub(crate) fn pack_after(&self, snapshot: &Snapshot) {
         let Some(packs) = &self.packs else { return };
         let (version, floor) = (snapshot.version(), packs.known().version);
@@ -93,7 +94,7 @@ impl Inner {
         let _ = self.pack(version.saturating_sub(KEPT));
     }
 
-    /// The newest version that no power cut takes, or that nothing is promised of.
+    /// The newest version that no power cut can destroy, or for which nothing is guaranteed.
     fn is_safe_to(&self, snapshot: &Snapshot) -> u64 {
         match self.identity.durability {
             Durability::Memory => snapshot.version(),
@@ -101,8 +102,8 @@ impl Inner {
         }
     }
 
-    /// Brings to stable storage what a snapshot needs, if little of it is not known to be there. Its manifests get there packed: a sync of
-    /// each of them would take most of the time. What lies in tiers comes home at its own pace.
+    /// Syncs what a snapshot needs, if few of its bytes may be unsynced. Its manifests become stable with their pack: a
+    /// sync of each would take most of the time. What lies in tiers comes home on its own.
     fn settles_little(&self, snapshot: &Snapshot) -> bool {
         if self.tiers.is_some() || self.close_gaps().is_err() {
             return false;
@@ -120,7 +121,7 @@ impl Inner {
             && self.sync_needed(snapshot, &[], false).is_ok_and(|done| done)
     }
 
-    /// Packs manifests up to a version. `false`: another process publishes, collects or packs.
+    /// Packs manifests up to a version. `false`: another process publishes, collects garbage or packs.
     fn pack(&self, last: u64) -> Result<bool> {
         let held = match keeper_lock::take(self) {
             Err(e) if e.kind() == ErrorKind::Conflict => return Ok(false),
@@ -131,7 +132,7 @@ impl Inner {
         done.map(|()| true)
     }
 
-    /// Marks what has come to stable storage with its pack.
+    /// Marks the versions that became stable with their pack.
     fn mark_packed(&self, last: u64) -> Result<()> {
         let packed = self.packs.as_ref().map_or(0, |packs| packs.known().version).min(last);
         if self.identity.durability != Durability::Async || packed <= self.flushed.load(Ordering::SeqCst) {
@@ -140,14 +141,15 @@ impl Inner {
         self.mark(packed, false).map(drop)
     }
 
-    /// Whether more manifests than a few are objects of their own, or something is left of a packing that was killed.
+    /// Whether there are more than a few single manifests, or remains of a packing that was killed.
     pub(crate) fn is_packing_due(&self, newest: u64) -> Result<bool> {
         let Some(packs) = &self.packs else { return Ok(false) };
         let floor = packs.look()?;
         Ok(newest > floor.version + FEW || !leftovers(packs, &floor)?.is_empty())
     }
 
-    /// [`pack`](Self::pack) for who holds the lock. Nothing is flushed: what `last` needs is on stable storage.
+    /// [`pack`](Self::pack) for a caller that holds the lock. Nothing is flushed: what `last` needs is on stable
+    /// storage.
     pub(crate) fn pack_locked(&self, last: u64) -> Result<()> {
         let Some(packs) = &self.packs else { return Ok(()) };
         let store = packs.inner().as_ref();
@@ -158,7 +160,7 @@ impl Inner {
             let own = own.iter().filter_map(|item| Some((keys::parse_manifest(&item.key)?, item.len)));
             let (mut new, mut bytes) = (Vec::new(), 0);
             for (version, len) in own.filter(|(version, _)| *version > floor.version && *version <= last) {
-                // A number that is missing below is free for whoever puts it first: a void closes it, not a pack.
+                // A missing number above them is free for the first commit that puts it: a void fills it, not a pack.
                 let next = floor.version + new.len() as u64 + 1;
                 if version != next || bytes + len > LONG {
                     break;
@@ -172,7 +174,7 @@ impl Inner {
             let (kept, old) = floor.packs.split_at(floor.packs.len() - taken);
             let mut files = members(packs, old)?;
             for version in new {
-                let file = store.read_all(&keys::manifest(version), head::MANIFEST_LIMIT)?;
+                let file = store.read_all(&keys::manifest(version), probing::MANIFEST_LIMIT)?;
                 files.push((version, file));
             }
             let first = old.first().map_or(floor.version + 1, |pack| pack.first);
@@ -182,7 +184,7 @@ impl Inner {
         }
     }
 
-    /// Makes the packs smaller that stand for versions before `oldest`, those that have expired, for who holds the lock.
+    /// Shrinks packs that contain versions before `oldest`, which have expired. The caller holds the lock.
     pub(crate) fn thin(&self, oldest: u64, rest: Rest<'_>) -> Result<()> {
         let Some(packs) = &self.packs else { return Ok(()) };
         let floor = packs.look()?;
@@ -225,7 +227,7 @@ impl Inner {
         Ok(pack)
     }
 
-    /// Puts a floor in place of another one, and removes what it makes superfluous.
+    /// Replaces the floor, and removes what the new one makes superfluous.
     fn put_floor(
         &self,
         packs: &Packed,
@@ -244,7 +246,7 @@ impl Inner {
         Ok(floor)
     }
 
-    /// Puts the floor again where it was lost or damaged while packs are there; says so.
+    /// Puts the floor again if it was lost or damaged while packs exist; reports that.
     pub(crate) fn mend_floor(&self) -> Result<Option<String>> {
         let Some(packs) = &self.packs else { return Ok(None) };
         let store = packs.inner().as_ref();
@@ -276,7 +278,7 @@ impl Inner {
             },
             Err(e) if e.is_not_found() => {
                 let floor = packs::rebuilt(store, &self.identity.uuid)?;
-                // A pack that was put before its floor holds what is there as well.
+                // A pack that was put before its floor holds single manifests as well.
                 let lost = floor.packs.iter().flat_map(|pack| pack.first..=pack.last).next();
                 if let Some(first) = lost
                     && !store.exists(&keys::manifest(first))?
@@ -322,7 +324,7 @@ fn members(packs: &Packed, of: &[PackRef]) -> Result<Vec<(u64, Vec<u8>)>> {
     Ok(files)
 }
 
-/// Packs that no floor names, manifests that are objects of their own below it, and marks below it that a newer one makes superfluous.
+/// Packs that no floor names, single manifests below the floor, and marks below it that a newer one makes superfluous.
 fn leftovers(packs: &Packed, floor: &Floor) -> Result<Vec<String>> {
     let named: HashSet<u64> = floor.packs.iter().map(|pack| pack.id).collect();
     let listed = packs.inner().list("manifest/")?;

@@ -1,8 +1,9 @@
-//! Steps in tiers that survive the loss of nodes: when their parity is made, and who waits for it (docs/decisions/151-parity-of-steps.md).
+//! Steps in tiers that survive the loss of nodes: when their parity is made, and which callers wait for it
+//! (docs/decisions/151-parity-of-steps.md).
 //!
 //! Invariants
 //! - parity is made of committed steps, and of steps that all ranks have ended where one of them waits for it;
-//! - a level is reached or exceeded: what no other node can keep goes home.
+//! - a level is reached or exceeded: bytes that no other node can keep go home.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
@@ -14,11 +15,11 @@ use drystone_store_tiers::{Kept, TieredStore, Turn};
 use super::{Container, Inner};
 use crate::{Error, ErrorKind, Result};
 
-/// After so long another process than that of a step's first writer makes the parity.
+/// After this time another process than that of a step's first writer makes the parity.
 const TAKES_OVER: Duration = Duration::from_millis(500);
-/// A rank that ends its step waits so long for the others; then it brings its own part home.
+/// How long a rank that ends its step waits for the others; then it brings its own part home.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Pauses between looks of a step that cannot be kept yet: the first, and the longest.
+/// Pauses between attempts for a step that cannot be kept yet: the first, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(5));
 
 /// Refuses a scheme without tiers, and one that this build cannot code.
@@ -34,12 +35,12 @@ pub(super) fn check(redundancy: Scheme, tiers: bool) -> Result<()> {
     require_code(redundancy)
 }
 
-/// What the identity says of a scheme.
+/// How the identity spells a scheme.
 pub(super) fn recorded(scheme: Scheme) -> String {
     if scheme == Scheme::None { String::new() } else { scheme.to_string() }
 }
 
-/// `Unsupported` where tiers are to be used of a container whose scheme this program does not know.
+/// `Unsupported` if tiers are to be used for a container whose scheme this program does not know.
 pub(super) fn require_known(identity: &Identity) -> Result<()> {
     if identity.redundancy.is_empty() {
         return Ok(());
@@ -62,15 +63,15 @@ fn require_code(scheme: Scheme) -> Result<()> {
     }
 }
 
-/// Steps of this handle that no other node keeps yet, as its background thread sees them.
+/// Steps of this handle that no other node keeps yet; its background thread maintains this.
 #[derive(Debug, Default)]
 pub(super) struct Unkept {
-    /// Since when, and when to look again after which pause.
+    /// Since when, and when to try again after which pause.
     steps: BTreeMap<u64, (Instant, Instant, Duration)>,
 }
 
 impl Unkept {
-    /// Makes the parity of committed steps; how soon to look again, if there are steps without.
+    /// Makes the parity of committed steps; returns when to try again, if steps are left.
     pub(super) fn look(&mut self, inner: &Inner, store: &TieredStore) -> Option<Duration> {
         let unkept = store.unkept_steps();
         self.steps.retain(|step, _| unkept.contains(step));
@@ -85,7 +86,7 @@ impl Unkept {
                 continue;
             }
             let turn = if since.elapsed() < TAKES_OVER { Turn::First } else { Turn::Any };
-            // What fails is tried again; the step has the level that it has.
+            // A failure is tried again; the step keeps its level meanwhile.
             if !matches!(store.protect(step, None, turn), Ok(Kept::Yes)) {
                 *next = Instant::now() + *pause;
                 *pause = (*pause * 2).min(PAUSES.1);
@@ -96,24 +97,24 @@ impl Unkept {
 }
 
 impl Container {
-    /// How what lies in its tiers survives the loss of nodes; none without tiers.
+    /// How data in its tiers survives the loss of nodes; `None` without tiers.
     pub fn redundancy(&self) -> Scheme {
         self.inner.scheme()
     }
 }
 
 impl Inner {
-    /// How what lies in tiers survives the loss of nodes.
+    /// How data in tiers survives the loss of nodes.
     pub(crate) fn scheme(&self) -> Scheme {
         self.tiers.as_ref().map_or(Scheme::None, |tiers| tiers.store.scheme())
     }
 
-    /// Parts of which other nodes keep parity: writer and number.
+    /// Parts whose parity other nodes keep: writer and number.
     pub(crate) fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
         self.tiers.as_ref().map_or(Ok(BTreeSet::new()), |tiers| Ok(tiers.store.kept()?))
     }
 
-    /// Makes the parity of a committed step for a caller that has waited for so long.
+    /// Makes the parity of a committed step for a caller that has waited this long.
     pub(crate) fn keep_step(&self, step: u64, waited: Duration) -> Result<()> {
         let Some(tiers) = self.tiers.as_ref().filter(|_| self.is_unpinned()) else { return Ok(()) };
         let turn = if waited < TAKES_OVER { Turn::First } else { Turn::Any };
@@ -124,7 +125,7 @@ impl Inner {
         }
     }
 
-    /// Returns when what a writer laid down in a step is kept by other nodes, or is home. `ranks`: writers of the step.
+    /// Returns once a writer's bytes of a step are kept by other nodes, or are home. `ranks`: writers of the step.
     pub(crate) fn reach_partner(&self, writer: u64, step: u64, ranks: u32) -> Result<()> {
         let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let (begun, mut pause) = (Instant::now(), PAUSES.0 / 10);

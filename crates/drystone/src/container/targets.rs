@@ -1,11 +1,12 @@
-//! Several storage targets: which log parts and shards lie on which, and where that is written down.
+//! Several storage targets: which log parts and shards lie on which, and where that is recorded.
 //!
-//! A target is a folder: on another disk, or in another pool of a parallel file system. Cells of a grid (processes, shards) are
-//! spread over the targets by [`Placement`]; the store keeps each object where it was told, under its own name, so nobody who
-//! reads, collects or verifies needs to know. `targets.json` says what to do with objects that are made.
+//! A target is a folder on another disk, or in another pool of a parallel file system. Cells of a grid (processes,
+//! shards) are spread over the targets by [`Placement`]. The store keeps each object in its target under its own name,
+//! so readers, garbage collection and verification need not know about targets. `targets.json` records the rule for new
+//! objects.
 //!
 //! Invariants
-//! - what lies where is never needed to find an object: its name leads there;
+//! - the name of an object suffices to find it, whatever target it is on;
 //! - the same grid gives the same targets in every process.
 
 use std::collections::HashMap;
@@ -22,13 +23,13 @@ use crate::base::sync::lock;
 use crate::{Error, Result};
 
 const MOST_LEN: u64 = 1 << 20;
-/// A container has at most so many targets; a parallel file system has some thousands.
+/// The most targets of a container; a parallel file system has some thousands.
 const MOST_TARGETS: usize = 1 << 16;
 
 /// Folders on which log parts and shards are spread.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Targets {
-    /// A folder on each; the container makes one of its own in it.
+    /// One folder on each target; the container creates a folder of its own in it.
     pub folders: Vec<PathBuf>,
     /// How grids are spread.
     pub spread: Spread,
@@ -42,7 +43,7 @@ struct Record {
     spread: Spread,
 }
 
-/// The placement of a handle's container.
+/// How a handle places new objects.
 #[derive(Debug)]
 pub(crate) struct Placing {
     spread: Spread,
@@ -75,7 +76,7 @@ impl Targets {
         Ok(Targets { folders, spread })
     }
 
-    /// Makes the container's folder on each target, and writes down that these are used from now on.
+    /// Creates the container's folder on each target, and records that new objects go there.
     pub(crate) fn settle(&self, container: &Path, uuid: &[u8; 16]) -> Result<()> {
         let mut record = Record::load(container)?.unwrap_or_default();
         let before = std::mem::take(&mut record.folders);
@@ -117,7 +118,7 @@ impl Record {
         })
     }
 
-    /// What is written down for the container in a folder; `None` if nothing is.
+    /// The record for the container in a folder; `None` if there is none.
     fn load(container: &Path) -> Result<Option<Record>> {
         let store = match LocalStore::open(container, true) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -126,7 +127,7 @@ impl Record {
         Record::read(&store)
     }
 
-    /// What is written down in the store of a container.
+    /// The record in the store of a container.
     fn read(store: &LocalStore) -> Result<Option<Record>> {
         let bytes = match store.read_all(keys::TARGETS, MOST_LEN) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -134,7 +135,7 @@ impl Record {
         };
         let damaged = || {
             Error::corrupt(format!(
-                "{} in {} is damaged; open the container with targets= to write it anew",
+                "{} in {} is damaged; open the container with targets= to write it again",
                 keys::TARGETS,
                 store.path().display()
             ))
@@ -154,7 +155,7 @@ impl Record {
     }
 }
 
-/// The store with the targets that are written down for its folder, and how they are used.
+/// The store with the recorded targets of its folder, and how they are used.
 pub(crate) fn with_targets(store: LocalStore) -> Result<(LocalStore, Option<Arc<Placing>>)> {
     match Record::read(&store)? {
         None => Ok((store, None)),
@@ -165,7 +166,7 @@ pub(crate) fn with_targets(store: LocalStore) -> Result<(LocalStore, Option<Arc<
     }
 }
 
-/// The folders that are written down for a container, with the name of the spread.
+/// The recorded folders of a container, with the name of the spread.
 pub(crate) fn shown(container: &Path) -> Result<Option<(Vec<PathBuf>, &'static str)>> {
     Ok(Record::load(container)?.map(|record| (record.folders, name_of(record.spread))))
 }
@@ -191,7 +192,7 @@ impl Placing {
         let targets = u64::from(store.features().targets.max(1));
         let known = lock(&self.made).get(grid).cloned();
         let placement = known.unwrap_or_else(|| {
-            // A grid through which no curve is drawn is spread by a lattice.
+            // A grid without a space-filling curve is spread by a lattice.
             let made = Placement::new(grid, targets, self.spread)
                 .or_else(|_| Placement::new(grid, targets, Spread::Lattice));
             let made = Arc::new(made.unwrap_or_else(|_| Placement::single(targets)));
@@ -201,19 +202,19 @@ impl Placing {
         placement.of(cell)
     }
 
-    /// Says where an object shall lie that is made next.
+    /// Tells the store where the object that is created next shall lie.
     pub(crate) fn place(&self, store: &dyn Store, key: &str, target: u64) {
         let targets = u64::from(store.features().targets);
         if targets > 0 {
             let target = u32::try_from(target % targets).unwrap_or(0);
-            // A hint: where it is not followed the object lies where all others do.
+            // A hint only: where it is not followed the object lies in the container's folder.
             let _ = store.submit(Request::Place { key: key.to_owned(), target }).wait();
         }
     }
 }
 
-/// The cell of the grid of processes that a block of a variable stands for: grid and cell. Blocks that have no place among others
-/// (of growable or local variables) stand in a row of all ranks, or anywhere.
+/// The grid and cell of a block of a variable in the grid of processes. Blocks without such a place (of growable or
+/// local variables) lie in a row of all ranks, or anywhere.
 pub(crate) fn process_cell(
     shape: &[u64],
     offset: &[u64],

@@ -1,13 +1,14 @@
-//! Tiers of a container: which it uses, how they are drained, and what lies in them (docs/decisions/128-staged-parts.md).
+//! Tiers of a container: which ones it uses, how they are drained, and what lies in them
+//! (docs/decisions/128-staged-parts.md).
 //!
 //! Invariants
-//! - a container of which parts may be away from home says so in its identity: older readers refuse it;
+//! - a container whose parts may be away from home says so in its identity: older readers refuse it;
 //! - a snapshot is marked only when all parts that it names are home and synced there;
-//! - the drain needs no journal: what a tier has and home lacks is what is left to do.
+//! - the drain needs no journal: the parts in a tier that home lacks are the work that is left.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -21,6 +22,8 @@ use drystone_store_tiers::{Node, Tier, TieredStore};
 
 use super::redundancy::Unkept;
 use super::{Container, Inner};
+use crate::base::metrics::{Metrics, add};
+use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::base::writer_process::{self, Process};
 use crate::history::snapshot::Snapshot;
@@ -31,26 +34,26 @@ pub(super) const FEATURE: &str = "tiers";
 /// Names of the node and of its failure group.
 const NODE: &str = "DRYSTONE_NODE";
 const GROUP: &str = "DRYSTONE_FAILURE_GROUP";
-/// `hold`: nothing is drained in the background, nor at the end. For tests.
+/// `hold`: no draining in the background, nor at the end. For tests.
 const DRAIN: &str = "DRYSTONE_DRAIN";
 
-/// A part ends at about so many bytes, so that it can go home while the next grows.
+/// A part ends at about this many bytes, so that it can go home while the next one grows.
 pub(crate) const PART_LIMIT: u64 = 32 << 20;
-/// Parts of a round of the drain, after which it is synced and registered what went home.
+/// Parts per round of the drain; after each the parts are synced and taken out of the registrations.
 const ROUND: usize = 16;
-/// Parts under way at once: to a store of this machine, and to a far one.
+/// Parts under way at once: to a local store, and to a far one.
 const UNDER_WAY: (usize, usize) = (2, 4);
-/// The drain looks for work so often where nobody wakes it.
+/// How often the drain looks for work without being woken.
 const LOOK: Duration = Duration::from_millis(250);
-/// A snapshot that could not be marked is looked at again after so long.
+/// When to try again to mark a snapshot that could not be marked.
 const MARK_AGAIN: Duration = Duration::from_secs(5);
 /// Pauses after a round that failed: the first, and the longest.
 const AFTER_FAILURE: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
 
-/// A folder that is a tier, and how many bytes it may hold of the container; `None`: as its device has room.
+/// A folder that is a tier, and the most bytes of the container that it may hold; `None`: the free space of its device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierFolder {
-    /// The folder. The container gets one of its own in it.
+    /// The folder. The container creates one of its own in it.
     pub folder: PathBuf,
     /// Bytes.
     pub budget: Option<u64>,
@@ -61,17 +64,17 @@ pub struct TierFolder {
 pub struct TierRow {
     /// Where it is.
     pub place: String,
-    /// Bytes that it holds of this container's parts, as far as this handle's process wrote or took over them.
+    /// Bytes in it of this container's parts, as far as this handle's process wrote or took over them.
     pub bytes: u64,
     /// Bytes of those that are not home.
     pub undrained: u64,
     /// The oldest step of those.
     pub oldest: Option<u64>,
-    /// Bytes a second that its drain took home last; 0 before any.
+    /// Bytes a second of its last drain; 0 before the first.
     pub rate: f64,
     /// Reads that it answered.
     pub hits: u64,
-    /// Why it is left alone now, if it is.
+    /// Why it is not used now, if so.
     pub aside: Option<String>,
 }
 
@@ -83,14 +86,14 @@ pub use drystone_store_tiers::Away as StagedPart;
 pub(crate) struct Tiers {
     pub(crate) store: Arc<TieredStore>,
     drain: Drain,
-    /// Ranks make the parity of their steps together, when they end them.
+    /// The ranks of a team make the parity of their steps together when they end them.
     pub(crate) in_team: AtomicBool,
 }
 
-/// The thread that drains, and what it is told.
+/// The draining thread, and what controls it.
 #[derive(Debug, Default)]
 struct Drain {
-    /// Callers that wait for it, and callers that compute.
+    /// Numbers of callers that wait for it, and of callers that compute.
     wanted: AtomicUsize,
     computing: AtomicUsize,
     /// Nothing is drained unasked.
@@ -99,13 +102,16 @@ struct Drain {
     work: Mutex<bool>,
     wake: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
-    /// The process that the thread runs in.
+    /// The process in which the thread runs.
     pid: AtomicUsize,
+    /// Parts that went home, and bytes in them.
+    parts: AtomicU64,
+    bytes: AtomicU64,
     /// Bytes a second of the last round.
     rate: Mutex<f64>,
     /// Why the last round failed.
     failure: Mutex<Option<Error>>,
-    /// What went home has not been taken out of the registrations.
+    /// Parts that went home are still in the registrations.
     unsaid: AtomicBool,
 }
 
@@ -119,14 +125,14 @@ fn node() -> Node {
 }
 
 impl Tiers {
-    /// Of a container that has the feature, without tiers of this handle.
+    /// For a container with the feature; this handle has no tiers yet.
     pub(super) fn over(home: Arc<dyn Store>, identity: &Identity) -> Arc<Tiers> {
         let scheme = Scheme::parse(&identity.redundancy).unwrap_or_default();
         let store = Arc::new(TieredStore::of_container(home, identity.uuid, node(), scheme));
         Arc::new(Tiers { store, drain: Drain::default(), in_team: AtomicBool::new(false) })
     }
 
-    /// Parts that this handle's writers lay down go to its tiers.
+    /// Whether new parts of this handle's writers go to its tiers.
     pub(crate) fn is_used(&self) -> bool {
         self.store.has_tiers()
     }
@@ -135,6 +141,12 @@ impl Tiers {
     pub(crate) fn wake(&self) {
         *lock(&self.drain.work) = true;
         self.drain.wake.notify_all();
+    }
+
+    /// Adds what the drain brought home.
+    pub(super) fn count(&self, metrics: &mut Metrics) {
+        metrics.drained_parts = self.drain.parts.load(Ordering::Relaxed);
+        metrics.drained_bytes = self.drain.bytes.load(Ordering::Relaxed);
     }
 
     fn is_held(&self) -> bool {
@@ -150,12 +162,13 @@ impl Tiers {
         }
     }
 
-    /// Whether something is to be brought home, synced there, or taken out of a registration.
+    /// Whether parts are to be brought home, synced there, or taken out of a registration.
     fn has_work(&self) -> bool {
         !self.store.is_drained() || self.drain.unsaid.load(Ordering::SeqCst)
     }
 
-    /// Brings some parts home, oldest step first, syncs them there, and takes them out of the registrations. `false`: there was nothing.
+    /// Brings some parts home, oldest step first, syncs them there, and takes them out of the registrations. `false`:
+    /// there was nothing to do.
     fn round(&self) -> Result<bool> {
         if !self.has_work() {
             return Ok(false);
@@ -172,9 +185,16 @@ impl Tiers {
                 while self.pace() == Pace::Yield && patience.elapsed() < PATIENCE {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                let begun = Instant::now();
-                if let Err(error) = self.store.bring_home(&part.key) {
-                    // A part whose bytes are wrong holds up no other; a home that fails would fail for all.
+                let (begun, told) = (Instant::now(), span::begin(SpanKind::Drain));
+                let brought = self.store.bring_home(&part.key);
+                if brought.is_ok() {
+                    add(&self.drain.parts, 1);
+                    add(&self.drain.bytes, part.bytes);
+                    let values = span::Values { bytes: part.bytes, requests: 1, ..Default::default() };
+                    told.end(SpanKind::Drain, || self.store.describe(), &part.key, values);
+                }
+                if let Err(error) = brought {
+                    // A part with wrong bytes delays no other; if home itself fails, all would fail.
                     let is_of_part = matches!(&error, StoreError::Io { source, .. }
                         if source.kind() == std::io::ErrorKind::InvalidData);
                     lock(&failure).get_or_insert(error.into());
@@ -208,7 +228,7 @@ impl Tiers {
         }
     }
 
-    /// Waits until somebody has work, or for so long.
+    /// Waits until there is work, or for this long.
     fn sleep(&self, most: Duration) {
         let drain = &self.drain;
         let mut work = lock(&drain.work);
@@ -218,7 +238,7 @@ impl Tiers {
         *work = false;
     }
 
-    /// Ends the thread, after the part that is under way.
+    /// Ends the thread after the part that is under way.
     fn stop(&self) {
         self.drain.stop.store(true, Ordering::SeqCst);
         self.wake();
@@ -233,14 +253,14 @@ impl Tiers {
     }
 }
 
-/// What the thread does until it is stopped, or its container is gone.
+/// The loop of the thread, until it is stopped or its container is gone.
 fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
     let drain = &tiers.drain;
     let mut after_failure = AFTER_FAILURE.0;
     let mut tried: Option<(u64, Instant)> = None;
     let mut unkept = Unkept::default();
     while !drain.stop.load(Ordering::SeqCst) {
-        // Before what is laid down goes home: until then it is to survive its node.
+        // Before the parts go home: until then they must survive the loss of their node.
         let soon = match inner.upgrade() {
             Some(inner) if !tiers.in_team.load(Ordering::Relaxed) => unkept.look(&inner, &tiers.store),
             Some(_) => None,
@@ -261,13 +281,14 @@ fn drain_in_background(inner: &Weak<Inner>, tiers: &Arc<Tiers>) {
         if let Ok((more, snapshot)) = &done {
             after_failure = AFTER_FAILURE.0;
             *lock(&drain.failure) = None;
-            // Where nothing is left of it other nodes may have to bring theirs home first: that is looked at now and then.
+            // Even with nothing left here, other nodes may have to bring theirs home first: that is checked now and
+            // then.
             let again =
                 |(version, at): (u64, Instant)| version < snapshot.version() || at.elapsed() > MARK_AGAIN;
             if *more || tried.is_none_or(again) {
                 tried = Some((snapshot.version(), Instant::now()));
                 if let Some(inner) = inner.upgrade() {
-                    // What fails here is tried again, and by `flush`, which says so.
+                    // A failure here is tried again, and `flush` reports it.
                     let _ = inner.mark_drained(snapshot);
                 }
             }
@@ -304,10 +325,12 @@ impl Drop for Counted<'_> {
 }
 
 impl Container {
-    /// Lays down what is written from now on in tiers, nearest first, from which it is drained to the container's home by a thread of this
-    /// handle. What dead processes of this node left in them is drained, too. A handle that only reads looks into them.
+    /// Puts what is written from now on into tiers, nearest first; a thread of this handle drains them to the
+    /// container's home. Parts that dead processes of this node left there are drained, too. A handle that only reads
+    /// looks into the tiers.
     ///
-    /// `Unsupported` if the container was created without tiers, `InvalidArgument` if the handle has some, errors of making the folders.
+    /// `Unsupported` if the container was created without tiers, `InvalidArgument` if the handle has some already,
+    /// errors of creating the folders.
     pub fn use_tiers(&self, folders: &[TierFolder]) -> Result<()> {
         let inner = &self.inner;
         inner.require_open()?;
@@ -356,8 +379,9 @@ impl Container {
         Ok(())
     }
 
-    /// Brings home what this handle's writers closed and what dead processes of this node left, and marks the newest snapshot if nothing else
-    /// that it names is away. `Deadline` when `timeout` has passed, `Cancelled` when `go_on` says no, which gets bytes done and bytes in all.
+    /// Brings home the closed parts of this handle's writers and those that dead processes of this node left. Marks the
+    /// newest snapshot if nothing else that it names is away. `Deadline` when `timeout` has passed, `Cancelled` when
+    /// `go_on`, which gets bytes done and in all, returns false.
     pub fn drain(&self, timeout: Option<Duration>, go_on: &mut dyn FnMut(u64, u64) -> bool) -> Result<()> {
         let inner = &self.inner;
         inner.require_open()?;
@@ -376,7 +400,8 @@ impl Container {
             let left = left();
             if !more && left == 0 {
                 tiers.store.tend_parity()?;
-                // Of several processes whose parts a snapshot names the last one marks it, whoever committed it.
+                // Of several processes whose parts a snapshot names, the last one to finish marks it, whoever committed
+                // it.
                 return inner.mark_drained(&inner.newest()?.0);
             }
             if !go_on(total.saturating_sub(left), total) {
@@ -397,7 +422,8 @@ impl Container {
         }
     }
 
-    /// The application computes from now on, or (`false`) not any more: while it does the drain need not give way.
+    /// Tells the drain that the application computes from now on (`false`: not any more); meanwhile the drain may use
+    /// the node fully.
     pub fn computing(&self, on: bool) {
         let Some(tiers) = &self.inner.tiers else { return };
         let count = &tiers.drain.computing;
@@ -426,7 +452,7 @@ impl Container {
         rows.map(row).chain(cache).collect()
     }
 
-    /// Why the drain does not get on, if so.
+    /// Why the drain makes no progress, if so.
     pub fn drain_failure(&self) -> Option<Error> {
         self.inner.tiers.as_ref().and_then(|tiers| lock(&tiers.drain.failure).clone())
     }
@@ -437,7 +463,7 @@ impl Container {
         self.inner.away()
     }
 
-    /// Drains what is left in the handle's tiers, as its end does, unless the drain is held (`DRYSTONE_DRAIN=hold`).
+    /// Drains what is left in the handle's tiers, as its end does, unless draining is held (`DRYSTONE_DRAIN=hold`).
     pub fn end_tiers(&self) -> Result<()> {
         let Some(tiers) = self.inner.tiers.as_ref().filter(|tiers| tiers.is_used()) else { return Ok(()) };
         let here = tiers.drain.pid.load(Ordering::Relaxed) == drystone_store::process_id() as usize;
@@ -456,7 +482,7 @@ impl Container {
 }
 
 impl Inner {
-    /// Whether home appends: then parts grow there when every tier is full.
+    /// Whether the home store appends: then parts grow there when every tier is full.
     fn home_appends(&self) -> bool {
         self.store.features().append
     }
@@ -485,7 +511,8 @@ impl Inner {
         Ok(away)
     }
 
-    /// Brings home what this handle's tiers hold. `NotYetHome` if the snapshot names parts of other processes or nodes that are not.
+    /// Brings home what this handle's tiers hold. `NotYetHome` if the snapshot names parts of other processes or nodes
+    /// that are not home.
     pub(super) fn bring_all_home(&self, snapshot: &Snapshot) -> Result<()> {
         let Some(tiers) = &self.tiers else { return Ok(()) };
         let _wanted = Counted::new(&tiers.drain.wanted);
@@ -510,7 +537,7 @@ impl Inner {
         ))
     }
 
-    /// Marks a snapshot all of whose parts were drained; nothing happens where some are not, or nothing is to be marked.
+    /// Marks a snapshot all of whose parts were drained; does nothing if some are not, or if there is nothing to mark.
     fn mark_drained(&self, snapshot: &Arc<Snapshot>) -> Result<()> {
         if self.identity.durability != Durability::Async
             || self.require_whole().is_err()
@@ -525,7 +552,7 @@ impl Inner {
         }
     }
 
-    /// The drain does not give way as long as this is there.
+    /// As long as this exists, the drain does not give way to the application.
     pub(crate) fn hurry_drain(&self) -> Option<Counted<'_>> {
         self.tiers.as_ref().map(|tiers| Counted::new(&tiers.drain.wanted))
     }
@@ -555,7 +582,7 @@ impl Inner {
         }
     }
 
-    /// Gives up copies of what is home: the handle was closed.
+    /// Removes copies of parts that are home: the handle was closed.
     pub(super) fn leave_tiers(&self) {
         if let Some(tiers) = self.tiers.as_ref().filter(|tiers| tiers.is_used() && self.is_unpinned()) {
             tiers.store.give_up_copies();

@@ -1,4 +1,4 @@
-//! What a fragment wants, and what of it there is.
+//! What a fragment needs, and how much of it exists.
 
 use crate::layout::region::{Region, subtract};
 use std::ops::Range;
@@ -10,21 +10,21 @@ use super::FragmentHandle;
 use super::piece::Part;
 use crate::Result;
 
-/// Boxes of cells that are missing are listed up to this many; all are counted.
+/// The most boxes of missing cells that are listed; all are counted.
 const MAX_MISSING: usize = 4096;
 
-/// What a fragment wants and what of it a container holds, in values (one per primitive member of an element).
+/// What a fragment needs and how much of it a container holds, in values (one per primitive member of an element).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Coverage {
     /// Values of the fragment.
     pub wanted: u64,
-    /// Those that a block has written.
+    /// Values that a block has written.
     pub covered: u64,
-    /// Those without a counterpart: outside of the dataset, or where an index map gives no integer.
+    /// Values without a counterpart: outside the dataset, or where an index map gives no integer.
     pub unmapped: u64,
-    /// Those in the dataset that no block has written at the step: they read as the fill value.
+    /// Values in the dataset that no block has written at the step: they read as the fill value.
     pub missing: u64,
-    /// Where the missing ones are, disjoint per member; the first 4096 boxes.
+    /// The places of missing values, disjoint per member; the first 4096 boxes.
     pub places: Vec<Missing>,
 }
 
@@ -40,7 +40,7 @@ pub struct Missing {
 }
 
 impl FragmentHandle {
-    /// What the fragment wants, what lies outside of the dataset, and what no block has written at the step.
+    /// Counts what the fragment needs, what is outside the dataset, and what no block has written at the step.
     pub fn coverage(&self, step: Option<u64>) -> Result<Coverage> {
         self.check_step(step)?;
         let (readings, pieces) = self.opened(Precision::Exact)?;
@@ -63,7 +63,7 @@ impl FragmentHandle {
             let per_cell = piece.parts.iter().map(Part::values_per_cell).fold(0, u64::saturating_add);
             let cells = piece.shape().iter().fold(1u64, |n, count| n.saturating_mul(*count));
             mapped = mapped.saturating_add(per_cell.saturating_mul(cells));
-            // What is shown of a member is there where all of its leaves, or parts of them, are.
+            // A shown member exists where all of its leaves, or parts of them, exist.
             let mut rest: Vec<Region> = Vec::new();
             let held = super::write::held(shown, &piece.parts);
             let shows = |bytes: &Range<u32>| {

@@ -9,9 +9,9 @@ use crate::schema::column;
 use crate::{Container, Error, NewVariable, Result, SchemaOp};
 
 impl Container {
-    /// Declares a text in the dataset language: creates the variables of its datasets and keeps the text for
-    /// [`fragment`](Self::fragment), in one commit. `values` are those of its parameters; what datasets depend on must be
-    /// there or have a default. Returns the variables' names.
+    /// Declares a text in the dataset language: creates the variables of its datasets and stores the text for
+    /// [`fragment`](Self::fragment), in one commit. `values` are those of its parameters; parameters of datasets must
+    /// have a value or a default. Returns the variables' names.
     ///
     /// The same text and values again change nothing. `InvalidArgument` with the places of all mistakes in the text;
     /// `Conflict` if a variable exists and differs, or another text declares a fragment of the same name.
@@ -25,7 +25,7 @@ impl Container {
             ops.push(SchemaOp::CreateVariable(name.to_string(), Box::new(new_variable(&variable)?)));
             names.push(name.to_string());
         }
-        // A slip in a value is told even where there are no variables.
+        // A wrong value is reported even if there are no variables.
         program.constants(values).map_err(|d| explain(&d))?;
         let values: BTreeMap<String, i64> = values.iter().map(|(n, v)| (n.to_string(), *v)).collect();
         ops.push(SchemaOp::Declare(Declaration { text: text.to_string(), values }));
@@ -34,9 +34,12 @@ impl Container {
     }
 }
 
-/// The mistakes of a text as an error.
+/// The errors of a text as one error.
 pub(crate) fn invalid(diagnostics: &Diagnostics, text: &str) -> Error {
-    Error::invalid(format!("the text is not sound:\n{}", diagnostics.render("text", text, false).trim_end()))
+    Error::invalid(format!(
+        "the declaration has errors:\n{}",
+        diagnostics.render("text", text, false).trim_end()
+    ))
 }
 
 fn new_variable(variable: &Variable) -> Result<NewVariable> {
@@ -62,7 +65,7 @@ fn new_variable(variable: &Variable) -> Result<NewVariable> {
     })
 }
 
-/// A fill value as the bytes of one element. The checker has seen to it that it is a value of the type.
+/// A fill value as the bytes of one element. The checker has verified that it is a value of the type.
 fn fill_bytes(fill: &Fill, ty: &Type) -> Option<Vec<u8>> {
     let Type::Prim(prim) = column::strip(ty).0 else { return None };
     let real = match *fill {

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Invariants
-//! - bytes of a fragment that stand for nothing in the dataset are neither read nor written;
-//! - a write has checked everything that can be wrong with it before its first put.
+//! - bytes of a fragment that denote nothing in the dataset are neither read nor written;
+//! - a write checks everything that can be wrong before its first put.
 
 mod coverage;
 mod declare;
@@ -37,7 +37,7 @@ use crate::{Container, Error, Result};
 pub use coverage::{Coverage, Missing};
 use piece::Piece;
 
-/// A dense buffer between a member and a fragment's memory is at most this large.
+/// The largest dense buffer between a member and a fragment's memory.
 const BUFFER: u64 = 8 << 20;
 
 /// A column that a fragment shows.
@@ -75,12 +75,12 @@ pub struct FragmentHandle {
     columns: Vec<Shown>,
 }
 
-/// What reading a fragment would do, to be printed and compared.
+/// The plan of reading a fragment, to be printed and compared.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FragmentPlan {
-    /// The fragment's memory, as a person reads it.
+    /// The layout of the fragment's memory, for people.
     pub layout: String,
-    /// The reads, and whether each goes straight into the fragment's memory.
+    /// The reads, and whether each goes directly into the fragment's memory.
     pub reads: Vec<(ReadPlan, bool)>,
 }
 
@@ -102,7 +102,7 @@ impl Container {
         Ok(self.schema().declarations.clone())
     }
 
-    /// The declared fragments that need no parameter beside those given with their text.
+    /// The declared fragments that need no parameters beyond those given with their text.
     pub fn whole_fragments(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for declaration in self.declarations()? {
@@ -117,10 +117,11 @@ impl Container {
         Ok(names)
     }
 
-    /// An instance of a declared fragment: `params` are its own parameters, and those of the text that have no value yet.
+    /// An instance of a declared fragment: `params` are its own parameters, and those of the text that have no value
+    /// yet.
     ///
-    /// `NotFound` naming the fragments there are; `InvalidArgument` for missing, unknown or impossible parameters; `Conflict`
-    /// if a variable it shows is not (any more) what the text says.
+    /// `NotFound` with the names of the existing fragments; `InvalidArgument` for missing, unknown or impossible
+    /// parameters; `Conflict` if a variable that it shows does not, or no longer, match the text.
     pub fn fragment(&self, name: &str, params: &[(&str, i64)]) -> Result<FragmentHandle> {
         let (mut names, mut known) = (Vec::new(), Vec::new());
         for declaration in self.declarations()? {
@@ -201,7 +202,7 @@ impl FragmentHandle {
         self.columns.iter().any(|shown| shown.declared.steps)
     }
 
-    /// The variable behind a column, if it still is what the text says.
+    /// The variable of a column, if it still matches the text.
     fn stored(&self, shown: &Shown) -> Result<Variable> {
         let declared = &shown.declared;
         let variable = self.container.variable(&declared.name)?;
@@ -232,7 +233,7 @@ impl FragmentHandle {
         }
     }
 
-    /// The columns to be read from one snapshot, and the pieces of the fragment that lie inside of their variables.
+    /// The columns to read from one snapshot, and the pieces of the fragment inside their variables.
     fn opened(&self, precision: Precision) -> Result<(Vec<Reading>, Vec<Piece>)> {
         let mut readings = Vec::with_capacity(self.columns.len());
         let mut bounds = Vec::with_capacity(self.columns.len());
@@ -251,14 +252,10 @@ impl FragmentHandle {
         self.columns.get(piece.column).ok_or_else(|| Error::invalid("a piece without a column"))
     }
 
-    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps). Cells that nobody wrote are
-    /// the fill value; bytes that stand for nothing in the dataset are left alone. [`coverage`](Self::coverage) tells both.
-    pub fn read(&self, step: Option<u64>, out: &mut [u8]) -> Result<ReadReport> {
-        self.read_within(step, out, Precision::Exact)
-    }
-
-    /// The same, only as exactly as asked; the report tells the largest error.
-    pub fn read_within(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
+    /// Fills `out`, which has the fragment's size, from a step (`None` if no variable has steps), as exactly as requested;
+    /// the report has the largest error. Cells that were never written read as the fill value; bytes that denote nothing
+    /// in the dataset are left unchanged. [`coverage`](Self::coverage) counts both.
+    pub fn read(&self, step: Option<u64>, out: &mut [u8], precision: Precision) -> Result<ReadReport> {
         self.check_step(step)?;
         self.check_memory(out.len())?;
         let (readings, pieces) = self.opened(precision)?;
@@ -334,7 +331,7 @@ impl FragmentHandle {
         Ok(())
     }
 
-    /// The container it is in; its snapshot is what is read.
+    /// Its container; the container's snapshot is read.
     pub fn container(&self) -> &Container {
         &self.container
     }
@@ -353,7 +350,7 @@ fn add(total: &mut ReadReport, one: ReadReport) {
     total.bound = total.bound.max(one.bound);
 }
 
-/// Every element of a strided array lies inside `0..len`.
+/// Checks that every element of a strided array lies inside `0..len`.
 fn check_span(offset: i64, shape: &[u64], strides: &[i64], item: u64, len: usize) -> Result<()> {
     let (mut low, mut high) = (i128::from(offset), i128::from(offset) + i128::from(item));
     for (n, stride) in shape.iter().zip(strides) {
@@ -371,12 +368,12 @@ fn resize(buffer: &mut Vec<u8>, bytes: u64) -> Result<()> {
     buffer.clear();
     buffer
         .try_reserve_exact(len)
-        .map_err(|_| Error::unsupported(format!("a buffer of {len} bytes cannot be had")))?;
+        .map_err(|_| Error::unsupported(format!("a buffer of {len} bytes cannot be allocated")))?;
     buffer.resize(len, 0);
     Ok(())
 }
 
-/// Cuts a piece so that its dense box is at most [`BUFFER`] bytes, where it can be cut.
+/// Cuts a piece so that its dense box has at most [`BUFFER`] bytes, if it can be cut.
 fn bounded(piece: Piece, item: u64) -> Vec<Piece> {
     let (mut todo, mut out) = (vec![piece], Vec::new());
     while let Some(piece) = todo.pop() {

@@ -1,15 +1,15 @@
-//! Which indices of the dataset the indices of a fragment stand for, as arithmetic progressions of pairs.
+//! Which indices of the dataset correspond to the indices of a fragment, as arithmetic progressions of pairs.
 //!
-//! An affine map gives one progression, a map with a divisor that depends on the index gives single pairs: `c·x + d` must
-//! divide `a·d - b·c`. Maps have no modulus here; lowering has cut it away.
+//! An affine map gives one progression; a map with a divisor that depends on the index gives single pairs: `c·x + d`
+//! must divide `a·d - b·c`. Maps have no modulus here; lowering has removed it.
 
 use drystone_dataset::{IndexMap, Run, Source};
 
 use crate::{Error, Result};
 
-/// Largest `|a·d - b·c|` whose divisors are looked for.
+/// Largest `|a·d - b·c|` whose divisors are searched.
 const MOST_DETERMINANT: u128 = 1 << 40;
-/// Most pairs that are listed one by one.
+/// The most pairs that are listed individually.
 const MOST_PAIRS: u64 = 1 << 16;
 
 /// The pairs `(x + sx·t, y + sy·t)` for t in 0..n; n is at least 1.

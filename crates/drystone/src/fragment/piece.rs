@@ -1,7 +1,7 @@
 //! A fragment cut into pieces: each a strided box of one stored member, and where its values lie in the fragment.
 //!
-//! Everything a fragment does is done piece by piece: reading selects the box, writing puts it, coverage subtracts from it
-//! what blocks hold. Parts of one member that show the same box are together in one piece, so it is read once.
+//! All operations of a fragment work piece by piece: reading selects the box, writing puts it, coverage subtracts
+//! existing blocks from it. Parts of one member that show the same box are in one piece, so the box is read once.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use super::pairs::{Pairs, pairs};
 use crate::base::error::rule_error;
 use crate::{Error, Result};
 
-/// Pieces of one fragment at most.
+/// The most pieces of one fragment.
 const MAX_PIECES: usize = 1 << 16;
 
 /// A box of one member of one variable.
@@ -159,7 +159,7 @@ impl Part {
     }
 }
 
-/// Cuts a fragment into pieces; `bound` is how far each of a column's variable's dimensions goes.
+/// Cuts a fragment into pieces; `bound` has the extents of the dimensions of a column's variable.
 pub(crate) fn pieces(
     fragment: &Fragment,
     leaves: &[Leaf],
@@ -169,7 +169,7 @@ pub(crate) fn pieces(
     let mut out: Vec<Piece> = Vec::new();
     let mut known: HashMap<(usize, Vec<Axis>), usize> = HashMap::new();
     for leaf in leaves {
-        // Several declared columns may lie in one stored member: the first that does stands for it.
+        // Several declared columns may lie in one stored member: the first one represents it.
         let own = columns.iter().position(|c| c.is(leaf));
         let (Some(own), Some(shown)) = (own, own.and_then(|n| columns.get(n))) else { continue };
         let column = columns.iter().position(|c| c.same_member(shown)).unwrap_or(own);

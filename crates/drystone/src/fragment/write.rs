@@ -1,6 +1,7 @@
 //! Writing a fragment: each piece is put as blocks.
 //!
-//! The parts of a fragment that lie in one member are gathered; what they have of it is put, the rest of it stays as it was.
+//! The parts of a fragment in one member are gathered; what they contain of it is put, and the rest of it stays
+//! unchanged.
 
 use drystone_dataset::Writable;
 
@@ -10,15 +11,15 @@ use crate::base::array::Source;
 use crate::schema::member::Column;
 use crate::{BlockSink, Error, Result};
 
-/// Blocks that one piece of a fragment with steps between its indices may become.
+/// The most blocks that one piece becomes if a fragment has steps between its indices.
 const MAX_BLOCKS: u64 = 4096;
 
 impl FragmentHandle {
-    /// Puts the fragment's memory through a writer, into its open step where variables have steps. What lies outside of the
+    /// Puts the fragment's memory through a writer, into its open step if variables have steps. What is outside the
     /// dataset is not written.
     ///
-    /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` for indices so far apart that they would
-    /// become more than 4096 blocks.
+    /// `InvalidArgument` if an element of the dataset is shown twice; `Unsupported` for indices so far apart that they
+    /// would become more than 4096 blocks.
     pub fn write(&self, writer: &impl BlockSink, data: &[u8]) -> Result<()> {
         self.check_memory(data.len())?;
         let pieces = self.to_write()?;
@@ -85,7 +86,7 @@ impl FragmentHandle {
     }
 }
 
-/// Which bytes of the member the parts together hold.
+/// Which bytes of the member the parts contain together.
 pub(super) fn held(shown: &Shown, parts: &[Part]) -> Vec<bool> {
     let item = shown.column.item;
     if parts.len() == 1 && parts.iter().all(|part| part.direct(item).is_some()) {
@@ -110,7 +111,7 @@ pub(super) fn held(shown: &Shown, parts: &[Part]) -> Vec<bool> {
     held
 }
 
-/// What of the member's leaves is held, as columns in an element of the member.
+/// The contained parts of the member's leaves, as columns in an element of the member.
 fn columns(shown: &Shown, held: &[bool]) -> Vec<Column> {
     let mut out = Vec::new();
     for column in &shown.stored {
@@ -128,7 +129,7 @@ fn columns(shown: &Shown, held: &[bool]) -> Vec<Column> {
     out
 }
 
-/// Puts a box whose first cell lies at `offset` of `data`: as one block, or as one per index where indices lie apart.
+/// Puts a box whose first cell is at `offset` of `data`: as one block, or as one per index if indices are not adjacent.
 fn put(
     writer: &impl BlockSink,
     shown: &Shown,

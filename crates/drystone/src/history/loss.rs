@@ -1,11 +1,12 @@
-//! What a container has lost: manifests and bytes that are named and not there (docs/decisions/090-lost-files.md).
+//! What a container has lost: manifests, and bytes that are named and do not exist (docs/decisions/090-lost-files.md).
 //!
-//! A power cut may take what was not flushed, and falling back then is right. The same boot of the machine that wrote the bytes cannot
-//! have lost them to a power cut: then the files were removed or cut, and an older snapshot would be a wrong answer.
+//! A power cut may destroy what was not flushed; falling back to an older snapshot is right then. If the machine has
+//! not been restarted since the bytes were written, no power cut can explain the loss: files were removed or truncated,
+//! and an older snapshot would be a wrong answer.
 //!
 //! Invariants
-//! - no payload is read: what is checked here is names and lengths;
-//! - nothing is committed over snapshots that were passed over, until a recovery has settled them.
+//! - no payload is read: only names and lengths are checked;
+//! - no commit is made above snapshots that were passed over before a recovery has dealt with them.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,7 @@ use crate::Result;
 use crate::base::writer_process;
 use crate::log::scan;
 
-/// What opening does about a snapshot that is not whole.
+/// What opening does about an incomplete snapshot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Trust {
     /// Falls back only where a power cut explains the loss.
@@ -30,12 +31,12 @@ pub(crate) enum Trust {
     Damaged,
 }
 
-/// One object, or the snapshot it stands for, that is not there whole.
+/// One lost object, or the snapshot that was lost with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Loss {
     pub(crate) key: String,
     pub(crate) message: String,
-    /// A snapshot above the one that is shown; `false`: bytes that the shown one needs.
+    /// It is a snapshot above the shown one; `false`: bytes that the shown one needs.
     pub(crate) passed_over: bool,
 }
 
@@ -43,7 +44,7 @@ pub(crate) struct Loss {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Losses {
     pub(crate) found: Vec<Loss>,
-    /// Steps that the snapshots passed over show, as far as these can be read, and the one that was reached does not.
+    /// Steps that snapshots passed over contain, as far as these can be read, and the one that was reached does not.
     pub(crate) steps: BTreeSet<u64>,
 }
 
@@ -52,16 +53,16 @@ impl Losses {
         self.found.push(Loss { key, message, passed_over });
     }
 
-    /// Why nothing may be committed, if so.
+    /// Why commits are refused, if they are.
     pub(crate) fn passed_over(&self) -> Option<&str> {
         self.found.iter().find(|loss| loss.passed_over).map(|loss| loss.message.as_str())
     }
 }
 
-/// Log files whose headers are looked at for the boot in which they were written.
+/// The most log files whose headers are checked for the boot in which they were written.
 pub(super) const MOST_HEADERS: usize = 256;
 
-/// The boot of this machine, where the store is one whose bytes it keeps.
+/// The boot of this machine, if the store keeps its bytes on this machine.
 pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
     writer_process::boot().filter(|_| store.device().is_some())
 }
@@ -69,7 +70,7 @@ pub(crate) fn boot_of(store: &dyn Store) -> Option<&'static str> {
 /// Headers that are prefetched together from a far store.
 const TOGETHER: usize = 128;
 
-/// Keys and headers of files of step records, at most so many; none where the store cannot list.
+/// Keys and headers of files of step records, up to a maximum; none where the store cannot list.
 pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result<Vec<(String, FileHeader)>> {
     let mut out = Vec::new();
     let items = match store.list("log/") {
@@ -82,7 +83,7 @@ pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result
     for some in logs.chunks(TOGETHER) {
         if store.features().far.is_some() {
             for (key, len) in some {
-                // A hint: what fails is said when it is read.
+                // A hint only: the read itself reports a failure.
                 drop(store.submit(Request::Expect { key: key.clone(), ranges: vec![(0, *len)] }));
             }
         }
@@ -93,13 +94,13 @@ pub(crate) fn headers(store: &dyn Store, uuid: &[u8; 16], most: usize) -> Result
     Ok(out)
 }
 
-/// Steps of a snapshot that was passed over which the one that was reached does not show.
+/// Steps of a snapshot that was passed over which the one that was reached does not contain.
 pub(crate) fn given_up(passed: &[Snapshot], reached: &Snapshot) -> BTreeSet<u64> {
     // The newest of them have the most steps.
     passed.iter().take(16).flat_map(|snapshot| missing(&snapshot.steps, &reached.steps)).collect()
 }
 
-/// The newest steps of a list that another one has not.
+/// The newest steps of one list that another list does not have.
 pub(crate) fn missing(steps: &Steps, others: &Steps) -> BTreeSet<u64> {
     // From the end: a list may claim any number of steps.
     let of = |run: &StepRun| {
@@ -110,7 +111,7 @@ pub(crate) fn missing(steps: &Steps, others: &Steps) -> BTreeSet<u64> {
     newest.filter(|step| !others.contains(*step)).collect()
 }
 
-/// Older steps are not named one by one.
+/// The most steps that are named one by one.
 const MOST_STEPS: usize = 1 << 12;
 
 /// "step 3" or "steps 3..5, 9".

@@ -1,8 +1,11 @@
-//! Commits that lie in the store: finding the newest, a snapshot of one, and the index pages it points to.
+//! Commits in the store: finding the newest one, its snapshot, and the index pages that it points to.
 
+pub(crate) mod descent;
 pub(crate) mod head;
+pub(crate) mod hint;
 pub(crate) mod loss;
+pub(crate) mod manifests;
 pub(crate) mod packs;
 pub(crate) mod pages;
-mod probing;
+pub(crate) mod probing;
 pub(crate) mod snapshot;

@@ -29,7 +29,7 @@ pub(crate) enum Page {
 }
 
 impl Page {
-    /// What it takes in memory, about.
+    /// Its approximate size in memory.
     fn bytes(&self) -> usize {
         match self {
             Page::Leaf(leaf) => leaf.memory(),
@@ -41,7 +41,7 @@ impl Page {
     }
 }
 
-/// What a page is read as: a page of the index tree, of the source table, or a section.
+/// How a page is interpreted: as a page of the index tree, of the source table, or as a section.
 const INDEX: u8 = 0;
 pub(crate) const SOURCES: u8 = 1;
 const SECTION: u8 = 2;
@@ -49,18 +49,18 @@ const SECTION: u8 = 2;
 /// Bytes of decoded pages kept per container.
 const CACHE_BYTES: usize = 12 << 20;
 
-/// A file that ends, as far as a page shows, before this is wanted as a whole: it takes a medium little longer than a page of it, and the next
-/// page is then not waited for.
+/// A file that seems to end before this is fetched whole: that takes hardly longer than one of its pages, and saves a
+/// wait for the next page.
 const SHORT_FILE: u64 = 128 << 10;
 
-/// The same on a far store: so much takes 4 ms on a link of 1 Gbit/s, less than the round trip that it saves.
+/// The same on a far store: this takes 4 ms on a link of 1 Gbit/s, less than the round trip that it saves.
 const FAR_SHORT_FILE: u64 = 512 << 10;
-/// A page that is longer is read by itself.
+/// Longer pages are read on their own.
 const LONG_PAGE: u32 = 1 << 20;
-/// Fetched pages that nobody asked for, at most; then all of them are dropped.
+/// The most fetched pages that wait for a reader; when there are more, all are dropped.
 const MANY_PAGES: usize = 256;
 
-/// Bytes of a page in a beginning of its file.
+/// Bytes of a page, taken from the beginning of its file.
 fn part(bytes: &[u8], page: &PageRef) -> Option<Vec<u8>> {
     let (from, len) = (usize::try_from(page.offset).ok()?, frame::HEADER + page.length as usize);
     Some(bytes.get(from..from.checked_add(len)?)?.to_vec())
@@ -69,12 +69,12 @@ fn part(bytes: &[u8], page: &PageRef) -> Option<Vec<u8>> {
 /// Reads pages of one container.
 pub(crate) struct PageLoader {
     store: Arc<dyn Store>,
-    /// The file of which the store was told last as a whole.
+    /// The file that was last announced to the store as a whole.
     told: AtomicU64,
     cache: Cache<(PageRef, u8), Page>,
-    /// The file of the manifest that was looked at last: most of what it adds to the index is asked for next.
+    /// The file of the manifest that was looked at last: most of the pages that it adds to the index are read next.
     held: Mutex<Option<(u64, Vec<u8>)>>,
-    /// On a far store: pages that were fetched together, as they are stored, until each is asked for.
+    /// On a far store: stored bytes of pages that were fetched together, until each is read.
     fetched: Mutex<HashMap<PageRef, Vec<u8>>>,
     /// On a far store: the beginning of the short page file that was read last.
     short: Mutex<Option<(u64, Vec<u8>)>>,
@@ -82,7 +82,7 @@ pub(crate) struct PageLoader {
 }
 
 impl PageLoader {
-    /// How many pages were in memory, and how many were brought there.
+    /// Numbers of hits and of misses in the cache of pages.
     pub(crate) fn counted(&self) -> (u64, u64) {
         self.cache.counted()
     }
@@ -99,7 +99,7 @@ impl PageLoader {
         }
     }
 
-    /// Keeps the file of a manifest, in place of another one.
+    /// Keeps the file of a manifest in place of the former one.
     pub(crate) fn hold(&self, version: u64, bytes: Vec<u8>) {
         *lock(&self.held) = Some((version, bytes));
     }
@@ -111,7 +111,7 @@ impl PageLoader {
         part(bytes, page)
     }
 
-    /// Bytes of a page that was fetched from a far store together with others.
+    /// Bytes of a page that was prefetched from a far store.
     fn fetched(&self, page: &PageRef) -> Option<Vec<u8>> {
         if !self.is_far {
             return None;
@@ -121,7 +121,7 @@ impl PageLoader {
         of_short.and_then(|(_, bytes)| part(bytes, page)).or_else(|| lock(&self.fetched).remove(page))
     }
 
-    /// Fetches pages that are not at hand from a far store, all at once: those of a level of the index, or of a table.
+    /// Fetches missing pages from a far store together: those of one level of the index, or of a table.
     pub(crate) fn fetch(&self, pages: &[&PageRef], tag: u8) {
         let at_hand = |page: &PageRef| {
             let is_part = |kept: &Option<(u64, Vec<u8>)>, file: u64| {
@@ -136,7 +136,7 @@ impl PageLoader {
         let mut missing: Vec<&PageRef> = pages.iter().copied().filter(|page| !at_hand(page)).collect();
         missing.sort_unstable_by_key(|page| (page.file, page.offset));
         missing.dedup();
-        // One is read when it is asked for.
+        // A single page is read when it is needed.
         if !self.is_far || missing.len() < 2 {
             return;
         }
@@ -152,7 +152,7 @@ impl PageLoader {
             fetched.clear();
         }
         for (of_file, reply) in files.iter().zip(replies) {
-            // What failed fails again, and is said, when it is read.
+            // A failed fetch fails again, and is reported, at the read.
             let Ok(reply) = reply else { continue };
             of_file
                 .iter()
@@ -168,8 +168,8 @@ impl PageLoader {
         self.cache.put((reference, tag), page, bytes);
     }
 
-    /// Forgets pages of which the newest snapshot has others: a writer that commits often would fill the memory with one version of a page
-    /// after the other. Who still reads an earlier snapshot loads them again.
+    /// Forgets pages that the newest snapshot has replaced: a writer that commits often would fill the memory with
+    /// versions of one page. Readers of an earlier snapshot load them again.
     pub(crate) fn forget(&self, pages: &[PageRef]) {
         for page in pages {
             self.cache.forget(&(*page, INDEX));
@@ -195,8 +195,8 @@ impl PageLoader {
         Self::verified(page, kind, bytes).map_err(|c| damaged(&c))
     }
 
-    /// Reads a page and all that stands before it from a far store, where that is little, in one request. `false`: it is long, or was read so
-    /// already.
+    /// Reads a page together with everything before it from a far store, in one request, if that is short. `false`: it
+    /// is long, or was read so already.
     fn read_short(&self, page: &PageRef, key: &str, len: usize) -> bool {
         let end = page.offset.saturating_add(len as u64);
         let again = lock(&self.short)
@@ -210,18 +210,18 @@ impl PageLoader {
         true
     }
 
-    /// Tells the store of a page and of what stands before it, where that is little: trees are written from their leaves up, so who
-    /// reads the root of a small one finds the rest on its way.
+    /// Announces a page together with everything before it, if that is short. Trees are written from their leaves up,
+    /// so the read that fetches the root of a small tree also fetches the rest.
     fn expect_all_before(&self, page: &PageRef, key: &str, len: usize) {
         let end = page.offset.saturating_add(len as u64);
         if page.offset == 0 || end > SHORT_FILE || self.told.swap(page.file, Ordering::Relaxed) == page.file {
             return;
         }
-        // A hint: nobody waits for it, and a failure shows in the read itself.
+        // A hint only: it is not awaited, and the read itself reports a failure.
         drop(self.store.submit(Request::Expect { key: key.to_owned(), ranges: vec![(0, end)] }));
     }
 
-    /// What a page holds, if its bytes are the ones that its reference describes.
+    /// The content of a page, if its bytes match the reference.
     fn verified(
         page: &PageRef,
         kind: FrameKind,
@@ -245,7 +245,7 @@ impl PageLoader {
         take: impl FnOnce(&Page) -> Option<T>,
     ) -> Result<T> {
         let found = self.cache.get(&(*page, tag), || {
-            // What is wrong with it is said of what is stored.
+            // The error is reported for the stored object.
             let held = self.held(page).and_then(|bytes| Self::verified(page, kind, bytes).ok());
             let payload = held.map_or_else(|| self.payload(page, kind), Ok)?;
             let made = decode(payload).map_err(|c| {
@@ -329,7 +329,7 @@ impl tree::Pages for PageLoader {
             let Some(file) = of_file.first().map(|page| page.file) else { continue };
             let range = |page: &&PageRef| (page.offset, frame::HEADER as u64 + u64::from(page.length));
             let (key, ranges) = (keys::page_file(file), of_file.iter().map(range).collect());
-            // A hint: nobody waits for it, and a failure shows in the read itself.
+            // A hint only: it is not awaited, and the read itself reports a failure.
             let told = self.store.submit(Request::Expect { key, ranges });
             if told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })) {
                 return;

@@ -1,8 +1,8 @@
 //! Asking a far store for the newest manifest: several numbers at a time, and the floor of packs with them.
 //!
 //! Invariants
-//! - what is found rests on a floor, and holds as long as the floor is no higher when it is looked at afterwards;
-//! - a manifest above that floor which is missing was never there: the floor is put before anything is deleted.
+//! - what is found rests on a floor: it is valid as long as the floor is no higher when it is looked at afterwards;
+//! - a missing manifest above that floor never existed: the floor is put before anything is deleted.
 
 use drystone_format::identity;
 use drystone_format::keys;
@@ -15,19 +15,19 @@ use crate::Result;
 /// Manifests with their pages are at most this long.
 pub(crate) const MANIFEST_LIMIT: u64 = (MAX_PAGES + MAX_MANIFEST + 4096) as u64;
 
-/// Manifests that are read together at first: the one that is thought to be the newest, and those behind it.
+/// The manifests that are read together at first: the presumably newest one, and its successors.
 const FIRST: u64 = 3;
-/// More of them are asked for at once, only whether they are there: twice as many each time, from the first number to
-/// the second.
+/// How many more are then probed at once for their existence alone: the first number, doubled each time up to the
+/// second.
 const PROBES: (u64, u64) = (8, 64);
 
 /// A manifest that was probed for, and its bytes if they were read.
 type Probed = (u64, Option<Vec<u8>>);
 
-/// The newest manifest of a far store from `from` on; manifests are asked for several at a time. `None`: `from` is
-/// not there, or larger than a manifest can be. With it the floor of packs that the answer rests on: it holds as long
-/// as the floor is no higher when it is looked at *afterwards*. The floor is put before anything is deleted, so a
-/// manifest above it that is missing was never packed.
+/// The newest manifest of a far store from `from` on, probed several at a time, with the floor of packs that the answer
+/// rests on. `None`: `from` does not exist, or is larger than a manifest can be. The answer is valid as long as the
+/// floor is no higher when it is looked at *afterwards*: the floor is put before anything is deleted, so a missing
+/// manifest above it was never packed.
 pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Result<(Option<Probed>, u64)> {
     let whole = |version| Request::ReadWhole { key: keys::manifest(version), limit: MANIFEST_LIMIT };
     let (mut from, mut floor) = (from, packs.map_or(0, |packs| packs.known().version));
@@ -40,7 +40,7 @@ pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Res
             Some(packs) => take_floor(packs, replies.pop())?,
             None => 0,
         };
-        // Up to the floor packs alone count, which the store reads once it knows it.
+        // Up to the floor only packs count; the store reads those once it knows the floor.
         if seen <= floor || seen < from {
             floor = floor.max(seen);
             break replies;
@@ -57,7 +57,7 @@ pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Res
         }
         next = next.saturating_add(1);
     }
-    // It is behind by more than a commit or two: perhaps the hint is not.
+    // `from` is more than a commit or two behind: the hint may be closer.
     if let Some(hint) = read_hint(store).filter(|hint| *hint > next)
         && store.exists(&keys::manifest(hint))?
     {
@@ -79,7 +79,7 @@ pub(super) fn probe(store: &dyn Store, from: u64, packs: Option<&Packed>) -> Res
     }
 }
 
-/// The version of the floor that a reply brings.
+/// The version of the floor in a reply.
 pub(super) fn take_floor(packs: &Packed, reply: Option<drystone_store::Result<Reply>>) -> Result<u64> {
     let floor = match reply {
         Some(Ok(Reply::Whole { bytes })) => packs.take(Ok(bytes))?,
@@ -103,7 +103,7 @@ pub(super) struct Floors<'a> {
 }
 
 impl Floors<'_> {
-    /// Whether the floor is still where it was; looks, unless it was looked at after the manifests.
+    /// Whether the floor is unchanged. Looks, unless it was looked at after the manifests.
     pub(super) fn hold(&self) -> Result<bool> {
         let Some(packs) = self.packs else { return Ok(true) };
         let now = if self.is_settled { packs.known() } else { packs.look()? };

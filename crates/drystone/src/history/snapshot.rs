@@ -1,4 +1,4 @@
-//! A snapshot: one manifest and what it names. It reads the same for ever.
+//! A snapshot: one manifest and what it names. It never changes.
 
 use std::sync::{Arc, OnceLock};
 
@@ -20,12 +20,12 @@ pub struct Snapshot {
     pub schema: Arc<Schema>,
     /// Committed steps.
     pub steps: Arc<Steps>,
-    /// What was published, once somebody asked.
+    /// The published replica, once it was asked for.
     pub(crate) published: OnceLock<Arc<Vec<published::Array>>>,
 }
 
 impl Snapshot {
-    /// The state before the first commit: version 0, nothing in it.
+    /// The state before the first commit: version 0, without content.
     pub(crate) fn empty(uuid: [u8; 16]) -> Self {
         let mut schema = Schema::default();
         schema.groups.insert(String::new(), Default::default());
@@ -56,7 +56,7 @@ impl Snapshot {
         Self::with_schema(manifest, schema, pages)
     }
 
-    /// The same, with the schema of an earlier snapshot if it is still that.
+    /// The same with the schema of an earlier snapshot, if that has not changed.
     pub(crate) fn after(earlier: &Self, manifest: Manifest, pages: &PageLoader) -> Result<Self> {
         let schema = if manifest.schema == earlier.manifest.schema {
             earlier.schema.clone()
@@ -81,7 +81,7 @@ impl Snapshot {
         Error::corrupt(format!("{part} of {} is damaged: {found}", keys::manifest(manifest.version)))
     }
 
-    /// Of a manifest and its sections.
+    /// From a manifest and its sections.
     pub(crate) fn of(manifest: Manifest, schema: Arc<Schema>, steps: Arc<Steps>) -> Self {
         Snapshot { manifest, schema, steps, published: OnceLock::new() }
     }

@@ -1,4 +1,4 @@
-//! Cells along a curve: the tables that lead to them, made once per shape.
+//! Cells along a curve, by tables that are made once per shape.
 
 use std::sync::{Arc, Mutex};
 
@@ -8,16 +8,16 @@ use drystone_plan::form::{Curve, Form};
 use crate::base::sync::lock;
 use crate::{Error, Result};
 
-/// Cells of a subchunk along a curve, at most (docs/format/block-index.md).
+/// The most cells of a subchunk along a curve (docs/format/block-index.md).
 pub(crate) const MOST_CELLS: u64 = 1 << 20;
-/// Tables that are kept: blocks of one variable have few shapes.
+/// Tables that are kept: the blocks of one variable have few shapes.
 const KEPT: usize = 4;
 
 type Key = (Curve, Vec<u64>);
 
 static RECENT: Mutex<Vec<(Key, Arc<Vec<u32>>)>> = Mutex::new(Vec::new());
 
-/// For every cell of a shape in row-major order, its place along the curve.
+/// The place along the curve of every cell of a shape, in row-major order.
 pub(crate) struct Table(Arc<Vec<u32>>);
 
 impl Table {
@@ -52,7 +52,8 @@ impl Table {
         Ok(Table(made))
     }
 
-    /// Cells of `room` bytes, row by row, to their places along the curve; `None` if a length does not fit.
+    /// Moves cells of `room` bytes from row-major order to their places along the curve; `None` if a length does not
+    /// fit.
     pub(crate) fn roll(&self, rows: &[u8], room: usize, out: &mut Vec<u8>) -> Option<()> {
         out.clear();
         out.resize(rows.len(), 0);
@@ -63,7 +64,8 @@ impl Table {
         (rows.len() == self.0.len() * room).then_some(())
     }
 
-    /// The elements of one member, dense and row by row, from cells along the curve; `None` if a length does not fit.
+    /// Moves the elements of one member from cells along the curve to dense row-major order; `None` if a length does
+    /// not fit.
     pub(crate) fn unroll(&self, stored: &[u8], form: &Form, out: &mut Vec<u8>) -> Option<()> {
         let (room, at, item) = (form.room as usize, form.at as usize, form.item as usize);
         out.clear();

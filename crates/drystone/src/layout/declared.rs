@@ -1,12 +1,12 @@
-//! From what a variable's `access` declares to the mix that the model weighs.
+//! Turns the declared `access` of a variable into the mix of reads that the cost model weighs.
 
 use drystone_dataset::{Access, Read};
 use drystone_plan::layout::{Pattern, standard_mix};
 
 /// The declared reads of an array of this shape, the step axis first if there is one. The weights sum to 1.
 ///
-/// The axes that a declaration speaks of are the first ones behind the steps; along further ones (those of an array element
-/// type) reads take all. What it leaves to the standard mix is divided equally among the reads of that.
+/// The axes in a declaration are the first ones after the step axis; reads take all of any further axes (those of an
+/// array element type). The weight that is left for the standard mix is divided equally among its reads.
 pub(crate) fn declared_mix(access: &Access, shape: &[u64], steps: bool) -> Vec<Pattern> {
     let first = usize::from(steps);
     let mut mix = Vec::new();

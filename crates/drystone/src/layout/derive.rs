@@ -1,7 +1,8 @@
-//! From declared texts to forms: which instances of stored fragments there are, and what each says of a variable.
+//! From declared texts to forms: the instances of stored fragments, and what each says about a variable.
 //!
-//! The parameters of a stored fragment count its tiles: each runs from 0 (or 1) on for as long as the tile meets the variable.
-//! A fragment can choose a layout if every index of it moves along one dimension of the variable, one cell at a time.
+//! The parameters of a stored fragment number its tiles: each counts from 0 (or 1) as long as the tile meets the
+//! variable. A fragment can choose a layout if every index of it moves along one dimension of the variable, one cell at
+//! a time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,22 +17,22 @@ use crate::schema::column;
 use crate::schema::declared::{parsed, said};
 use crate::{Error, Result};
 
-/// Instances of stored fragments that are looked at, at most; what lies in later ones is stored as without them.
+/// The most instances of stored fragments that are considered; cells in later ones are stored as without declarations.
 const MOST_INSTANCES: usize = 1 << 16;
 
-/// Layouts of variables, made when first asked for.
+/// Layouts of variables, made at the first use.
 #[derive(Default)]
 pub(crate) struct Layouts(BTreeMap<u32, Known>);
 
 struct Known {
     declarations: usize,
-    /// How far the dimensions were looked at.
+    /// Up to which extents the dimensions were considered.
     reach: Vec<u64>,
     sets: Arc<[Set]>,
 }
 
 impl Layouts {
-    /// The forms of a variable as of a schema, for puts that end before `end`.
+    /// The forms of a variable under a schema, for puts that end before `end`.
     pub(crate) fn of(&mut self, schema: &Schema, variable: &Variable, end: &[u64]) -> Result<Arc<[Set]>> {
         if schema.declarations.is_empty() || variable.local || variable.dtype.is_blob() {
             return Ok(Arc::new([]));
@@ -58,8 +59,8 @@ impl Layouts {
     }
 }
 
-/// The sets of forms of a variable up to `reach`. Fragments that can choose no layout are passed over: they were declared by a
-/// version that did not look.
+/// The sets of forms of a variable up to `reach`. Fragments that cannot choose a layout are passed over: a version that
+/// did not check declared them.
 fn sets(schema: &Schema, variable: &Variable, reach: &[u64]) -> Result<Vec<Set>> {
     let Some((path, _)) = schema.named().find(|(_, v)| v.id == variable.id) else { return Ok(Vec::new()) };
     for declaration in &schema.declarations {
@@ -83,7 +84,7 @@ fn sets(schema: &Schema, variable: &Variable, reach: &[u64]) -> Result<Vec<Set>>
     Ok(Vec::new())
 }
 
-/// Refuses a text with a stored fragment that can choose no layout. Its variables are in the schema.
+/// Refuses a text with a stored fragment that cannot choose a layout. Its variables are in the schema.
 pub(crate) fn check(schema: &Schema, declaration: &Declaration, program: &Program) -> Result<()> {
     for (name, params) in stored(program) {
         let cannot = |why: String| {
@@ -121,7 +122,7 @@ fn number(role: Role) -> u32 {
     }
 }
 
-/// The instances of a fragment that `wanted` takes, its parameters counted up until it does not.
+/// The instances of a fragment that `wanted` accepts, with parameters counted up until it does not.
 fn instances(
     program: &Program,
     declaration: &Declaration,
@@ -157,7 +158,8 @@ fn instances(
 
 type Make<'m> = dyn FnMut(&[(&str, i64)]) -> std::result::Result<Option<Fragment>, String> + 'm;
 
-/// Counts the parameter at `at` and those after it up; says whether any instance was taken. The last one counts fastest.
+/// Counts up the parameter at `at` and those after it; returns whether any instance was accepted. The last one counts
+/// fastest.
 fn walk(
     at: usize,
     values: &mut Vec<(&str, i64)>,
@@ -180,7 +182,7 @@ fn walk(
         }
         let taken = match walk(at + 1, values, make, out) {
             Ok(taken) => taken,
-            // A rule may have no sense at 0, as in n/r.
+            // A rule may be undefined at 0, as n/r is.
             Err(why) if value == 0 => {
                 refused = Some(why);
                 false
@@ -196,7 +198,7 @@ fn walk(
     Ok(any)
 }
 
-/// Whether a fragment shows anything of a variable below `reach`.
+/// Whether a fragment contains anything of a variable below `reach`.
 fn meets(fragment: &Fragment, path: &str, reach: &[u64]) -> bool {
     let of = |var: &drystone_dataset::FragmentVar| *var.variable.name == *path;
     let inside = |var: &drystone_dataset::FragmentVar| {
@@ -212,7 +214,7 @@ fn meets(fragment: &Fragment, path: &str, reach: &[u64]) -> bool {
     fragment.vars.iter().filter(|var| of(var)).any(inside)
 }
 
-/// What a fragment says of a variable.
+/// What a fragment says about a variable.
 fn forms(
     fragment: &Fragment,
     path: &str,
@@ -282,7 +284,7 @@ fn arranged(leaf: &Leaf, ndim: usize, name: &str, reach: &[u64]) -> std::result:
         }
         region.push((low as u64, high as u64));
     }
-    // The arrays from the outermost that are dimensions of the variable; arrays further in are inside its elements.
+    // The arrays from the outermost that are dimensions of the variable; inner arrays lie inside its elements.
     let (mut first, mut sequence, mut room, mut curve) = (0, Vec::new(), None, None);
     for (n, level) in leaf.levels.iter().enumerate() {
         let count = level.extents.len();

@@ -1,13 +1,13 @@
-//! Stored layouts: in which order, in which cells and in which tiles the blocks of a variable are laid down.
+//! Stored layouts: the order, cells and tiles in which the blocks of a variable are stored.
 //!
-//! `default` fragments of the declared texts say how what is put is stored, `replica(k)` ones what is stored besides. A [`Form`] is
-//! one variable of one instance of such a fragment: a box of the variable, and how its cells are arranged. A put is cut along the
-//! boxes it meets.
+//! `default` fragments of the declared texts say how puts are stored, `replica(k)` fragments what is stored in
+//! addition. A [`Form`] is one variable of one instance of such a fragment: a box of the variable, and the arrangement
+//! of its cells. A put is cut along the boxes that it meets.
 //!
 //! Invariants
-//! - every cell of every member that is put is in exactly one part of replica 0: what no default fragment shows is stored as
-//!   without declarations;
-//! - the parts of a replica are inside of what is put, and disjoint.
+//! - every cell of every member that is put is in exactly one part of replica 0: cells outside all default fragments
+//!   are stored as without declarations;
+//! - the parts of a replica lie inside the put, and are disjoint.
 
 mod curve;
 mod declared;
@@ -24,13 +24,13 @@ pub(crate) use derive::{Layouts, check};
 use crate::schema::member::Column;
 use region::{Region, subtract};
 
-/// How blocks are laid down, where no `chunks` say it.
+/// How blocks are stored where no `chunks` are given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum BlockLayout {
-    /// Cut into subchunks as the cost model says, in Hilbert order.
+    /// Cut into subchunks by the cost model, in Hilbert order.
     #[default]
     Model,
-    /// Whole, up to the largest subchunk.
+    /// Whole, up to the size of the largest subchunk.
     Log,
 }
 
@@ -45,16 +45,16 @@ impl BlockLayout {
     }
 }
 
-/// Members side by side in cells of an order of their own, in a box of the variable.
+/// Members side by side in cells of a declared order, in a box of the variable.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Form {
-    /// Half-open ranges of cells; `u64::MAX` ends one that grows.
+    /// Half-open ranges of cells; a growing one ends at `u64::MAX`.
     region: Region,
     /// Bytes of a cell.
     room: u32,
     /// `None` is row-major.
     order: Option<Order>,
-    /// Numbers of leaf members, and where in the cell each stands.
+    /// Numbers of leaf members, and the place of each in the cell.
     members: Vec<(u32, u32)>,
 }
 
@@ -65,12 +65,12 @@ pub(crate) struct Set {
     pub(crate) forms: Vec<Form>,
 }
 
-/// A part of a put, to be stored as one block.
+/// A part of a put that is stored as one block.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Laid {
     pub(crate) offset: Vec<u64>,
     pub(crate) count: Vec<u64>,
-    /// Positions in the list of leaves that are put, and where in the cell each stands.
+    /// Positions in the list of leaves that are put, and the place of each in the cell.
     pub(crate) members: Vec<(usize, u32)>,
     pub(crate) room: u32,
     pub(crate) order: Option<Order>,
@@ -104,7 +104,7 @@ impl Laid {
     }
 }
 
-/// Cuts a put of some leaves of a variable in parts.
+/// Cuts a put of some leaves of a variable into parts.
 pub(crate) fn laid(sets: &[Set], leaves: &[Column], offset: &[u64], count: &[u64]) -> Vec<Laid> {
     let all: Region = offset.iter().zip(count).map(|(from, n)| (*from, from + n)).collect();
     let plain = |n: usize, region: &Region, leaf: &Leaf| Laid::of(region, vec![(n, 0)], leaf.size, None, 0);
@@ -126,10 +126,10 @@ pub(crate) fn laid(sets: &[Set], leaves: &[Column], offset: &[u64], count: &[u64
 }
 
 impl Set {
-    /// Takes out of `left`, the regions of each leaf that are still to be stored, what the forms hold.
+    /// Takes out of `left`, the regions of each leaf that are still to be stored, the cells that the forms hold.
     fn lay(&self, leaves: &[Column], left: &mut [Vec<Region>], out: &mut Vec<Laid>) {
         for form in &self.forms {
-            // A part of a member does not stand where the whole would.
+            // A part of a member does not lie where the whole member would.
             let whole = |column: &Column, member: u32| column.number == member && !column.is_part();
             let known =
                 |(member, at): &(u32, u32)| Some((leaves.iter().position(|c| whole(c, *member))?, *at));
@@ -143,7 +143,7 @@ impl Set {
                     out.push(Laid::of(&region, members.clone(), form.room, form.order.clone(), self.replica));
                 }
             } else {
-                // Cells with members that are not put would have holes: each member is stored by itself.
+                // Cells without some of their members would have holes: each member is stored separately.
                 for (n, _) in &members {
                     let Some(leaf) = leaves.get(*n).map(|column| &column.leaf) else { continue };
                     for region in met(regions(*n), &form.region) {

@@ -1,9 +1,9 @@
-//! Boxes of cells, and what is left of them.
+//! Boxes of cells, and what remains of them.
 
 /// Positions along each axis, as half-open ranges.
 pub(crate) type Region = Vec<(u64, u64)>;
 
-/// The boxes without what they share with `taken`, which is not empty in any dimension.
+/// The boxes without the cells that they share with `taken`, which is not empty in any dimension.
 pub(crate) fn subtract(boxes: Vec<Region>, taken: &Region) -> Vec<Region> {
     let mut out = Vec::with_capacity(boxes.len());
     for mut rest in boxes {

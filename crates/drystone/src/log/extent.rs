@@ -1,9 +1,9 @@
-//! Raw pieces one behind the other, as they stand in an extent: made part by part, so that what is gathered is checked, measured
-//! and given away while it is in the processor's cache. The source is read from memory once, and nothing else is.
+//! Raw pieces that follow one another in an extent. They are made part by part, so that bytes are checksummed, measured
+//! and handed over while they are in the processor's cache. The source is read from memory once.
 //!
 //! Invariants
-//! - positions are those in the extent; every piece begins at a multiple of 8, payload before trailer;
-//! - a part is given away only with bytes whose checks are made, and ends where [`part_at`] says.
+//! - positions are relative to the extent; every piece begins at a multiple of 8, payload before trailer;
+//! - a part is handed over only after its checksums are made, and ends where [`part_at`] says.
 
 use std::sync::Mutex;
 
@@ -17,7 +17,7 @@ use crate::base::checksum::crc32;
 
 const UNIT: usize = 1 << UNIT_LOG2;
 
-/// Bytes of an extent on their way; reused.
+/// Bytes of an extent that are not handed over yet; the buffer is reused.
 #[derive(Default)]
 pub(crate) struct Part {
     bytes: Vec<u8>,
@@ -35,7 +35,7 @@ impl Part {
         self.used = 0;
     }
 
-    /// The next `len` bytes, whatever they are.
+    /// Appends `len` bytes of any content.
     fn more(&mut self, len: usize) -> &mut [u8] {
         let from = self.used;
         self.used += len;
@@ -46,7 +46,7 @@ impl Part {
     }
 }
 
-/// The longest part, and what is made before it is given away.
+/// Capacity: the longest part, and the bytes made before it is handed over.
 const ROOM: usize = PART + PART / 2;
 
 impl Kept for Part {
@@ -71,7 +71,7 @@ pub(crate) fn room_for(len: usize) -> usize {
     (len.next_multiple_of(4) + 4 * units(len)).next_multiple_of(8)
 }
 
-/// Checks in the trailer of a raw piece; one that fits a unit has none.
+/// Number of checksums in the trailer of a raw piece; a piece that fits one unit has none.
 fn units(len: usize) -> usize {
     if len > UNIT { len.div_ceil(UNIT) } else { 0 }
 }
@@ -79,16 +79,16 @@ fn units(len: usize) -> usize {
 /// Takes a full part and leaves an empty one.
 pub(crate) type Give<'g> = dyn FnMut(&mut Lent<Part>) -> Result<()> + 'g;
 
-/// Makes pieces; `give` takes full parts and leaves an empty one.
+/// Makes pieces; `give` takes full parts and leaves an empty one in their place.
 pub(crate) struct Pieces<'g> {
     part: Lent<Part>,
     /// Where the extent begins in the file.
     base: u64,
-    /// Bytes of the extent that were given away.
+    /// Bytes of the extent that were handed over.
     given: u64,
     sums: Vec<u32>,
     give: &'g mut Give<'g>,
-    /// The bytes of a part that are not given away with it.
+    /// Bytes of a part that stay behind when it is handed over.
     rest: Vec<u8>,
 }
 
@@ -97,8 +97,8 @@ impl<'g> Pieces<'g> {
         Pieces { part: Lent::take(), base, given: 0, sums: Vec::new(), give, rest: Vec::new() }
     }
 
-    /// Adds a piece of `len` bytes in slabs of the given lengths, which add up to it: `fill` makes each (the bytes it gets hold
-    /// anything). Its position is that in the file.
+    /// Adds a piece of `len` bytes in slabs whose lengths add up to it. `fill` writes each slab (its bytes hold
+    /// anything before). Returns the piece's position in the file.
     pub(crate) fn add(
         &mut self,
         len: usize,
@@ -136,7 +136,7 @@ impl<'g> Pieces<'g> {
         Ok(StoredPiece { position, length, trailer: trailer.len() as u64, unit_log2, check })
     }
 
-    /// Gives away what is full of the first `ready` bytes; how many of them are left.
+    /// Hands over the full parts of the first `ready` bytes; returns how many bytes are left.
     fn give_full(&mut self, mut ready: usize) -> Result<usize> {
         loop {
             let full = part_at(self.base + self.given);
@@ -148,7 +148,7 @@ impl<'g> Pieces<'g> {
         }
     }
 
-    /// Gives the first `ready` bytes of the part away.
+    /// Hands over the first `ready` bytes of the part.
     fn give(&mut self, ready: usize) -> Result<()> {
         self.rest.clear();
         self.rest.extend_from_slice(&self.part.bytes[ready..self.part.used]);

@@ -1,4 +1,4 @@
-//! A writer's log: segments that are appended to, what lies in them, and reading a log again.
+//! A writer's log: its segments, to which bytes are appended, what lies in them, and reading them again.
 
 pub(crate) mod extent;
 pub(crate) mod rising;

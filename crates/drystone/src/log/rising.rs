@@ -1,8 +1,8 @@
-//! A segment that goes up in pieces while it is filled, to a store that is far: a block may be larger than what the
-//! writer may hold.
+//! A segment that is uploaded in pieces to a far store while it is filled: a block may be larger than the memory that
+//! the writer may use.
 //!
-//! The bytes are copied once, into pieces of [`PIECE`]. With the one that is being filled, those under way have 27.5 MiB,
-//! which leaves room for what gathers and encodes them below 32 MiB.
+//! The bytes are copied once, into pieces of [`PIECE`]. The piece being filled and those being uploaded take 27.5 MiB;
+//! of 32 MiB that leaves room for gathering and encoding.
 //!
 //! Invariant: pieces are handed over in order, and all but the last have `PIECE` bytes.
 
@@ -12,14 +12,14 @@ use crate::Result;
 
 /// Length of a piece in bytes.
 pub(crate) const PIECE: usize = 11 << 19;
-/// Room of a buffer that holds a piece, and headers and padding behind it.
+/// Capacity of a buffer: a piece, and headers and padding after it.
 pub(crate) const BUFFER: usize = PIECE + (4 << 10);
 /// Pieces under way at once.
 const UNDER_WAY: usize = 4;
-// Fewer would not reach the bytes that a store may hold back, and more would be under way than the memory above.
+// Fewer would not reach the number of bytes that a store may hold back, and more would exceed the memory above.
 const _: () = assert!(PIECE >= drystone_store::PIECE && (UNDER_WAY * PIECE) as u64 > drystone_store::HELD);
 
-/// The object, and its pieces that are not known to have arrived.
+/// The object, and its pieces that may not have arrived yet.
 #[derive(Debug)]
 pub(crate) struct Rising {
     upload: BoundedUpload,
@@ -31,7 +31,7 @@ impl Rising {
         Ok(Rising { upload: BoundedUpload::begin(store, key, UNDER_WAY)?, spare: None })
     }
 
-    /// Hands a piece over, once there is room for it.
+    /// Hands a piece over, after waiting for room.
     pub(crate) fn add(&mut self, piece: Vec<u8>) -> Result<()> {
         if let Some(spare) = self.upload.add(piece)? {
             self.spare = Some(spare);
@@ -45,7 +45,8 @@ impl Rising {
         self.spare.take().filter(fits).unwrap_or_else(|| Vec::with_capacity(BUFFER))
     }
 
-    /// Ends the object; the outcome for all of it, the bytes that are under way, and how long pieces waited for room.
+    /// Ends the object. Returns the outcome of the whole upload, the bytes under way, and how long pieces waited for
+    /// room.
     pub(crate) fn finish(self) -> (Pending, u64, Waits) {
         let waits = self.upload.waits();
         let (pending, bytes) = self.upload.finish();

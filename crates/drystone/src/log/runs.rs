@@ -1,43 +1,44 @@
-//! Runs: places of a segment that are kept for small pieces which a writer lays down step after step, so that those of one series follow
-//! each other and are read by one request (docs/decisions/008-runs.md).
+//! Runs: places in a segment reserved for the small pieces that a writer appends step after step, so that the pieces of
+//! one series are adjacent and one request reads them (docs/decisions/008-runs.md).
 //!
 //! Invariants
-//! - a place is given once, and lies inside of one extent;
-//! - what is kept and not used are zeros, which a sparse file stores only where the extent was filled with them, and no more than
-//!   [`MOST_KEPT`] and the runs of [`MOST_SERIES`].
+//! - a place is given out once, and lies inside one extent;
+//! - reserved and unused places are zeros, which a sparse file stores only where the extent was filled with them. They
+//!   are at most [`MOST_KEPT`] and the runs of [`MOST_SERIES`].
 
 use std::collections::HashMap;
 
-/// Positions in files that are worth reaching are multiples of this.
+/// Reserved places begin at multiples of this in the file.
 pub(crate) const PAGE: u64 = 4 << 10;
 
-/// Longer pieces are not kept together: reading one takes about as long as asking for it (16 KiB at 1.2 GB/s: 14 us; a request: 16 us).
+/// Longer pieces get no run: reading one takes about as long as a request (16 KiB at 1.2 GB/s: 14 us; a request: 16
+/// us).
 pub(crate) const LONGEST: usize = 16 << 10;
-/// The longest run, which is a request of a good size.
+/// Longest run, in bytes: the size of a good request.
 const RUN: u64 = 64 << 10;
-/// The most pieces of a run, so that scalars do not keep what they will not fill.
+/// The most pieces of a run, so that scalars do not reserve more than they fill.
 const PIECES: u64 = 256;
-/// With fewer pieces a run is not worth its place. The first run of a series has so many and each one twice as many as the one before, so that
-/// who stops soon has kept no more than he wrote.
+/// A run with fewer pieces is not worth its place. The first run of a series has this many pieces and each later one
+/// twice as many as the one before, so that a series that ends early has reserved no more than it wrote.
 const FEWEST: u64 = 4;
-/// So many pieces of a series are laid down in the log before it is taken to go on.
+/// Pieces of a series that are appended to the log before it is expected to go on.
 const WAITS: u32 = 2;
-/// More series than this are not followed.
+/// The most series that are followed.
 const MOST_SERIES: usize = 1024;
-/// An extent for runs has room for one of every series, up to this.
+/// The largest extent for runs; it has room for one run of every series.
 const MOST_KEPT: u64 = 1 << 20;
 /// Where a piece goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// To the log, as any piece.
     Log,
-    /// To this byte of the segment.
+    /// At this byte of the segment.
     At(u64),
-    /// To a run for which an extent of so many bytes is to be kept first, from the beginning of a page on.
+    /// In a run for which an extent of this many bytes must be reserved first, from the beginning of a page.
     Keep(u64),
 }
 
-/// Bytes of a segment that nothing was given of yet.
+/// Bytes of a segment that are not given out yet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Room {
     at: u64,
@@ -54,7 +55,7 @@ impl Room {
     }
 }
 
-/// A series as far as it is known.
+/// What is known of a series.
 #[derive(Clone, Copy, Debug, Default)]
 struct Series {
     /// How often it was seen, at most [`WAITS`].
@@ -106,7 +107,7 @@ impl Runs {
         }
     }
 
-    /// An extent was kept for runs.
+    /// An extent was reserved for runs.
     pub(crate) fn keep(&mut self, at: u64, len: u64) {
         self.kept = Room { at, end: at + len };
     }
@@ -116,7 +117,7 @@ impl Runs {
 mod tests {
     use super::*;
 
-    /// The place of the next piece, extents being kept one behind the other from `end` on.
+    /// The place of the next piece, if extents are reserved one after the other from `end` on.
     fn placed(runs: &mut Runs, series: u64, room: u64, end: &mut u64) -> Option<u64> {
         loop {
             match runs.next(series, room) {

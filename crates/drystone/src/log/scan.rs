@@ -1,8 +1,8 @@
-//! Reading writers' logs: what closed groups stand beyond a watermark (docs/format/log.md, "Reading a log").
+//! Reading writers' logs: which closed groups follow a watermark (docs/format/log.md, "Reading a log").
 //!
 //! Invariants
-//! - a torn tail is the normal end of a log; bytes a watermark promised and that are not there are damage;
-//! - nothing of a log is used before its frame's CRC was checked.
+//! - a torn tail is the normal end of a log; missing bytes before a watermark are damage;
+//! - no byte of a log is used before the CRC of its frame was checked.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,10 +16,10 @@ use drystone_store::{Request, Store, StoreError, StoreExt};
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
-/// A file's header ends before this.
+/// The most bytes of a file's header.
 pub(crate) const HEAD: u64 = 4096;
 
-/// A group all of whose frames are there.
+/// A group whose frames are complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
     pub(crate) number: u64,
@@ -48,7 +48,7 @@ impl Building {
     }
 }
 
-/// Takes note of the bytes of a segment that an entry of a log needs.
+/// Notes which bytes of a segment an entry of a log needs.
 fn needs(ends: &mut BTreeMap<u32, u64>, entry: &Entry) {
     let p = &entry.piece;
     if p.length > 0 {
@@ -67,7 +67,7 @@ impl Group {
         Group { number: group, step, replace, entries, ends, variables }
     }
 
-    /// One that was just written, of few entries.
+    /// A group of few entries that was just written.
     pub(crate) fn written(head: &GroupHead, few: &[Entry]) -> Self {
         let mut built = Building { entries: few.iter().cloned().collect(), ..Building::default() };
         few.iter().for_each(|entry| needs(&mut built.ends, entry));
@@ -84,7 +84,7 @@ impl Group {
     }
 }
 
-/// Where a frame that may not be settled stands.
+/// The position of a frame that may not be settled.
 #[derive(Debug, Clone, Copy)]
 struct FrameAt {
     part: u32,
@@ -92,7 +92,7 @@ struct FrameAt {
     group: u64,
 }
 
-/// One part as far as it was read.
+/// One part, as far as it was read.
 #[derive(Debug, Clone)]
 pub(crate) struct Part {
     pub(crate) part: u32,
@@ -102,34 +102,34 @@ pub(crate) struct Part {
     pub(crate) closed: bool,
     /// Bytes after the last sound frame (a torn tail, or one being written).
     pub(crate) torn: Option<Corrupt>,
-    /// A sound frame stands behind the torn place: no crash of this writer alone does that.
+    /// A valid frame follows the torn place: a crash of this writer alone cannot cause that.
     pub(crate) damaged: bool,
 }
 
-/// A writer's log beyond its watermarks.
+/// A writer's log after its watermarks.
 #[derive(Debug, Clone)]
 pub(crate) struct WriterLog {
     pub(crate) header: FileHeader,
     pub(crate) parts: Vec<Part>,
-    /// Closed groups in the order they were closed.
+    /// Closed groups, in the order in which they were closed.
     pub(crate) groups: Vec<Group>,
-    /// Numbers of groups that were begun and neither closed nor aborted.
+    /// Numbers of groups that began and were neither closed nor aborted.
     pub(crate) open_groups: Vec<u64>,
-    /// Numbers of groups that were begun and aborted.
+    /// Numbers of groups that began and were aborted.
     pub(crate) aborted: Vec<u64>,
     frames: Vec<FrameAt>,
 }
 
-/// From where to read one part.
+/// Where reading of one part begins.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PartFrom {
     pub(crate) part: u32,
     pub(crate) watermark: u64,
-    /// Length of the idx, as listed.
+    /// Length of the idx file, as listed.
     pub(crate) len: u64,
 }
 
-/// The end of an idx that its writer has just appended, and need not read back.
+/// The end of an idx file that its writer has just appended and need not read back.
 #[derive(Debug, Clone)]
 pub(crate) struct Tail {
     pub(crate) part: u32,
@@ -137,12 +137,12 @@ pub(crate) struct Tail {
     /// Where in the idx it begins.
     pub(crate) at: u64,
     pub(crate) bytes: Vec<u8>,
-    /// What it is, if it is one frame that closes a group begun with it.
+    /// Its group, if it is one frame that begins and closes one.
     pub(crate) group: Option<Group>,
 }
 
 impl Tail {
-    /// Is it all that would be read?
+    /// Whether it is everything that would be read.
     pub(crate) fn is(&self, from: &PartFrom) -> bool {
         self.part == from.part && self.at == from.watermark && self.at + self.bytes.len() as u64 == from.len
     }
@@ -234,7 +234,7 @@ impl WriterLog {
                     let slot = building.entry(head.group).or_default();
                     slot.add(payload).map_err(damaged)?;
                     if slot.frames != head.part {
-                        // Its first frames lie before the watermark: it was settled earlier.
+                        // Its first frames precede the watermark: it was settled earlier.
                         building.remove(&head.group);
                         at = end.min(bytes.len() as u64);
                         part.end = base + at;
@@ -270,12 +270,12 @@ impl WriterLog {
         Ok(())
     }
 
-    /// Did the writer close its log?
+    /// Whether the writer closed its log.
     pub(crate) fn is_closed(&self) -> bool {
         self.parts.last().is_some_and(|p| p.closed)
     }
 
-    /// The watermark of a part when the groups for which `settled` holds are settled.
+    /// The watermark of a part once the groups for which `settled` holds are settled.
     pub(crate) fn watermark(&self, part: &Part, settled: impl Fn(u64) -> bool) -> u64 {
         let pending =
             self.frames.iter().filter(|f| f.part == part.part && !settled(f.group)).map(|f| f.start).min();
@@ -283,8 +283,8 @@ impl WriterLog {
     }
 }
 
-/// The header of a file of the log; `None` if it is gone, torn, or another container's.
-/// `len`: bytes that are read of it.
+/// The header of a file of the log; `None` if the file is missing, torn, or of another container. `len`: bytes of it
+/// that are read.
 pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) -> Result<Option<FileHeader>> {
     let bytes = match store.read_vec(key, 0, len.min(HEAD) as usize) {
         Err(StoreError::NotFound { .. } | StoreError::ShortRead { .. }) => return Ok(None),
@@ -298,7 +298,7 @@ pub(crate) fn header(store: &dyn Store, key: &str, len: u64, uuid: &[u8; 16]) ->
     Ok(FileHeader::decode(payload).ok().filter(|header| header.uuid == *uuid))
 }
 
-/// Tells a far store what [`WriterLog::scan`] is going to read of the logs of all these writers, one after the other.
+/// Announces to a far store what [`WriterLog::scan`] will read of the logs of all these writers, one after the other.
 pub(crate) fn prefetch<'p>(store: &dyn Store, writers: impl Iterator<Item = (u64, &'p [PartFrom])>) {
     if store.features().far.is_none() {
         return;
@@ -307,7 +307,7 @@ pub(crate) fn prefetch<'p>(store: &dyn Store, writers: impl Iterator<Item = (u64
         let head = (0, if part.watermark == 0 { part.len } else { part.len.min(HEAD) });
         let tail = (part.watermark, part.len.saturating_sub(part.watermark));
         let ranges = if part.watermark == 0 { vec![head] } else { vec![head, tail] };
-        // A hint: what fails is said when it is read.
+        // A hint only: the read itself reports a failure.
         drop(store.submit(Request::Expect { key: keys::idx(writer, part.part), ranges }));
     }
 }
@@ -350,7 +350,7 @@ fn read_part(
     Ok(Some((header, bytes, from.watermark)))
 }
 
-/// Is there a sound frame at some 8-byte boundary after `at`?
+/// Whether a valid frame stands at an 8-byte boundary after `at`.
 fn frame_behind(bytes: &[u8], at: u64) -> bool {
     let first = (at as usize / 8 + 1) * 8;
     (first..bytes.len().saturating_sub(frame::HEADER - 1))

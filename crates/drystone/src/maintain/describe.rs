@@ -1,7 +1,7 @@
-//! What a container holds, in numbers: files, writers, variables, and what waits for a commit. Nothing is ever written.
+//! The content of a container in numbers: files, writers, variables, and what waits for a commit. Writes nothing.
 //!
-//! Faces show this to people; nothing in the engine relies on it. Sizes of files and what waits are of the moment of the call,
-//! everything else is of the handle's snapshot.
+//! For people; nothing in the engine relies on it. File sizes and pending steps are those of the moment of the call,
+//! everything else is that of the handle's snapshot.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,21 +21,22 @@ use crate::log::scan::{Group, WriterLog};
 use crate::read::{load_table, share};
 use crate::{ErrorKind, Result};
 
-/// What tells blocks of a variable apart: step, commit, rank or writer, put, first cell.
+/// Identifies a block of a variable: step, commit, rank or writer, put, first cell.
 type BlockKey = (u64, u64, u64, u64, [u64; MAX_NDIM]);
 
 /// The contents of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Description {
-    /// Files and their bytes by top folder (`log`, `index`, `manifest`, `zarr`, …); the key is empty for files beside them.
+    /// Files and their bytes by top folder (`log`, `index`, `manifest`, `zarr`, …); the key is empty for files beside
+    /// the folders.
     pub files: BTreeMap<String, FileCount>,
     /// Every writer that left a log, by its id.
     pub writers: Vec<WriterInfo>,
-    /// Fences set so far: the number of the run that writers with ranks now join.
+    /// Number of fences: the run that writers with ranks now join.
     pub run: u64,
     /// Index entries of the snapshot: one per block and leaf member.
     pub entries: u64,
-    /// What the next commit would take, and what it could not.
+    /// What the next commit would take, and what it could not take.
     pub pending: Pending,
 }
 
@@ -90,11 +91,11 @@ impl WriterState {
 pub struct Pending {
     /// Steps that the next commit would make visible (or change), ascending.
     pub steps: Vec<u64>,
-    /// Does something without a step wait as well?
+    /// Whether something without a step is pending as well.
     pub values: bool,
     /// Steps that some ranks have not closed: no commit takes them.
     pub incomplete: Vec<Incomplete>,
-    /// Damage, conflicts and other things a person should know.
+    /// Damage, conflicts and other remarks for people.
     pub notes: Vec<String>,
 }
 
@@ -108,26 +109,26 @@ impl Pending {
 /// The size of one variable in the snapshot.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct VariableUsage {
-    /// Blocks, overwritten ones too; those of steps that were replaced are not counted.
+    /// Blocks, including overwritten ones, without those of replaced steps.
     pub blocks: u64,
-    /// Subchunks of these, over all members.
+    /// Their subchunks, over all members.
     pub subchunks: u64,
-    /// Payload bytes as stored. Strings count with their references only.
+    /// Payload bytes as stored. For strings only their references count.
     pub stored_bytes: u64,
     /// Bytes that the same cells take in memory.
     pub decoded_bytes: u64,
     /// Steps in which there is a block.
     pub steps: Steps,
-    /// Codec chains that were applied; empty text is raw.
+    /// Codec chains in use; the empty text is raw.
     pub transforms: BTreeSet<String>,
-    /// Shapes of the subchunks of blocks that are cut, at most [`MOST_CUTS`] of them; `None` stands for blocks that are whole.
+    /// Shapes of the subchunks of cut blocks, at most [`MOST_CUTS`] of them; `None` stands for whole blocks.
     pub cuts: BTreeSet<Option<Vec<u64>>>,
 }
 
-/// Ways of cutting blocks that are told of a variable.
+/// The most different cuts that are reported for a variable.
 pub(crate) const MOST_CUTS: usize = 8;
 
-/// Takes everything that may be taken.
+/// Takes everything that a commit may take.
 struct Any {
     fence: bool,
 }
@@ -142,8 +143,8 @@ impl Verdict for Any {
 }
 
 impl Container {
-    /// What the container consists of: files, writers, and what waits for a commit. Lists the store and reads the unsettled
-    /// ends of logs.
+    /// The content of the container: files, writers, pending steps. Lists the store and reads the unsettled ends of
+    /// logs.
     pub fn describe(&self) -> Result<Description> {
         self.inner.require_open()?;
         self.inner.require_same()?;
@@ -167,7 +168,7 @@ impl Container {
         }
         let mut writers: BTreeMap<u64, WriterInfo> = BTreeMap::new();
         let files = match self.inner.store.list("") {
-            // Behind a web server: what the manifest says is all that is known.
+            // Behind a web server only the manifest's content is known.
             Err(StoreError::Unsupported { .. }) => {
                 let known = |(&id, &state)| WriterInfo { id, parts: 0, bytes: 0, state };
                 out.writers = states.iter().map(known).collect();
@@ -190,7 +191,7 @@ impl Container {
         let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, None)?;
         let books = Books::new(&snapshot, snapshot.sources(&self.inner.pages)?);
         for log in &logs {
-            // It ended after the last commit, which has not seen that: nothing more will come.
+            // It ended after the last commit, which does not know that: nothing more will come.
             let ended = log.is_closed() && !adoption::has_pending(log, &books);
             if let Some(writer) = writers.get_mut(&log.header.id)
                 && writer.state == WriterState::Open
@@ -242,25 +243,16 @@ impl Container {
         })
     }
 
-    /// What the snapshot keeps of every variable, by its id, wherever that lies. A link is another name of what is here already. Walks the whole
-    /// index, and reads the tables of cut blocks.
-    pub fn usage(&self) -> Result<BTreeMap<u32, VariableUsage>> {
-        self.walked(true)
-    }
-
-    /// The same without the bytes that blocks take as stored, for which tables would be read.
-    pub fn forms(&self) -> Result<BTreeMap<u32, VariableUsage>> {
-        self.walked(false)
-    }
-
-    fn walked(&self, with_tables: bool) -> Result<BTreeMap<u32, VariableUsage>> {
+    /// What the snapshot keeps of every variable, by its id, wherever its bytes are. Links add nothing. Walks the whole
+    /// index. `stored_bytes` are 0 unless they are asked for, since that reads the tables of cut blocks.
+    pub fn usage(&self, with_stored_bytes: bool) -> Result<BTreeMap<u32, VariableUsage>> {
         self.inner.require_open()?;
         self.inner.require_same()?;
         let snapshot = self.snapshot();
         let mut out: BTreeMap<u32, VariableUsage> =
             snapshot.schema.variables.keys().map(|id| (*id, VariableUsage::default())).collect();
         let Some(root) = &snapshot.manifest.root else { return Ok(out) };
-        // A block of a record is one entry per leaf member: they share step and put.
+        // A block of a record is one entry per leaf member; they have step and put in common.
         let mut seen: BTreeMap<u32, BTreeSet<BlockKey>> = BTreeMap::new();
         let mut failed = None;
         tree::entries(&self.inner.pages, root, &mut |entry| {
@@ -277,7 +269,7 @@ impl Container {
             let block = (entry.step, entry.commit, entry.order, entry.put, entry.offset);
             let replica = entry.encoding.replica > 0;
             if replica {
-                // Its bytes are stored; what they decode to is counted once.
+                // Its bytes are stored; their decoded size is counted once.
             } else if !several || seen.entry(entry.variable).or_default().insert(block) {
                 usage.blocks += 1;
             }
@@ -302,7 +294,7 @@ impl Container {
                 }
             }
             let stored = match entry.subchunks {
-                _ if !with_tables => Ok(0),
+                _ if !with_stored_bytes => Ok(0),
                 0 => Ok(0),
                 1 => Ok(entry.piece.length),
                 _ => snapshot.source(&self.inner.pages, entry.source).and_then(|source| {

@@ -1,6 +1,6 @@
-//! Least and greatest values of all variables, from the index alone: one walk, no value and no table is read.
+//! Least and greatest values of all variables, from the index alone: one walk, without reading values or tables.
 //!
-//! They are of what was written, steps together. Values that newer blocks hide count too, so the range may be wider than
+//! They describe what was written in all steps. Values hidden by newer blocks count too, so the range may be wider than
 //! what a reader sees; it is never narrower.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::Result;
 use crate::container::Container;
 use crate::schema::element_type::kind_of;
 
-/// A value as statistics keep it.
+/// A value in the form of statistics.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Extreme {
     /// Of integers and truth values.
@@ -51,7 +51,7 @@ fn below(a: Extreme, b: Extreme) -> bool {
 }
 
 impl Container {
-    /// The ranges of all variables that have numbers in the handle's snapshot, by path and member.
+    /// The ranges of all variables with numbers in the handle's snapshot, by path and member.
     pub fn value_ranges(&self) -> Result<Vec<ValueRange>> {
         self.inner.require_open()?;
         let snapshot = self.snapshot();

@@ -1,4 +1,4 @@
-//! Byte files of a container (docs/format/files.md), as its handle opens, verifies and collects them.
+//! Byte files of a container (docs/format/files.md): opened, verified and collected through its handle.
 
 use std::sync::Arc;
 
@@ -25,13 +25,13 @@ impl From<Failure> for Error {
     }
 }
 
-/// Whether the process of a mount has surely ended.
+/// Whether the process of a mount has certainly ended.
 fn has_ended(text: &str) -> bool {
     Process::parse(text.as_bytes()).is_some_and(|process| process.is_dead(&Process::current()))
 }
 
 impl Container {
-    /// The byte files of the container, for reading; `None` where it has none, or its store lists nothing.
+    /// The byte files of the container, to read; `None` if it has none, or its store cannot list.
     pub fn files(&self) -> Result<Option<Arc<Files>>> {
         self.inner.require_open()?;
         match self.inner.store.list(keys::FILES) {
@@ -42,7 +42,7 @@ impl Container {
         }
     }
 
-    /// The byte files of the container, for writing. `owner` owns their root where nobody does yet.
+    /// The byte files of the container, to write. `owner` becomes the owner of their root if there is none yet.
     pub fn files_to_write(&self, owner: Owner) -> Result<Arc<Files>> {
         self.inner.require_writable()?;
         self.open_files(Access::Write { process: Process::current().text(), dead: has_ended, owner })
@@ -56,12 +56,12 @@ impl Container {
         })
     }
 
-    /// What the files of the container are and take, if it has any.
+    /// Number and size of the container's files, if it has any.
     pub fn files_usage(&self) -> Result<Option<Usage>> {
         self.files()?.map(|files| Ok(files.usage()?)).transpose()
     }
 
-    /// Reads all files and adds what is damaged; bytes that were read.
+    /// Reads all files and adds damage; returns the bytes read.
     pub(super) fn verify_files(
         &self,
         damage: &mut Vec<Damage>,
@@ -95,7 +95,7 @@ impl Container {
         Ok(bytes)
     }
 
-    /// Takes away what no file needs any more; keys and lengths.
+    /// Removes what no file needs any more; returns keys and lengths.
     pub(super) fn collect_files(&self, dry_run: bool) -> Result<Vec<(String, u64)>> {
         let Some(files) = self.files()? else { return Ok(Vec::new()) };
         if dry_run {

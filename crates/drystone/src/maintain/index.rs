@@ -1,7 +1,7 @@
-//! Indexes of values after the fact: bins of blocks that were written without them, as replicas.
+//! Indexes of values added later: bins of blocks that were written without them, as replicas.
 //!
-//! Why replicas: blocks that were rewritten would be newer, and could hide what another writer put meanwhile. A replica has the age of
-//! its block, so it hides nothing, and whatever hides the block hides it.
+//! Why replicas: rewritten blocks would be newer, and could hide what another writer put meanwhile. A replica has the
+//! age of its block, so it hides nothing, and whatever hides the block hides it.
 
 use std::collections::BTreeSet;
 
@@ -20,17 +20,17 @@ use crate::write::aside::Aside;
 use crate::write::block;
 use crate::{Error, ErrorKind, Result};
 
-/// How values are kept by bins: that of variables that were created with bins.
+/// The codec of bins, as in variables that were created with them.
 const CHAIN: &str = "alacrity:bits=13";
-/// Blocks of fewer bytes are read whole in any case.
-const LEAST: u64 = 64 << 10;
-/// Cells of a subchunk of bins at most: the size at which they serve best (docs/benchmarks/query.md).
+/// Smaller blocks are read whole in any case.
+pub(super) const LEAST: u64 = 64 << 10;
+/// The most cells of a subchunk of bins: the size at which they serve best (docs/benchmarks/query.md).
 const MOST_CELLS: u64 = 1 << 18;
 
 /// The kind of an index, by the conditions that it serves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IndexKind {
-    /// Values by bins: ranges of values read few bytes.
+    /// Values in bins: a query for a range of values reads few bytes.
     Bins,
     /// Least and greatest value of every subchunk, which all blocks have.
     Zones,
@@ -41,7 +41,7 @@ pub enum IndexKind {
 pub struct IndexReport {
     /// Blocks that were indexed; of a record, of each member.
     pub blocks: u64,
-    /// Blocks that had an index before.
+    /// Blocks that had an index already.
     pub indexed: u64,
     /// Bytes of the values.
     pub decoded_bytes: u64,
@@ -65,11 +65,11 @@ impl IndexKind {
 }
 
 impl Container {
-    /// Indexes the blocks of a variable, or of a member (`P.x`), that the newest snapshot shows and that have no index, in one commit.
-    /// Blocks of less than 64 KiB are left out, and so are blocks that are written later: call it again.
+    /// Indexes the visible blocks of a variable, or of a member (`P.x`), in the newest snapshot that have no index, in
+    /// one commit. Blocks of less than 64 KiB are left out. Later blocks are not indexed: call it again.
     ///
-    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed then. Errors:
-    /// `InvalidArgument` where values have no order that bins can keep.
+    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed
+    /// then. Errors: `InvalidArgument` if values have no order that bins support.
     pub fn index(
         &self,
         name: &str,
@@ -90,8 +90,9 @@ impl Container {
         act().map_err(|e| e.while_doing(format!("indexing \"{name}\"")))
     }
 
-    /// Takes the indexes that [`Container::index`] made of a variable, or of a member, out of the next snapshot; their bytes go with a
-    /// collection. Returns how many blocks had one. Bins in place of values stay: they are the values.
+    /// Removes the indexes that [`Container::index`] made of a variable, or of a member, from the next snapshot;
+    /// garbage collection removes their bytes. Returns how many blocks had one. Bins in place of values stay: they are
+    /// the values.
     pub fn drop_index(&self, name: &str) -> Result<u64> {
         self.inner.require_writable()?;
         let (newest, _) = self.inner.newest()?;
@@ -101,7 +102,7 @@ impl Container {
         self.drop_replicas(variable, members.into_iter().map(|(number, _)| number).collect(), BINS)
     }
 
-    /// Takes the replicas of one number out of the next snapshot; returns how many there were.
+    /// Removes the replicas of one number from the next snapshot; returns how many there were.
     pub(super) fn drop_replicas(&self, variable: u32, members: BTreeSet<u32>, number: u32) -> Result<u64> {
         let mut dropped = 0;
         let done = transact(&self.inner, |base, _| {
@@ -116,7 +117,7 @@ impl Container {
         Ok(dropped)
     }
 
-    /// The path of a variable, and of a member where the name goes on behind it with a dot.
+    /// The path of a variable, and of a member if the name continues with a dot.
     fn member_named<'n>(&self, name: &'n str) -> (&'n str, Option<&'n str>) {
         let name = name.trim_matches('/');
         let snapshot = self.snapshot();
@@ -128,7 +129,7 @@ impl Container {
         }
     }
 
-    /// The id of a variable, and its leaves with their numbers that bins can keep.
+    /// The id of a variable, and its leaves that bins support, with their numbers.
     fn indexable(&self, path: &str, field: Option<&str>) -> Result<(u32, Vec<(u32, Leaf)>)> {
         let reading = self.reading(path, field)?;
         let variable = reading.variable();
@@ -215,7 +216,8 @@ fn chain() -> Result<Chain> {
     Chain::parse(CHAIN).map_err(|e| Error::unsupported(format!("{CHAIN}: {e}")))
 }
 
-/// The subchunks of the bins of a block: its own where these are decoded whole, else at most [`MOST_CELLS`] cells, in whole rows.
+/// The subchunks for the bins of a block: its own if these are decoded whole, else at most [`MOST_CELLS`] cells, in
+/// whole rows.
 fn cut(block: &Entry) -> Vec<u64> {
     let ndim = usize::from(block.ndim);
     let mut cut =

@@ -1,7 +1,7 @@
-//! How safe each step is, and waiting until it is safe enough.
+//! The level of safety of each step, and waiting until a step has reached one.
 //!
 //! Invariants
-//! - a step is `stable` only if everything that a mark, or a synced manifest, vouches for includes its newest blocks;
+//! - a step is `stable` only if its newest blocks are covered by a mark, or by a synced manifest;
 //! - asking changes nothing; waiting for `stable` through a handle that may write flushes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,7 +12,8 @@ use drystone_plan::tier::level::Level;
 use drystone_plan::tree;
 
 use crate::container::{Container, Inner};
-use crate::history::head;
+use crate::history::descent;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 
@@ -20,15 +21,15 @@ use crate::{Error, ErrorKind, Result};
 const PAUSES: (Duration, Duration) = (Duration::from_millis(2), Duration::from_millis(250));
 
 impl Container {
-    /// The level of each committed step of the newest snapshot. One pass over the index where commits are not flushed.
+    /// The level of each committed step of the newest snapshot. One pass over the index if commits are not flushed.
     pub fn levels(&self) -> Result<BTreeMap<u64, Level>> {
         self.inner.require_open()?;
         let (newest, _) = self.inner.newest()?;
         levels(&self.inner, &newest)
     }
 
-    /// Waits until a step is committed and has this level. `Deadline` when `timeout` has passed, `Cancelled` when `go_on` says no, which
-    /// is asked at every look.
+    /// Waits until a step is committed and has this level. `Deadline` when `timeout` has passed; `Cancelled` when
+    /// `go_on`, which is called at every look, returns false.
     pub fn wait_for(
         &self,
         step: u64,
@@ -47,7 +48,7 @@ impl Container {
             let flushes = level == Level::Stable && self.inner.is_unpinned() && !self.inner.is_drain_held();
             if found.is_some_and(|found| found < level) && flushes {
                 match self.flush() {
-                    // Other nodes have to bring theirs home first.
+                    // Other nodes have to bring their parts home first.
                     Err(e) if e.kind() == ErrorKind::NotYetHome => {}
                     flushed => _ = flushed?,
                 }
@@ -92,35 +93,36 @@ fn levels(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<u64, Level>> {
     if durable || snapshot.manifest.marked {
         return Ok(all(Level::Stable));
     }
-    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(snapshot).max(descent::newest_mark(inner.store.as_ref())?);
     if marked >= snapshot.version() {
         return Ok(all(Level::Stable));
     }
     levels_with(inner, snapshot, &BTreeSet::new(), false)
 }
 
-/// The same, by the entries of the index. `away`: writers and numbers of the parts that are not home. `durable`: what is home is stable.
+/// The same from the entries of the index. `away`: writers and numbers of the parts that are not home. `durable`: what
+/// is home is stable.
 fn levels_with(
     inner: &Inner,
     snapshot: &Snapshot,
     away: &BTreeSet<(u64, u32)>,
     durable: bool,
 ) -> Result<BTreeMap<u64, Level>> {
-    let marked = inner.last_marked(snapshot).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(snapshot).max(descent::newest_mark(inner.store.as_ref())?);
     let sources = if away.is_empty() { Vec::new() } else { snapshot.sources(&inner.pages)? };
     let is_away: BTreeSet<u32> = (0..)
         .zip(&sources)
         .filter(|(_, source)| source.kind == 0 && away.contains(&(source.writer, source.part)))
         .map(|(number, _)| number)
         .collect();
-    // A step is stable if the newest flushed snapshot shows it and nothing was written to it since.
+    // A step is stable if the newest flushed snapshot contains it and nothing was written to it since.
     let flushed = match marked {
         0 => None,
-        marked => head::read_manifest(inner.store.as_ref(), marked, &inner.identity.uuid)
+        marked => manifests::read_manifest(inner.store.as_ref(), marked, &inner.identity.uuid)
             .and_then(|manifest| Snapshot::load(manifest, &inner.pages))
             .ok(),
     };
-    // Parts that only the tiers of their node have.
+    // Parts that exist only in the tiers of their node.
     let kept = if away.is_empty() { BTreeSet::new() } else { inner.kept()? };
     let is_alone: BTreeSet<u32> = (0..)
         .zip(&sources)

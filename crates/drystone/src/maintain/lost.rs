@@ -1,4 +1,4 @@
-//! What the newest snapshot names and the store does not have, found without reading a payload.
+//! Objects that the newest snapshot names and the store lacks, found without reading a payload.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::history::loss::Loss;
 use crate::{ErrorKind, Result};
 
 impl Container {
-    /// What the newest snapshot names and that is not there: lost manifests, and files of the log that are missing or too short. Looks at
+    /// Lost objects of the newest snapshot: manifests, and files of the log that are missing or too short. Looks at
     /// names and lengths only; [`Container::verify`] reads everything.
     pub fn lost(&self) -> Result<Vec<Damage>> {
         self.inner.require_open()?;

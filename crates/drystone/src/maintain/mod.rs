@@ -1,7 +1,7 @@
-//! What an operator runs: looking into a container, verifying it, recovering it, collecting garbage, indexing, sorting.
+//! Operations for maintenance: describing a container, verifying it, recovering it, collecting garbage, indexing,
+//! sorting.
 
 pub(crate) mod describe;
-pub(crate) mod examine;
 pub(crate) mod extremes;
 mod files;
 pub(crate) mod gc;

@@ -1,8 +1,9 @@
-//! Recovery after a run that died: decides about what was closed but not committed, and fences what is left.
+//! Recovery after a run that died: decides about steps that were closed and not committed, and fences its writers.
 //!
-//! Under `async` it also looks behind the last flush: commits whose bytes a power cut took are passed over as a whole, and the
-//! groups that survived are adopted again, each verified. What it decided is flushed before it returns: were the fence lost in
-//! a later power cut, groups of the dead run and of the next would be adopted together.
+//! Under `async` it also looks behind the last flush: commits whose bytes a power cut destroyed are passed over
+//! completely, and the groups that survived are adopted again, each verified. Its decisions are flushed before it
+//! returns: if the fence were lost in a later power cut, groups of the dead run and of the next would be adopted
+//! together.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,14 +13,16 @@ use drystone_format::identity::Durability;
 use drystone_plan::tree;
 use drystone_store_tiers::Rebuilt;
 
+use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::commit::adoption;
 use crate::commit::adoption::{Damaged, Scope, Verdict};
 use crate::commit::transaction;
 use crate::commit::transaction::Incomplete;
 use crate::container::{Container, Inner, StagedPart};
-use crate::history::head;
+use crate::history::descent;
 use crate::history::loss::{self, Losses};
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::log::scan::{Group, WriterLog};
 use crate::read::checker::Checker;
@@ -43,17 +46,17 @@ pub enum Adopt {
 pub struct RecoverReport {
     /// Steps that became visible.
     pub adopted: Vec<u64>,
-    /// Complete steps that were dropped because the caller said so.
+    /// Complete steps that were dropped at the caller's request.
     pub discarded: Vec<u64>,
     /// Steps that not all ranks had closed: dropped.
     pub incomplete: Vec<Incomplete>,
-    /// Steps of which parts were rebuilt from what other nodes kept, and none is lost.
+    /// Steps with parts that were rebuilt from other nodes, none of which is lost.
     pub rebuilt: Vec<u64>,
-    /// Steps dropped because their bytes did not survive, and other things a person should know.
+    /// Steps dropped because their bytes did not survive, and other remarks for people.
     pub notes: Vec<String>,
     /// Number of the run that begins now.
     pub run: u64,
-    /// Snapshot that holds the result.
+    /// Snapshot that contains the result.
     pub version: u64,
 }
 
@@ -79,17 +82,21 @@ impl Verdict for Choice<'_> {
 }
 
 impl Container {
-    /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete ones, and
-    /// fences its writers, so that nothing they still do becomes visible. A new run begins.
+    /// Settles what a dead run left: commits (`adopt`) its complete uncommitted steps or drops them, drops incomplete
+    /// ones, and fences its writers, so that nothing they still do becomes visible. A new run begins.
     ///
-    /// Parts that no tier of this node has any more are rebuilt where other nodes kept parity of them, and else given up; the others wait for
-    /// their drain, wherever they are.
-    pub fn recover(&self, adopt: &Adopt) -> Result<RecoverReport> {
-        self.recover_without(adopt, &[])
+    /// Parts that are missing in all tiers of this node are rebuilt if other nodes keep parity of them, and else given
+    /// up; other parts wait for their drain, wherever they are. `lost_nodes` are lost for good, with everything in their
+    /// tiers that home lacks.
+    pub fn recover(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
+        let begun = span::begin(SpanKind::Recover);
+        let report = self.settle_runs(adopt, lost_nodes)?;
+        let values = span::Values { blocks: report.adopted.len() as u64, ..Default::default() };
+        begun.end(SpanKind::Recover, || self.inner.store.describe(), "", values);
+        Ok(report)
     }
 
-    /// The same where these nodes are lost for good, with all that their tiers had and home has not.
-    pub fn recover_without(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
+    fn settle_runs(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;
@@ -147,9 +154,9 @@ impl Container {
                 if !losses.found.is_empty() {
                     inner.hint.renew(inner.store.as_ref(), version, inner.identity.durability);
                 }
-                // A fence that a power cut could take would let the dead run mix with the next.
+                // If a power cut could destroy the fence, the dead run would mix with the next one.
                 let flushed = inner.flush();
-                // What is on its way home on other nodes is marked when it has come.
+                // Parts under way on other nodes: the version is marked when they are home.
                 if !flushed.as_ref().is_err_and(|e| e.kind() == ErrorKind::NotYetHome) {
                     flushed
                         .map_err(|e| e.while_doing("the recovery is committed, but could not be flushed"))?;
@@ -186,13 +193,13 @@ fn discarded(base: &Snapshot, logs: &[WriterLog], choice: &Choice<'_>) -> Vec<u6
     out.into_iter().collect()
 }
 
-/// The newest snapshot of which everything that was not flushed is sound: pages, and the bytes of every entry.
+/// The newest snapshot all of whose unflushed objects are intact: pages, and the bytes of every entry.
 fn sound_base(inner: &Arc<Inner>, newest: Arc<Snapshot>) -> Result<(Arc<Snapshot>, Vec<String>)> {
     let mut notes = Vec::new();
     if inner.identity.durability == Durability::Durable {
         return Ok((newest, notes));
     }
-    let marked = inner.last_marked(&newest).max(head::newest_mark(inner.store.as_ref())?);
+    let marked = inner.last_marked(&newest).max(descent::newest_mark(inner.store.as_ref())?);
     let mut base = newest;
     while base.version() > marked {
         let Some((commit, why)) = unsound(inner, &base, marked)? else { break };
@@ -218,7 +225,7 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
         }
         match checker.entry(entry) {
             Ok(_) => {}
-            // On its way home, on another node.
+            // It is on another node, and not home yet.
             Err(e) if e.kind() == ErrorKind::NotYetHome => {}
             Err(e) if e.kind() == ErrorKind::Corrupt => bad = Some((entry.commit, e.to_string())),
             Err(e) => failed = Some(e),
@@ -253,7 +260,7 @@ fn unsound(inner: &Arc<Inner>, snapshot: &Snapshot, marked: u64) -> Result<Optio
     }
 }
 
-/// The newest readable snapshot before `commit` in the ancestry of `of`; what was flushed must be readable.
+/// The newest readable snapshot before `commit` in the ancestry of `of`; flushed ones must be readable.
 fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> Result<Snapshot> {
     let mut version = of.manifest.parent;
     loop {
@@ -263,10 +270,10 @@ fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> 
         if version == 0 {
             return Ok(Snapshot::empty(inner.identity.uuid));
         }
-        let found = head::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
+        let found = manifests::read_manifest(inner.store.as_ref(), version, &inner.identity.uuid);
         let parent = match &found {
             Ok(manifest) => manifest.parent,
-            Err(_) => head::below(inner.store.as_ref(), version)?,
+            Err(_) => manifests::below(inner.store.as_ref(), version)?,
         };
         if version < commit {
             match found.and_then(|manifest| Snapshot::load(manifest, &inner.pages)) {
@@ -279,7 +286,7 @@ fn before(inner: &Inner, of: &Snapshot, commit: u64, marked: u64, why: &str) -> 
     }
 }
 
-/// Closed groups whose bytes are not what their checksums say: (writer, group).
+/// Closed groups whose bytes do not match their checksums: (writer, group).
 fn broken_groups(
     inner: &Arc<Inner>,
     base: &Snapshot,
@@ -305,7 +312,7 @@ fn group_damage(checker: &mut Checker<'_>, log: &WriterLog, group: &Group) -> Re
         group.entries.each(&mut |entry| checker.entry_in(log.header.id, entry.source, &entry).map(drop));
     match checked {
         Ok(()) => Ok(None),
-        // On its way home, on another node.
+        // It is on another node, and not home yet.
         Err(e) if e.kind() == ErrorKind::NotYetHome => Ok(None),
         Err(e) if e.kind() == ErrorKind::Corrupt => Ok(Some(e.to_string())),
         Err(e) => Err(e),

@@ -1,7 +1,8 @@
-//! Sorted replicas: the values of a variable of particles in ascending order, with those of others at the same cells.
+//! Sorted replicas: the values of a variable of particles in ascending order, with values of other variables at the
+//! same cells.
 //!
-//! They are replicas of the blocks of the key. The other columns lie in the same pieces, each under the name of the block that it was
-//! taken from, so a query sees whether that block still shows where it did.
+//! They are replicas of the blocks of the key. The other columns lie in the same pieces, each under the name of its
+//! original block, so a query can tell whether that block is still visible there.
 
 use std::sync::Arc;
 
@@ -10,7 +11,7 @@ use drystone_format::entry::Entry;
 use drystone_plan::read_plan::SORTED;
 use drystone_transform::{Chain, MOST_COMPANION_BYTES, MOST_COMPANIONS, Sorted};
 
-use super::index::IndexReport;
+use super::index::{IndexReport, LEAST};
 use crate::commit::beside::Beside;
 use crate::container::Container;
 use crate::read::{Reading, SortedWith};
@@ -21,9 +22,7 @@ use crate::{Error, ErrorKind, Result};
 
 /// How the key is kept.
 const CHAIN: &str = "sorted";
-/// Blocks of fewer bytes of the key are read whole in any case.
-const LEAST: u64 = 64 << 10;
-/// Cells that are sorted together at most.
+/// The most cells that are sorted together.
 const MOST_CELLS: u64 = 1 << 20;
 
 /// A column of the group: the variable, and a leaf of it.
@@ -39,11 +38,13 @@ struct Columns {
 }
 
 impl Container {
-    /// Makes sorted replicas of a group of variables of one dimension, or of a record: of each block of the key `by` that the newest snapshot
-    /// shows, in one commit. Blocks of less than 64 KiB are left out, and so are blocks that are written later: call it again.
+    /// Makes sorted replicas of a group of variables of one dimension, or of a record: of each visible block of the key
+    /// `by` in the newest snapshot, in one commit. Blocks of less than 64 KiB are left out. Later blocks are not
+    /// sorted: call it again.
     ///
-    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed then. Errors:
-    /// `InvalidArgument` where the key has no order, or the variables have several dimensions or other shapes.
+    /// `progress` gets (blocks done, blocks in all) and may return `false` to stop (`Cancelled`): nothing is committed
+    /// then. Errors: `InvalidArgument` if the key has no order, or the variables have several dimensions or different
+    /// shapes.
     pub fn sort(
         &self,
         name: &str,
@@ -57,7 +58,8 @@ impl Container {
             .map_err(|e| e.while_doing(format!("sorting \"{name}\" by \"{by}\"")))
     }
 
-    /// Takes sorted replicas out of the next snapshot; their bytes go with a collection. Returns how many blocks of the key had one.
+    /// Removes sorted replicas from the next snapshot; garbage collection removes their bytes. Returns how many blocks
+    /// of the key had one.
     pub fn drop_sort(&self, name: &str, by: &str) -> Result<u64> {
         self.inner.require_writable()?;
         let (newest, _) = self.inner.newest()?;
@@ -204,7 +206,7 @@ impl Container {
     }
 }
 
-/// Cells that are sorted together: whole subchunks where these are decoded whole.
+/// Cells that are sorted together: whole subchunks if these are decoded whole.
 fn cut(block: &Entry) -> u64 {
     let own = block.cut[0].max(1);
     let most = match block.encoding.chain.is_empty() {

@@ -1,4 +1,4 @@
-//! Verification: every byte a snapshot refers to, against its checksums; and what is damaged, named.
+//! Verification: checks every byte that a snapshot refers to against its checksums, and names what is damaged.
 
 use std::collections::BTreeMap;
 
@@ -12,18 +12,18 @@ use crate::base::error::must_exist;
 use crate::base::sync::lock;
 use crate::container::{Container, Inner};
 use crate::history::snapshot::Snapshot;
-use crate::history::{head, loss};
+use crate::history::{loss, manifests};
 use crate::read::checker::Checker;
 use crate::read::segment_key;
 use crate::{Error, ErrorKind, Result};
 
-/// Progress is told at least after this many bytes.
+/// The most bytes between two reports of progress.
 const PROGRESS_BYTES: u64 = 16 << 20;
 
 /// Something that cannot be read as it was written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
-    /// Which object, as far as known.
+    /// The object, as far as known.
     pub key: String,
     /// Variable path, if one is affected.
     pub variable: Option<String>,
@@ -44,16 +44,16 @@ pub struct VerifyReport {
     pub manifests: u64,
     /// Shards of the published replica checked.
     pub shards: u64,
-    /// Those of them that were replaced since the snapshot, which reads the log instead.
+    /// Shards that were replaced since the snapshot, which reads the log instead.
     pub moved: u64,
-    /// Damage that was found; empty means sound.
+    /// Damage that was found; empty if there is none.
     pub damage: Vec<Damage>,
     /// Bytes that are not home, by the node whose tiers hold them. Those of other nodes were not read.
     pub away: BTreeMap<String, u64>,
 }
 
 impl Container {
-    /// The same, and also whether what the published chunks decode to is what the log holds.
+    /// The same, and also compares decoded published chunks with the log.
     pub fn verify_values(&self, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<VerifyReport> {
         let mut report = self.verify(progress)?;
         let values = self.verify_published(true, progress)?;
@@ -75,7 +75,7 @@ impl Container {
         let snapshot = self.snapshot();
         let mut report = VerifyReport::default();
         let damage = |key: String, message: String| Damage { key, variable: None, step: None, message };
-        let mut manifests = head::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
+        let mut manifests = manifests::Manifests::new(inner.store.as_ref(), &inner.identity.uuid);
         let mut version = snapshot.version();
         while version > 0 {
             match manifests.read(version) {
@@ -87,12 +87,12 @@ impl Container {
                     version = manifest.parent.min(version - 1);
                 }
                 // What is older has expired.
-                Err(_) if head::is_gone(inner.store.as_ref(), version) => break,
+                Err(_) if manifests::is_gone(inner.store.as_ref(), version) => break,
                 Err(e) => {
-                    if !head::is_void(inner.store.as_ref(), version) {
+                    if !manifests::is_void(inner.store.as_ref(), version) {
                         report.damage.push(damage(keys::manifest(version), e.to_string()));
                     }
-                    version = head::below(inner.store.as_ref(), version)?;
+                    version = manifests::below(inner.store.as_ref(), version)?;
                 }
             }
         }
@@ -166,7 +166,7 @@ impl Container {
                 failed = Some(Error::new(ErrorKind::Cancelled, "verification was stopped"));
             }
         };
-        // On a far store entries are checked in batches, so that what they need comes together.
+        // On a far store entries are checked in batches, so that their bytes are requested together.
         let most = checker.batch();
         let mut batch: Vec<Entry> = Vec::with_capacity(most);
         let mut check_all = |batch: &mut Vec<Entry>| {
@@ -199,7 +199,7 @@ impl Container {
 }
 
 impl Container {
-    /// Compares replicas with what was put, where the index can be read.
+    /// Compares replicas with their originals, if the index can be read.
     fn verify_replicas(&self, report: &mut VerifyReport) -> Result<()> {
         let snapshot = self.snapshot();
         for (path, _) in snapshot.schema.named() {
@@ -229,7 +229,7 @@ impl Container {
     }
 }
 
-/// Log files the snapshot refers to: are their adopted parts still sound?
+/// Log files that the snapshot refers to: whether their adopted parts are intact.
 pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let mut out = Vec::new();
     let sources = snapshot.sources(&inner.pages)?;
@@ -252,8 +252,9 @@ pub(crate) fn check_logs(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damag
     Ok(out)
 }
 
-/// Step records whose file is missing or ends before what commits took from it. Reads do not need them, and a power cut may take them; the
-/// boot that wrote them does not lose them. Under `durable` only the file must be there (docs/decisions/007-small-commits.md).
+/// Step records whose file is missing or ends before what commits took from it. Reads do not need them, and a power cut
+/// may destroy them, except during the boot in which they were written. Under `durable` only the file must exist
+/// (docs/decisions/007-small-commits.md).
 fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     let durable = inner.identity.durability == Durability::Durable;
     let boot = loss::boot_of(inner.store.as_ref());
@@ -283,12 +284,12 @@ fn check_records(inner: &Inner, snapshot: &Snapshot) -> Result<Vec<Damage>> {
     Ok(out)
 }
 
-/// Manifests above the snapshot that are not there, and the files that writers began on them.
+/// Missing manifests above the snapshot, and the files that writers began on them.
 fn lost_bases(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, String>> {
     let mut out = BTreeMap::new();
     for (file, header) in loss::headers(inner.store.as_ref(), &inner.identity.uuid, usize::MAX)? {
         let key = keys::manifest(header.base);
-        // A manifest that was made later, by a recovery, has settled that.
+        // A later manifest, made by a recovery, has settled that.
         let later = snapshot.manifest.time > header.time;
         if header.base > snapshot.version()
             && !later

@@ -1,4 +1,4 @@
-//! Verification of the published replica: every shard that the snapshot records, against the record, and every chunk in it.
+//! Verification of the published replica: every recorded shard against its record, and every chunk in it.
 
 use drystone_format::dtype::DType;
 use drystone_format::keys;
@@ -31,12 +31,13 @@ struct Buffers {
 }
 
 impl Container {
-    /// Checks the published replica that the handle's snapshot records: stamp, length and index of every shard against the record,
-    /// and every chunk against its checksum; with `values` also what the chunks decode to against the log. Statistics beside a
-    /// shard are held to the values; that there are none is no damage.
+    /// Checks the published replica that the handle's snapshot records: stamp, length and index of every shard against
+    /// the record, and every chunk against its checksum; with `values` also decoded chunks against the log. Statistics
+    /// beside a shard must match the values; missing ones are no damage.
     ///
-    /// A shard in whose place another sound one stands is counted and is no damage: the snapshot reads the log there. One that is
-    /// missing is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return `false` to stop.
+    /// A shard that was replaced by another valid one is counted and is no damage: the snapshot reads the log there. A
+    /// missing one is damage only in the newest snapshot. `progress` gets (shards done, shards in all) and may return
+    /// `false` to stop.
     pub(super) fn verify_published(
         &self,
         values: bool,
@@ -57,7 +58,7 @@ impl Container {
         let mut buffers = Buffers::default();
         for array in arrays.iter() {
             let its = |(_, v): &(&str, &Variable)| (v.id, v.uid) == (array.variable, array.uid);
-            // What was published of a variable that is gone is nobody's.
+            // Shards of deleted variables belong to no variable.
             let Some((path, _)) = snapshot.schema.named().find(its) else { continue };
             let path = path.to_owned();
             let reading = match values {
@@ -200,7 +201,7 @@ enum Found {
     Damaged(String),
 }
 
-/// Whether the statistics of a chunk are those of its values.
+/// Whether the statistics of a chunk match its values.
 fn is_told(
     (grid, shard, chunk): (&Grid, u64, u64),
     leaf: &Reading,
@@ -226,7 +227,7 @@ fn is_told(
     Ok(real == *told)
 }
 
-/// Whether the chunk in `decoded` holds what the log does.
+/// Whether the chunk in `decoded` equals the log.
 fn same_values(
     array: &Array,
     item: u64,

@@ -112,7 +112,7 @@ pub(super) struct Codec {
     pub(super) decode_part: Option<DecodePart>,
 }
 
-/// What a codec has at least: everything up to `decode`.
+/// The least size of a codec's structure: everything up to `decode`.
 pub(super) const LEAST: usize = std::mem::offset_of!(Codec, meta_length);
 
 pub(super) type Entry = unsafe extern "C" fn(u32, u32) -> *const Codec;

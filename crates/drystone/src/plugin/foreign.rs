@@ -1,4 +1,4 @@
-//! A codec of a plug-in with its parameters, as the engine knows codecs.
+//! A codec of a plug-in with its parameters, behind the engine's trait of codecs.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::ops::Range;
@@ -13,13 +13,13 @@ use super::abi;
 
 type Result<T> = std::result::Result<T, TransformError>;
 
-/// Bytes behind the room that a codec is given, to notice when it writes on.
+/// Bytes after the buffer that a codec gets, to detect writes beyond its end.
 const GUARD: [u8; 16] = *b"drystone guards.";
-/// Ranges that a codec may ask for.
+/// The most ranges that a codec may request.
 const MOST_RANGES: usize = 1 << 20;
-/// Of a message, so much is kept.
+/// The most bytes of a message that are kept.
 const MOST_SAID: usize = 1000;
-/// Added to three times the decoded length: the longest encoded form.
+/// Added to three times the decoded length, this is the longest encoded form.
 const MOST_MORE: usize = 64 << 10;
 
 /// An opened codec.
@@ -49,7 +49,7 @@ impl Drop for Foreign {
     }
 }
 
-/// Takes what a plug-in says went wrong.
+/// Receives the plug-in's error message.
 #[derive(Default)]
 struct Said(String);
 
@@ -67,7 +67,7 @@ fn host(said: &mut Said) -> abi::Host {
     abi::Host { struct_size: size_of::<abi::Host>() as u32, reserved: 0, context, say }
 }
 
-/// Collects what a codec asks for.
+/// Collects the ranges that a codec requests.
 struct Asked {
     ranges: Vec<Range<u64>>,
     bound: Bound,
@@ -92,7 +92,7 @@ extern "C" fn read(context: *mut c_void, start: u64, end: u64) -> i32 {
 extern "C" fn bound(context: *mut c_void, absolute: f64, relative: f64) {
     // SAFETY: the context is the `Asked` of the call in progress.
     let asked = unsafe { &mut *context.cast::<Asked>() };
-    // What is not a bound is none at all.
+    // An impossible bound counts as none.
     let known = |error: f64| if error >= 0.0 { error } else { f64::INFINITY };
     asked.bound = Bound { absolute: known(absolute), relative: known(relative) };
 }
@@ -205,7 +205,7 @@ impl Foreign {
         Err(bad(if said.0.is_empty() { format!("refuses {parameters:?}") } else { said.0 }))
     }
 
-    /// What a status means; `encoding` blames the codec or its parameters, else the bytes.
+    /// The error that a status means; `encoding` blames the codec or its parameters, else the bytes.
     fn status(&self, status: i32, said: Said, encoding: bool) -> Result<()> {
         let codec = self.spec.name.clone();
         let what = if said.0.is_empty() { format!("status {status}") } else { said.0 };

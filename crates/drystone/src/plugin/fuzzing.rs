@@ -1,6 +1,7 @@
-//! The body of the fuzz target of plug-ins: a codec that does whatever the stored bytes say, within what the header allows.
+//! The body of the fuzz target of plug-ins: a codec that does whatever the stored bytes say, within the interface of
+//! the header.
 //!
-//! It asks for ranges, places pieces and returns statuses that stand in the bytes; the engine's side must refuse what is wrong and
+//! It requests ranges, places pieces and returns statuses that the bytes contain. The engine must refuse wrong ones and
 //! never panic, and what it accepts must lie within the subchunk.
 
 use std::ffi::{c_char, c_void};
@@ -11,16 +12,16 @@ use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, StoredSubc
 
 use super::{Plugin, abi};
 
-/// The bytes that a pointer and a length stand for.
+/// The bytes that a pointer and a length denote.
 ///
 /// # Safety
-/// They are what the engine gave for the call in progress.
+/// They are what the engine passed for the call in progress.
 unsafe fn bytes<'a>(start: *const u8, len: u64) -> &'a [u8] {
     // SAFETY: by the contract above; an empty slice has a pointer that is not null.
     unsafe { std::slice::from_raw_parts(start, len as usize) }
 }
 
-/// Pairs of numbers that the bytes hold, some of them far too large.
+/// Pairs of numbers from the bytes, some of them far too large.
 fn pairs(script: &[u8]) -> impl Iterator<Item = (u64, u64)> {
     let number = |bytes: &[u8; 3]| {
         let n = u64::from(bytes[0]) | u64::from(bytes[1]) << 8;
@@ -147,7 +148,7 @@ fn known() {
     });
 }
 
-/// Decodes whole and in part what the codec makes of the bytes; ranges that are accepted ascend and lie within the stored form.
+/// Decodes the codec's output whole and in part; accepted ranges ascend and lie within the stored form.
 pub(crate) fn fuzz_plugin(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     known();

@@ -1,12 +1,13 @@
-//! Plug-ins: codecs in shared libraries of others, by the interface of `drystone_transform.h`.
+//! Plug-ins: codecs in shared libraries, through the interface of `drystone_transform.h`.
 //!
-//! A plug-in is code, so nothing that comes with data may bring one in: only the configuration that the environment names
-//! (`DRYSTONE_CONFIG`) lists files to load, and they are loaded by their paths, never looked for. docs/guide/plugins.md is the guide.
+//! A plug-in is code, so nothing that comes with data may load one: only the configuration that the environment names
+//! (`DRYSTONE_CONFIG`) lists files to load. They are loaded by their paths, never searched for. docs/guide/plugins.md
+//! is the guide.
 //!
 //! Invariants
-//! - a library is loaded once and stays, since chains made of its codecs are all around;
-//! - what a codec says of itself is checked before its name is known: version, size, functions, name;
-//! - what its functions give back is checked like bytes from outside.
+//! - a library is loaded once and never unloaded, since chains made of its codecs may exist anywhere;
+//! - what a codec states about itself is checked before its name is registered: version, size, functions, name;
+//! - what its functions return is checked like bytes from outside.
 
 mod abi;
 mod foreign;
@@ -29,13 +30,13 @@ use foreign::Foreign;
 #[cfg(feature = "fuzzing")]
 pub(crate) use fuzzing::fuzz_plugin;
 
-/// Codecs of one library at most.
+/// The most codecs of one library.
 const MOST: u32 = 256;
 
 /// Files that were loaded.
 static LOADED: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
 
-/// Loads a plug-in, unless it is there already, and makes its codecs known.
+/// Loads a plug-in, unless it is loaded already, and registers its codecs.
 pub(crate) fn load(path: &Path) -> Result<()> {
     let named = |problem: String| Error::invalid(format!("the plug-in {}: {problem}", path.display()));
     let file = path.canonicalize().map_err(|e| named(format!("cannot be found: {e}")))?;
@@ -90,7 +91,8 @@ impl Plugin {
     /// Copies as much of the codec's table as both sides know, and checks it.
     ///
     /// # Safety
-    /// `codec` points to a structure of as many bytes as its first field says, whose pointers are what the header says.
+    /// `codec` points to a structure with as many bytes as its first field says, whose pointers are as the header
+    /// requires.
     unsafe fn of(codec: *const abi::Codec) -> std::result::Result<Plugin, String> {
         let mut table = abi::Codec {
             struct_size: 0,
@@ -110,7 +112,7 @@ impl Plugin {
         let (size, version) = unsafe { ((*codec).struct_size as usize, (*codec).abi) };
         if version != abi::ABI {
             return Err(format!(
-                "was made for version {version} of drystone_transform.h, this program speaks version {}: compile it anew",
+                "was made for version {version} of drystone_transform.h, this program supports version {}: compile it again",
                 abi::ABI
             ));
         }

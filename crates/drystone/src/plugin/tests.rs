@@ -1,4 +1,4 @@
-//! Codecs that are wrong about themselves, or write where they must not, are refused with what is wrong.
+//! Codecs that describe themselves wrongly, or write out of bounds, are refused with the reason.
 
 use std::ffi::{c_char, c_void};
 
@@ -10,7 +10,7 @@ extern "C" fn most(_: *const c_void, len: u64) -> u64 {
     len.saturating_mul(1 << 40)
 }
 
-/// Writes one byte more than it was given.
+/// Writes one byte more than its buffer holds.
 extern "C" fn encode(
     _: *const c_void,
     _: *const abi::Subchunk,
@@ -29,7 +29,7 @@ extern "C" fn encode(
     abi::OK
 }
 
-/// Fills with 7, and asks for anything.
+/// Fills with 7, and requests any range.
 extern "C" fn decode(
     _: *const c_void,
     _: *const abi::Subchunk,
@@ -115,7 +115,7 @@ fn a_table_of_another_version_or_size_or_with_holes_is_refused() {
         refused(abi::Codec { decode: None, ..good }).contains("lacks max_encoded_length, encode or decode")
     );
     assert!(refused(abi::Codec { meta_length: None, ..good }).contains("go together"));
-    // An older plug-in, whose table ends before the parts, is opaque.
+    // An older plug-in, whose table ends before the functions for parts, is opaque.
     let older = abi::Codec { struct_size: abi::LEAST as u32, ..good };
     // SAFETY: a whole table, which says that it is shorter.
     let older = unsafe { Plugin::of(&older) }.unwrap();

@@ -1,4 +1,4 @@
-//! Attributes as JSON: numbers, texts, lists, objects. What JSON cannot say is said as near as it can.
+//! Attributes as JSON: numbers, texts, lists, objects. Values that JSON lacks are written as closely as possible.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::schema::Attrs;
@@ -8,24 +8,26 @@ use serde_json::{Map, Value as Json, json};
 use super::base64::{base64, from_base64};
 use super::element::{float, number};
 
-/// The attribute that holds the `zarr.json` a client of Zarr declared, as text without shape and attributes. Not shown in Zarr.
+/// The attribute that holds the `zarr.json` that a client of Zarr declared, as text without shape and attributes. It is
+/// not shown in Zarr.
 pub(super) const DECLARED: &str = "drystone.zarr";
 
-/// The key under which we say what a node is.
+/// The key of our own description of a node.
 pub(super) const OURS: &str = "drystone";
-/// The attributes by which the CF conventions mask.
+/// The attributes that mark masked values in the CF conventions.
 const FILL: &str = "_FillValue";
 pub(super) const MASKS: [&str; 2] = [FILL, "missing_value"];
 
-/// All attributes of a node. One of the user's that has our key gets an underscore.
+/// All attributes of a node. A user's attribute with our key gets an underscore.
 pub(super) fn object(attrs: &Attrs) -> Map<String, Json> {
     let name = |key: &String| if key == OURS { format!("{key}_") } else { key.clone() };
     let shown = attrs.iter().filter(|(key, _)| *key != DECLARED);
     shown.map(|(key, value)| (name(key), json(value))).collect()
 }
 
-/// Those of an array with elements of `dtype`. xarray masks by `_FillValue`, which for floats it takes in base64 of a float64. What masks
-/// and is no value of the type is left out: readers make the nearest one of it, and mask that.
+/// The attributes of an array with elements of `dtype`. xarray masks by `_FillValue`, which for floats it expects in
+/// base64 of a float64. A mask that is no value of the type is left out: readers would convert it to the nearest value
+/// and mask that.
 pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     let mut all = object(attrs);
     all.retain(|name, value| masks_rightly(name, value, dtype));
@@ -49,7 +51,7 @@ pub(super) fn of_array(attrs: &Attrs, dtype: &DType) -> Map<String, Json> {
     all
 }
 
-/// Whether an attribute does not mask, or what is a value of the type.
+/// Whether an attribute is no mask, or a mask that is a value of the type.
 pub(super) fn masks_rightly(name: &str, value: &Json, dtype: &DType) -> bool {
     match dtype {
         DType::Scalar(Scalar::C64 | Scalar::C128) => true, // of which xarray gives the parts
@@ -58,7 +60,7 @@ pub(super) fn masks_rightly(name: &str, value: &Json, dtype: &DType) -> bool {
     }
 }
 
-/// Whether each number that an attribute says is a value of the type, but for rounding. Of bfloat16 readers see the bits.
+/// Whether each number of an attribute is a value of the type, except for rounding. For bfloat16 readers see the bits.
 fn holds(scalar: Scalar, value: &Json) -> bool {
     let bits = 8 * scalar.size();
     match (scalar, value) {
@@ -90,7 +92,7 @@ fn whole(number: &serde_json::Number) -> Option<i128> {
         .or_else(|| number.as_f64().filter(|x| x.fract() == 0.0 && x.abs() < 9e15).map(|x| x as i128))
 }
 
-/// A number, also one that stands in an array or a list alone, or in base64 as xarray gives it to Zarr.
+/// A number, alone or as the only element of an array or list, or in base64 as xarray passes it to Zarr.
 pub(super) fn as_float(value: &Value) -> Option<f64> {
     match value {
         Value::Float(x) => Some(*x),

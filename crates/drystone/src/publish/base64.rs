@@ -1,8 +1,8 @@
-//! Base64, in which xarray takes fill values of floats and zarr-python those of texts.
+//! Base64, which xarray uses for fill values of floats and zarr-python for those of texts.
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// The float64 that [`base64`] made this of; `None` for other texts.
+/// The float64 from which [`base64`] made this; `None` for other texts.
 pub(super) fn from_base64(text: &str) -> Option<f64> {
     let digits = text.strip_suffix('=').filter(|digits| digits.len() == 11)?;
     let mut sixes = digits.bytes().map(|byte| DIGITS.iter().position(|digit| *digit == byte));

@@ -1,7 +1,7 @@
-//! What each shard is made of: one fingerprint per shard, over the index entries that show in it.
+//! What determines each shard: one fingerprint per shard, over the index entries that are visible in it.
 //!
-//! The entries are visited once, in any order, and only sums are kept, so memory grows with the shards and not with the blocks.
-//! Shards with the same fingerprint hold the same values; a shard without entries holds none and has no object.
+//! The entries are visited once, in any order, and only sums are kept, so memory grows with the shards and not with the
+//! blocks. Shards with equal fingerprints hold equal values; a shard without entries holds none and has no object.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ use crate::history::snapshot::Snapshot;
 use crate::published::grid::Box;
 use crate::{Error, Result};
 
-/// Shards of one array, at most.
+/// The most shards of one array.
 pub(super) const MOST_SHARDS: u64 = 1 << 24;
 
 /// Which shards have values, and their fingerprints.
@@ -24,7 +24,7 @@ pub(super) struct Changes {
     pub(super) shards: BTreeMap<u64, u128>,
 }
 
-/// Two lanes of 64 bits, stirred by a bijection: not against forgery, only against chance.
+/// Two lanes of 64 bits, mixed by a bijection: they protect against coincidence, not against forgery.
 #[derive(Clone, Copy)]
 pub(super) struct Fingerprint(u64, u64);
 
@@ -71,7 +71,7 @@ pub(super) fn find(inner: &Inner, snapshot: &Snapshot, targets: &mut [Target]) -
     Ok(())
 }
 
-/// Counts bytes that decide about a shard besides its values.
+/// Adds bytes that influence a shard besides its values.
 pub(super) fn count(sum: &mut u128, bytes: &[u8]) {
     let mut more = Fingerprint::new();
     more.absorb_bytes(bytes);
@@ -84,7 +84,7 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
     let seeds: Vec<u128> = targets.iter().map(|t| seed(t, &inner.identity.uuid)).collect();
     let too_many = || Error::unsupported(format!("more than {MOST_SHARDS} shards; give larger chunks"));
     for target in targets.iter_mut().filter(|t| t.array.fill != t.array.missing) {
-        // Missing chunks would not read as its fill value, so every shard is there.
+        // Missing chunks would not read as its fill value, so every shard exists.
         let all = target.grid.shards().iter().try_fold(1u64, |n, s| n.checked_mul(*s));
         let all = all.filter(|n| *n <= MOST_SHARDS).ok_or_else(too_many)?;
         target.changes.shards.extend((0..all).map(|shard| (shard, 0)));
@@ -99,7 +99,7 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
         tree::find(&inner.pages, root, &query, &mut |entry| {
             let hidden = entry.step > 0 && entry.commit < snapshot.steps.hidden_below(entry.step - 1);
             let Some(target) = targets.iter_mut().find(|t| t.array.leaf == entry.member) else { return };
-            // Of a replica the same is known again.
+            // A replica has the same cells as its original.
             if hidden || overflow || entry.encoding.replica > 0 {
                 return;
             }
@@ -125,7 +125,7 @@ fn find_in(inner: &Inner, snapshot: &Snapshot, id: u32, targets: &mut [Target]) 
     Ok(())
 }
 
-/// Whether anything was written to these cells of an array, steps first, by commits after a given one (0: by any).
+/// Whether commits after a given one (0: any) wrote to these cells of an array, steps first.
 pub(super) fn any(
     inner: &Inner,
     snapshot: &Snapshot,
@@ -137,7 +137,7 @@ pub(super) fn any(
     if cells.is_empty() {
         return Ok(false);
     }
-    // Missing chunks would not read as its fill value, so every chunk is there until it is deleted.
+    // Missing chunks would not read as its fill value, so every chunk exists until it is deleted.
     let always = after == 0 && array.fill != array.missing;
     let Some(root) = snapshot.manifest.root.as_ref().filter(|_| !always) else {
         return Ok(always);
@@ -163,7 +163,7 @@ pub(super) fn any(
     Ok(found)
 }
 
-/// The cells of an entry that the array shows, steps first.
+/// The visible cells of an entry in the array, steps first.
 fn visible(entry: &Entry, target: &Target) -> Option<Box> {
     let array = &target.array;
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
@@ -199,7 +199,7 @@ pub(super) fn fingerprint(entry: &Entry, cells: &Box) -> u128 {
     sum.value()
 }
 
-/// What decides a shard's bytes besides entries: which variable it is, how it is cut and encoded.
+/// What determines a shard's bytes besides entries: its variable, its layout, its encoding.
 pub(super) fn seed(target: &Target, uuid: &[u8; 16]) -> u128 {
     let mut json = document::describe(&target.array, &target.grid, &target.codec);
     if let Some(members) = json.as_object_mut() {

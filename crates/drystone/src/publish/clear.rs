@@ -1,7 +1,7 @@
-//! What is under `zarr/` and should not be: arrays that are cut anew, variables that are gone, shards beyond the shape.
+//! Removes what does not belong under `zarr/`: arrays that are cut anew, deleted variables, shards beyond the shape.
 //!
-//! An array is taken out of the root's metadata first, then its own document goes, then its shards: at no moment does a document
-//! describe shards of another layout. What others put there is left alone.
+//! An array is removed from the root's metadata first, then its own document, then its shards: at no moment does a
+//! document describe shards of another layout. Objects of others are left alone.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ use crate::published::stamp::STAMP;
 use crate::published::stamp::stamp_of;
 use crate::{Error, Result};
 
-/// Removes arrays that will be published anew in another layout, or whose place a group takes.
+/// Removes arrays that will be published in another layout, or that a group replaces.
 pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], sync: bool) -> Result<()> {
     if let Some(root) = there.documents.get("").filter(|root| root.json.is_object()) {
         let text = serde_json::to_vec_pretty(&document::without(&root.json, nodes))
@@ -30,9 +30,10 @@ pub(super) fn replaced(store: &dyn Store, there: &Published, nodes: &[String], s
     Ok(())
 }
 
-/// Removes what belongs to no node any more; `keep` are the objects of the arrays just published. Whether there was anything.
+/// Removes objects that belong to no node any more; `keep` are the objects of the arrays just published. Returns
+/// whether there were any.
 ///
-/// Arrays whose variables are gone are removed only if everything was published (`whole`).
+/// Arrays of deleted variables are removed only if everything was published (`whole`).
 pub(super) fn leftover(
     store: &dyn Store,
     there: &Published,
@@ -66,7 +67,7 @@ pub(super) fn leftover(
     Ok(removed)
 }
 
-/// Whether an object without a document is a shard of ours, of whatever form, or the statistics of one.
+/// Whether an object without a document is a shard of ours, in any format, or the statistics of one.
 fn is_ours(store: &dyn Store, key: &str) -> Result<bool> {
     const LARGEST: u64 = 1 << 24;
     if key.contains(sidecar::FOLDER) {
@@ -90,7 +91,7 @@ fn is_ours(store: &dyn Store, key: &str) -> Result<bool> {
 fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
     let prefix = format!("{ROOT}{node}/c/");
     let single = format!("{ROOT}{node}/c");
-    // Without axes it is one object without a stamp, which nobody could tell to be ours once the document is gone.
+    // Without axes it is one object without a stamp, which could not be recognised as ours once the document is gone.
     if there.objects.contains_key(&single) {
         remove(store, &single)?;
     }
@@ -104,7 +105,7 @@ fn array(store: &dyn Store, there: &Published, node: &str) -> Result<()> {
     Ok(())
 }
 
-/// The node that an object belongs to: the nearest ancestor that is one.
+/// The node of an object: its nearest ancestor that is a node.
 fn owner(key: &str, is_node: impl Fn(&str) -> bool) -> Option<&str> {
     let path = key.strip_prefix(ROOT)?;
     if let Some((node, _)) = path.split_once(sidecar::FOLDER)

@@ -1,8 +1,8 @@
-//! What each shard of a derived variable is made of: everything that its inputs hold in the steps of the shard.
+//! What determines each shard of a derived variable: everything that its inputs hold in the steps of the shard.
 //!
-//! A value may need cells anywhere in its step, so this is coarser than what is known of variables that hold values: a shard is
-//! written again when anything in one of its steps has changed. What is stored of a derived variable counts for nothing, since it
-//! is what a computation gives.
+//! A value may need any cells of its step, so this is coarser than for variables that hold values: a shard is written
+//! again when anything in one of its steps has changed. Stored values of a derived variable are ignored, since a
+//! computation gives the same.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,7 +39,7 @@ fn find_in(container: &Container, snapshot: &Snapshot, target: &mut Target) -> R
         true => container.leaf_reading(&target.array.variable, target.array.leaf)?.steps()?,
         false => Vec::new(),
     };
-    // Shards in a row along the axis of steps have the same steps.
+    // Consecutive shards along the axis of steps have the same steps.
     let each = target.grid.shard.first().copied().filter(|_| target.array.steps).unwrap_or(u64::MAX).max(1);
     let mut common = definition(schema, target, &inputs, &container.inner.identity.uuid);
     let mut rows: BTreeMap<u64, u128> = BTreeMap::new();
@@ -70,7 +70,7 @@ fn find_in(container: &Container, snapshot: &Snapshot, target: &mut Target) -> R
     Ok(())
 }
 
-/// The ids of all variables that a derived one stands on.
+/// The ids of all variables that a derived one depends on.
 fn inputs_of(schema: &Schema, id: u32) -> BTreeSet<u32> {
     let (mut found, mut next) = (BTreeSet::new(), vec![id]);
     while let Some(id) = next.pop() {
@@ -81,7 +81,7 @@ fn inputs_of(schema: &Schema, id: u32) -> BTreeSet<u32> {
     found
 }
 
-/// What decides values besides cells of the inputs: definitions, shapes, fill values.
+/// What determines values besides cells of the inputs: definitions, shapes, fill values.
 fn definition(schema: &Schema, target: &Target, inputs: &BTreeSet<u32>, uuid: &[u8; 16]) -> u128 {
     let mut sum = Fingerprint::new();
     let itself = std::iter::once(&target.array.id);
@@ -101,7 +101,7 @@ fn definition(schema: &Schema, target: &Target, inputs: &BTreeSet<u32>, uuid: &[
     sum.value().wrapping_add(seed(target, uuid))
 }
 
-/// Calls `visit` with every entry of a variable that a reader of the snapshot can see.
+/// Calls `visit` with every visible entry of a variable in the snapshot.
 fn entries(
     container: &Container,
     snapshot: &Snapshot,
@@ -123,7 +123,7 @@ fn entries(
     Ok(())
 }
 
-/// Where an entry lies, with its step and its member.
+/// The place of an entry, with its step and its member.
 fn place_of(entry: &Entry) -> Box {
     let ndim = usize::from(entry.ndim).min(MAX_NDIM);
     let mut lo = vec![entry.step, u64::from(entry.member)];

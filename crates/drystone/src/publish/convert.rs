@@ -1,7 +1,7 @@
 //! From the log to shards: read, cut, encode, put. Several shards at a time, each by one thread, in bounded memory.
 //!
-//! A shard is read in slabs, so that decoded bytes never stand beside more than a slab of themselves; encoded chunks wait until
-//! the shard is whole, which then is one put.
+//! A shard is read in slabs, so that at most one slab of decoded bytes exists besides the encoded chunks; these are
+//! kept until the shard is complete, which then is one put.
 
 use crate::published::stamp::{STAMP, Stamp, stamp_of};
 use std::collections::BTreeMap;
@@ -33,7 +33,7 @@ use crate::read::Reading;
 use crate::schema::element_type::kind_of;
 use crate::{Error, ErrorKind, Result};
 
-/// A slab is read at a time; at least one layer of chunks.
+/// Bytes of a slab; a slab has at least one layer of chunks.
 const SLAB: u64 = 16 << 20;
 /// Buffers of one read and of one chunk.
 const READING: u64 = 32 << 20;
@@ -43,16 +43,16 @@ const READING: u64 = 32 << 20;
 pub(super) struct Task {
     target: usize,
     shard: u64,
-    /// What it shall hold; `None`: nothing, so that its object goes.
+    /// The fingerprint that it shall have; `None`: the shard is empty and its object is deleted.
     fingerprint: Option<u128>,
-    /// Whether there is an object now.
+    /// Whether an object exists now.
     exists: bool,
     /// Decoded bytes.
     bytes: u64,
 }
 
 impl Task {
-    /// All shards of an array: those that have values, and those within its shape that have none any more.
+    /// All shards of an array: those that have values, and those within its shape that no longer have any.
     pub(super) fn of(number: usize, target: &Target, objects: &BTreeMap<String, u64>) -> Vec<Task> {
         let mut tasks: Vec<Task> = target
             .changes
@@ -81,7 +81,7 @@ pub(super) struct Tally {
     pub(super) written: u64,
     pub(super) kept: u64,
     pub(super) stored: u64,
-    /// Chunks that were copied from the log as they stand there.
+    /// Chunks that were copied from the log in their stored form.
     pub(super) copied: u64,
 }
 
@@ -93,7 +93,7 @@ pub(super) struct Run<'a> {
     pub(super) targets: &'a [Target],
     pub(super) version: u64,
     pub(super) sync: bool,
-    /// Records of shards that an earlier publication committed, by node.
+    /// Records of shards from an earlier publication, by node.
     pub(super) known: Option<&'a BTreeMap<String, BTreeMap<u64, Shard>>>,
 }
 
@@ -109,21 +109,21 @@ impl<'a> Run<'a> {
     }
 }
 
-/// An array with what its shards need.
+/// An array with everything that its shards need.
 pub(super) struct Prepared {
     reading: Reading,
     order: Vec<u32>,
     encoder: Vec<std::boxed::Box<dyn Codec>>,
-    /// Elements of a chunk, as the encoder takes them.
+    /// Bytes of an element of a chunk, for the encoder.
     element: u32,
     sharded: bool,
-    /// What values are, for statistics.
+    /// The kind of the values, for statistics.
     kind: ScalarKind,
 }
 
-/// A shard's chunks by their number, and what they hold.
+/// A shard's chunks by their number, with statistics.
 pub(super) struct Encoded {
-    /// `None` where all cells are what missing chunks read as.
+    /// `None` if all cells equal what a missing chunk reads as.
     pub(super) chunks: Vec<Option<Vec<u8>>>,
     pub(super) statistics: Vec<Chunk>,
 }
@@ -134,7 +134,7 @@ impl Prepared {
         &self.reading
     }
 
-    /// Numbers of a shard's chunks in the order in which they are laid down.
+    /// Numbers of a shard's chunks in the order in which they are stored.
     pub(super) fn order(&self) -> &[u32] {
         &self.order
     }
@@ -146,12 +146,12 @@ pub(super) struct Buffers {
     slab: Vec<u8>,
     chunk: Vec<u8>,
     scratch: Scratch,
-    /// Chunks copied since somebody looked.
+    /// Chunks copied since the last call of `take_copied`.
     copied: u64,
 }
 
 impl Buffers {
-    /// The chunks that were copied from the log, not decoded, since the last call.
+    /// Number of chunks copied from the log without decoding since the last call.
     pub(super) fn take_copied(&mut self) -> u64 {
         std::mem::take(&mut self.copied)
     }
@@ -167,12 +167,12 @@ struct Done {
     written: Option<u64>,
     /// Chunks copied from the log.
     copied: u64,
-    /// The shard that is there now, if it has a stamp.
+    /// The shard that exists now, if it has a stamp.
     record: Option<Shard>,
 }
 
 impl Run<'_> {
-    /// Does all tasks; one tally per target, and the shards that are there now. `progress` is called by this thread only.
+    /// Does all tasks. Returns one tally per target, and the existing shards. Only this thread calls `progress`.
     pub(super) fn all(
         &self,
         tasks: &[Task],
@@ -337,7 +337,7 @@ impl Run<'_> {
         Ok(Done { target: task.target, bytes, written: Some(object.len() as u64), copied, record })
     }
 
-    /// Makes the statistics of a shard that stays, if there are none, or those of another one.
+    /// Makes the statistics of a shard that stays, if they are missing or belong to another one.
     fn complete(
         &self,
         shard: u64,
@@ -367,19 +367,19 @@ impl Run<'_> {
 }
 
 impl Target {
-    /// Whether manifests record its shards: those that are HDF5 files too, compressed otherwise, computed or of texts of any length,
-    /// are for other readers.
+    /// Whether manifests record its shards. Shards that are HDF5 files too, compressed otherwise, computed, or of texts
+    /// of any length serve other readers only.
     pub(super) fn is_recorded(&self) -> bool {
         self.is_of_the_log() && !self.codec.dual && self.codec.is_plain_or_zstd()
     }
 
-    /// Whether its values stand in the log, and each takes the same bytes: neither computed nor texts of any length.
+    /// Whether its values are in the log, each with the same number of bytes: neither computed nor texts of any length.
     fn is_of_the_log(&self) -> bool {
         !self.array.derived && !self.array.element.is_text()
     }
 
-    /// The key of a shard's statistics; `None` where there are none: of an array without axes, of computed values, of texts of any
-    /// length, of a shard of too many chunks.
+    /// The key of a shard's statistics; `None` for an array without axes, for computed values, for texts of any length,
+    /// and for a shard of too many chunks.
     pub(super) fn sidecar(&self, shard: u64) -> Option<String> {
         let few = self.grid.chunks().iter().try_fold(1u64, |n, c| n.checked_mul(*c));
         let counted = self.is_of_the_log()
@@ -413,12 +413,12 @@ impl Target {
     }
 }
 
-/// Deletes an object, if it is there.
+/// Deletes an object, if it exists.
 pub(super) fn remove(store: &dyn Store, key: &str) -> Result<()> {
     Ok(store.delete(key)?)
 }
 
-/// The encoded chunks of a shard, and what they hold.
+/// The encoded chunks of a shard, with statistics.
 pub(super) fn encode(
     target: &Target,
     prepared: &Prepared,
@@ -438,7 +438,7 @@ pub(super) fn encode(
     }
     let mut there = vec![None; many as usize];
     copy(target, prepared, &cells, (&mut out, &mut there), buffers)?;
-    // Slabs lie across the first axis that is cut.
+    // Slabs are cut along the first axis that has more than one chunk.
     let axis = chunks.iter().position(|n| *n > 1).unwrap_or(0);
     let layers = chunks.get(axis).copied().unwrap_or(1);
     let layer = (cells.cells().saturating_mul(target.array.item) / layers).max(1);
@@ -466,12 +466,12 @@ pub(super) fn encode(
             (out[number as usize], there[number as usize]) = (encoded, Some(found));
         }
     }
-    // What is left has no cell of the array.
+    // The remaining chunks have no cell of the array.
     let statistics = there.into_iter().map(Option::unwrap_or_default).collect();
     Ok(Encoded { chunks: out, statistics })
 }
 
-/// Takes from the log the chunks that stand there as they will be published: their bytes are checked, and not decoded.
+/// Copies from the log the chunks whose stored form is the published one: their bytes are verified, and not decoded.
 fn copy(
     target: &Target,
     prepared: &Prepared,
@@ -481,7 +481,7 @@ fn copy(
 ) -> Result<()> {
     let (array, grid) = (&target.array, &target.grid);
     let scalar = array.element.scalar.size() as u64;
-    // A chunk of several steps is no block of the log, nor is what is computed.
+    // A chunk of several steps is no block of the log, nor are computed values.
     let is_of_one_step = !array.steps || grid.chunk.first() == Some(&1);
     if grid.chunk.is_empty() || !is_of_one_step || array.derived {
         return Ok(());
@@ -500,12 +500,13 @@ fn copy(
         if raw && payload.len() as u64 != len {
             return Err(Error::corrupt("a block of the log is not as long as its cells"));
         }
-        // What its codecs would have made longer stands in the log as it is, and is encoded here.
+        // Chunks that their codecs would have made longer are stored raw in the log, and are encoded here.
         let Some(bytes) = (if raw { Some(payload) } else { Chain::coded_bytes(payload) }) else {
             return Ok(());
         };
         if let (Some(place), Some(done)) = (out.get_mut(number), there.get_mut(number)) {
-            // Nobody decodes it to see which cells are fill; the log knows the rest.
+            // They are not decoded, so the cells that hold the fill value are not counted; the log has the other
+            // statistics.
             *done = Some(match raw {
                 true => sidecar::count(prepared.kind, scalar, &array.fill, bytes),
                 false => Chunk { values: len / scalar.max(1), fills: None, stats: stored.stats },
@@ -519,7 +520,8 @@ fn copy(
     })
 }
 
-/// The chunk that begins where `cells` do, from a slab read densely; beyond `cells` it holds the fill value.
+/// The chunk whose first cell is that of `cells`, from a slab that was read densely; outside `cells` it holds the fill
+/// value.
 pub(super) fn cut(
     array: &Array,
     extents: &[u64],
@@ -585,7 +587,7 @@ fn encode_texts(
     compressed(prepared, &chunk, &mut buffers.scratch).map(Some)
 }
 
-/// The bytes of a chunk as they are stored, with their checksum behind them.
+/// The bytes of a chunk as they are stored, followed by their checksum.
 fn compressed(prepared: &Prepared, chunk: &[u8], scratch: &mut Scratch) -> Result<Vec<u8>> {
     let len = chunk.len();
     let mut out = Vec::new();
@@ -609,7 +611,7 @@ fn compressed(prepared: &Prepared, chunk: &[u8], scratch: &mut Scratch) -> Resul
     Ok(out)
 }
 
-/// Whether the bytes are one value again and again.
+/// Whether the bytes are one value repeated.
 fn is_all(bytes: &[u8], value: &[u8]) -> bool {
     let n = value.len();
     bytes.get(..n) == Some(value) && bytes[n..] == bytes[..bytes.len() - n]

@@ -1,7 +1,7 @@
-//! `zarr.json`: the metadata of arrays and groups, written so that zarr-python, TensorStore and zarrs all take it.
+//! `zarr.json`: the metadata of arrays and groups, in a form that zarr-python, TensorStore and zarrs all accept.
 //!
-//! Object form everywhere, no member that a reader could refuse, sharding outermost, consolidated metadata in the root group
-//! as zarr-python writes it.
+//! Object form everywhere, no member that a reader could refuse, sharding outermost, consolidated metadata in the root
+//! group as zarr-python writes it.
 
 use std::collections::BTreeMap;
 
@@ -17,20 +17,21 @@ use drystone_hdf5_file::Filter;
 
 const NAME: &str = "zarr.json";
 
-/// How a chunk is encoded: little-endian bytes, compressed or not, a checksum; and whether shards are HDF5 files too.
+/// How a chunk is encoded: little-endian bytes, optional compression, a checksum; and whether shards are HDF5 files
+/// too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Codec {
     compression: Option<Compression>,
-    /// The shard's index stands in front, in the user block of an HDF5 file.
+    /// The shard's index precedes the chunks, in the user block of an HDF5 file.
     pub(super) dual: bool,
 }
 
-/// What HDF5 and Zarr both know.
+/// Compression that HDF5 and Zarr both support.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Compression {
     /// At a level from -7 to 22.
     Zstd(i32),
-    /// At a level from 0 to 9, the bytes of elements of this size shuffled before; 1 is not.
+    /// At a level from 0 to 9, after a shuffle of the bytes of elements of this size; 1 is no shuffle.
     Zlib { level: u32, element: u32 },
 }
 
@@ -63,7 +64,7 @@ impl Codec {
         Ok(all)
     }
 
-    /// Bytes of the elements that are shuffled.
+    /// Bytes of the shuffled elements.
     pub(super) fn element(&self) -> u32 {
         match self.compression {
             Some(Compression::Zlib { element, .. }) => element,
@@ -71,7 +72,7 @@ impl Codec {
         }
     }
 
-    /// The same in HDF5's words. Its filters know no CRC-32C: that stands behind the bytes that HDF5 sees.
+    /// The same as HDF5 filters. HDF5 has no CRC-32C filter: the checksum follows the bytes that HDF5 sees.
     pub(super) fn filters(&self) -> Vec<Filter> {
         let filter = |id, name, values| Filter { id, name, values };
         match self.compression {
@@ -90,12 +91,12 @@ impl Codec {
         matches!(self.compression, Some(Compression::Zstd(_)))
     }
 
-    /// Whether chunks are what manifests can record.
+    /// Whether manifests can record such chunks.
     pub(super) fn is_plain_or_zstd(&self) -> bool {
         self.compression.is_none() || self.is_zstd()
     }
 
-    /// Whether what the log stores with this chain, of elements of `scalar` bytes, are the bytes of a chunk already.
+    /// Whether bytes that the log stores with this chain, of elements of `scalar` bytes, are those of a chunk.
     pub(super) fn is_chain(&self, chain: &str, scalar: u64) -> bool {
         match self.compression {
             None => chain.is_empty(),
@@ -130,7 +131,7 @@ impl Codec {
         Json::Array(chain)
     }
 
-    /// The codec that a document declares; whether it is the very one is found by comparing documents.
+    /// The codec that a document declares; comparing documents shows whether it is exactly that one.
     fn parse(codecs: &Json, dual: bool) -> Option<Self> {
         let find = |name: &str| codecs.as_array()?.iter().find(|c| c["name"] == name);
         let number = |codec: &Json, key: &str| codec["configuration"][key].as_i64();
@@ -147,11 +148,11 @@ impl Codec {
     }
 }
 
-/// A document as it is in the store.
+/// A document as it is stored.
 #[derive(Debug, Clone)]
 pub(super) struct Document {
     pub(super) json: Json,
-    /// Published from this container. What cannot be read as JSON (of a power cut) counts as ours.
+    /// Published from this container. A document that is no valid JSON (after a power cut) counts as ours.
     pub(super) ours: bool,
 }
 
@@ -177,7 +178,7 @@ impl Document {
         self.json["node_type"] == "array"
     }
 
-    /// How the array is cut and encoded, if the document is of this very array in everything but its shape.
+    /// The layout and encoding of the array, if the document describes this very array except for its shape.
     pub(super) fn layout_of(&self, array: &Array) -> Option<(Grid, Codec)> {
         let ndim = array.shape.len();
         let extents = |json: &Json| -> Option<Vec<u64>> {
@@ -211,7 +212,7 @@ impl Document {
     }
 }
 
-/// What every document says about where it comes from.
+/// What every document states about its origin.
 pub(super) struct About<'a> {
     pub(super) uuid: &'a [u8; 16],
     pub(super) version: u64,
@@ -230,7 +231,7 @@ impl About<'_> {
         json
     }
 
-    /// The attributes of an array, with what we say of it.
+    /// The attributes of an array, with our own.
     pub(super) fn attributes(&self, array: &Array) -> Json {
         let mut ours = identity(array);
         ours.insert("container".into(), json!(hex(self.uuid)));
@@ -240,7 +241,7 @@ impl About<'_> {
         Json::Object(attributes)
     }
 
-    /// The root's document: that of its group, with all others in it. Takes the root from `documents`.
+    /// The root's document: that of its group, with all others in it. Removes the root from `documents`.
     pub(super) fn root(&self, documents: &mut BTreeMap<String, Json>) -> Result<Json> {
         let mut root = documents
             .remove("")
@@ -261,7 +262,7 @@ impl About<'_> {
     }
 }
 
-/// Whether two documents of the root differ in nothing but the number of the snapshot.
+/// Whether two root documents differ only in the number of the snapshot.
 pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
     let plain = |json: &Json| {
         let mut json = json.clone();
@@ -271,7 +272,7 @@ pub(super) fn same_but_version(a: &Json, b: &Json) -> bool {
     a.is_object() && b.is_object() && plain(a) == plain(b)
 }
 
-/// The root's document without some nodes, which are about to go.
+/// The root's document without nodes that are about to be removed.
 pub(super) fn without(root: &Json, nodes: &[String]) -> Json {
     let mut root = root.clone();
     if let Some(all) = root["consolidated_metadata"]["metadata"].as_object_mut() {
@@ -284,7 +285,7 @@ fn inline(metadata: Map<String, Json>) -> Json {
     json!({"kind": "inline", "must_understand": false, "metadata": metadata})
 }
 
-/// Which variable an array is, apart from its names.
+/// Identifies the variable of an array, whatever its name.
 fn identity(array: &Array) -> Map<String, Json> {
     let uid = format!("{:016x}", array.uid);
     let ours = json!({"id": array.id, "uid": uid, "member": array.member, "dtype": array.dtype});
@@ -306,7 +307,7 @@ pub(super) fn describe(array: &Array, grid: &Grid, codec: &Codec) -> Json {
     skeleton(array, grid, codecs)
 }
 
-/// The document of an array whose objects are single chunks, as a virtual hierarchy answers for them: values as they are.
+/// The document of an array in a virtual hierarchy, whose objects are single chunks of uncompressed values.
 pub(super) fn virtual_array(array: &Array, grid: &Grid) -> Json {
     let codecs = match array.element.is_text() {
         true => json!([{"name": "vlen-utf8"}]),

@@ -1,4 +1,4 @@
-//! Element types and values in Zarr's words: the data type of each leaf, fill values, numbers in attributes.
+//! Element types and values in Zarr's terms: data type of each leaf, fill values, numbers in attributes.
 //!
 //! A text is one value in Zarr. In HDF5 a text of fixed length is a row of characters, which netCDF reads, too.
 
@@ -7,12 +7,12 @@ use serde_json::{Value as Json, json};
 
 use super::base64::base64;
 
-/// A leaf's element as an array has it: a type that every reader knows, and axes behind those of the cells.
+/// A leaf's element in an array: a type that every reader knows, and axes after those of the cells.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Element {
-    /// What one value is; of a text its characters.
+    /// The type of one value, or of a text's characters.
     pub(super) scalar: Scalar,
-    /// Extents of the axes that a cell has of its own: of a member that is an array.
+    /// Extents of the cell's own axes, for a member that is an array.
     pub(super) tail: Vec<u64>,
     pub(super) text: Text,
 }
@@ -22,14 +22,14 @@ pub(super) struct Element {
 pub(super) enum Text {
     /// They are numbers.
     No,
-    /// Texts of so many characters, with zeros behind them.
+    /// Texts of this many characters, padded with zeros.
     Fixed(u32),
     /// Texts of any length.
     Any,
 }
 
 impl Element {
-    /// Of a leaf of this type, `shape` of them per cell. `None` for lists of any length and records.
+    /// For a leaf of this type, `shape` of them per cell. `None` for lists of any length and records.
     pub(super) fn of(dtype: &DType, shape: &[u64]) -> Option<Self> {
         let (scalar, text) = match dtype {
             // No common reader knows the type; its bits are published.
@@ -73,7 +73,7 @@ impl Element {
         json!({"name": name, "configuration": {"length_bytes": bytes}})
     }
 
-    /// Zarr's `fill_value` for the bytes of one cell; `None` if the values of a cell differ, which Zarr cannot say.
+    /// Zarr's `fill_value` for the bytes of one cell; `None` if the values of a cell differ, which Zarr cannot express.
     pub(super) fn fill_value(&self, cell: &[u8]) -> Option<Json> {
         if self.is_text() {
             return Some(json!(""));
@@ -87,18 +87,18 @@ impl Element {
         let text = cell.get(..size * characters as usize)?;
         match self.is_utf32() {
             true => utf8(text).and_then(|text| String::from_utf8(text).ok()).map(Json::String),
-            // zarr-python leaves out the zeros behind a text.
+            // zarr-python omits the zeros after a text.
             false => Some(json!(base64(trimmed(text)))),
         }
     }
 }
 
-/// A text without the zeros behind it.
+/// A text without its padding.
 fn trimmed(text: &[u8]) -> &[u8] {
     text.iter().rposition(|byte| *byte != 0).map_or(&[], |last| &text[..=last])
 }
 
-/// A text of UTF-32 in UTF-8, without the zeros behind it; `None` if it is no Unicode.
+/// A text of UTF-32 in UTF-8, without its padding; `None` if it is no Unicode.
 pub(super) fn utf8(text: &[u8]) -> Option<Vec<u8>> {
     let codes = text.chunks_exact(4).map(|code| u32::from_le_bytes([code[0], code[1], code[2], code[3]]));
     let all: Option<String> = codes.map(char::from_u32).collect();
@@ -109,7 +109,7 @@ fn bits(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b))
 }
 
-/// A value to the bit: NaNs other than the usual one in hexadecimal.
+/// A value with all its bits: NaNs other than the usual one in hexadecimal.
 fn exact(scalar: Scalar, bytes: &[u8]) -> Json {
     let usual = match scalar {
         Scalar::F16 => 0x7e00,
@@ -130,7 +130,7 @@ fn exact(scalar: Scalar, bytes: &[u8]) -> Json {
     }
 }
 
-/// A value as a number; what JSON has no number for is a text, as Zarr writes it.
+/// A value as a number; values that JSON has no number for are texts, as Zarr writes them.
 pub(super) fn number(scalar: Scalar, bytes: &[u8]) -> Json {
     let unsigned = bits(bytes);
     let signed = |width: u32| (unsigned << (64 - width)) as i64 >> (64 - width);

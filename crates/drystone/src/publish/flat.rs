@@ -1,7 +1,8 @@
-//! Arrays of a snapshot as files: each one array, dense in row-major order, made when it is read.
+//! Arrays of a snapshot as files: each one array, dense in row-major order, produced when it is read.
 //!
-//! A `.bin` file is the cells alone. A `.npy` file has NumPy's header in front. An HDF5 file, which netCDF-4 reads too, has a
-//! superblock in front and its metadata behind the cells. Records are one file whole, and one per member.
+//! A `.bin` file contains the cells alone. A `.npy` file has NumPy's header before them. An HDF5 file, which netCDF-4
+//! reads too, has a superblock before the cells and its metadata after them. Records are one file as a whole, and one
+//! per member.
 //!
 //! Invariants
 //! - the same snapshot gives the same bytes each time;
@@ -34,14 +35,14 @@ pub struct FlatArray {
     item: u64,
     /// NumPy's description of a cell's type, as a `.npy` header has it.
     descr: String,
-    /// Axes that a cell has of its own in a `.npy` file.
+    /// A cell's own axes in a `.npy` file.
     own: Vec<u64>,
-    /// What HDF5 shows of it; none for whole records.
+    /// What HDF5 shows of it; `None` for whole records.
     array: Option<Array>,
     container: Container,
 }
 
-/// What lies around the cells of a file.
+/// The bytes around the cells of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame {
     /// In front of the cells.
@@ -99,7 +100,7 @@ impl Container {
 }
 
 impl FlatArray {
-    /// Path of the variable, with the member of a record behind it.
+    /// Path of the variable, followed by the member of a record.
     pub fn path(&self) -> &str {
         &self.path
     }
@@ -160,7 +161,7 @@ impl FlatArray {
         };
         let description = Description::of(&self.container, array)?;
         let size = self.size()?;
-        // A text of fixed length is one element for NumPy, and characters for HDF5.
+        // A text of fixed length is one element in NumPy, and characters in HDF5.
         let shape = array.file_shape(&array.shape);
         let storage = Storage::Contiguous { address: HDF5_CELLS, len: size };
         let file = description.stored(storage, &shape, &vec![0; shape.len()]);
@@ -214,7 +215,7 @@ impl FlatArray {
     }
 }
 
-/// Whether strings of any length are in it.
+/// Whether it contains strings of any length.
 fn has_text(dtype: &DType) -> bool {
     dtype.leaves().iter().any(|leaf| leaf.dtype.is_blob())
 }
@@ -241,7 +242,7 @@ fn descr(dtype: &DType) -> String {
     }
 }
 
-/// Members in the order of their places; the bytes between them are members without a name, as NumPy writes them.
+/// Members in the order of their places; gaps between them are members without a name, as NumPy writes them.
 fn of_record(record: &Record) -> String {
     let mut members: Vec<_> = record.members.iter().collect();
     members.sort_by_key(|member| member.offset);
@@ -269,7 +270,7 @@ fn of_record(record: &Record) -> String {
     format!("[{}]", parts.join(", "))
 }
 
-/// A text as Python writes it: ASCII, the rest escaped, since headers of version 1 are Latin-1.
+/// A text as a Python literal in ASCII, since headers of version 1 are Latin-1.
 fn python_text(text: &str) -> String {
     let mut out = String::from("'");
     for c in text.chars() {

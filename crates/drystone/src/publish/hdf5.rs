@@ -1,8 +1,9 @@
-//! What an HDF5 file says of a published array: its type, its axes with their coordinates, its attributes as netCDF and CF want
-//! them.
+//! The HDF5 description of a published array: its type, its axes with coordinates, its attributes as netCDF and CF
+//! require them.
 //!
-//! A text in an attribute is characters of fixed length, a number has its type, `_FillValue` has the type of the array. Every axis is a dimension
-//! scale: a coordinate variable where there is one, else a dimension without values, so that netCDF finds names and h5py scales.
+//! A text in an attribute is characters of fixed length, a number has its type, `_FillValue` has the type of the array.
+//! Every axis is a dimension scale: a coordinate variable where there is one, else a dimension without values, so that
+//! netCDF finds names and h5py finds scales.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_format::meaning::Meaning;
@@ -21,12 +22,12 @@ use crate::published::grid::{Box, Grid, place};
 use crate::{Error, Result};
 use drystone_hdf5_file::{Attribute, Chunk, Dataset, Datatype, File, Id, Number, Storage};
 
-/// Coordinates that are longer than this, in bytes, are not repeated in every shard.
+/// Longer coordinates, in bytes, are not repeated in every shard.
 const MOST_COORDINATES: u64 = 4 << 20;
-/// By this netCDF tells a dimension from a variable.
+/// netCDF recognises a dimension without a variable by this.
 const NO_VARIABLE: &str = "This is a netCDF dimension but not a netCDF variable.";
 
-/// What is said of one array in each of its files.
+/// What each file of an array states about it.
 pub(super) struct Description {
     /// The array's name in the file.
     name: String,
@@ -41,7 +42,7 @@ pub(super) struct Description {
     axes: Vec<Axis>,
 }
 
-/// An axis and, where a variable says where its cells are, that variable.
+/// An axis and, if a variable gives its coordinates, that variable.
 struct Axis {
     name: String,
     coordinate: Option<Coordinate>,
@@ -55,7 +56,7 @@ struct Coordinate {
 }
 
 impl Description {
-    /// Of an array in a pinned container.
+    /// For an array in a pinned container.
     pub(super) fn of(container: &Container, array: &Array) -> Result<Self> {
         let snapshot = container.snapshot();
         let schema = &snapshot.schema;
@@ -88,7 +89,7 @@ impl Description {
         &self.attributes
     }
 
-    /// The file of a shard that shows these cells of the array.
+    /// The file of a shard that contains these cells of the array.
     pub(super) fn file(
         &self,
         grid: &Grid,
@@ -105,14 +106,14 @@ impl Description {
         self.stored(Storage::Chunked { chunk, filters: codec.filters(), chunks }, &shape, &start)
     }
 
-    /// A file of a part of the array that begins at `start`, wherever its values are.
+    /// A file of a part of the array that begins at `start`, wherever its values are stored.
     pub(super) fn stored(&self, storage: Storage, shape: &[u64], start: &[u64]) -> File {
         let mut file = File::new();
         let root = file.root();
         for (name, value) in &self.global {
             file.attribute(root, name, value.clone());
         }
-        // An array that is its own only axis stands where the axis would.
+        // An array that is its own only axis takes the place of the axis.
         let own = self.axes.len() == 1 && self.axes[0].name == self.name;
         let mut scales = Vec::new();
         if !own {
@@ -140,7 +141,7 @@ impl Description {
             file.attribute(id, "DIMENSION_LIST", Attribute::Axes(scales.iter().map(|s| vec![*s]).collect()));
         }
         if start.iter().any(|&n| n > 0) {
-            // Where in the whole array this part begins.
+            // Where this part begins in the whole array.
             let bytes = start.iter().flat_map(|n| n.to_le_bytes()).collect();
             let datatype = Datatype::Number(Number::I64);
             let value = Attribute::Values { datatype, shape: Some(vec![start.len() as u64]), bytes };
@@ -173,7 +174,7 @@ impl Axis {
     }
 }
 
-/// A dimension that no variable gives values to.
+/// A dimension without a coordinate variable.
 pub(super) fn dimension(file: &mut File, group: Id, name: &str, length: u64) -> Id {
     let datatype = Datatype::Number(Number::F32);
     let id = file.dataset(
@@ -185,7 +186,8 @@ pub(super) fn dimension(file: &mut File, group: Id, name: &str, length: u64) -> 
     id
 }
 
-/// Makes a dataset the scale of a dimension, by texts that end with a zero, as HDF5 looks for them; one without values has its `NAME` already. `number` counts the file's dimensions.
+/// Makes a dataset the scale of a dimension, with texts that end with a zero, as HDF5 expects them; a dataset without
+/// values has its `NAME` already. `number` counts the file's dimensions.
 pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
     file.attribute(id, "CLASS", Attribute::Text("DIMENSION_SCALE\0".into()));
     if !file.has_attribute(id, "NAME") {
@@ -196,7 +198,7 @@ pub(super) fn scale(file: &mut File, id: Id, name: &str, number: usize) {
     file.attribute(id, "_Netcdf4Dimid", Attribute::Values { datatype, shape: None, bytes });
 }
 
-/// The variable that says where the cells along an axis are: of the axis' name, with one value for each, nearest above the array.
+/// The coordinate variable of an axis: of the axis' name, with one value per cell, nearest above the array.
 fn coordinate(
     container: &Container,
     schema: &Schema,
@@ -235,12 +237,12 @@ fn serves(variable: &Variable, length: u64) -> Option<Scalar> {
     (plain && fits && small && length > 0).then_some(scalar)
 }
 
-/// Whether elements are characters: of bytes of fixed length. Code points of UTF-32 are numbers in HDF5.
+/// Whether elements are characters: bytes of fixed length. Code points of UTF-32 are numbers in HDF5.
 pub(super) fn is_characters(array: &Array) -> bool {
     array.element.characters().is_some() && !array.element.is_utf32()
 }
 
-/// The type of an array's elements; netCDF knows compounds only by a name, and these are the names that it uses.
+/// The type of an array's elements. netCDF knows compounds only by name; these are the names that it uses.
 pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     let (name, part) = match scalar {
         Scalar::C64 => ("_PFNC_FLOAT_COMPLEX_TYPE", Number::F32),
@@ -252,7 +254,7 @@ pub(super) fn datatype(file: &mut File, group: Id, scalar: Scalar) -> Datatype {
     Datatype::Named(file.datatype(group, name, complex), size)
 }
 
-/// The type of numbers; a `bool` is a byte without sign, as CF wants it, and a `bfloat16` its bits.
+/// The type of numbers; a `bool` is an unsigned byte, as CF requires, and a `bfloat16` its bits.
 pub(super) fn number_type(scalar: Scalar) -> Datatype {
     Datatype::Number(match scalar {
         Scalar::I8 => Number::I8,
@@ -300,7 +302,7 @@ fn of_variable(variable: &Variable, scalar: Scalar, meaning: Option<&Meaning>) -
     typed(&attrs, Some(scalar))
 }
 
-/// Attributes with their types. `like` is the type of the array that they are about.
+/// Attributes with their types. `like` is the element type of the array.
 pub(super) fn typed(attrs: &Attrs, like: Option<Scalar>) -> Vec<(String, Attribute)> {
     let reserved = ["CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", DECLARED];
     let shown = attrs.iter().filter(|(name, _)| !reserved.contains(&name.as_str()));
@@ -342,7 +344,7 @@ fn many(scalar: Scalar, bytes: Vec<u8>) -> Attribute {
     Attribute::Values { datatype: number_type(scalar), shape: Some(vec![count]), bytes }
 }
 
-/// A number in the type of the array, if it has it.
+/// A number in the type of the array, if it is a value of that type.
 fn as_scalar(scalar: Scalar, x: f64, value: &Value) -> Option<Vec<u8>> {
     let whole = match value {
         Value::Int(i) => *i,
@@ -366,7 +368,7 @@ fn as_scalar(scalar: Scalar, x: f64, value: &Value) -> Option<Vec<u8>> {
     }
 }
 
-/// Numbers and texts as arrays; what is mixed as JSON.
+/// Numbers and texts as arrays; mixed lists as JSON.
 fn list(items: &[Value]) -> Attribute {
     let ints: Option<Vec<i64>> = items
         .iter()
@@ -402,7 +404,7 @@ fn list(items: &[Value]) -> Attribute {
     )
 }
 
-/// netCDF takes numbers without axes or with one, and no halves.
+/// netCDF accepts numbers without axes or with one, and no float16.
 fn elements(array: &TypedArray) -> Attribute {
     let text = || attributes::json(&Value::Array(array.clone()));
     let (scalar, bytes) = match &array.dtype {
@@ -442,7 +444,7 @@ pub(super) fn offset_of(grid: &Grid, tail: usize, number: u64) -> Vec<u64> {
     offset
 }
 
-/// What HDF5 does not take of an array.
+/// What HDF5 does not accept in an array.
 pub(super) fn check(array: &Array, grid: &Grid) -> Result<()> {
     let axes = array.shape.len() + array.file_tail().len();
     let bytes = grid.chunk.iter().fold(array.item, |n, e| n.saturating_mul(*e));

@@ -1,18 +1,20 @@
 //! Publishing: committed steps of the log become an ordinary Zarr v3 hierarchy under `zarr/` (docs/format/zarr.md).
 //!
 //! ```text
-//! schema -> nodes: which arrays and groups    index -> changes: what each shard is made of
-//! model or what is there -> grid              ─► convert: read, encode, put whole shards, on several threads
+//! schema -> nodes: which arrays and groups    index -> changes: what determines each shard
+//! model, or existing layout -> grid           ─► convert: read, encode, put whole shards, on several threads
 //!                                             ─► documents: each array's zarr.json, last the root's
 //! ```
 //!
 //! Invariants
-//! - an object is put whole: whoever reads sees a shard as it was or as it is, also when this process is killed;
-//! - an array's `shape` is written behind its shards, the root's consolidated metadata behind all arrays: steps appear at once;
-//! - every shard begins with a stamp that says what it was made of, so a rerun writes only what changed, and what was left
-//!   half done is completed;
+//! - an object is put whole: a reader sees the former or the new shard, even if this process is killed;
+//! - an array's `shape` is written after its shards, the root's consolidated metadata after all arrays: steps appear at
+//!   once;
+//! - every shard begins with a stamp of what determines it, so a rerun writes only what changed, and completes what was
+//!   left unfinished;
 //! - one publisher at a time works on a container ([`keeper_lock`]);
-//! - the record of what is there now is committed last ([`record`]): who reads a snapshot knows its shards from others.
+//! - the record of the existing shards is committed last ([`record`]): a reader of a snapshot can tell its shards from
+//!   others.
 
 mod attributes;
 mod base64;
@@ -45,6 +47,8 @@ use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
+use crate::base::metrics::add;
+use crate::base::span::{self, SpanKind};
 use crate::container::{Container, keeper_lock};
 use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
@@ -59,27 +63,27 @@ pub use netcdf::netcdf_path;
 pub use nodes::Skipped;
 pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray};
 pub use view::ZarrView;
-/// A metadata document is not longer than this.
+/// Longest metadata document, in bytes.
 const MOST_JSON: u64 = 256 << 20;
 
-/// An array with all that is decided about it.
+/// An array with all decisions about it.
 struct Target {
     array: Array,
     grid: Grid,
     codec: Codec,
-    /// Why it is cut so; `None` if it was published before and stays cut as it is.
+    /// The reasons for its layout; `None` if it keeps the layout of an earlier publication.
     layout: Option<Layout>,
     changes: Changes,
-    /// What its shards say as HDF5 files, if they are.
+    /// The description of its shards as HDF5 files, if they are.
     description: Option<hdf5::Description>,
 }
 
 impl Container {
-    /// Publishes what the newest commit shows: see [`PublishOptions`] for what can be chosen.
+    /// Publishes the newest commit; [`PublishOptions`] has the choices.
     ///
-    /// `progress` gets (decoded bytes done, in all) after each shard and may return `false` to stop (`Cancelled`): what was
-    /// published is sound, and the next call goes on from there. `Conflict` if another process is publishing, or if something
-    /// that is not ours stands where an array would. Steps that are committed meanwhile are for the next call.
+    /// `progress` gets (decoded bytes done, in all) after each shard and may return `false` to stop (`Cancelled`): what
+    /// was published is valid, and the next call continues. `Conflict` if another process is publishing, or if a
+    /// foreign object stands where an array would. Steps that are committed meanwhile are left to the next call.
     pub fn publish(
         &self,
         options: &PublishOptions,
@@ -88,15 +92,25 @@ impl Container {
         self.inner.require_writable()?;
         options.check()?;
         options.check_hierarchy()?;
+        let begun = span::begin(SpanKind::Publish);
         let done = keeper_lock::take(&self.inner).and_then(|lock| {
             let done = self.publish_locked(options, progress);
             let released = lock.release();
             done.and_then(|report| released.map(|()| report))
         });
-        done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
+        let report = done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))?;
+        let values = span::Values {
+            bytes: report.arrays.iter().map(|array| array.stored_bytes).sum(),
+            blocks: report.arrays.iter().map(|array| array.written).sum(),
+            ..Default::default()
+        };
+        add(&self.inner.tally.published_shards, values.blocks);
+        add(&self.inner.tally.published_bytes, values.bytes);
+        begun.end(SpanKind::Publish, || self.inner.store.describe(), "", values);
+        Ok(report)
     }
 
-    /// The reads that an array is shaped for.
+    /// The expected reads that determine an array's layout.
     fn expected_of(&self, array: &Array) -> Result<Vec<Pattern>> {
         let cells = array.shape.get(usize::from(array.steps)..).unwrap_or_default();
         let names = array.dims.iter().skip(usize::from(array.steps)).take(cells.len());
@@ -171,7 +185,7 @@ impl Container {
             convert::Run { container: &pinned, store, targets: &targets, version, sync, known: Some(&known) };
         let done = run.all(&tasks, options.memory, progress)?;
 
-        // What becomes visible from here on is complete.
+        // Everything that becomes visible from here on is complete.
         let mut documents: BTreeMap<String, Json> = BTreeMap::new();
         let whole = options.variables.is_none();
         for (node, known) in &there.documents {
@@ -191,7 +205,7 @@ impl Container {
         for (node, json) in &documents {
             put_document(store, &there, node, json, sync)?;
         }
-        // A commit that changed nothing that is published leaves the root as it is.
+        // A commit that changed nothing published leaves the root unchanged.
         if there.documents.get("").is_none_or(|known| !document::same_but_version(&known.json, &root)) {
             put_document(store, &there, "", &root, sync)?;
         }
@@ -220,8 +234,8 @@ fn put_document(store: &dyn Store, there: &Published, node: &str, json: &Json, s
     Ok(store.put(&document::key(node), &[&text], PutMode::Replace, sync)?)
 }
 
-/// How an array is cut and encoded: as it is there, unless something else was asked for; else as the model says. And whether
-/// all is as it is there.
+/// How an array is cut and encoded: as it is published already, unless other options were given, else as the model
+/// says. Also returns whether nothing changes.
 fn decide(
     container: &Container,
     array: &Array,
@@ -231,7 +245,7 @@ fn decide(
     mix: &[Pattern],
 ) -> Result<(Grid, Codec, Option<Layout>, bool)> {
     let before = known.and_then(|d| d.layout_of(array));
-    // An array without axes has no shard that could be a file, and HDF5 keeps texts of any length elsewhere than chunks.
+    // An array without axes has no shard that could be a file, and HDF5 stores texts of any length outside chunks.
     let dual = document::is_sharded(array)
         && !array.element.is_text()
         && options.format.map_or(before.as_ref().is_some_and(|b| b.1.dual), |f| f == Format::ZarrHdf5);
@@ -247,7 +261,7 @@ fn decide(
     let bounds = Bounds { max_shard: Bounds::PORTABLE.max_shard.min(options.memory / 4), ..Bounds::PORTABLE };
     let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
     let scalar = array.element.scalar.size() as u64;
-    // What is computed, and texts of any length, do not stand in the log as they are published.
+    // Computed values, and texts of any length, are not in the log in their published form.
     let is_in_log = !array.derived && !array.element.is_text();
     let stored = match asked {
         None if is_in_log => container.leaf_reading(&array.variable, array.leaf)?.cut_of_log()?,
@@ -306,7 +320,7 @@ impl Published {
         Ok(Published { documents, objects })
     }
 
-    /// Somebody else's node is never replaced.
+    /// Foreign nodes are never replaced.
     fn check_foreign(&self, nodes: &Nodes) -> Result<()> {
         let wanted = nodes.groups.keys().chain(nodes.arrays.iter().map(|a| &a.node));
         for node in wanted {
@@ -322,7 +336,7 @@ impl Published {
 }
 
 impl Target {
-    /// Counts into the fingerprint of each shard what its file says besides values: attributes, coordinates, its shape.
+    /// Adds to the fingerprint of each shard what its file states besides values: attributes, coordinates, shape.
     fn count_metadata(&mut self) -> Result<()> {
         let Some(description) = &self.description else { return Ok(()) };
         for (&shard, sum) in &mut self.changes.shards {
@@ -334,7 +348,7 @@ impl Target {
         Ok(())
     }
 
-    /// The objects there are under the array's name, each with the shard that it is, if it is one of the present shape.
+    /// The existing objects under the array's name, each with its shard number, if it is one of the present shape.
     fn objects<'t>(
         &'t self,
         objects: &'t BTreeMap<String, u64>,
@@ -354,7 +368,7 @@ impl Target {
         })
     }
 
-    /// Keys of the objects that the array consists of now.
+    /// Keys of the objects of the array.
     fn keys(&self) -> Vec<String> {
         let shards = self.changes.shards.keys();
         shards.flat_map(|&shard| [Some(self.key(shard)), self.sidecar(shard)]).flatten().collect()

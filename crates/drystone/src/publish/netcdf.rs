@@ -1,8 +1,8 @@
-//! One netCDF-4 file of a whole container: chunks are written as they are encoded, or copied as they were published, and the
-//! metadata goes behind them.
+//! One netCDF-4 file of a whole container: chunks are written as they are encoded, or copied from published shards, and
+//! the metadata follows them.
 //!
-//! The file is for people who take it elsewhere, so it lies wherever they say in the local file system, not in a store. It is written
-//! beside its place and renamed: whoever looks sees the former file or the whole new one.
+//! Users take the file elsewhere, so it lies at any path of the local file system, not in a store. It is written under
+//! a temporary name and renamed: readers see the former file or the complete new one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -25,19 +25,19 @@ use crate::published::stamp::stamp_of;
 use crate::{Error, ErrorKind, Result};
 use drystone_hdf5_file::{self as hdf5, Attribute, Chunk, Dataset, File, Id, Storage};
 
-/// A shard object is not longer than this.
+/// Longest shard object, in bytes.
 const MOST_SHARD: u64 = 1 << 31;
 
-/// Where the netCDF file of the container in a folder goes if nobody says: into `netcdf/` in it, under the folder's name.
+/// The default place of the netCDF file of the container in a folder: in its `netcdf/`, under the folder's name.
 pub fn netcdf_path(folder: &Path) -> PathBuf {
     let name = folder.file_stem().map_or_else(|| "data".into(), ToOwned::to_owned);
     folder.join("netcdf").join(name).with_extension("nc")
 }
 
 impl Container {
-    /// Writes what the newest commit shows as one netCDF-4 file at a local path, replacing what is there. Of `options` the
-    /// format does not matter. In the report, `kept` counts shards whose chunks were copied as they had been published
-    /// (`zarr+hdf5`), `written` those that were encoded.
+    /// Writes the newest commit as one netCDF-4 file at a local path, replacing an existing one. The format in
+    /// `options` is ignored. In the report, `kept` counts shards whose chunks were copied as published (`zarr+hdf5`),
+    /// `written` those that were encoded.
     pub fn publish_netcdf(
         &self,
         path: &Path,
@@ -97,7 +97,7 @@ impl Container {
     }
 }
 
-/// What became of an array's values.
+/// Where an array's values went.
 enum Laid {
     Chunks(Vec<Chunk>),
     /// The only value of an array without axes.
@@ -197,7 +197,7 @@ impl<'a> Output<'a> {
         Ok((Laid::Chunks(laid), tally))
     }
 
-    /// Writes the texts of an array, chunk by chunk: each in a heap, and the chunk that refers to them.
+    /// Writes the texts of an array, chunk by chunk: each into a heap, then the chunk of references.
     fn lay_texts(
         &mut self,
         target: &Target,
@@ -241,7 +241,7 @@ impl<'a> Output<'a> {
         Ok((Laid::Chunks(laid), tally))
     }
 
-    /// Writes texts into a heap, and returns what refers to them.
+    /// Writes texts into a heap, and returns the references.
     fn refer<'t>(&mut self, texts: impl Iterator<Item = &'t [u8]>) -> Result<Vec<u8>> {
         self.write(&vec![0; (hdf5::padded(self.at) - self.at) as usize])?;
         let mut heap = hdf5::Heap::at(self.at);
@@ -255,7 +255,7 @@ impl<'a> Output<'a> {
         Ok(out)
     }
 
-    /// Lays down the metadata, and gives the file its name.
+    /// Writes the metadata, and renames the file.
     fn finish(mut self, file: &File) -> Result<()> {
         let begin = hdf5::padded(self.at);
         self.write(&vec![0; (begin - self.at) as usize])?;
@@ -269,7 +269,7 @@ impl<'a> Output<'a> {
     }
 }
 
-/// The chunks of a shard as they were published, if they are what is wanted now; each with its checksum, which is checked.
+/// The published chunks of a shard, if they are up to date; each with its checksum, which is verified.
 fn copied(
     run: &Run<'_>,
     target: &Target,
@@ -297,14 +297,14 @@ fn copied(
         let sound = bytes.and_then(|b| b.split_last_chunk::<4>());
         match sound.filter(|(body, check)| crc32(body).to_le_bytes() == **check) {
             Some(_) => chunks.push(bytes.map(<[u8]>::to_vec)),
-            // Damaged, or replaced just now: it is made anew.
+            // Damaged, or just replaced: it is made again.
             None => return Ok(None),
         }
     }
     Ok((chunks.len() == many).then_some(chunks))
 }
 
-/// Whether the file has texts of any length of it: those of UTF-32 become such, because netCDF has them.
+/// Whether the file contains texts of any length: texts of UTF-32 become such, since netCDF supports them.
 fn has_texts(array: &Array) -> bool {
     array.element.is_text() || array.element.is_utf32()
 }
@@ -314,7 +314,7 @@ fn shape_of(array: &Array, cells: &[u64]) -> Vec<u64> {
     if has_texts(array) { array.with_tail(cells) } else { array.file_shape(cells) }
 }
 
-/// A dimension of the file and who uses it.
+/// A dimension of the file and the datasets that use it.
 struct Dimension {
     id: Id,
     length: u64,
@@ -392,7 +392,7 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
             continue;
         }
         let mut axes = Vec::new();
-        // Texts have no axis of characters, so that the names end before that.
+        // Texts have no axis of characters, so the names end before it.
         let lengths = shape_of(array, &array.shape);
         for (axis, (name, length)) in array.file_dims().into_iter().zip(lengths).enumerate() {
             let visible = std::iter::once(above).chain(ancestors(above)).chain([""]);
@@ -432,7 +432,7 @@ fn structure(container: &Container, nodes: &Nodes, targets: &[Target], laid: Vec
     Ok(file)
 }
 
-/// The types of complex numbers have a name each, once in the root.
+/// The types of complex numbers have one name each, in the root.
 fn datatype_once<'n>(
     file: &mut File,
     taken: &mut BTreeSet<(&'n str, String)>,

@@ -1,4 +1,4 @@
-//! What a snapshot's schema is as a Zarr hierarchy: one array per variable, of a record one per leaf member below a group.
+//! A snapshot's schema as a Zarr hierarchy: one array per variable; for a record, one per leaf member below a group.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::schema::near_miss::no_such;
 use crate::schema_op::expected_reads;
 use crate::{Container, Error, Result};
 
-/// The group of objects that are no part of a hierarchy, which a Zarr store keeps as they are.
+/// The group of objects outside the hierarchy, which a Zarr store keeps as they are.
 pub(super) const OBJECTS: &str = ".zarr-objects";
 
 /// A variable that was not published.
@@ -33,9 +33,9 @@ pub struct Skipped {
 
 /// Name of the step axis.
 const STEP: &str = "step";
-/// Bytes that a text of any length is assumed to have, when arrays are cut.
+/// The assumed bytes of a text of any length when arrays are cut.
 const TEXT: u64 = 64;
-/// A component of a node's path is not longer, so that keys stay within what stores take.
+/// The longest component of a node's path, so that keys stay within the limits of stores.
 const MOST_NAME: usize = 200;
 
 /// One Zarr array.
@@ -53,21 +53,21 @@ pub(super) struct Array {
     pub(super) steps: bool,
     /// In cells, steps first.
     pub(super) shape: Vec<u64>,
-    /// Bytes per cell; of a text of any length what is assumed.
+    /// Bytes per cell; for a text of any length an assumption.
     pub(super) item: u64,
     pub(super) element: Element,
-    /// What cells are that nobody wrote.
+    /// The value of cells that were never written.
     pub(super) fill: Vec<u8>,
-    /// What Zarr says that missing chunks are, per cell; the same as `fill` where Zarr can say that.
+    /// What a missing chunk reads as in Zarr, per cell; equal to `fill` if Zarr can express that.
     pub(super) missing: Vec<u8>,
     pub(super) fill_value: Json,
     /// One per axis of the Zarr array, unique.
     pub(super) dims: Vec<String>,
     pub(super) attributes: Map<String, Json>,
-    /// Whether its values are computed: then no entry of the index tells where there are any.
+    /// Whether its values are computed: then the index does not tell where there are any.
     pub(super) derived: bool,
     pub(super) transform: String,
-    /// The mix of reads that is declared, unless a newer program wrote what this one cannot read: it is a hint.
+    /// The declared mix of reads, unless a newer program wrote it in a form that this one cannot read: it is a hint.
     pub(super) access: Option<Access>,
     pub(super) dtype: String,
     /// What the integers stand for.
@@ -93,17 +93,17 @@ impl Array {
         self.meaning.as_ref().and_then(data_type).unwrap_or_else(|| self.element.data_type())
     }
 
-    /// Extents in cells as the array has them: with the axes that a cell has of its own.
+    /// Extents in cells, with the cell's own axes.
     pub(super) fn with_tail(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().chain(&self.element.tail).copied().collect()
     }
 
-    /// The axes that a cell has of its own in HDF5: a text of fixed length is a row of characters.
+    /// The cell's own axes in HDF5: a text of fixed length is a row of characters.
     pub(super) fn file_tail(&self) -> Vec<u64> {
         self.element.tail.iter().copied().chain(self.element.characters()).collect()
     }
 
-    /// Extents in cells as the array has them in HDF5.
+    /// Extents in cells of the array in HDF5.
     pub(super) fn file_shape(&self, cells: &[u64]) -> Vec<u64> {
         cells.iter().copied().chain(self.file_tail()).collect()
     }
@@ -122,22 +122,22 @@ impl Array {
     }
 }
 
-/// Under which names the nodes go, and what may be among them.
+/// Which names the nodes get, and which nodes are allowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Form {
-    /// Names that every file system takes.
+    /// Names that every file system accepts.
     Portable,
-    /// Names as they are: for a reader that asks us by key.
+    /// Original names: for readers that ask this program by key.
     Exact,
 }
 
 impl Nodes {
-    /// All that a reader of Zarr can be shown, under the names that it has.
+    /// Everything that a reader of Zarr can be shown, under its original names.
     pub(super) fn exact(snapshot: &Snapshot) -> Result<Self> {
         Self::build(snapshot, None, Form::Exact)
     }
 
-    /// Of the variables chosen, or all. `NotFound` and `Unsupported` are about variables that were chosen by name.
+    /// The chosen variables, or all. `NotFound` and `Unsupported` concern variables that were chosen by name.
     pub(super) fn of(snapshot: &Snapshot, chosen: Option<&[String]>) -> Result<Self> {
         Self::build(snapshot, chosen, Form::Portable)
     }
@@ -194,7 +194,7 @@ impl Nodes {
         self.groups.entry(String::new()).or_default();
     }
 
-    /// Two names may be the same once they are written as Zarr nodes.
+    /// Two names may coincide once they are written as Zarr nodes.
     fn check(&self) -> Result<()> {
         let mut seen: BTreeSet<&str> = self.groups.keys().map(String::as_str).collect();
         match self.arrays.iter().find(|array| !seen.insert(&array.node)) {
@@ -218,7 +218,7 @@ fn arrays_of(
         return Err("it is local: its blocks are not one array".into());
     }
     if let (Some(derived), Form::Portable) = (&variable.derived, form) {
-        // What was deleted, or fits no more, cannot be computed.
+        // A variable that was deleted, or no longer fits, cannot be computed.
         Derivation::of(schema, path, derived).map_err(|e| e.to_string())?;
     }
     let base = form.node(path);
@@ -299,7 +299,7 @@ fn leaf_shapes(dtype: &DType, own: &[u64], out: &mut Vec<Vec<u64>>) {
     }
 }
 
-/// Unique names of all axes; those that the variable does not name are named after it.
+/// Unique names of all axes; axes without a name are named after the variable.
 fn dims(variable: &Variable, name: &str, tail: usize) -> Vec<String> {
     let cells = variable.shape.len();
     let mut names: Vec<String> = if variable.steps { vec![STEP.to_owned()] } else { Vec::new() };
@@ -344,7 +344,8 @@ fn node_of(path: &str) -> String {
     path.split('/').map(component).collect::<Vec<_>>().join("/")
 }
 
-/// A name as it is, if every Zarr reader and every store can take it; else as near as possible, with a checksum of the name.
+/// A name unchanged, if every Zarr reader and every store accepts it; else as close as possible, with a checksum of the
+/// name.
 fn component(name: &str) -> String {
     let plain = |b: u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-');
     let usable = name.bytes().all(plain)

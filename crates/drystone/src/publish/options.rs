@@ -1,4 +1,4 @@
-//! What can be chosen about publishing, and what it reports.
+//! The options of publishing, and its report.
 
 use super::nodes::Skipped;
 use std::collections::BTreeMap;
@@ -9,22 +9,22 @@ use drystone_transform::CodecSpec;
 use super::document::{Codec, Compression};
 use crate::{Error, Result};
 
-/// Memory for a publication, unless said otherwise.
+/// Default memory of a publication.
 const MEMORY: u64 = 512 << 20;
-/// Less than this does not hold what one thread needs.
+/// Less memory does not suffice for one thread.
 const LEAST_MEMORY: u64 = 128 << 20;
 
 /// How the chunks are compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Compressor {
-    /// Variables with a transform by zstd, at the transform's level if it has zstd; others not.
+    /// zstd for variables with a transform, at the transform's level if that is zstd; no compression for others.
     #[default]
     Auto,
     /// Not at all.
     None,
     /// zstd at a level from -7 to 22.
     Zstd(i32),
-    /// zlib at a level from 0 to 9, behind a shuffle of the bytes of each element.
+    /// zlib at a level from 0 to 9, after a shuffle of the bytes of each element.
     Zlib(u32),
 }
 
@@ -33,7 +33,7 @@ pub enum Compressor {
 pub enum Format {
     /// Shards of Zarr v3.
     Zarr,
-    /// Shards of Zarr v3 each of which is an HDF5 (netCDF-4) file, too.
+    /// Shards of Zarr v3 that are HDF5 (netCDF-4) files, too.
     ZarrHdf5,
     /// One netCDF-4 file ([`crate::Container::publish_netcdf`]).
     Netcdf,
@@ -77,7 +77,7 @@ impl Compressor {
         }
     }
 
-    /// Of a variable with this transform, whose values have so many bytes.
+    /// For a variable with this transform, whose values have this many bytes.
     pub(super) fn of(self, transform: &str, element: u32, dual: bool) -> Result<Codec> {
         let zlib = |level| Some(Compression::Zlib { level, element });
         let compression = match self {
@@ -88,7 +88,7 @@ impl Compressor {
                 let specs = CodecSpec::parse_all(transform).unwrap_or_default();
                 match (specs.is_empty(), dual) {
                     (true, _) => None,
-                    // What every HDF5 reads without plug-ins.
+                    // Every HDF5 library reads it without plug-ins.
                     (false, true) => {
                         let level = level_of(&specs, "zlib").unwrap_or(USUAL_ZLIB);
                         zlib(u32::try_from(level).unwrap_or(USUAL_ZLIB as u32).min(9))
@@ -104,7 +104,7 @@ impl Compressor {
 const USUAL_ZSTD: i32 = 3;
 const USUAL_ZLIB: i32 = 4;
 
-/// The level that a codec in a chain was given.
+/// The level of a codec in a chain.
 fn level_of(specs: &[CodecSpec], name: &str) -> Option<i32> {
     specs.iter().find(|spec| spec.name == name)?.params.iter().find_map(|p| match p.key_and_value() {
         (None | Some("level"), drystone_transform::Param::Int(level)) => i32::try_from(*level).ok(),
@@ -115,17 +115,17 @@ fn level_of(specs: &[CodecSpec], name: &str) -> Option<i32> {
 /// How to publish.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishOptions {
-    /// Paths of variables; `None` is all that can be published, and removes what is published and no longer there.
+    /// Paths of variables; `None` publishes everything that can be, and removes published arrays of deleted variables.
     pub variables: Option<Vec<String>>,
     /// Memory that may be used, in bytes; at least 128 MiB.
     pub memory: u64,
-    /// What the model takes the store to cost; `None` is what was measured of it ([`crate::Container::device`]).
+    /// The assumed cost of the store for the model; `None`: as measured ([`crate::Container::device`]).
     pub device: Option<Device>,
     /// Chunk extents by variable (steps first), instead of the model's.
     pub chunks: BTreeMap<String, Vec<u64>>,
     /// How chunks are compressed.
     pub compressor: Compressor,
-    /// What shards are; `None` is as an array was published before, at first Zarr alone.
+    /// The format of shards; `None`: as an array was published before, at first Zarr alone.
     pub format: Option<Format>,
 }
 
@@ -153,7 +153,7 @@ impl PublishOptions {
         Ok(())
     }
 
-    /// That the format is a hierarchy.
+    /// Checks that the format is a hierarchy.
     pub(super) fn check_hierarchy(&self) -> Result<()> {
         match self.format {
             Some(Format::Netcdf) => Err(Error::invalid("a netCDF file is written by publish_netcdf")),
@@ -165,11 +165,11 @@ impl PublishOptions {
 /// What a publication did.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PublishReport {
-    /// The commit that is published now.
+    /// The published commit.
     pub snapshot: u64,
     /// One per Zarr array, by path.
     pub arrays: Vec<PublishedArray>,
-    /// Variables that have no form in the portable profile, if all were to be published.
+    /// Variables that the portable profile cannot represent, if all were to be published.
     pub skipped: Vec<Skipped>,
 }
 
@@ -180,7 +180,7 @@ pub struct PublishedArray {
     pub node: String,
     /// The variable's path in the container.
     pub variable: String,
-    /// Which leaf member of a record it is; empty for a whole variable.
+    /// The leaf member of a record; empty for a whole variable.
     pub member: String,
     /// Its shape in cells, steps first.
     pub shape: Vec<u64>,
@@ -190,12 +190,12 @@ pub struct PublishedArray {
     pub shard: Vec<u64>,
     /// Shards written now.
     pub written: u64,
-    /// Shards that were right already.
+    /// Shards that were up to date already.
     pub kept: u64,
-    /// Chunks in them that the log held as they were to be published: copied, neither decoded nor encoded.
+    /// Chunks of these shards that were copied from the log in their stored form.
     pub copied: u64,
     /// Bytes of the shards written now.
     pub stored_bytes: u64,
-    /// What the model weighed; `None` where the layout was fixed by an earlier publication.
+    /// The reasons of the model; `None` if an earlier publication fixed the layout.
     pub layout: Option<Layout>,
 }

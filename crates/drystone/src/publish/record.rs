@@ -1,6 +1,8 @@
-//! What was published becomes part of a manifest: a commit of its own, so that snapshots before it stay what they were.
+//! The record of a publication becomes part of a manifest, in a commit of its own, so that earlier snapshots stay
+//! unchanged.
 //!
-//! A shard is recorded by its stamp, its length and the CRC of its index: whoever reads knows whether it is still the one.
+//! A shard is recorded by its stamp, its length and the CRC of its index, so that a reader can tell whether it was
+//! replaced.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,7 +16,7 @@ use crate::history::snapshot::Snapshot;
 use crate::published::stamp::Stamp;
 use crate::{Error, Result};
 
-/// The record of a shard object that is there with this stamp.
+/// The record of an existing shard object with this stamp.
 pub(super) fn of_object(store: &dyn Store, key: &str, number: u64, stamp: Stamp) -> Result<Shard> {
     let length = store.len(key)?;
     let at =
@@ -30,7 +32,7 @@ pub(super) fn of(number: u64, stamp: Stamp, length: u64, check: [u8; 4]) -> Shar
     Shard { number, version, fingerprint, length, index_check: u32::from_le_bytes(check) }
 }
 
-/// All shards that a snapshot records, by node.
+/// All recorded shards of a snapshot, by node.
 pub(super) fn known(inner: &Inner, snapshot: &Snapshot) -> Result<BTreeMap<String, BTreeMap<u64, Shard>>> {
     let mut out = BTreeMap::new();
     for array in snapshot.published(&inner.pages)?.iter() {
@@ -48,7 +50,8 @@ pub(crate) fn shards(inner: &Inner, array: &Array) -> Result<Vec<Shard>> {
     Ok(out)
 }
 
-/// Commits what the targets consist of now. `whole`: nothing else is published. `gone`: nodes that are not arrays any more.
+/// Commits the present objects of the targets. `whole`: nothing else is published. `gone`: nodes that are not arrays
+/// any more.
 pub(super) fn commit(
     inner: &Inner,
     version: u64,
@@ -79,7 +82,7 @@ pub(super) fn commit(
         for (array, records) in &mine {
             let old = before.iter().find(|a| a.node == array.node);
             let same = match old {
-                // The version alone says nothing new: shards of one fingerprint hold the same values.
+                // A different version alone is no change: shards with equal fingerprints hold equal values.
                 Some(old) => {
                     Array { pages: Vec::new(), version, ..old.clone() } == *array
                         && shards(inner, old)? == *records

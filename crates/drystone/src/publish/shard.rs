@@ -1,7 +1,7 @@
 //! The bytes of a shard object: a stamp, the chunks, the index (docs/format/zarr.md).
 //!
-//! To Zarr the stamp is a gap before the first chunk. It says what the shard was made of, so whether it still holds what it
-//! should is known from its first 40 bytes.
+//! For Zarr the stamp is a gap before the first chunk. It states what determines the shard, so its first 40 bytes tell
+//! whether it is up to date.
 
 use crate::base::checksum::crc32;
 use crate::published::stamp::{STAMP, Stamp};
@@ -9,7 +9,7 @@ use crate::{Error, Result};
 use drystone_hdf5_file::{self as hdf5, Chunk, File};
 const MISSING: u64 = u64::MAX;
 
-/// The whole object: `chunks` by their number in the grid, laid down in `order`. Chunks that are `None` read as fill.
+/// The whole object: `chunks` by their number in the grid, stored in `order`. Chunks that are `None` read as fill.
 pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[u32]) -> Vec<u8> {
     let bytes: usize = chunks.iter().flatten().map(Vec::len).sum();
     let mut out = Vec::with_capacity(STAMP + bytes + 16 * chunks.len() + 4);
@@ -17,7 +17,7 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     let mut index = vec![[MISSING; 2]; chunks.len()];
     for &number in order {
         let number = number as usize;
-        // Each is freed when it is laid down, so that they are hardly ever in memory twice.
+        // Each is freed once it is copied, so that hardly any chunk is in memory twice.
         if let Some(chunk) = chunks.get_mut(number).and_then(Option::take) {
             index[number] = [out.len() as u64, chunk.len() as u64];
             out.extend_from_slice(&chunk);
@@ -33,13 +33,13 @@ pub(super) fn assemble(stamp: Stamp, mut chunks: Vec<Option<Vec<u8>>>, order: &[
     out
 }
 
-/// Bytes in front of the HDF5 file in a shard of so many chunks: a power of two with room for index and stamp.
+/// Bytes before the HDF5 file in a shard of this many chunks: a power of two with room for index and stamp.
 pub(super) fn user_block(chunks: u64) -> u64 {
     (16 * chunks + 4 + STAMP as u64).next_power_of_two().max(512)
 }
 
-/// The whole object as Zarr shard and HDF5 file at once: the index in front, the stamp at the end of the user block, then the
-/// file. `places` says where a chunk begins in the file's array, `file` what the file says of its chunks.
+/// The whole object as Zarr shard and HDF5 file at once: the index first, the stamp at the end of the user block, then
+/// the file. `places` has the beginning of each chunk in the file's array, `file` the description of its chunks.
 pub(super) fn assemble_dual(
     stamp: Stamp,
     mut chunks: Vec<Option<Vec<u8>>>,

@@ -1,12 +1,13 @@
-//! A snapshot as a Zarr v3 hierarchy that is nowhere stored: documents from the schema, chunks read from the log when asked for.
+//! A snapshot as a virtual Zarr v3 hierarchy: documents are made from the schema, chunks are read from the log on
+//! request.
 //!
-//! A variable that a client of Zarr created carries the document that he declared ([`DECLARED`]): its chunks are in an encoding of
-//! his, so that whoever asks for them encodes them (the Python face, with zarr-python's own codecs). All other arrays are cut as
-//! their blocks are stored, and their chunks are values as they are.
+//! A variable that a client of Zarr created carries the document that the client declared ([`DECLARED`]). Its chunks
+//! are in the client's encoding, so the caller encodes them (the Python face, with zarr-python's own codecs). All other
+//! arrays are cut as their blocks are stored, and their chunks are uncompressed values.
 //!
 //! Invariants
 //! - a view never changes: it is pinned to one snapshot;
-//! - a chunk is there if anything was ever written to one of its cells, else it reads as the document's fill value.
+//! - a chunk exists if any of its cells was ever written, else it reads as the document's fill value.
 
 use super::attributes::DECLARED;
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ use super::texts;
 use crate::container::Container;
 use crate::published::grid::{Box, Grid};
 use crate::{Error, Result};
-/// Chunks as stored are at least so large, in bytes; smaller ones would cost more requests than they save bytes.
+/// Least size of chunks cut like stored blocks, in bytes; smaller ones would cost more in requests than they save in
+/// bytes.
 const LEAST_CHUNK: u64 = 128 << 10;
 /// Cells of a chunk of strings.
 const TEXTS: u64 = 4096;
@@ -48,15 +50,16 @@ struct Shown {
 }
 
 impl Container {
-    /// The handle's snapshot as a Zarr hierarchy. With `consolidated` the root's document holds all others; else it does where a
-    /// client of Zarr had put it so.
+    /// The handle's snapshot as a Zarr hierarchy. With `consolidated` the root's document contains all others; else
+    /// only if a client of Zarr stored it so.
     pub fn zarr_view(&self, consolidated: bool) -> Result<ZarrView> {
         self.hierarchy(consolidated, None)
     }
 
-    /// The handle's snapshot as a Zarr hierarchy of files: chunks are values as they are, whatever a client of Zarr declared, and
-    /// the root's document holds all others. `chunks` keeps by variable and member how arrays are cut: a program that reads the
-    /// document of one snapshot and a chunk of a later one finds the chunk cut as the document says.
+    /// The handle's snapshot as a Zarr hierarchy of files: chunks are uncompressed values, whatever a client of Zarr
+    /// declared, and the root's document contains all others. `chunks` keeps the cut of arrays by variable and member:
+    /// a program that reads the document of one snapshot and a chunk of a later one finds the chunk cut as the document
+    /// says.
     pub fn zarr_files(&self, chunks: &mut BTreeMap<(u64, u32), Vec<u64>>) -> Result<ZarrView> {
         self.hierarchy(true, Some(chunks))
     }
@@ -109,7 +112,7 @@ impl Container {
         }
         let root = schema.groups.get("");
         let asked = root.and_then(declared).is_some_and(|json| json["consolidated"] == true);
-        // A container in which nothing was made yet has no hierarchy either.
+        // A container without any content has no hierarchy either.
         if documents.len() == 1 && arrays.is_empty() && root.is_none_or(Attrs::is_empty) {
             documents.clear();
         } else if consolidated || asked {
@@ -119,7 +122,7 @@ impl Container {
         Ok(ZarrView { container, documents, arrays, skipped: nodes.skipped })
     }
 
-    /// How an array is cut where nobody said: as the newest blocks are, unless they are small; then as the model says.
+    /// The cut of an array without a declared one: as the newest blocks, unless they are small; then as the model says.
     fn stored_grid(&self, array: &Array) -> Result<Grid> {
         let too_large = || Error::invalid(format!("the chunks of \"{}\" are too large", array.variable));
         let first = usize::from(array.steps);
@@ -169,7 +172,7 @@ impl Container {
         }
         let cells = layout::Array { shape: &array.shape, item: array.item, steps: array.steps };
         let mix = layout::standard_mix(&array.shape, array.steps);
-        // Not what was measured of the store: all processes that know this snapshot must cut it the same way.
+        // Not from measurements of the store: all processes that know this snapshot must cut it the same way.
         let chunk = layout::choose(cells, &mix, &Device::ASSUMED, &Bounds::PORTABLE).chunk;
         Grid::new(&array.shape, &chunk, &chunk).ok_or_else(too_large)
     }
@@ -183,7 +186,7 @@ fn declared(attrs: &Attrs) -> Option<Json> {
     }
 }
 
-/// The declared document, with the shape that the variable has now, if it fits the variable.
+/// The declared document with the variable's present shape, if it fits the variable.
 fn accept(array: &Array, mut json: Json) -> Option<(Grid, Json)> {
     let extents = json["chunk_grid"]["configuration"]["chunk_shape"].as_array()?;
     // An axis without cells may have chunks without any.
@@ -213,24 +216,24 @@ impl ZarrView {
         self.container.snapshot().version()
     }
 
-    /// Metadata documents by node, the root's under ""; none in a container in which nothing was made yet.
+    /// Metadata documents by node, the root's under ""; empty for a container without content.
     pub fn documents(&self) -> impl Iterator<Item = (&str, String)> {
         self.documents.iter().map(|(node, json)| (node.as_str(), json.to_string()))
     }
 
-    /// What is not shown: local variables, whose blocks are not one array.
+    /// Variables that are not shown: local ones, whose blocks are not one array.
     pub fn skipped(&self) -> &[Skipped] {
         &self.skipped
     }
 
-    /// The variable that an array is, and whether its chunks are in an encoding that a client of Zarr declared; `None` if the node
-    /// is no array.
+    /// The variable of an array, and whether its chunks are in an encoding that a client of Zarr declared; `None` if
+    /// the node is no array.
     pub fn array(&self, node: &str) -> Option<(&str, bool)> {
         self.arrays.get(node).map(|shown| (shown.target.array.variable.as_str(), shown.declared))
     }
 
-    /// How many chunks an array has along each axis, and the bytes of each unless it holds strings of any length; `None` if the
-    /// node is no array.
+    /// The number of chunks along each axis of an array, and the bytes of each unless it holds strings of any length;
+    /// `None` if the node is no array.
     pub fn chunk_counts(&self, node: &str) -> Option<(Vec<u64>, Option<u64>)> {
         let target = &self.arrays.get(node)?.target;
         let mut counts = target.grid.shards();
@@ -243,7 +246,7 @@ impl ZarrView {
         self.arrays.get(node).ok_or_else(|| Error::not_found(format!("there is no array {node}")))
     }
 
-    /// Cells of a chunk, by its index with all axes; `None` if the array has none there.
+    /// Cells of a chunk, by its index along all axes; `None` if the array has none there.
     fn cells(shown: &Shown, index: &[u64]) -> Option<Box> {
         let grid = &shown.target.grid;
         let (own, tail) = index.split_at_checked(grid.shape.len())?;
@@ -253,7 +256,7 @@ impl ZarrView {
             .then(|| grid.cells_of(own.iter().zip(&many).fold(0, |number, (i, n)| number * n + i)))
     }
 
-    /// The chunks of computed values, which no entry of the index names: those of steps that the inputs have.
+    /// The chunks of computed values, which the index does not contain: those of steps that the inputs have.
     fn computed(&self, shown: &Shown) -> Result<Vec<Vec<u64>>> {
         let (array, grid) = (&shown.target.array, &shown.target.grid);
         let steps = self.container.leaf_reading(&array.variable, array.leaf)?.steps()?;
@@ -276,7 +279,7 @@ impl ZarrView {
         changes::any(&self.container.inner, &self.container.snapshot(), &shown.target, &cells, 0)
     }
 
-    /// Whether commits after a given one wrote to a chunk, which was deleted in that.
+    /// Whether commits after a given one, in which the chunk was deleted, wrote to it.
     pub fn has_chunk_since(&self, node: &str, index: &[u64], deleted: u64) -> Result<bool> {
         let shown = self.shown(node)?;
         let Some(cells) = Self::cells(shown, index) else { return Ok(false) };
@@ -305,8 +308,8 @@ impl ZarrView {
         Ok(found[0].changes.shards.keys().map(index).collect())
     }
 
-    /// The bytes of a chunk, as its document says; `None` if nothing was written to it. Those of an array whose encoding a client
-    /// declared are `Unsupported`: read its box, and encode that.
+    /// The bytes of a chunk, encoded as its document says; `None` if nothing was written to it. For an array whose
+    /// encoding a client declared `Unsupported`: read its box, and encode that.
     pub fn chunk(&self, node: &str, index: &[u64]) -> Result<Option<Vec<u8>>> {
         let shown = self.shown(node)?;
         let target = &shown.target;

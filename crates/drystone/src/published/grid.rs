@@ -31,7 +31,7 @@ impl Box {
 }
 
 impl Box {
-    /// The least box that holds both.
+    /// The smallest box that contains both.
     pub(crate) fn around(&self, other: &Box) -> Box {
         let lo = self.lo.iter().zip(&other.lo).map(|(a, b)| *a.min(b)).collect();
         let hi = self.hi.iter().zip(&other.hi).map(|(a, b)| *a.max(b)).collect();
@@ -47,7 +47,7 @@ impl Box {
 }
 
 impl Grid {
-    /// `None` if the extents do not belong together, or a number would not fit in 63 bits.
+    /// `None` if the extents do not fit each other, or a number exceeds 63 bits.
     pub(crate) fn new(shape: &[u64], chunk: &[u64], shard: &[u64]) -> Option<Self> {
         let whole = chunk.iter().zip(shard).all(|(c, s)| *c > 0 && *s > 0 && s % c == 0);
         let fits = |n: &[u64]| {
@@ -68,12 +68,12 @@ impl Grid {
         self.shard.iter().zip(&self.chunk).map(|(s, c)| s / c).collect()
     }
 
-    /// Where a shard stands, from its row-major number.
+    /// The place of a shard from its row-major number.
     pub(crate) fn index_of(&self, number: u64) -> Vec<u64> {
         place(number, &self.shards())
     }
 
-    /// The cells of a shard that the array has.
+    /// The cells of a shard that lie in the array.
     pub(crate) fn cells_of(&self, number: u64) -> Box {
         let index = self.index_of(number);
         let lo: Vec<u64> = index.iter().zip(&self.shard).map(|(i, s)| i * s).collect();
@@ -82,7 +82,7 @@ impl Grid {
         Box { lo, hi }
     }
 
-    /// The cells of a chunk of a shard that the array has.
+    /// The cells of a chunk of a shard that lie in the array.
     pub(crate) fn chunk_of(&self, shard: u64, chunk: u64) -> Box {
         let (cells, at) = (self.cells_of(shard), place(chunk, &self.chunks()));
         let lo: Vec<u64> = cells.lo.iter().zip(&at).zip(&self.chunk).map(|((l, i), c)| l + i * c).collect();
@@ -90,7 +90,7 @@ impl Grid {
         Box { lo, hi }
     }
 
-    /// Numbers of the shards that a box of cells meets; `None` if they are more than `most`.
+    /// Numbers of the shards that overlap a box of cells; `None` if there are more than `most`.
     pub(crate) fn meeting(&self, cells: &Box, most: u64) -> Option<Vec<u64>> {
         if cells.is_empty() {
             return Some(Vec::new());

@@ -1,8 +1,11 @@
-//! Shard objects of the published replica, held to what a manifest recorded of them (docs/format/manifest.md, "Published section").
+//! Shard objects of the published replica, checked against what a manifest recorded (docs/format/manifest.md,
+//! "Published section").
 //!
 //! Invariants
-//! - an index is used only if length, CRC and stamp are the recorded ones; every chunk is checked against its own CRC-32C;
-//! - a fingerprint never comes back with other values, so bytes read before a look at the stamp belong to the shard it shows.
+//! - an index is used only if length, CRC and stamp are the recorded ones; every chunk is checked against its own
+//!   CRC-32C;
+//! - a fingerprint never comes back with other values, so bytes read before a look at the stamp belong to the shard
+//!   that it shows.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -24,27 +27,27 @@ const CACHE: usize = 8 << 20;
 /// Indexes that are fetched together from a far store, and the longest of them.
 const TOGETHER: usize = 64;
 const LONGEST: u64 = 1 << 20;
-/// Offset and length of a chunk that is not there.
+/// Offset and length of a chunk that does not exist.
 const MISSING: u64 = u64::MAX;
 
 /// Offset and length of each chunk of a shard by its number; `None` for those that read as fill.
 pub(crate) type Index = Vec<Option<(u64, u64)>>;
 
-/// What became of a shard since it was recorded.
+/// The state of a shard since it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum State {
     /// It is the one; its index.
     Same(Arc<Index>),
-    /// Another one stands in its place, or none.
+    /// Replaced by another shard, or deleted.
     Moved,
-    /// It is neither sound nor another sound one: what is wrong.
+    /// Damaged; holds the reason.
     Damaged(String),
 }
 
 /// What a container knows about its shards.
 pub(crate) struct Shards {
     indexes: Cache<(String, u128), Index>,
-    /// Those that turned out to be others, or damaged: nobody need look again.
+    /// Shards that turned out to be replaced or damaged: they are not looked at again.
     given_up: Mutex<HashSet<(String, u128)>>,
 }
 
@@ -55,7 +58,7 @@ impl Default for Shards {
 }
 
 impl Shards {
-    /// The index of a recorded shard, if reads may use it. `tell` gets what is damaged, once.
+    /// The index of a recorded shard, if reads may use it. `tell` gets the description of damage, once.
     pub(crate) fn index(
         &self,
         store: &dyn Store,
@@ -92,8 +95,8 @@ impl Shards {
         }
     }
 
-    /// Fetches the indexes of these shards (key, record, number of chunks) that are not known from a far store, all at once. What is not as it
-    /// was recorded is left to [`index`](Self::index), which says what is wrong.
+    /// Fetches unknown indexes of these shards (key, record, number of chunks) from a far store together.
+    /// [`index`](Self::index) then reports any difference from what was recorded.
     pub(crate) fn prefetch(&self, store: &dyn Store, wanted: &[(String, Shard, u64)]) {
         if store.features().far.is_none() {
             return;
@@ -129,7 +132,7 @@ impl Shards {
         }
     }
 
-    /// No later read of this snapshot's shard tries it.
+    /// Later reads of this snapshot do not try the shard again.
     pub(crate) fn give_up(&self, key: &str, record: &Shard) {
         lock(&self.given_up).insert((key.to_owned(), record.fingerprint));
     }
@@ -158,12 +161,12 @@ fn stamp_of_record(record: &Shard) -> Stamp {
     Stamp { fingerprint: record.fingerprint, version: record.version }
 }
 
-/// Whether the object is the one that was recorded now.
+/// Whether the object still is the recorded one.
 pub(crate) fn is_same(store: &dyn Store, key: &str, record: &Shard) -> Result<bool> {
     Ok(stamp_of(store, key, 0)? == Some(stamp_of_record(record)))
 }
 
-/// The first of these shards that is not, or not any more, the one that was recorded; those of a far store are looked at together.
+/// The first of these shards that is not, or no longer, the recorded one; those of a far store are looked at together.
 pub(crate) fn first_moved<'s>(store: &dyn Store, shards: &[(&'s str, &Shard)]) -> Result<Option<&'s str>> {
     if store.features().far.is_none() {
         for (key, record) in shards {
@@ -189,7 +192,7 @@ pub(crate) fn first_moved<'s>(store: &dyn Store, shards: &[(&'s str, &Shard)]) -
     Ok(None)
 }
 
-/// Where the index of a shard of this length stands, with its checksum.
+/// Position and length of the index, with its checksum, in a shard of this length.
 fn index_at(length: u64, chunks: u64) -> Option<Range<u64>> {
     let size = chunks.checked_mul(16).and_then(|n| n.checked_add(4)).filter(|n| *n <= length)?;
     Some(length - size..length)
@@ -227,13 +230,13 @@ pub(crate) fn look(store: &dyn Store, key: &str, record: &Shard, chunks: u64) ->
     };
     match parse(&bytes, record, from) {
         Ok(index) => Ok(State::Same(Arc::new(index))),
-        // It may have been replaced since the stamp was read.
+        // It may have been replaced after the stamp was read.
         Err(_) if !is_same(store, key, record)? => Ok(State::Moved),
         Err(what) => damaged(from, what),
     }
 }
 
-/// The index in its bytes, which begin at `from`; or what is wrong with it.
+/// Decodes an index whose bytes begin at `from`; an error says what is wrong with it.
 fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, &'static str> {
     let (body, check) = bytes.split_last_chunk::<4>().ok_or("it is too short for its index")?;
     if *check != record.index_check.to_le_bytes() || crc32(body) != record.index_check {
@@ -254,7 +257,7 @@ fn parse(bytes: &[u8], record: &Shard, from: u64) -> std::result::Result<Index, 
     Ok(index)
 }
 
-/// The values of a chunk as it is stored: checked and decoded into `out`, whose length says how many bytes they are.
+/// Checks and decodes the stored bytes of a chunk into `out`, whose length is the number of decoded bytes.
 pub(crate) fn decode(
     stored: &[u8],
     zstd: bool,

@@ -1,7 +1,7 @@
 //! Statistics of published shards, in objects beside them: `zarr/NODE/.drystone/statistics/0.1.2` (docs/format/zarr.md).
 //!
-//! Other readers of a hierarchy never look there. One is put before its shard and names it by its fingerprint, so that it is
-//! believed beside that shard alone; it is a hint that can be made again, never the place of a value.
+//! Other readers of a hierarchy never look there. A sidecar is put before its shard and names the shard's fingerprint,
+//! so it is believed beside that shard alone. It can be made again, and never holds the only copy of a value.
 
 use drystone_copy::{Dim, StridedCopy};
 use drystone_format::entry::Stats as Extremes;
@@ -27,7 +27,8 @@ pub(crate) fn key(node: &str, index: &[u64]) -> String {
     format!("{ROOT}{node}/{FOLDER}/{}", index.join("."))
 }
 
-/// What cells hold: `bytes` are all of them, densely, with elements of `fill`'s length and scalars of `scalar` bytes.
+/// Statistics of cells: `bytes` are all of them, densely, with elements of `fill`'s length and scalars of `scalar`
+/// bytes.
 pub(crate) fn count(kind: ScalarKind, scalar: u64, fill: &[u8], bytes: &[u8]) -> Chunk {
     let found = Stats::of(kind, bytes);
     let stats = Extremes { min_max: found.min.zip(found.max), nans: found.nans };
@@ -48,7 +49,7 @@ fn fills(bytes: &[u8], fill: &[u8]) -> u64 {
     many as u64
 }
 
-/// The cells of a chunk that the array has, densely: `counts` of each of the `extents` from its first cell on.
+/// The cells of a chunk that lie in the array, densely: `counts` of each of the `extents` from its first cell on.
 pub(crate) fn within(chunk: &[u8], extents: &[u64], counts: &[u64], item: u64) -> Result<Vec<u8>> {
     let len = counts.iter().fold(item, |n, c| n.saturating_mul(*c)).min(chunk.len() as u64);
     let mut out = vec![0; len as usize];
@@ -60,7 +61,7 @@ pub(crate) fn within(chunk: &[u8], extents: &[u64], counts: &[u64], item: u64) -
     Ok(out)
 }
 
-/// The statistics under a key, if they are of this shard with these cells. What is missing or damaged is none.
+/// The statistics under a key, if they belong to this shard with these cells; `None` where they are missing or damaged.
 pub(crate) fn load(
     store: &dyn Store,
     key: &str,

@@ -12,7 +12,7 @@ const MAGIC: &[u8; 8] = b"DRYSHARD";
 /// What a shard was made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Stamp {
-    /// Over everything that decides its content.
+    /// Over everything that determines its content.
     pub(crate) fingerprint: u128,
     /// The commit it was published from.
     pub(crate) version: u64,

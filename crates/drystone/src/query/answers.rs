@@ -1,4 +1,4 @@
-//! Answers without values: what would be read, how many hits, where, and the mask of them.
+//! Answers without values: the plan of a query, its number of hits, their places, and the mask of them.
 
 use std::fmt::{self, Display, Formatter};
 use std::sync::atomic::Ordering;
@@ -14,7 +14,7 @@ use super::run::{Costs, Run};
 use super::there::site;
 use crate::{Error, Result};
 
-/// Cells of the tiles that are looked at together.
+/// Cells of the tiles that are processed together.
 const TOGETHER: u64 = 1 << 25;
 
 /// First cell and extents of a box, the step first where there are steps.
@@ -27,16 +27,16 @@ pub struct QueryReport {
     pub bytes: u64,
     /// Requests for them.
     pub requests: u64,
-    /// Programs among them, which tried conditions where the bytes are.
+    /// Programs among the requests, which tested conditions where the bytes are.
     pub programs: u64,
     /// What statistics decided.
     pub summary: Summary,
-    /// Per term: cells that it was tried on, and those that it kept.
+    /// Per term: cells that it was tested on, and cells that satisfied it.
     pub tried: Vec<(u64, u64)>,
 }
 
 impl Query {
-    /// What would be read, from statistics alone; on a far store also where each term is tried, for which the store
+    /// The plan of the query, from statistics alone. On a far store it also says where each term is tested; the store
     /// may be asked whether it runs programs.
     pub fn explain(&self) -> Result<QueryPlan> {
         self.planned(true)
@@ -61,7 +61,7 @@ impl Query {
         Ok(out)
     }
 
-    /// The least and the greatest number of hits that there can be: from statistics alone, without reading a value.
+    /// The least and the greatest possible number of hits, from statistics alone, without reading a value.
     pub fn bounds(&self) -> Result<(u64, u64)> {
         let sum = self.planned(false)?.summary;
         Ok((sum.all, sum.all.saturating_add(sum.some)))
@@ -103,7 +103,7 @@ impl Query {
         Ok((out, report))
     }
 
-    /// Which of the selected cells are hits, a byte each, into memory of the shape of the selection that is all 0.
+    /// Sets a byte for each selected cell that is a hit, in memory of the shape of the selection that holds zeros.
     pub fn mask(&self, out: &mut [u8]) -> Result<QueryReport> {
         let asked = &*self.asked;
         let shape = asked.cells.shape();
@@ -145,7 +145,7 @@ impl Query {
         })
     }
 
-    /// Calls `act` with the hits of some tiles of a step, tile by tile in no order.
+    /// Calls `act` with the hits of some tiles of a step, tile by tile in any order.
     fn each_hits(
         &self,
         only_count: bool,

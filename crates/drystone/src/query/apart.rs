@@ -1,21 +1,21 @@
-//! Terms cut into conditions on one variable each, which can be tried where the bytes of that variable are.
+//! Terms split into conditions on one variable each, which can be tested where the bytes of that variable are.
 
 use drystone_expression::{Answer as Typed, Name, Program, Tree, Type};
 use drystone_program::{Answer, Condition, NAME};
 
 use super::names::{Input, Origin};
 
-/// A term in conditions on one variable each.
+/// A term, split into conditions on one variable each.
 #[derive(Debug, Clone)]
 pub(super) struct Apart {
     /// The input of the query and the condition on its values.
     pub(super) parts: Vec<(usize, Condition)>,
-    /// What joins them, and what its inputs are: a part, or an input of the query that is counted.
+    /// The program that combines the conditions, and its inputs: a part, or an input of the query that counts cells.
     pub(super) rest: Program,
     pub(super) inputs: Vec<Of>,
 }
 
-/// An input of what joins the conditions.
+/// An input of the combining program.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Of {
     Part(usize),
@@ -23,7 +23,7 @@ pub(super) enum Of {
 }
 
 impl Apart {
-    /// The term in parts; `None` if it needs more of a variable than conditions on it alone.
+    /// The split term; `None` if it needs more of a variable than conditions on it alone.
     pub(super) fn of(
         tree: &Tree,
         inputs: &[Input],
@@ -48,7 +48,7 @@ impl Apart {
                 (None, Some(number)) if !matches!(inputs[number].origin, Origin::Stored(_)) => {
                     Of::Counted(number)
                 }
-                // A derived variable: it is computed here.
+                // A derived variable is computed here.
                 _ => return None,
             });
         }

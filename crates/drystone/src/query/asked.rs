@@ -1,4 +1,4 @@
-//! A query: the terms of its condition, the names in them, and the cells that it is about.
+//! A query: the terms of its condition, the names in them, and the cells that it covers.
 
 use std::sync::{Arc, OnceLock};
 
@@ -32,29 +32,30 @@ pub(super) struct Asked {
     pub(super) cells: Selection,
     /// Extent of the selected steps.
     pub(super) steps: u64,
-    /// Those that were committed: place among the selected ones, and number.
+    /// The committed ones of these steps: position among the selected steps, and step number.
     pub(super) present: Vec<(u64, u64)>,
     /// Zones of inputs without steps.
     pub(super) constant: Vec<OnceLock<Arc<ZoneSet>>>,
 }
 
 impl Container {
-    /// The expression of a text; `/` behind the path of a group leads into it. Errors: `InvalidArgument`, with the place in the text.
+    /// Parses an expression; `/` after the path of a group leads into it. Errors: `InvalidArgument`, with the place in
+    /// the text.
     pub fn expression(&self, text: &str) -> Result<Tree> {
         let schema = self.snapshot().schema.clone();
         let tree = parse_with_groups(text, |path| schema.groups.contains_key(path) && !path.is_empty());
         tree.map_err(|error| Error::invalid(error.render(text)))
     }
 
-    /// The condition of a query: the same, and texts are compared with times and named values.
+    /// Parses the condition of a query: an expression in which texts may be compared with times and named values.
     pub fn condition(&self, text: &str) -> Result<Tree> {
         let schema = self.snapshot().schema.clone();
         let tree = parse_with_words(text, |path| schema.groups.contains_key(path) && !path.is_empty());
         tree.map_err(|error| Error::invalid(error.render(text)))
     }
 
-    /// A query for the cells that satisfy a condition, in the snapshot that the container shows. `over` are variables that have a say
-    /// in what the grid is, though the condition may not name them.
+    /// A query for the cells that satisfy a condition, in the snapshot that the container shows. `over` names further
+    /// variables that determine the grid, whether or not the condition names them.
     ///
     /// Errors: `InvalidArgument` for names that do not exist, types that do not fit and variables that cannot be joined.
     pub fn query(&self, condition: &Tree, over: &[String]) -> Result<Query> {
@@ -89,7 +90,7 @@ impl Container {
     }
 }
 
-/// The terms of a condition; those with the same names are one.
+/// The terms of a condition; terms with the same names are joined.
 fn terms(condition: &Tree, inputs: &[Input]) -> Result<Vec<Term>> {
     let mut terms: Vec<Term> = Vec::new();
     let mut by_names: Vec<(Vec<usize>, Tree)> = Vec::new();
@@ -132,8 +133,8 @@ fn both(a: &Tree, b: &Tree) -> Result<Tree> {
 }
 
 impl Query {
-    /// The same query on a part of the cells: `cells` has an axis per dimension, without the step axis; `steps` are step numbers, ascending,
-    /// which a grid without steps has none of. Hits come in C order, whatever the direction of an axis.
+    /// The same query on a part of the cells: `cells` has an axis per dimension, without the step axis; `steps` are
+    /// ascending step numbers, none if the grid has no steps. Hits come in C order, whatever the direction of an axis.
     pub fn within(&self, cells: Selection, steps: impl IntoIterator<Item = u64>) -> Result<Query> {
         let asked = &*self.asked;
         let shape = &asked.grid.shape;
@@ -194,7 +195,7 @@ impl Query {
         Ok(Query { asked: Arc::new(asked) })
     }
 
-    /// The same query, with or without programs where the bytes are, whatever they cost. Answers are the same.
+    /// The same query, with or without programs where the bytes are, whatever they cost. The answers are the same.
     pub fn with_programs(&self, programs: Programs) -> Query {
         let asked = &*self.asked;
         let with = |input: &Input| match &input.origin {
@@ -235,7 +236,7 @@ impl Query {
         &self.asked.text
     }
 
-    /// Whether the cells have steps, which are then their first axis.
+    /// Whether the cells have a step axis, which is then their first axis.
     pub fn has_steps(&self) -> bool {
         self.asked.grid.steps
     }
@@ -245,17 +246,17 @@ impl Query {
         self.asked.grid.step_axis
     }
 
-    /// Extents of the cells that the condition is about, without the step axis.
+    /// Extents of the cells that the condition covers, without the step axis.
     pub fn grid(&self) -> &[u64] {
         &self.asked.grid.shape
     }
 
-    /// Names of their dimensions, without the step axis; nothing where they have none.
+    /// Names of their dimensions, without the step axis; empty if they have none.
     pub fn dims(&self) -> &[String] {
         &self.asked.grid.dims
     }
 
-    /// The names in the condition, members behind dots.
+    /// The names in the condition, with their members.
     pub fn names(&self) -> Vec<&str> {
         self.asked.inputs.iter().map(|input| input.name.as_str()).collect()
     }
@@ -308,7 +309,7 @@ impl Asked {
             let axes = input.axes.iter().map(|axis| self.cells.axes[*axis]).collect();
             let found = Arc::new(zone_set(reading, step, &Selection { axes })?);
             if !reading.variable().steps {
-                // Of two threads that find it at once, one is kept.
+                // If two threads find it at once, one result is kept.
                 let _ = known.set(found.clone());
             }
             out.push(found);

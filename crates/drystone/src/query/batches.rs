@@ -1,4 +1,4 @@
-//! The hits in order, with values of variables at them.
+//! The hits in order, with the values of variables at them.
 
 use std::sync::{Arc, OnceLock};
 
@@ -27,13 +27,13 @@ pub struct Batch {
     pub rows: usize,
     /// Their coordinates, one cell after the other, the step first where the grid has steps.
     pub coords: Vec<i64>,
-    /// Elements of each variable that was asked for, one after the other.
+    /// Elements of each requested variable, one after the other.
     pub values: Vec<Vec<u8>>,
-    /// Which of them were written: a byte per cell, 1 or 0; `None`: all.
+    /// Whether each was written: a byte per cell, 1 or 0; `None`: all were.
     pub written: Vec<Option<Vec<u8>>>,
 }
 
-/// All hits of a query, before their coordinates are written.
+/// All hits of a query; their coordinates are not computed yet.
 pub struct Found {
     query: Query,
     slabs: Vec<Slab>,
@@ -47,14 +47,14 @@ pub struct Columns {
     pub rows: usize,
     /// By variable, one element after the other.
     pub values: Vec<Vec<u8>>,
-    /// Which of them were written: a byte per hit, 1 or 0; `None`: all.
+    /// Whether each was written: a byte per hit, 1 or 0; `None`: all were.
     pub written: Vec<Option<Vec<u8>>>,
-    /// What finding and reading them cost.
+    /// The cost of finding and reading them.
     pub report: QueryReport,
 }
 
 impl Query {
-    /// All hits in order. They take a bit per cell where they are many, four bytes each where they are few.
+    /// Finds all hits. They take a bit per cell where there are many, and four bytes each where there are few.
     pub fn find(&self) -> Result<Found> {
         let mut batches = Batches { all: true, ..self.batches(&[])? };
         let mut slabs = Vec::new();
@@ -97,7 +97,7 @@ impl Query {
 
     /// The hits in order, with the values of variables at them.
     ///
-    /// Errors: `NotFound` for a variable that is not there, `InvalidArgument` for one that does not join the grid.
+    /// Errors: `NotFound` for a variable that does not exist, `InvalidArgument` for one that does not fit the grid.
     pub fn batches(&self, variables: &[String]) -> Result<Batches> {
         let mut columns = Vec::with_capacity(variables.len());
         for path in variables {
@@ -109,7 +109,7 @@ impl Query {
             }
             columns.push(column);
         }
-        // A column that the condition names, too, has been read where the condition was tried.
+        // A column that is also in the condition was read when the condition was tested.
         let same = |column: &Input| {
             column.reading()?;
             self.asked.inputs.iter().position(|input| {
@@ -150,7 +150,7 @@ impl Found {
 
     /// Writes the coordinates of the hits, one cell after the other, the step first where there are steps.
     ///
-    /// Errors: `InvalidArgument` for memory of another size.
+    /// Errors: `InvalidArgument` if the memory has another size.
     pub fn coords(&self, out: &mut [i64]) -> Result<()> {
         let (found, needed) = (out.len(), self.rows() * self.width());
         if found != needed {
@@ -167,21 +167,21 @@ impl Found {
     }
 }
 
-/// Hits with values, given out in order. Memory is bound by a slab.
+/// Hits with values, returned in order. Memory is bounded by a slab.
 pub struct Batches {
     query: Query,
     columns: Vec<Input>,
-    /// By column, the input of the condition that it is.
+    /// For each column, the input of the condition that it is, if any.
     keep: Vec<Option<usize>>,
     constant: Vec<OnceLock<Arc<ZoneSet>>>,
     costs: Costs,
     sum: Summary,
-    /// The next step to be looked at, among those that are present.
+    /// Index of the next step among the present ones.
     next_step: usize,
     step: Option<OneStep>,
     /// The hits at hand.
     slab: Option<Slab>,
-    /// Whether all hits will be asked for.
+    /// Whether all hits will be requested.
     all: bool,
 }
 
@@ -194,7 +194,7 @@ struct Slab {
     rows: usize,
     values: Vec<Vec<u8>>,
     written: Vec<Option<Vec<u8>>>,
-    /// Hits that were given out, and the cell from which on there are others.
+    /// Number of hits that were returned, and the cell from which on the others begin.
     given: usize,
     cell: usize,
 }
@@ -251,7 +251,7 @@ struct OneStep {
 }
 
 impl Batches {
-    /// The types of the elements of the variables that were asked for, as they are stored, and what they stand for.
+    /// The stored types of the elements of the requested variables, and what they stand for.
     pub fn dtypes(&self) -> Vec<(DType, Option<Meaning>)> {
         let of = |column: &Input| match column.reading() {
             None => (DType::Scalar(drystone_format::dtype::Scalar::I64), None),
@@ -276,7 +276,7 @@ impl Batches {
         self.columns.iter().map(item).collect()
     }
 
-    /// Extents of the elements that are arrays, per variable.
+    /// Extents of elements that are arrays, per variable.
     pub fn inner(&self) -> Vec<Vec<u64>> {
         let of = |column: &Input| {
             let reading = column.reading()?;
@@ -291,7 +291,7 @@ impl Batches {
         report(&self.costs, self.sum.clone())
     }
 
-    /// The next hits, at most so many; `None` behind the last.
+    /// The next hits, at most this many; `None` after the last.
     pub fn next(&mut self, rows: usize) -> Result<Option<Batch>> {
         let rows = rows.max(1);
         let mut out: Option<Batch> = None;
@@ -321,7 +321,7 @@ impl Batches {
         let query = self.query.clone();
         let asked = &*query.asked;
         let ndim = asked.grid.shape.len();
-        // What was given out makes room first.
+        // Hits that were returned are freed first.
         self.slab = None;
         loop {
             let Some(at) = &mut self.step else {
@@ -405,7 +405,7 @@ fn item(column: &Input) -> usize {
     column.reading().map_or(8, |reading| reading.item() as usize)
 }
 
-/// Appends which of `count` hits were written to what is known of those before them.
+/// Appends which of `count` hits were written to the list for the hits before them.
 fn join_written(own: &mut Option<Vec<u8>>, before: usize, more: Option<Vec<u8>>, count: usize) {
     if own.is_some() || more.is_some() {
         let all = own.get_or_insert_with(|| vec![1; before]);

@@ -1,16 +1,16 @@
-//! Sets of cells of a box, one bit each in row-major order, the first in the lowest bit of the first word.
+//! Sets of cells of a box: one bit each in row-major order, the first in the lowest bit of the first word.
 
 /// Words for so many cells.
 pub(super) fn words(cells: usize) -> usize {
     cells.div_ceil(64)
 }
 
-/// How many cells are in a set.
+/// The number of cells in a set.
 pub(super) fn count(bits: &[u64]) -> u64 {
     bits.iter().map(|word| u64::from(word.count_ones())).sum()
 }
 
-/// How many of a run of cells are in a set.
+/// The number of cells of a run that are in a set.
 pub(super) fn count_run(bits: &[u64], from: usize, len: usize) -> usize {
     let (mut at, end, mut count) = (from, from + len, 0);
     while at < end {
@@ -23,7 +23,7 @@ pub(super) fn count_run(bits: &[u64], from: usize, len: usize) -> usize {
     count
 }
 
-/// Puts a run of cells into a set, or takes it out.
+/// Adds a run of cells to a set, or removes it.
 pub(super) fn put_run(bits: &mut [u64], from: usize, len: usize, value: bool) {
     let (mut at, end) = (from, from + len);
     while at < end {
@@ -71,7 +71,7 @@ pub(super) fn each_from(bits: &[u64], from: usize) -> impl Iterator<Item = usize
     std::iter::once(head).chain(rest).enumerate().flat_map(move |(n, word)| set_bits(64 * (first + n), word))
 }
 
-/// The numbers of the bits of a word, which is that of the cells from `base` on.
+/// The numbers of the set bits of a word, whose first bit is cell `base`.
 fn set_bits(base: usize, word: u64) -> impl Iterator<Item = usize> {
     let mut rest = word;
     std::iter::from_fn(move || {
@@ -81,7 +81,8 @@ fn set_bits(base: usize, word: u64) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Calls `act` for each row of a box within a larger one with the place of the row's first cell in the larger one, and in the box.
+/// Calls `act` for each row of a box within a larger one, with the position of the row's first cell in the larger box
+/// and in the box.
 pub(super) fn each_row(shape: &[u64], lo: &[u64], count: &[u64], mut act: impl FnMut(usize, usize, usize)) {
     let Some((&row, outer)) = count.split_last() else {
         act(0, 0, 1);

@@ -1,4 +1,4 @@
-//! Values of one input in memory, of the type that expressions take.
+//! Values of one input in memory, in a type that expressions accept.
 
 use drystone_expression::{Column, Type};
 
@@ -21,21 +21,21 @@ macro_rules! columns {
                 }
             }
 
-            /// Room for so many values, whatever they are.
+            /// Resizes to this many values of any content.
             pub(super) fn resize(&mut self, count: usize) {
                 match self {
                     $(Values::$variant(values) => values.resize(count, <$t>::default()),)*
                 }
             }
 
-            /// As an expression takes them.
+            /// As an input of an expression.
             pub(super) fn column(&self) -> Column<'_> {
                 match self {
                     $(Values::$variant(values) => Column::$variant(values),)*
                 }
             }
 
-            /// The values as they lie in memory, and bytes of each.
+            /// The values as bytes, and bytes per value.
             pub(super) fn bytes(&self) -> (&[u8], usize) {
                 match self {
                     $(Values::$variant(values) => {
@@ -54,8 +54,8 @@ macro_rules! columns {
                 }
             }
 
-            /// Spreads values of a box with fewer axes, or with axes in another order, over a box: `strides` has the elements from one
-            /// cell to the next along each axis of that box, 0 where the value is the same.
+            /// Spreads values of a box with fewer axes, or with axes in another order, over a box. `strides` has the
+            /// elements from one cell to the next along each axis of that box, 0 where the value repeats.
             pub(super) fn spread(&self, shape: &[u64], strides: &[usize], out: &mut Values) {
                 match (self, out) {
                     $((Values::$variant(from), Values::$variant(to)) => spread(from, shape, strides, to),)*
@@ -69,7 +69,7 @@ macro_rules! columns {
 columns! { Bool u8, I1 i8, I2 i16, I4 i32, I8 i64, U1 u8, U2 u16, U4 u32, U8 u64, F4 f32, F8 f64 }
 
 impl Values {
-    /// The memory of the values as an array to read into; its shape has as many cells as there are values.
+    /// The memory of the values as a target to read into; its shape has as many cells as there are values.
     pub(super) fn target(&mut self, shape: &[u64]) -> Result<Target<'_>> {
         let (first, count, item) = self.memory();
         let cells = shape.iter().try_fold(1usize, |cells, n| cells.checked_mul(usize::try_from(*n).ok()?));

@@ -1,6 +1,7 @@
-//! What statistics say of derived variables: bounds of their inputs, taken through the definition.
+//! Statistics of derived variables: bounds of their inputs, taken through the definition.
 //!
-//! Nothing is stored for it. Where a value needs more than its own cell, nothing is known of it before it is computed.
+//! Nothing is stored for this. Where a value needs more than its own cell, nothing is known about it before it is
+//! computed.
 
 use std::sync::Arc;
 
@@ -54,7 +55,8 @@ pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Resul
     Ok(ZoneSet::new(zones(found)).computed(unsure, Some(Arc::new(deep))))
 }
 
-/// The zones of what is stored, all of it current. Of statistics alone the bytes are those of the inputs, in proportion.
+/// The zones of the stored values, all of which are current. If only statistics are stored, the bytes are those of the
+/// inputs, in proportion.
 fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
     let mut found = stored.zones(step, cells)?;
     if reading.stored_kind() == Some(Kind::Bounds) {
@@ -73,7 +75,8 @@ fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) 
 }
 
 impl Deep {
-    /// The zones of the input that has most of them, with the bytes of all inputs, and whether parts can be read alone.
+    /// The zones of the input with the most zones, with the bytes of all inputs, and whether parts can be read
+    /// separately.
     fn boxes(&self) -> Vec<(Zone, u64, bool)> {
         let straight = (0..self.inputs.len()).filter(|n| self.inputs[*n].is_straight(&self.grid));
         let lines = straight.max_by_key(|n| self.zones[*n].all().len()).map(|n| self.zones[n].all());
@@ -114,7 +117,7 @@ fn ends(shape: &[u64]) -> Place {
 }
 
 impl Known<'_> {
-    /// Which cells of a box of the grid are known of an input that is derived.
+    /// Which cells of a box of the grid are known, for a derived input.
     pub(super) fn known_in(&self, number: usize, lo: &Place, hi: &Place) -> Result<Option<Vec<u64>>> {
         let input = &self.inputs[number];
         let Origin::Stored(reading) = &input.origin else { return Ok(None) };

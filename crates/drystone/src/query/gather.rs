@@ -1,4 +1,5 @@
-//! Values of a variable at the hits of tiles: a tile with many hits is read as a box, cells that lie alone are read one by one.
+//! Values of a variable at the hits of tiles: a tile with many hits is read as a box, scattered cells are read
+//! individually.
 
 use drystone_format::MAX_NDIM;
 use drystone_plan::listing::Listing;
@@ -8,20 +9,18 @@ use super::hits::{Cells, Picked, TileHits};
 use super::names::Origin;
 use super::place::{Place, extents, place};
 use super::plan::Known;
-use super::run::{Costs, share};
+use super::run::{Costs, LISTED, share};
 use crate::Result;
 use crate::base::array::Target;
 
-/// A box is read where one of so many of its cells is asked for.
+/// A box is read if at least one of this many of its cells is requested.
 const DENSE: u64 = 32;
-/// Cells that are listed together.
-const LISTED: usize = 8192;
-/// Cells that are read as one box at most, where parts of what is stored can be read alone.
+/// The most cells that are read as one box where parts of subchunks can be read separately.
 const PIECE: u64 = 1 << 20;
 
 /// What is read at once.
 enum Work {
-    /// Rows of a tile along its slowest axis: the tile, first cell and the one behind the last; the box of the grid.
+    /// Rows of a tile along its slowest axis: the tile, first position and end; the box of the grid.
     Rows(usize, usize, usize, Place, Place),
     /// A box of the grid around all hits of a tile.
     Around(usize, Place, Place),
@@ -30,7 +29,7 @@ enum Work {
 }
 
 impl Known<'_> {
-    /// The elements of an input at the hits of each tile. Cells that nobody wrote have the fill value.
+    /// The elements of an input at the hits of each tile. Cells that were never written have the fill value.
     pub(super) fn gather(&self, number: usize, tiles: &[&TileHits], costs: &Costs) -> Result<Vec<Picked>> {
         let works = self.works(number, tiles);
         let read = share(self.at_once(), works.len(), Vec::new, |buffer: &mut Vec<u8>, n| {
@@ -60,7 +59,7 @@ impl Known<'_> {
         Ok(out)
     }
 
-    /// What is read of each tile, and how.
+    /// How the hits of each tile are read.
     fn works(&self, number: usize, tiles: &[&TileHits]) -> Vec<Work> {
         let ndim = self.grid.shape.len();
         let mut works = Vec::with_capacity(tiles.len());
@@ -102,13 +101,13 @@ impl Known<'_> {
         works
     }
 
-    /// Whether parts of what is stored of an input in a tile can be read alone.
+    /// Whether parts of the stored subchunks of an input can be read separately in a tile.
     fn is_raw(&self, number: usize, tile: &TileHits) -> bool {
         let (lo, hi) = self.own(number, &tile.lo, &tile.hi);
         self.zones[number].meeting(&lo, &hi).all(|zone| zone.stored.is_none_or(|stored| stored.raw))
     }
 
-    /// The elements at the hits that a work is about.
+    /// The elements at the hits of one piece of work.
     fn work(
         &self,
         number: usize,
@@ -165,7 +164,7 @@ impl Known<'_> {
         let selection = Selection { axes };
         let all = matches!(tile.cells, Cells::All) && input.is_straight(self.grid);
         let mut whole = Vec::new();
-        // What is wanted as a whole is read to where it stays.
+        // Elements that are wanted completely are read to their final place.
         let buffer = if all { &mut whole } else { buffer };
         buffer.resize(shape.iter().product::<u64>() as usize * item, 0);
         let target = Target::dense(buffer, &selection.shape(), item)?;

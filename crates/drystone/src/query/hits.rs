@@ -11,26 +11,26 @@ pub(super) struct TileHits {
     pub(super) lo: Place,
     pub(super) hi: Place,
     pub(super) cells: Cells,
-    /// By column that was asked for: its elements at the hits, where finding them had these in memory.
+    /// For each requested column: its elements at the hits, if they were in memory when the hits were found.
     pub(super) picked: Vec<Option<Picked>>,
 }
 
-/// What is known of a tile before its values are read here.
+/// What is known about a tile before its values are read here.
 #[derive(Debug, Default)]
 pub(super) struct Begun {
     /// The next of the tile's open terms.
     pub(super) next: usize,
-    /// The cells that satisfy the terms before it, and how many they are.
+    /// The cells that satisfy the terms before it, and their number.
     pub(super) alive: Option<(Vec<u64>, u64)>,
-    /// The number of hits, where that is all that was asked for.
+    /// The number of hits, if only that was requested.
     pub(super) counted: Option<u64>,
     /// By column, its elements at the hits of the last term.
     pub(super) picked: Vec<Option<Picked>>,
-    /// The rest is to be tried here.
+    /// The remaining terms are tested here.
     pub(super) is_stuck: bool,
 }
 
-/// Which cells of a tile are hits; never none.
+/// Which cells of a tile are hits; never empty.
 #[derive(Debug, Clone)]
 pub(super) enum Cells {
     All,
@@ -38,7 +38,7 @@ pub(super) enum Cells {
     Bits(Vec<u64>, u64),
     /// Their numbers in row-major order, ascending.
     Few(Vec<u32>),
-    /// How many, where that is all that was asked for.
+    /// Their number, if only that was requested.
     Counted(u64),
 }
 
@@ -60,7 +60,7 @@ impl TileHits {
         }
     }
 
-    /// The first hit, and the cell behind the last one.
+    /// The first hit, and the end after the last one.
     pub(super) fn span(&self) -> (usize, usize) {
         match &self.cells {
             Cells::All | Cells::Counted(_) => (0, self.room()),
@@ -83,7 +83,7 @@ impl TileHits {
         (0..MAX_NDIM).fold(1, |n, d| n * (self.hi[d] - self.lo[d])) as usize
     }
 
-    /// Calls `act` with each hit from a cell up to another, by its number in the tile.
+    /// Calls `act` with each hit between two cells, by its number in the tile.
     pub(super) fn each(&self, from: usize, to: usize, mut act: impl FnMut(usize)) {
         match &self.cells {
             Cells::All => (from..to).for_each(act),
@@ -99,7 +99,7 @@ impl TileHits {
         }
     }
 
-    /// How many hits there are from a cell up to another.
+    /// The number of hits between two cells.
     pub(super) fn count_in(&self, from: usize, to: usize) -> usize {
         match &self.cells {
             Cells::All => to - from,
@@ -112,7 +112,7 @@ impl TileHits {
         }
     }
 
-    /// Appends the elements at the hits from a cell up to another; the first of `from` is that of the first of these cells.
+    /// Appends the elements at the hits between two cells; `from` begins with the element of the first hit.
     pub(super) fn pick(&self, begin: usize, end: usize, from: &[u8], item: usize, out: &mut Vec<u8>) {
         if let Cells::All = self.cells {
             out.extend_from_slice(from.get(..(end - begin) * item).unwrap_or_default());
@@ -149,7 +149,7 @@ impl TileHits {
         }
     }
 
-    /// A byte per hit, whether its cell is in a set; `None` where all are.
+    /// A byte per hit that says whether its cell is in a set; `None` if all are.
     pub(super) fn in_set(&self, set: Option<&[u64]>) -> Option<Vec<u8>> {
         let set = set?;
         let mut out = Vec::with_capacity(self.count() as usize);

@@ -1,7 +1,7 @@
-//! The values of an expression's names over a box, or at listed cells, with masks of what was written.
+//! The values of an expression's names over a box, or at listed cells, with masks of the written cells.
 //!
-//! Whatever evaluates an expression on stored data reads its inputs by this: names of fewer dimensions are repeated, numbers of cells
-//! are counted, and cells that nobody wrote are marked.
+//! Every evaluation of an expression on stored data reads its inputs through this module: values of names with fewer
+//! dimensions repeat, indices of cells are generated, and cells that were never written are marked.
 
 use drystone_expression::{Input as Given, Type};
 use drystone_plan::listing::Listing;
@@ -17,7 +17,7 @@ use super::plan::Known;
 use crate::Result;
 use crate::read::{ReadReport, Reading};
 
-/// Values of one input, and where they were written.
+/// Values of one input, and which of them were written.
 pub(super) struct Loaded {
     pub(super) values: Values,
     /// One bit per cell; `None`: all were written.
@@ -29,12 +29,12 @@ impl Loaded {
         Loaded { values: Values::new(dtype), written: None }
     }
 
-    /// As an expression takes them.
+    /// As an input of an expression.
     pub(super) fn given(&self) -> Given<'_> {
         Given { values: self.values.column(), written: self.written.as_deref() }
     }
 
-    /// The values of a tile at its hits, where all of it was written.
+    /// The values of a tile at its hits, if all of the tile was written.
     pub(super) fn pick(&self, hits: &TileHits) -> Picked {
         let ((bytes, item), mut values) = (self.values.bytes(), Vec::new());
         hits.pick(0, hits.room(), bytes, item, &mut values);
@@ -43,7 +43,7 @@ impl Loaded {
 }
 
 impl Known<'_> {
-    /// Reads that are best under way at once.
+    /// The best number of concurrent reads.
     pub(super) fn at_once(&self) -> usize {
         let all = self.inputs.iter().filter_map(|input| input.reading());
         all.map(|reading| reading.at_once()).max().unwrap_or(1)
@@ -103,7 +103,7 @@ impl Known<'_> {
         Ok(report)
     }
 
-    /// Cells of a box of an input from one cell of the grid to the next, by axis; 0 along those that it lacks.
+    /// Cells from one cell of the grid to the next in a box of an input, by axis; 0 along axes that it lacks.
     pub(super) fn strides(&self, number: usize, own_shape: &[u64]) -> Vec<usize> {
         let mut strides = vec![0usize; self.grid.shape.len()];
         let mut stride = 1;
@@ -143,7 +143,7 @@ impl Known<'_> {
         reading.read_listed_unnoted(&Listing::points(ndim, coords), &target)
     }
 
-    /// Coordinates of listed cells in an input's own variable, its step first if it has steps.
+    /// Coordinates of listed cells in the variable of an input, its step first if it has steps.
     pub(super) fn own_cells(&self, number: usize, places: &[Place]) -> Vec<u64> {
         let input = &self.inputs[number];
         let steps = input.reading().is_some_and(|reading| reading.variable().steps);
@@ -217,7 +217,7 @@ impl Known<'_> {
         Ok(Some(mask))
     }
 
-    /// The numbers of cells along an axis, or of the step.
+    /// The indices of cells along an axis, or the step numbers.
     fn count(&self, origin: &Origin, axis: Option<usize>, lo: &Place, shape: &[u64], out: &mut Values) {
         let Values::I8(values) = out else { return };
         let (Origin::Place, Some(axis)) = (origin, axis) else {

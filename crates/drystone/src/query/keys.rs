@@ -1,4 +1,4 @@
-//! Terms that an index of values answers: those about one variable whose hits are a range of its values.
+//! Terms that an index of values answers: terms on one variable whose hits are a range of its values.
 
 use std::ops::RangeInclusive;
 

@@ -14,9 +14,9 @@
 //! wrote satisfy nothing (docs/decisions/102-expressions.md). docs/guide/queries.md has what users see.
 //!
 //! Invariants
-//! - a query stays with the snapshot that it was made on;
+//! - a query stays with the snapshot on which it was made;
 //! - hits come in C order of the grid, steps first;
-//! - memory is bound by slabs and windows, whatever the number of hits.
+//! - memory is bounded by slabs and windows, whatever the number of hits.
 
 mod answers;
 mod apart;

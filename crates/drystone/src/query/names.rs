@@ -1,8 +1,8 @@
-//! What the names of an expression are, and how their cells meet.
+//! The meaning of the names of an expression, and how their cells are joined.
 //!
-//! The variable with the most dimensions is the grid. Others join it by the names of their dimensions, or, where one of both has no names,
-//! by equal shapes; a dimension that one lacks repeats its values. A name that is no variable but a dimension of one is the number of
-//! the cell along it; `step` is the number of the step.
+//! The variable with the most dimensions is the grid. Others join it by the names of their dimensions or, where one of
+//! the two has no names, by equal shapes; values repeat along a dimension that a variable lacks. A name that is not a
+//! variable but a dimension of one is the index of the cell along it; `step` is the number of the step.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ pub(super) const STEP: &str = "step";
 pub(super) enum Origin {
     /// A variable, or one member of it.
     Stored(Box<Reading>),
-    /// The number of the cell along an axis.
+    /// The index of the cell along an axis.
     Place,
     /// The number of the step.
     Step,
@@ -38,23 +38,23 @@ pub(super) struct Input {
     pub(super) name: String,
     pub(super) dtype: Type,
     pub(super) origin: Origin,
-    /// The axis of the grid that each of its dimensions lies along.
+    /// The axis of the grid for each of its dimensions.
     pub(super) axes: Vec<usize>,
 }
 
-/// The cells that a query is about.
+/// The cells that a query covers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Grid {
     /// Extents without the step axis.
     pub(super) shape: Vec<u64>,
-    /// Names of the dimensions, or nothing.
+    /// Names of the dimensions; empty if there are none.
     pub(super) dims: Vec<String>,
     pub(super) steps: bool,
     /// Extent of the step axis.
     pub(super) step_axis: u64,
 }
 
-/// What a name was found to be, before it is known how it joins the others.
+/// The meaning of a name, before it is joined to the grid.
 struct Found {
     input: Input,
     shape: Vec<u64>,
@@ -69,7 +69,7 @@ impl Found {
 }
 
 impl Input {
-    /// The values of a name as an element of a variable; `None` for names that are none.
+    /// The values of a name as an element of a variable; `None` for names that are no variables.
     pub(super) fn reading(&self) -> Option<&Reading> {
         match &self.origin {
             Origin::Stored(reading) => Some(reading),
@@ -77,7 +77,7 @@ impl Input {
         }
     }
 
-    /// Whether its dimensions are the grid's, one for one.
+    /// Whether its dimensions are those of the grid, one for one.
     pub(super) fn is_straight(&self, grid: &Grid) -> bool {
         self.reading().is_some() && self.axes.len() == grid.shape.len() && self.axes.is_sorted()
     }
@@ -96,7 +96,7 @@ impl Pinned {
     }
 }
 
-/// Types the tree and its terms, and joins the names; `over` are further variables that have a say in what the grid is.
+/// Types the tree and its terms, and joins the names. `over`: further variables that determine the grid.
 pub(super) struct Resolved {
     pub(super) inputs: Vec<Input>,
     pub(super) grid: Grid,
@@ -130,7 +130,7 @@ impl Resolved {
             return Err(error);
         }
         let program = program.map_err(|error| Error::invalid(error.to_string()))?;
-        // The program's inputs are the names in the order in which they were asked for.
+        // The inputs of the program are the names in the order in which they were requested.
         let found: Vec<Found> = found.into_iter().map(|(_, one)| one).collect();
         let mut more = Vec::new();
         for path in over {
@@ -142,7 +142,7 @@ impl Resolved {
     }
 }
 
-/// A variable whose values are to be had at the cells of a grid; records are read whole.
+/// A variable whose values are read at the cells of a grid; records are read completely.
 pub(super) fn joined(container: &Pinned, path: &str, grid: &Grid) -> Result<Input> {
     let found = match whole(container, path) {
         Err(error) if error.kind() == crate::ErrorKind::NotFound => {
@@ -160,7 +160,7 @@ enum Unfit {
     Failed(Error),
 }
 
-/// The path of a name and its members behind dots.
+/// The path of a name, and its members.
 fn parts(name: &Name) -> (&str, Option<String>) {
     let members = name.members();
     (name.path(), (!members.is_empty()).then(|| members.join(".")))
@@ -170,7 +170,7 @@ fn spelt(path: &str, field: Option<&str>) -> String {
     field.map_or_else(|| path.to_owned(), |field| format!("{path}.{field}"))
 }
 
-/// A variable or member that a name stands for; `None` if there is no variable of that path.
+/// The variable or member that a name denotes; `None` if there is no variable at that path.
 fn stored(container: &Pinned, name: &Name) -> std::result::Result<Option<Found>, Unfit> {
     let (path, field) = parts(name);
     let schema = container.snapshot.schema.clone();
@@ -210,7 +210,7 @@ fn of_reading(name: String, dtype: Type, reading: Reading) -> Found {
     let variable = reading.variable();
     let (shape, steps) = (variable.shape.clone(), variable.steps);
     let mut dims = variable.dims.clone();
-    // A coordinate variable without a name for its dimension has its own.
+    // A coordinate variable whose dimension has no name gives it its own.
     if let (true, [_]) = (dims.is_empty(), shape.as_slice()) {
         dims = vec![String::new()];
     }
@@ -219,7 +219,7 @@ fn of_reading(name: String, dtype: Type, reading: Reading) -> Found {
     Found { input, shape, dims, steps }
 }
 
-/// A variable by its path, members behind dots, of any type.
+/// A variable of any type by its path and members.
 fn whole(container: &Pinned, path: &str) -> Result<Found> {
     let schema = container.snapshot.schema.clone();
     let reading = match (schema.resolve(path), path.split_once('.')) {
@@ -235,7 +235,7 @@ fn whole(container: &Pinned, path: &str) -> Result<Found> {
     Ok(of_reading(path.to_owned(), Type::U1, reading))
 }
 
-/// The dimensions of the variables that are named.
+/// The dimensions of the named variables.
 fn dimensions(container: &Pinned, tree: &Tree, over: &[String]) -> Vec<String> {
     let schema = container.snapshot.schema.clone();
     let mut dims: Vec<String> = Vec::new();
@@ -254,7 +254,7 @@ fn dimensions(container: &Pinned, tree: &Tree, over: &[String]) -> Vec<String> {
     dims
 }
 
-/// A name that is a dimension, or the step.
+/// A name that denotes a dimension, or the step.
 fn counted(name: &Name, dims: &[String]) -> Option<Found> {
     let (path, field) = parts(name);
     if field.is_some() || !name.offsets().is_empty() {
@@ -273,7 +273,7 @@ fn counted(name: &Name, dims: &[String]) -> Option<Found> {
     Some(Found { input, shape: Vec::new(), dims, steps: is_step })
 }
 
-/// Names that exist, for suggestions.
+/// Existing names, for suggestions.
 fn known(container: &Pinned, name: &Name, dims: &[String]) -> Vec<String> {
     let schema = container.snapshot.schema.clone();
     let mut names: Vec<String> = schema.named().map(|(path, _)| path.to_owned()).collect();
@@ -283,7 +283,7 @@ fn known(container: &Pinned, name: &Name, dims: &[String]) -> Vec<String> {
     names
 }
 
-/// The grid of all names: that of the one with the most dimensions.
+/// The grid of all names: that of the variable with the most dimensions.
 fn grid(found: &[Found], more: &[Found], step_axis: u64) -> Result<Grid> {
     let stored = |one: &&Found| matches!(one.input.origin, Origin::Stored(_));
     let steps = more.iter().chain(found).any(|one| one.steps && stored(&one));

@@ -13,20 +13,20 @@ use super::slab::SlabHits;
 use crate::Result;
 use crate::base::sync::lock;
 
-/// Hits that one thread takes at a time.
+/// Hits that one thread processes at a time.
 const PART: usize = 1 << 18;
 
-/// From which tile each run of hits comes, in the order of the slab.
+/// The tile that each run of hits comes from, in the order of the slab.
 pub(super) struct Order(Vec<(u32, u32)>);
 
 impl Order {
-    /// Of tiles of a slab that begins at `lo` and has this shape.
+    /// From tiles of a slab that begins at `lo` and has this shape.
     pub(super) fn of(found: &[TileHits], lo: &Place, shape: &[u64]) -> Order {
         let ndim = shape.len();
         let mut runs: Vec<(u32, u32, u32)> = Vec::new();
         for (n, tile) in found.iter().enumerate() {
             let own = extents(&tile.lo, &tile.hi, ndim);
-            // Axes that the tile fills belong to one row with the axis before them.
+            // Axes that the tile fills are joined with the axis before them.
             let full = (0..ndim).rev().take_while(|d| own[*d] == shape[*d]).count();
             let kept = (ndim - full + 1).min(ndim);
             let joined = |extents: &[u64]| {
@@ -76,14 +76,14 @@ impl Order {
         Order(out)
     }
 
-    /// What tiles have of each hit, `item` bytes, in the order of the slab.
+    /// Merges the data of each hit, `item` bytes, from tile order into slab order.
     pub(super) fn merged(&self, mut parts: Vec<Vec<u8>>, item: usize, threads: usize) -> Result<Vec<u8>> {
         if let ([_], true) = (self.0.as_slice(), parts.len() == 1) {
             return Ok(parts.pop().unwrap_or_default());
         }
         let rows: usize = self.0.iter().map(|(_, count)| *count as usize).sum();
         let mut out = vec![0; rows * item];
-        // Pieces of the result, each with how far its tiles have been given out before it.
+        // Pieces of the result, each with the position in its tiles before it.
         let mut pieces = Vec::new();
         let mut at = vec![0usize; parts.len()];
         let (mut from, mut held, mut rest) = (0, 0, out.as_mut_slice());
@@ -135,7 +135,7 @@ impl Numbered<'_> {
         self.shape.len() + usize::from(self.step.is_some())
     }
 
-    /// Writes the coordinates of cells of the slab, ascending, one after the other.
+    /// Writes the coordinates of ascending cells of the slab, one after the other.
     pub(super) fn write(&self, cells: impl Iterator<Item = usize>, out: &mut [i64]) {
         match self.width() {
             0 => {}
@@ -152,7 +152,7 @@ impl Numbered<'_> {
     }
 
     fn write_wide<const N: usize>(&self, cells: impl Iterator<Item = usize>, out: &mut [i64]) {
-        // What stands before the last coordinate stays the same along a row.
+        // All coordinates but the last stay the same along a row.
         let mut head = [0i64; N];
         let steps = usize::from(self.step.is_some());
         if let (Some(first), Some(step)) = (head.first_mut(), self.step) {

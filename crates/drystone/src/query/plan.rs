@@ -1,10 +1,11 @@
-//! What a query will look at: tiles of the selection with what statistics say of each term. No I/O, and printable.
+//! What a query will read: tiles of the selection, with what statistics say about each term. No I/O, and printable.
 //!
-//! A condition is a list of terms that all must hold. A tile is a box of cells for which a term holds nowhere (it is left out),
-//! everywhere, or somewhere: only then values are read. Terms stand in the order in which they are tried.
+//! A condition is a list of terms that all must hold. A tile is a box of cells for which a term holds nowhere (the tile
+//! is left out), everywhere, or somewhere: only then are values read. Terms stand in the order in which they are
+//! tested.
 //!
 //! Invariants
-//! - the tiles of a step are disjoint; what is in none of them has no hit;
+//! - the tiles of a step are disjoint; cells outside all tiles are no hits;
 //! - in a tile without open terms every cell is a hit.
 
 use std::fmt::{self, Display, Formatter};
@@ -20,7 +21,7 @@ use super::names::{Grid, Input, Origin};
 use super::site::TermSite;
 use crate::read::{IndexedZone, Reading, StoredZone, Zone, Zones};
 
-/// Cells of a tile at most, where parts of what is stored can be read alone: they stay in a processor's cache.
+/// The most cells of a tile where parts of subchunks can be read separately: they stay in a processor's cache.
 const SMALL: u64 = 1 << 18;
 /// Elsewhere.
 const LARGE: u64 = 1 << 22;
@@ -30,11 +31,11 @@ pub(super) struct Term {
     /// As people type it.
     pub(super) text: String,
     pub(super) program: Program,
-    /// Its names, by their number among the query's.
+    /// Its names, as indices into the names of the query.
     pub(super) inputs: Vec<usize>,
-    /// The keys of the values that satisfy it, where it is about one variable and these are a range.
+    /// The keys of the values that satisfy it, if it is on one variable and they are a range.
     pub(super) keys: Option<RangeInclusive<u64>>,
-    /// The same in conditions on one variable each, where it can be cut into such.
+    /// The same as conditions on one variable each, if it can be split so.
     pub(super) apart: Option<Arc<Apart>>,
 }
 
@@ -43,7 +44,7 @@ pub(super) struct Term {
 pub(super) struct Tile {
     pub(super) lo: [u64; MAX_NDIM],
     pub(super) hi: [u64; MAX_NDIM],
-    /// The terms that statistics leave open, in the order in which they are tried.
+    /// The terms that statistics leave open, in the order in which they are tested.
     pub(super) open: Vec<u16>,
 }
 
@@ -53,7 +54,7 @@ impl Tile {
     }
 }
 
-/// Zones of one input at one step, to be found by where they are.
+/// Zones of one input at one step, searchable by place.
 #[derive(Default)]
 pub(super) struct ZoneSet {
     zones: Vec<Zone>,
@@ -61,11 +62,11 @@ pub(super) struct ZoneSet {
     axis: usize,
     longest: u64,
     pub(super) has_voids: bool,
-    /// Whether there is a zone of which no part can be read alone.
+    /// Whether there is a zone no part of which can be read separately.
     pub(super) has_whole: bool,
-    /// Of a derived variable: what its values are computed from.
+    /// For a derived variable: what its values are computed from.
     deep: Option<Arc<Deep>>,
-    /// Of a derived variable: whether these are statistics of its own values.
+    /// For a derived variable: whether these are statistics of its own values.
     is_own: bool,
 }
 
@@ -86,12 +87,13 @@ impl ZoneSet {
         ZoneSet { zones, indexed, axis, longest, has_voids, has_whole, deep: None, is_own: false }
     }
 
-    /// The same of a derived variable: whether some cells may be unknown, and what its values are computed from.
+    /// The zones of a derived variable that is computed: whether some cells may be unknown, and what values are
+    /// computed from.
     pub(super) fn computed(self, has_voids: bool, deep: Option<Arc<Deep>>) -> ZoneSet {
         ZoneSet { has_voids, deep, ..self }
     }
 
-    /// The same, of what is stored of a derived variable.
+    /// The zones of the stored values of a derived variable.
     pub(super) fn own(self) -> ZoneSet {
         ZoneSet { is_own: true, ..self }
     }
@@ -100,7 +102,7 @@ impl ZoneSet {
         &self.zones
     }
 
-    /// The zone that is this box, if its subchunk keeps an index.
+    /// The zone equal to this box, if its subchunk has an index.
     pub(super) fn indexed(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Option<&IndexedZone> {
         if self.indexed.is_empty() {
             return None;
@@ -122,11 +124,11 @@ impl ZoneSet {
     }
 }
 
-/// What is known before values are read: the names' zones at one step.
+/// What is known before values are read: the zones of the names at one step.
 pub(super) struct Known<'a> {
     pub(super) grid: &'a Grid,
     pub(super) inputs: &'a [Input],
-    /// By input; nothing of names that are not stored.
+    /// By input; empty for names that are not stored.
     pub(super) zones: &'a [Arc<ZoneSet>],
     /// The selected cells.
     pub(super) cells: &'a Selection,
@@ -155,11 +157,11 @@ impl Deep {
         }
     }
 
-    /// What is known of the values in a box.
+    /// The bounds of the values in a box.
     fn bounds(&self, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
         let known = self.known();
         let of: Vec<Bounds> = (0..self.inputs.len()).map(|number| known.bounds(number, lo, hi)).collect();
-        // Of a single cell one that may be unknown would count as one that is.
+        // A single cell that may be unknown would count as known.
         let cells = (0..MAX_NDIM).fold(1u64, |n, d| n.saturating_mul(hi[d].saturating_sub(lo[d]))).max(2);
         match self.program.bounds(&of) {
             Outcome::Values { extremes, nan, unknown } => {
@@ -191,7 +193,7 @@ impl Known<'_> {
         (own_lo, own_hi)
     }
 
-    /// What statistics say of an input in a box.
+    /// The statistics of an input in a box.
     pub(super) fn bounds(&self, number: usize, lo: &[u64; MAX_NDIM], hi: &[u64; MAX_NDIM]) -> Bounds {
         let input = &self.inputs[number];
         let counted = |least: u64, greatest: u64| {
@@ -235,7 +237,7 @@ impl Known<'_> {
     }
 }
 
-/// The statistics of a zone in the words of expressions.
+/// The statistics of a zone in the terms of expressions.
 fn of_zone(zone: &Zone, dtype: Type) -> Bounds {
     let Some(StoredZone { stats, cells, .. }) = zone.stored else {
         let cells = zone.cells();
@@ -255,7 +257,7 @@ fn of_zone(zone: &Zone, dtype: Type) -> Bounds {
     Bounds { extremes, nans: stats.nans, unwritten: 0, cells }
 }
 
-/// What holds the numbers of both.
+/// The smallest range that contains both.
 fn hull(a: Extremes, b: Extremes) -> Extremes {
     let least = |x: Scalar, y: Scalar| if compares_below(y, x) { y } else { x };
     let greatest = |x: Scalar, y: Scalar| if compares_below(x, y) { y } else { x };
@@ -275,38 +277,38 @@ fn compares_below(x: Scalar, y: Scalar) -> bool {
     }
 }
 
-/// What one step of a query will look at.
+/// The plan of one step of a query.
 #[derive(Debug, Default)]
 pub(super) struct StepPlan {
     pub(super) tiles: Vec<Tile>,
     pub(super) sum: Summary,
 }
 
-/// How many tiles statistics decided, and what the others would cost.
+/// How many tiles statistics decided, and the cost of the others.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Summary {
     /// Selected cells.
     pub cells: u64,
-    /// Cells of tiles without a hit, of tiles of nothing but hits, and of the others.
+    /// Cells of tiles without a hit, of tiles that consist of hits, and of the others.
     pub none: u64,
     #[allow(missing_docs)]
     pub all: u64,
     #[allow(missing_docs)]
     pub some: u64,
-    /// By term, in the order in which they are tried at most steps.
+    /// By term, in the order in which they are tested at most steps.
     pub terms: Vec<TermSummary>,
-    /// Bytes that are read at most.
+    /// The most bytes that are read.
     pub bytes: u64,
-    /// Subchunks that are read at most.
+    /// The most subchunks that are read.
     pub requests: u64,
 }
 
-/// What statistics say of one term.
+/// What statistics say about one term.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TermSummary {
     /// The term.
     pub text: String,
-    /// Tiles in which no cell, every cell, or neither is known to satisfy it.
+    /// Tiles in which no cell, every cell, or an unknown number of cells satisfies it.
     pub none: u64,
     #[allow(missing_docs)]
     pub all: u64,
@@ -316,7 +318,7 @@ pub struct TermSummary {
     pub bytes: u64,
     /// Subchunks of them.
     pub requests: u64,
-    /// On a far store, where it is tried; `None` elsewhere, and in reports.
+    /// On a far store, where it is tested; `None` elsewhere, and in reports.
     pub site: Option<TermSite>,
 }
 
@@ -329,7 +331,7 @@ impl StepPlan {
             return plan;
         }
         let mut boxes: Vec<([u64; MAX_NDIM], [u64; MAX_NDIM], bool)> = Vec::new();
-        // The straight input with the most zones draws the lines.
+        // The input with the grid's dimensions that has the most zones determines the lines.
         let straight = (0..known.inputs.len()).filter(|n| known.inputs[*n].is_straight(known.grid));
         match straight.max_by_key(|n| known.zones[*n].all().len()) {
             Some(first) => boxes.extend(
@@ -390,7 +392,7 @@ impl StepPlan {
         plan
     }
 
-    /// Puts the open terms of each tile into the order in which they are tried: first what decides most for the fewest bytes.
+    /// Orders the open terms of each tile: first those that decide most for the fewest bytes.
     fn order(&mut self, terms: &[Term], known: &Known<'_>) {
         if let [only] = self.sum.terms.as_mut_slice() {
             (only.bytes, only.requests) = (0, 0);
@@ -460,7 +462,7 @@ impl Summary {
     }
 }
 
-/// Neighbours that are to be looked at in the same way as one tile: a read of many small subchunks is cheaper than many reads.
+/// Joins neighbouring tiles with the same open terms: one read of many small subchunks is cheaper than many reads.
 fn merged(tiles: Vec<Tile>) -> Vec<Tile> {
     let mut out: Vec<Tile> = Vec::with_capacity(tiles.len());
     for tile in tiles {
@@ -480,7 +482,7 @@ fn merged(tiles: Vec<Tile>) -> Vec<Tile> {
     out
 }
 
-/// Cuts a tile into such of at most `most` cells, along its slowest axes.
+/// Splits a tile into tiles of at most `most` cells, along its slowest axes.
 fn split(tile: Tile, most: u64, out: &mut Vec<Tile>) {
     let cells = tile.cells();
     let longest = (0..MAX_NDIM).find(|d| tile.hi[*d] - tile.lo[*d] > 1);
@@ -500,7 +502,7 @@ fn split(tile: Tile, most: u64, out: &mut Vec<Tile>) {
     }
 }
 
-/// What a query will do, for people and programs.
+/// The plan of a query, for people and programs.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QueryPlan {
     /// The condition.

@@ -1,7 +1,8 @@
-//! Finds the hits of one step: reads what the plan left open, tile by tile on several threads, and evaluates the terms in order.
+//! Finds the hits of one step: reads what the plan left open, tile by tile on several threads, and evaluates the terms
+//! in order.
 //!
-//! A term whose predecessors left few cells of a tile reads those cells alone, together with those of other tiles. Values of a tile stay
-//! in memory from term to term, and no longer than that.
+//! If the earlier terms left few cells of a tile, a term reads only those cells, together with those of other tiles.
+//! Values of a tile stay in memory from term to term, and no longer.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,10 +19,10 @@ use crate::base::sync::lock;
 use crate::read::{ReadReport, SortedWith, ZoneCells};
 use crate::{Error, Result};
 
-/// Below one hit in so many cells, further terms read single cells.
+/// With fewer than one hit in this many cells, further terms read single cells.
 pub(super) const SPARSE: u64 = 128;
-/// Cells that are read and evaluated together where they are listed.
-const LISTED: usize = 8192;
+/// Scattered cells that are read and evaluated together.
+pub(super) const LISTED: usize = 8192;
 
 /// What a query cost so far.
 #[derive(Debug, Default)]
@@ -30,7 +31,7 @@ pub(super) struct Costs {
     pub(super) requests: AtomicU64,
     /// Programs among the requests.
     pub(super) programs: AtomicU64,
-    /// Per term: cells that it was tried on, and those that it kept.
+    /// Per term: cells that it was tested on, and cells that satisfied it.
     pub(super) tried: Vec<(AtomicU64, AtomicU64)>,
 }
 
@@ -44,7 +45,7 @@ impl Costs {
         self.requests.fetch_add(report.requests, Ordering::Relaxed);
     }
 
-    /// Takes note of programs that tried conditions where the bytes are.
+    /// Counts programs that tested conditions where the bytes are.
     pub(super) fn there(&self, report: &ReadReport) {
         self.programs.fetch_add(report.requests, Ordering::Relaxed);
     }
@@ -57,14 +58,14 @@ impl Costs {
     }
 }
 
-/// What one thread keeps from tile to tile.
+/// Memory of one thread that is reused from tile to tile.
 struct Worker {
     scratch: Vec<Option<Scratch>>,
     loaded: Vec<(Loaded, bool)>,
     hits: Vec<u64>,
 }
 
-/// Cells of a tile that are left for further terms, few.
+/// The few cells of a tile that are left for further terms.
 struct Deferred {
     tile: usize,
     /// The next of the tile's open terms.
@@ -77,16 +78,16 @@ pub(super) struct Run<'a> {
     pub(super) known: Known<'a>,
     pub(super) terms: &'a [Term],
     pub(super) costs: &'a Costs,
-    /// Whether the number of hits is all that is wanted.
+    /// Whether only the number of hits is wanted.
     pub(super) only_count: bool,
-    /// By column that comes with the hits: the input that it is, if it is one.
+    /// For each column returned with the hits, the input that it is, if any.
     pub(super) keep: &'a [Option<usize>],
-    /// The columns, where some come with the hits.
+    /// The columns, if some are returned with the hits.
     pub(super) columns: Option<Known<'a>>,
 }
 
 impl Run<'_> {
-    /// The hits in these tiles, in their order; tiles without a hit are left out.
+    /// The hits in these tiles, in their order; tiles without hits are left out.
     pub(super) fn hits(&self, tiles: &[Tile]) -> Result<Vec<TileHits>> {
         let begun: Vec<Mutex<Begun>> = self.there(tiles)?.into_iter().map(Mutex::new).collect();
         let first = share(
@@ -115,7 +116,7 @@ impl Run<'_> {
         Worker { scratch: self.terms.iter().map(|_| None).collect(), loaded, hits: Vec::new() }
     }
 
-    /// Tries the terms of a tile that are not settled yet.
+    /// Tests the open terms of a tile.
     fn tile(&self, worker: &mut Worker, number: usize, tile: &Tile, begun: Begun) -> Result<Outcome> {
         let with = |cells| TileHits { lo: tile.lo, hi: tile.hi, cells, picked: Vec::new() };
         if tile.open.is_empty() {
@@ -160,7 +161,7 @@ impl Run<'_> {
                         few.iter().for_each(|cell| set[*cell as usize / 64] |= 1 << (cell % 64));
                         set
                     }
-                    // A number of cells is enough only where nothing else is open.
+                    // A number of cells suffices only if no other term is open.
                     Cells::All | Cells::Counted(_) => vec![u64::MAX; bits::words(cells)],
                 };
                 alive = Some((set, count));
@@ -208,15 +209,15 @@ impl Run<'_> {
         }
         let here = |input: &Option<usize>| {
             let (loaded, is_here) = &worker.loaded[(*input)?];
-            // In memory that nobody wrote into there is no fill value.
+            // Memory that was never filled has no fill value.
             (*is_here && loaded.written.is_none()).then(|| loaded.pick(&hits))
         };
         hits.picked = self.keep.iter().map(here).collect();
         Ok(Outcome::Hits(Some(hits)))
     }
 
-    /// The cells of a tile that satisfy a term, by the index of the subchunk that the tile is, and the values there of columns that are
-    /// wanted and at hand; `None` where there is no index.
+    /// The cells of a tile that satisfy a term, by the index of the tile's subchunk, with the values there of requested
+    /// columns that are in memory; `None` if there is no index.
     fn search(&self, term: &Term, tile: &Tile) -> Result<Option<(Cells, Vec<Option<Picked>>)>> {
         let (Some(keys), [input]) = (&term.keys, term.inputs.as_slice()) else { return Ok(None) };
         let one = &self.known.inputs[*input];
@@ -256,7 +257,7 @@ impl Run<'_> {
         Ok(Some((of_zone(cells), self.keep.iter().map(here).collect())))
     }
 
-    /// What values of a column at a tile are sorted as, if one block holds them all.
+    /// The name under which values of a column at a tile are sorted, if one block contains them all.
     fn companion(&self, number: usize, tile: &Tile) -> Option<Companion> {
         let known = self.columns.as_ref()?;
         let (input, zones) = (known.inputs.get(number)?, known.zones.get(number)?);
@@ -268,7 +269,7 @@ impl Run<'_> {
         ages.all(|other| other == Some(age)).then(|| one.companion(reading.item()))
     }
 
-    /// Tries the terms that are left on few cells each.
+    /// Tests the remaining terms on few cells each.
     fn deferred(
         &self,
         tiles: &[Tile],
@@ -361,7 +362,7 @@ enum Outcome {
     Left(Deferred),
 }
 
-/// Does `count` things on several threads, each with a worker of its own; results come in order.
+/// Runs `count` jobs on several threads, each with a worker of its own; results come in order.
 pub(super) fn share<W, T: Send>(
     threads: usize,
     count: usize,

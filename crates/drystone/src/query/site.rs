@@ -1,21 +1,21 @@
-//! Where a term is tried, and why: for people and programs.
+//! Where a term is tested, and why: for people and programs.
 
 use std::fmt::{self, Display, Formatter};
 
-/// Where a term is tried: at the far side, or here.
+/// Where a term is tested: at the far store, or here.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TermSite {
     /// Tiles that statistics leave open, and those of them that programs settle where the bytes are.
     pub tiles: u64,
     #[allow(missing_docs)]
     pub there: u64,
-    /// Programs for these, bytes that travel for them at most, and bytes that ranges would take.
+    /// The programs, the most bytes transferred for them, and bytes that reading ranges would transfer.
     pub programs: u64,
     #[allow(missing_docs)]
     pub bytes: u64,
     #[allow(missing_docs)]
     pub instead: u64,
-    /// Why the others are read and tried here.
+    /// Why the other tiles are read and tested here.
     pub reason: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The hits of a step in C order: the selection is cut into slabs, boxes that follow one another in that order.
 //!
-//! A slab is as many rows as its hits fit into a few megabytes; its borders are those of tiles where they can be, so that a tile is
-//! looked at once.
+//! A slab has as many rows as fit with their hits into a few megabytes. Its borders are those of tiles where possible,
+//! so that a tile is read once.
 
 use drystone_format::MAX_NDIM;
 
@@ -10,12 +10,12 @@ use super::hits::{Cells, TileHits};
 use super::place::{Place, extents};
 use super::plan::Tile;
 
-/// Cells of a slab at most: 4 MiB of bits.
+/// The most cells of a slab: 4 MiB of bits.
 const MOST: u64 = 1 << 25;
-/// Bytes of the values of a slab at most.
+/// The most bytes of the values of a slab.
 const BYTES: u64 = 48 << 20;
 
-/// Hits of a slab by their numbers in it.
+/// Hits of a slab, by their numbers in it.
 #[derive(Debug, Clone)]
 pub(super) enum SlabHits {
     /// One bit per cell.
@@ -24,29 +24,29 @@ pub(super) enum SlabHits {
     Few(Vec<u32>),
 }
 
-/// Cells of the first slab, unless a layer of tiles has more: a question for some hits looks at little.
+/// Cells of the first slab, unless a layer of tiles has more: a query for a few hits reads little.
 const FIRST: u64 = 1 << 16;
 
-/// Cuts a selection into slabs, in C order, the first ones small if only some hits may be wanted.
+/// Cuts a selection into slabs in C order; the first ones are small if only some hits may be wanted.
 #[derive(Debug, Default)]
 pub(super) struct Slabs {
     shape: Vec<u64>,
-    /// Along this axis slabs are cut; along those before it they have one cell, along those behind it all.
+    /// Slabs are cut along this axis; they have one cell along the axes before it, and all cells along those after it.
     axis: usize,
-    /// Where tiles and what is stored of columns begin and end along the axis.
+    /// The borders of tiles and of stored columns along the axis.
     lines: Vec<u64>,
-    /// Whether a slab may end between lines: where parts of what is stored can be read alone.
+    /// Whether a slab may end between the lines: where parts of subchunks can be read separately.
     free: bool,
-    /// The next slab's first position along the axes up to that one; `None` behind the last.
+    /// First position of the next slab along the axes up to that one; `None` after the last.
     at: Option<Vec<u64>>,
-    /// Cells of the next slab, and of any.
+    /// Cells of the next slab, and of any slab.
     next: u64,
     most: u64,
 }
 
 impl Slabs {
-    /// Slabs of at most 2^25 cells, and of less where a cell needs many bytes. `borders` has where tiles and what is stored of columns
-    /// begin and end along an axis. `all`: all hits are wanted.
+    /// Slabs of at most 2^25 cells, and of fewer where a cell needs many bytes. `borders` has the borders of tiles and
+    /// of stored columns along an axis. `all`: all hits are wanted.
     pub(super) fn new(
         shape: &[u64],
         borders: impl FnOnce(usize) -> Vec<u64>,
@@ -79,7 +79,7 @@ impl Slabs {
         Slabs { shape: shape.to_vec(), axis, lines, free, at, next, most }
     }
 
-    /// The next slab, which may have no tiles.
+    /// The next slab, which may contain no tiles.
     fn cut(&mut self) -> Option<(Place, Place)> {
         let at = self.at.as_mut()?;
         let (mut lo, mut hi) = ([0; MAX_NDIM], [1; MAX_NDIM]);
@@ -98,7 +98,7 @@ impl Slabs {
             let line = self.lines[..self.lines.partition_point(|line| *line <= end)].last().copied();
             line.filter(|line| *line > *from)
         };
-        // What is decoded as a whole is cut only where it is larger than any slab may be.
+        // Subchunks that are decoded as a whole are cut only where they are larger than the largest slab.
         let next_line = || self.lines.get(self.lines.partition_point(|line| line <= from)).copied();
         let small = line_up_to(farthest(self.next));
         let small = small.or_else(|| self.free.then(|| farthest(self.next)));
@@ -120,7 +120,7 @@ impl Slabs {
         Some((lo, hi))
     }
 
-    /// The next slab that has tiles, with the parts of them that lie in it.
+    /// The next slab that contains tiles, with the parts of them that lie in it.
     pub(super) fn next(&mut self, tiles: &[Tile]) -> Option<(Place, Place, Vec<Tile>)> {
         loop {
             let (lo, hi) = self.cut()?;
@@ -186,7 +186,7 @@ impl SlabHits {
     }
 }
 
-/// Calls `act` with the number in a larger box, which begins at `lo`, of each hit of a tile.
+/// Calls `act` with the number of each hit of a tile in a larger box, which begins at `lo`.
 fn each_cell(hits: &TileHits, lo: &Place, shape: &[u64], mut act: impl FnMut(usize)) {
     let ndim = shape.len();
     let own = extents(&hits.lo, &hits.hi, ndim);
@@ -231,7 +231,7 @@ mod tests {
         assert_eq!(cut(100, 100, true), [(0..3, 0..4), (3..6, 0..4), (6..9, 0..4), (9..12, 0..4)]);
         assert_eq!(cut(40, 40, false).first(), Some(&(0..2, 0..4)));
         assert_eq!(cut(10, 10, false)[..3], [(0..1, 0..2), (0..1, 2..4), (1..2, 0..2)]);
-        // The first slabs are small; a tile is cut for it only where parts of it can be read alone.
+        // The first slabs are small; a tile is cut for one only if parts of it can be read separately.
         assert_eq!(cut(1000, 20, true)[..3], [(0..1, 0..4), (1..3, 0..4), (3..12, 0..4)]);
         assert_eq!(cut(1000, 20, false), [(0..3, 0..4), (3..6, 0..4), (6..12, 0..4)]);
         assert!(Slabs::of(&[12, 4, 5], borders, true, (100, 100)).next(&[]).is_none());

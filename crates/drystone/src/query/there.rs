@@ -1,12 +1,12 @@
-//! Terms tried where the bytes are: on a store that runs read programs, conditions go out and hits come back.
+//! Terms tested where the bytes are: conditions go out to a store that runs read programs, and hits come back.
 //!
-//! A term is cut into conditions on one variable each ([`Tree::split`]); what joins these is evaluated here, on bits.
-//! Terms are tried in their order, each on all tiles that the ones before it left, so that a term costs one round of
-//! requests. A term that joins values of several variables, and one that finds few cells left, is tried here.
+//! A term is split into conditions on one variable each ([`Tree::split`]); their combination is evaluated here, on
+//! bits. Terms are tested in order, each on all tiles that the earlier ones left, so that a term costs one round of
+//! requests. A term that joins values of several variables, or has few cells left, is tested here.
 //!
 //! Invariants
 //! - a term is settled for a tile as a whole, or left to [`run`](super::run);
-//! - hits are those of the values as they are read: cells that nobody wrote satisfy nothing.
+//! - hits are those of the values as they are read: cells that were never written satisfy nothing.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ use crate::read::{Reading, Trial, Tried, Way};
 use crate::{Error, Result};
 
 impl Run<'_> {
-    /// Tries terms where the bytes are, on all tiles; nothing on a store that runs no programs.
+    /// Tests terms where the bytes are, on all tiles; does nothing on a store that runs no programs.
     pub(super) fn there(&self, tiles: &[Tile]) -> Result<Vec<Begun>> {
         let mut begun: Vec<Begun> = tiles.iter().map(|_| Begun::default()).collect();
         if !self.known.inputs.iter().any(|input| input.reading().is_some_and(Reading::runs_there)) {
@@ -49,11 +49,11 @@ impl Run<'_> {
         }
     }
 
-    /// The term that a tile is to be tried on next where the bytes are.
+    /// The term on which a tile is tested next where the bytes are.
     fn next_there(&self, tile: &Tile, begun: &Begun) -> Option<u16> {
         let term = *tile.open.get(begun.next)?;
         let apart = self.terms[usize::from(term)].apart.as_ref()?;
-        // Few cells that are left are read here: cell by cell that is less than a bit for each of the others.
+        // A few remaining cells are read here: that takes fewer bytes than a bit for each other cell.
         let is_sparse = begun.alive.as_ref().is_some_and(|(_, count)| *count * SPARSE < tile.cells());
         if begun.is_stuck || is_sparse || begun.counted.is_some() {
             return None;
@@ -61,7 +61,7 @@ impl Run<'_> {
         (!self.known.is_indexed(apart, &self.terms[usize::from(term)], tile)).then_some(term)
     }
 
-    /// What of a term's hits in a tile is of use.
+    /// Which part of a term's hits in a tile is useful.
     fn answer(&self, tile: &Tile, term: &Term) -> Answer {
         let Some((input, _)) = term.apart.as_ref().and_then(|apart| apart.only()) else {
             return Answer::Cells;
@@ -76,7 +76,7 @@ impl Run<'_> {
         }
     }
 
-    /// Tries one term on some tiles.
+    /// Tests one term on some tiles.
     fn round(&self, number: usize, tiles: &[Tile], members: &[usize], begun: &mut [Begun]) -> Result<()> {
         let (term, Some(&first)) = (&self.terms[number], members.first()) else { return Ok(()) };
         let Some(apart) = &term.apart else { return Ok(()) };
@@ -145,7 +145,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The cells of a tile that satisfy a term whose parts were tried.
+    /// The cells of a tile that satisfy a term whose parts were tested.
     fn joined(
         &self,
         apart: &Apart,
@@ -196,7 +196,7 @@ impl Run<'_> {
 }
 
 impl Known<'_> {
-    /// The cells of an input that a tile is about.
+    /// The cells of an input in a tile.
     fn trial(&self, input: usize, tile: &Tile) -> Trial {
         let (lo, hi) = self.own(input, &tile.lo, &tile.hi);
         let shape = extents(&lo, &hi, self.inputs[input].axes.len());
@@ -211,7 +211,7 @@ impl Known<'_> {
         }
     }
 
-    /// A byte for each cell of a tile of the bits of an input's own cells.
+    /// A byte for each cell of a tile, from the bits of an input's own cells.
     fn spread_bits(&self, input: usize, tile: &Tile, set: &[u64]) -> Vec<u8> {
         let (lo, hi) = self.own(input, &tile.lo, &tile.hi);
         let own = extents(&lo, &hi, self.inputs[input].axes.len());
@@ -231,7 +231,7 @@ impl Known<'_> {
     }
 }
 
-/// Where a term is tried at a step, and why.
+/// Where a term is tested at a step, and why.
 pub(super) fn site(
     known: &Known<'_>,
     number: usize,

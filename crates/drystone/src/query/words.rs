@@ -1,4 +1,5 @@
-//! What texts in a condition mean: instants, durations and named values are integers in the variable that they are compared with.
+//! The meaning of texts in a condition: instants, durations and named values are integers in the variable that they are
+//! compared with.
 
 use drystone_expression::{Binary, Name, Tree, Worded};
 use drystone_format::instant::{NAT, Placed, parse, parse_duration};
@@ -8,7 +9,7 @@ use drystone_format::schema::Schema;
 use crate::schema::member::member;
 use crate::{Error, Result};
 
-/// The condition with integers for texts.
+/// The condition with integers in place of texts.
 pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
     if !condition.has_words() {
         return Ok(condition.clone());
@@ -43,7 +44,7 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
     condition.with_words(of).map_err(|error| Error::invalid(error.to_string()))
 }
 
-/// What the variable or member of a name stands for.
+/// What the integers of the variable or member stand for.
 fn meaning(schema: &Schema, name: &Name) -> Option<Meaning> {
     let variable = schema.resolve(name.path())?;
     let whole = variable.meaning.as_ref();
@@ -53,7 +54,7 @@ fn meaning(schema: &Schema, name: &Name) -> Option<Meaning> {
     }
 }
 
-/// A comparison with an instant that may lie between two values. What is no time satisfies `!=` only, as in NumPy.
+/// A comparison with an instant that may lie between two values. As in NumPy, "no time" satisfies `!=` only.
 fn compared(op: Binary, placed: Placed) -> Worded {
     let floor = i128::from(placed.floor);
     let (op, value) = match (op, placed.exact) {

@@ -2,12 +2,14 @@
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::{Entry, StoredPiece, newest_cmp};
+use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::resolve::Candidate;
 use drystone_plan::selection::{Axis, Selection};
 use drystone_plan::tree;
 
 use super::checker::Checker;
 use super::execute;
+use super::seeking::{Sought, holds, slot};
 use super::sources::Sources;
 use super::strings::empty_strings;
 use super::{Prepared, ReadReport, Reading, segment_key};
@@ -30,25 +32,25 @@ pub struct BlockInfo {
     pub commit: u64,
     /// Rank, or id of the writer.
     pub writer: u64,
-    /// Number of the put in its writer.
+    /// Number of the put within its writer.
     pub put: u64,
-    /// Bytes stored (payloads; tables aside), over its members.
+    /// Stored bytes of all its members (payloads without tables).
     pub stored_bytes: u64,
-    /// Least and greatest value as 64-bit patterns of the member's kind, where the variable is a primitive with an order.
+    /// Least and greatest value as 64-bit patterns of the member's kind, if the variable is a primitive with an order.
     pub min_max: Option<(u64, u64)>,
     /// NaNs in it.
     pub nans: u64,
     /// Codec chain; empty is raw.
     pub transform: String,
-    /// How its cells are arranged (those of its first member); empty is dense row-major.
+    /// The arrangement of its cells (of its first member); empty is dense row-major.
     pub layout: String,
-    /// Where its bytes are: the object, and from the first to behind the last of them. Other blocks' bytes may stand between.
+    /// Where its bytes are: the object, first byte and end. Bytes of other blocks may lie between.
     pub place: Option<(String, u64, u64)>,
     /// Members of the record it wrote; empty for a primitive.
     pub members: Vec<String>,
 }
 
-/// A written block, found and not yet read: its entries, one per member; at least one.
+/// A written block, found and not yet read: its entries, one per member, at least one.
 pub struct Written(Vec<Entry>);
 
 impl Written {
@@ -74,7 +76,7 @@ impl Reading {
         Ok(keys.into_iter().filter(|key| *key > 0).map(|key| key - 1).collect())
     }
 
-    /// Entries of one step grouped by block, in the order newest wins compares (oldest first).
+    /// Entries of one step grouped by block, oldest first in the order of "newest wins".
     pub(super) fn block_entries(&self, step: Option<u64>) -> Result<Vec<Vec<Entry>>> {
         let steps = match (self.variable.steps, step) {
             (true, Some(s)) => Axis { start: s, step: 1, count: 1 },
@@ -171,7 +173,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The members that a block has, also those that it has a part of.
+    /// The members that a block has, completely or in part.
     fn names(&self, block: &[Entry]) -> Vec<String> {
         let paths = block.iter().filter_map(|e| self.leaves.iter().find(|column| column.number == e.member));
         let mut names: Vec<String> = paths.map(|c| c.leaf.path.clone()).filter(|p| !p.is_empty()).collect();
@@ -185,16 +187,17 @@ impl Reading {
         Ok(found.into_iter().map(Written).collect())
     }
 
-    /// Gives the stored bytes of the subchunks of a block to `give`, one after the other: verified, and as their codecs made them.
+    /// Passes the stored bytes of the subchunks of a block to `give`, one after the other: verified and still encoded.
     /// For blocks that this program cannot decode.
     pub fn stored(&self, step: Option<u64>, number: usize, give: &mut dyn FnMut(&[u8])) -> Result<()> {
-        let block = self.nth_block(step, number)?;
+        let block = self.block(step, number)?;
         let mut checker = Checker::new(&self.inner, &self.snapshot);
         let checked = block.0.iter().try_for_each(|entry| checker.payloads(entry, give));
         checked.map_err(|e| self.reason(e))
     }
 
-    fn nth_block(&self, step: Option<u64>, number: usize) -> Result<Written> {
+    /// One of the blocks written in a step, by its number in the order of `blocks`, ready to be read.
+    pub fn block(&self, step: Option<u64>, number: usize) -> Result<Written> {
         let mut blocks = self.written(step)?;
         if number >= blocks.len() {
             return Err(Error::not_found(format!(
@@ -205,11 +208,6 @@ impl Reading {
             )));
         }
         Ok(blocks.swap_remove(number))
-    }
-
-    /// Shape of one written block.
-    pub fn block_shape(&self, step: Option<u64>, number: usize) -> Result<Vec<u64>> {
-        Ok(self.nth_block(step, number)?.shape().to_vec())
     }
 
     fn prepare_block(&self, block: &Written) -> Result<(Vec<u64>, Option<Prepared>)> {
@@ -224,22 +222,16 @@ impl Reading {
         let slot_of = |column: &Column| {
             let candidates = block
                 .iter()
-                .filter(|e| e.member == column.number && super::holds(e, column))
+                .filter(|e| e.member == column.number && holds(e, column))
                 .map(|e| Candidate { entry: e.clone(), limit: [u64::MAX; MAX_NDIM] })
                 .collect();
-            super::slot(column, candidates, cells.clone())
+            slot(column, candidates, cells.clone())
         };
         let slots = columns.iter().map(slot_of).collect();
-        Ok((count, Some(self.plan(super::Sought { columns, slots })?)))
+        Ok((count, Some(self.plan(Sought { columns, slots })?)))
     }
 
-    /// Reads one block exactly as it was written into `out` (shape of the block).
-    pub fn read_block(&self, step: Option<u64>, number: usize, out: &Target<'_>) -> Result<ReadReport> {
-        self.read_written(&self.nth_block(step, number)?, out)
-    }
-
-    /// The same for a block of this variable that `written` gave.
-    pub fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_written(&self, block: &Written, out: &Target<'_>) -> Result<ReadReport> {
         self.read_whole_block(block, out).map_err(|e| self.reason(e))
     }
 
@@ -263,38 +255,45 @@ impl Reading {
         Ok(report)
     }
 
-    /// Reads one block of a string variable as it was written, row-major.
-    pub fn read_block_strings(&self, step: Option<u64>, number: usize) -> Result<Vec<Vec<u8>>> {
-        self.read_written_strings(&self.nth_block(step, number)?)
-    }
-
-    /// The same for a block of this variable that `written` gave.
-    pub fn read_written_strings(&self, block: &Written) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn strings_of_block(&self, block: &Written) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         let (count, prepared) = self.prepare_block(block)?;
         let mut out = empty_strings(&self.path, count.iter().try_fold(1u64, |n, c| n.checked_mul(*c)))?;
+        let mut report = ReadReport::default();
         if let Some(prepared) = prepared {
+            report.add(&prepared.plan);
             self.strings_of(&prepared, &mut out)?;
         }
-        Ok(out)
+        Ok((out, report))
+    }
+
+    pub(super) fn explain_block(&self, block: &Written) -> Result<ReadPlan> {
+        let mut plan = ReadPlan::default();
+        if !block.shape().contains(&0) {
+            let no_cells = || Error::invalid(format!("the block of \"{}\" has no cells", self.path));
+            plan = self.explained(&|reading| reading.prepare_block(block)?.1.ok_or_else(no_cells))?;
+        }
+        let extents: Vec<String> = block.shape().iter().map(u64::to_string).collect();
+        plan.title = format!("{} block {{{} cells}}", self.path, extents.join(" x "));
+        Ok(plan)
     }
 }
 
-/// The bytes of a piece that are a member's, where several share it.
+/// A member's part of the bytes of a piece that several members share.
 pub(crate) fn share(entry: &Entry, bytes: u64) -> u64 {
     let (item, room) = (entry.encoding.item, entry.encoding.room().max(1));
     let share = u128::from(bytes) * u128::from(item) / u128::from(room);
     u64::try_from(share).unwrap_or(bytes)
 }
 
-/// One value or array per writer (and step): of several puts of one member the newest holds. Members that were put apart are joined
-/// where their arrays have one shape.
+/// One value or array per writer (and step): of several puts of one member the newest counts. Members that were put
+/// separately are joined if their arrays have one shape.
 fn newest_of_each_writer(blocks: Vec<Vec<Entry>>) -> Vec<Vec<Entry>> {
     let mut by_writer: std::collections::BTreeMap<u64, Vec<Entry>> = std::collections::BTreeMap::new();
     for block in blocks.into_iter().rev() {
         let joined = by_writer.entry(block[0].order).or_default();
         for entry in block {
             let fits = joined.first().is_none_or(|e| e.ndim == entry.ndim && e.count == entry.count);
-            // What was put of a part stands on the whole, or on other parts, that were put before.
+            // A put of a part lies above the whole, or above other parts, that were put earlier.
             let hidden = |e: &Entry| {
                 e.member == entry.member
                     && (e.encoding.part.is_none() || e.encoding.part == entry.encoding.part)

@@ -41,12 +41,12 @@ impl<'a> Checker<'a> {
         Checker { inner, snapshot, names, buffer: Vec::new(), decoded: Vec::new(), scratch: Scratch::new() }
     }
 
-    /// How many entries are best checked together.
+    /// The best number of entries to check together.
     pub(crate) fn batch(&self) -> usize {
         if self.inner.window().is_some() { BATCH } else { 1 }
     }
 
-    /// Tells a far store of what these entries need first: their bytes, or the tables of those that are cut.
+    /// Announces to a far store what these entries need first: their bytes, or the tables of cut ones.
     pub(crate) fn prefetch(&self, entries: &[Entry]) {
         if self.inner.window().is_none() {
             return;
@@ -58,7 +58,7 @@ impl<'a> Checker<'a> {
         self.expect(entries.iter().filter(|entry| entry.subchunks > 0).filter_map(range).collect());
     }
 
-    /// Tells the store of ranges, neighbours as one.
+    /// Announces ranges to the store, neighbours as one.
     fn expect(&self, ranges: Vec<(String, std::ops::Range<u64>)>) {
         let mut numbers: BTreeMap<String, u32> = BTreeMap::new();
         let mut items = Vec::with_capacity(ranges.len());
@@ -70,7 +70,7 @@ impl<'a> Checker<'a> {
         for (key, number) in numbers {
             let of_key = fetches.iter().filter(|fetch| fetch.source == number);
             let ranges = of_key.map(|fetch| (fetch.range.start, fetch.len())).collect();
-            // A hint: what fails is said when it is read.
+            // A hint only: the read itself reports a failure.
             drop(self.inner.store.submit(Request::Expect { key, ranges }));
         }
     }
@@ -121,7 +121,7 @@ impl<'a> Checker<'a> {
         let grid = entry.grid();
         let mut place = [0; MAX_NDIM];
         let mut bytes = 0;
-        // The entry was validated: its grid has as many places as it states, and so has the table.
+        // The entry was validated: the grid has the stated number of places, and so has the table.
         for subchunk in pieces {
             let (_, extent) = entry.subchunk_box(&place);
             bytes += self.subchunk(&key, subchunk)?;
@@ -184,7 +184,7 @@ impl<'a> Checker<'a> {
         Ok(len)
     }
 
-    /// Gives the stored bytes of every subchunk of an entry to `give`, verified and not decoded.
+    /// Passes the stored bytes of every subchunk of an entry to `give`, verified and not decoded.
     pub(crate) fn payloads(&mut self, entry: &Entry, give: &mut dyn FnMut(&[u8])) -> Result<()> {
         let source = self.snapshot.source(&self.inner.pages, entry.source)?;
         let key = segment_key(&source);

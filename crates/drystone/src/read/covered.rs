@@ -1,10 +1,11 @@
-//! Which cells blocks have written: what a report of coverage subtracts.
+//! Which cells blocks have written; a report of coverage subtracts them.
 
 use std::ops::Range;
 
 use drystone_plan::selection::Axis;
 
-use super::{Reading, holds};
+use super::Reading;
+use super::seeking::holds;
 use crate::Result;
 use crate::schema::member::Column;
 
@@ -12,8 +13,8 @@ use crate::schema::member::Column;
 pub(crate) type Region = (Vec<u64>, Vec<u64>);
 
 impl Reading {
-    /// The visible boxes at a step (`None` for a variable without steps), for each range of bytes of an element; cells that a shrink
-    /// cut away are not in them. A step that is not there has none.
+    /// The visible boxes at a step (`None` for a variable without steps), for each range of bytes of an element,
+    /// without cells that a shrink cut away. A step that does not exist has none.
     pub(crate) fn covered(&self, step: Option<u64>) -> Result<Vec<(Range<u32>, Vec<Region>)>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let entries = self.entries(&steps, None)?;

@@ -1,6 +1,7 @@
-//! Reading points, index lists and masks, reads that are planned once, and selections cut to pieces.
+//! Reading points, index lists and masks; reads that are planned once; selections cut into pieces.
 //!
-//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans however many cells are asked for.
+//! A listing is planned in batches of listed cells and steps, which bounds the memory of plans, however many cells are
+//! requested.
 
 use std::collections::BTreeMap;
 
@@ -22,14 +23,11 @@ use crate::{Error, Result};
 
 /// Listed cells planned at a time: about 16 MiB of plan where each lies in a subchunk of its own.
 const LISTED: usize = 1 << 15;
-/// Steps of a plan that is kept.
+/// The most steps of a plan that is kept.
 const KEPT_STEPS: u64 = 1 << 12;
 
 impl Reading {
-    /// Reads a listing (step axis first) into `out`, which has one axis per leg.
-    ///
-    /// Errors: `OutOfRange`, `InvalidArgument` (shape or element size of `out`), `Corrupt` (naming file and offset), `Io`.
-    pub fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
+    pub(super) fn read_listed(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.note_listing(listing);
         self.inner.unless_cached(|| self.read_cells(listing, out)).map_err(|e| self.reason(e))
     }
@@ -51,12 +49,7 @@ impl Reading {
         Ok(report)
     }
 
-    /// Reads a listing of a string variable: one value per cell in row-major order, empty where nothing was written.
-    pub fn listed_strings(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
-        self.strings_at(listing).map_err(|e| self.reason(e))
-    }
-
-    fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn strings_at(&self, listing: &Listing) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_listing(listing)?;
         let mut out = self.no_strings(listing.cells())?;
         let mut report = ReadReport::default();
@@ -67,8 +60,7 @@ impl Reading {
         Ok((out, report))
     }
 
-    /// What `listing` would do.
-    pub fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
+    pub(super) fn explain_listed(&self, listing: &Listing) -> Result<ReadPlan> {
         self.check_listing(listing)?;
         let mut plan = ReadPlan::default();
         if let Some(computed) = self.computed()?.filter(|_| !listing.is_empty()) {
@@ -81,10 +73,11 @@ impl Reading {
         Ok(plan)
     }
 
-    /// Plans a read once, to be carried out any number of times. What is too large to be kept is planned at each read.
+    /// Plans a read once, to be executed any number of times. A read whose plan is too large to be kept is planned each
+    /// time.
     pub fn planned(&self, wanted: Wanted) -> Result<Planned> {
         let prepared = match &wanted {
-            // Inputs are planned tile by tile, when it is read.
+            // The inputs are planned tile by tile, when they are read.
             _ if self.computed()?.is_some() => {
                 match &wanted {
                     Wanted::Box(selection) => self.check_selection(selection)?,
@@ -113,14 +106,20 @@ impl Reading {
         Ok(Planned { reading: self.clone(), wanted, prepared })
     }
 
-    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut; across those of which a part can
-    /// be read alone, so that a piece is as many whole rows as it can be.
-    pub fn tiles(&self, selection: &Selection, most: u64) -> Result<Tiles> {
+    /// Cuts a selection into pieces of at most `most` cells, along the lines in which its blocks are cut. Blocks whose planes can be
+    /// read alone are cut across, so that a piece has as many whole rows as possible.
+    ///
+    /// `in_rows` is for a file that holds the selection row by row: where planes can be read alone, each piece lies in one place of
+    /// the file, and is as short as reads stay fast and at least that many bytes long.
+    pub fn tiles(&self, selection: &Selection, most: u64, in_rows: Option<u64>) -> Result<Tiles> {
         self.check_selection(selection)?;
-        Ok(Tiles::new(selection, &self.grain(selection)?.0, most))
+        match in_rows {
+            Some(least) => self.tiles_in_rows(selection, most, least),
+            None => Ok(Tiles::new(selection, &self.grain(selection)?.0, most)),
+        }
     }
 
-    /// The lines along which blocks are cut, and the cells of a piece where no part of it can be read alone.
+    /// The lines along which blocks are cut, and the cells of a subchunk if no part of it can be read separately.
     pub(super) fn grain(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<u64>)> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         if let Some(entry) = &largest {
@@ -142,11 +141,7 @@ impl Reading {
         Ok((grain, cells))
     }
 
-    /// Cuts a selection into pieces of at most `most` cells for a file that holds it row by row: where parts of blocks can be read alone, each
-    /// piece lies in one place of the file, and is as short as it can be read fast and is worth to be written, from `least` bytes on; else as
-    /// in `tiles`.
-    pub fn tiles_in_rows(&self, selection: &Selection, most: u64, least: u64) -> Result<Tiles> {
-        self.check_selection(selection)?;
+    fn tiles_in_rows(&self, selection: &Selection, most: u64, least: u64) -> Result<Tiles> {
         let (mut grain, largest) = self.steps_apart(selection)?;
         match largest {
             Some(entry) if planes_lie_apart(&entry) => {
@@ -160,11 +155,11 @@ impl Reading {
                     .max(least / u64::from(self.item.max(1)));
                 Ok(Tiles::new(selection, &grain, most.min(fewest)))
             }
-            _ => self.tiles(selection, most),
+            _ => self.tiles(selection, most, None),
         }
     }
 
-    /// The lines between steps, and the largest block of the first of a selection's steps, or else of its last.
+    /// The lines between steps, and the largest block of the first step of a selection, or else of its last.
     fn steps_apart(&self, selection: &Selection) -> Result<(Vec<Grain>, Option<Entry>)> {
         let grain = if self.variable.steps { vec![Grain { phase: 0, length: 1 }] } else { Vec::new() };
         if selection.is_empty() {
@@ -278,7 +273,7 @@ impl Reading {
         self.cheapest(Sought { columns, slots }, &plan)
     }
 
-    /// Plans a listing per slot by way of all its candidates.
+    /// Plans a listing per slot, with all its candidates.
     fn plan_listed(
         &self,
         columns: Vec<Column>,
@@ -301,23 +296,13 @@ impl Reading {
         Ok(Prepared { columns, slots, listings, resolved: found.resolved, plan })
     }
 
-    /// The same read by way of what was put alone.
+    /// The same read from the originals only, without replicas.
     pub(super) fn without_replicas(&self, prepared: &Prepared) -> Result<Prepared> {
         let (columns, slots) = (prepared.columns.clone(), read_plan::offered(&prepared.slots, 0));
         match prepared.listings.is_empty() {
             true => self.plan_one(columns, slots),
             false => self.plan_listed(columns, slots, prepared.listings.clone()),
         }
-    }
-
-    pub(super) fn require_no_strings(&self) -> Result<()> {
-        if self.variable.dtype.is_blob() {
-            return Err(Error::invalid(format!(
-                "\"{}\" holds strings: read it with read_strings",
-                self.path
-            )));
-        }
-        Ok(())
     }
 }
 
@@ -331,7 +316,7 @@ pub enum Wanted {
 }
 
 impl From<Listing> for Wanted {
-    /// A box where the legs are one.
+    /// A box if the legs form one.
     fn from(listing: Listing) -> Self {
         listing.as_box().map_or(Wanted::Listed(listing), Wanted::Box)
     }
@@ -347,7 +332,7 @@ impl Wanted {
     }
 }
 
-/// A read that was planned once. It stays with the snapshot it was planned on; several threads may carry it out at once.
+/// A read that was planned once. It stays with its snapshot; several threads may execute it at once.
 pub struct Planned {
     reading: Reading,
     wanted: Wanted,
@@ -360,21 +345,18 @@ impl Planned {
         &self.wanted
     }
 
-    /// What reading costs; `None` where it is too large to be planned at once.
+    /// The cost of reading; `None` if it is too large to be planned at once.
     pub(crate) fn cost(&self) -> Option<ReadReport> {
         let mut report = ReadReport::default();
         report.add(&self.prepared.as_ref()?.plan);
         Some(report)
     }
 
-    /// Reads into `out`, of the shape of what is wanted. Errors are those of [`Reading::read`].
+    /// Reads into `out`, which has the shape of what is wanted. Errors are those of [`Reading::read`].
     pub fn read(&self, out: &Target<'_>) -> Result<ReadReport> {
         let reading = &self.reading;
         let Some(prepared) = &self.prepared else {
-            return match &self.wanted {
-                Wanted::Box(selection) => reading.read(selection, out),
-                Wanted::Listed(listing) => reading.read_listed(listing, out),
-            };
+            return reading.read(&self.wanted, out);
         };
         reading.require_no_strings()?;
         reading.check_target(&self.wanted.shape(), out)?;
@@ -392,27 +374,22 @@ impl Planned {
 
     /// Reads a string variable: one value per cell in row-major order.
     pub fn read_strings(&self) -> Result<Vec<Vec<u8>>> {
-        Ok(match &self.wanted {
-            Wanted::Box(selection) => self.reading.read_strings(selection)?.0,
-            Wanted::Listed(listing) => self.reading.listed_strings(listing)?.0,
-        })
+        Ok(self.reading.read_strings(&self.wanted)?.0)
     }
 
     /// The plan.
     pub fn explain(&self) -> Result<ReadPlan> {
-        match &self.wanted {
-            Wanted::Box(selection) => self.reading.explain(selection),
-            Wanted::Listed(listing) => self.reading.explain_listed(listing),
-        }
+        self.reading.explain(&self.wanted)
     }
 }
 
-/// Whether any planes of this block's subchunks can be read alone: they lie as they are, row by row.
+/// Whether planes of this block's subchunks can be read separately: they are stored raw, row by row.
 fn planes_lie_apart(entry: &Entry) -> bool {
     entry.encoding.chain.is_empty() && entry.encoding.layout == Layout::Dense
 }
 
-/// The fewest cells that are read fast together, of planes of so many cells: what of each subchunk is among them is a long run.
+/// The fewest cells that are read fast together, in planes of this many cells: their part of each subchunk is a long
+/// run.
 fn cells_in_rows(entry: &Entry, ndim: usize, plane: u64) -> u64 {
     const RUN: u64 = 32 << 10;
     let own = u64::from(entry.encoding.item);

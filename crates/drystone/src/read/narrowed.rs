@@ -1,7 +1,8 @@
-//! Reads of float64 that are wanted as float32: a server converts before it sends, so that half of the bytes travel.
+//! Reads of float64 that are wanted as float32: a server converts before it sends, so that half of the bytes are
+//! transferred.
 //!
-//! What is read is float64 still, of values that are float32 where a server converted. To convert once more changes nothing, so
-//! the result is the same whoever converts.
+//! The result is still float64; values that a server converted are float32 values. Converting them once more changes
+//! nothing, so the result is the same wherever the conversion happens.
 
 use drystone_format::dtype::{DType, Scalar};
 use drystone_transform::Bound;
@@ -10,12 +11,12 @@ use super::Reading;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// The rounding to float32, as a part of the magnitude.
+/// The error of rounding to float32, relative to the magnitude.
 const ROUNDING: f64 = 1.0 / (1u64 << 24) as f64;
 
 impl Reading {
-    /// The same, of which values may come rounded to float32; those beyond its range are infinite then. `InvalidArgument` where
-    /// elements are no float64.
+    /// The same, with values possibly rounded to float32; those beyond its range become infinite. `InvalidArgument` if
+    /// elements are not float64.
     pub fn narrowed(mut self) -> Result<Reading> {
         let is_wide = self.leaves.iter().all(|column| column.leaf.dtype == DType::Scalar(Scalar::F64));
         if !is_wide || self.variable.meaning.is_some() {
@@ -24,15 +25,16 @@ impl Reading {
                 self.path, self.variable.dtype
             )));
         }
-        // An element of several numbers is gathered as one, and converted by the reader.
+        // An element of several numbers is gathered as a unit, and converted by the reader.
         self.narrow = matches!(self.leaves.as_slice(), [Column { leaf, .. }] if leaf.repeat == 1);
         Ok(self)
     }
 }
 
-/// The largest error of values that were rounded to float32, the greatest of which has this magnitude, by what held before.
+/// The bound of values that were rounded to float32 and have at most this magnitude, given the former bound.
 pub fn narrowed_bound(before: Bound, largest: f32) -> Bound {
-    // Half of the distance between neighbours, of the value before rounding; below the normal numbers half of the least one.
+    // Half of the distance between neighbouring values before rounding; below the normal numbers, half of the least
+    // one.
     let least = f64::from(f32::from_bits(1)) / 2.0;
     let own = (f64::from(largest) * ROUNDING * (1.0 + 4.0 * ROUNDING)).max(least);
     Bound { absolute: before.absolute + own, relative: before.relative + ROUNDING * (1.0 + before.relative) }

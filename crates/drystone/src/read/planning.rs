@@ -1,4 +1,4 @@
-//! From what is sought to a plan: tables and checks that it needs, and the replica that costs least.
+//! From slots to a plan: the tables and checksums that it needs, and the cheapest replica.
 
 use std::ops::Range;
 
@@ -13,30 +13,31 @@ use drystone_plan::resolve::Resolved;
 use super::execute::trailers;
 use super::prefetch;
 use super::sources::Sources;
-use super::{FAR_TABLE, Prepared, Reading, Sought, Tables, decode_table, published};
+use super::tables::{FAR_TABLE, decode_table};
+use super::{Prepared, Reading, Sought, Tables, published};
 use crate::base::cpus::threads;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// What a store is taken to cost when replicas are compared and nobody has measured it: requests that go out together.
+/// The assumed device when replicas are compared on a store that was not measured: requests go out together.
 const UNMEASURED: Device = Device { bandwidth: 1e9, request: 3e-5 };
 
-/// Round trips of a read of what was published: indexes, chunks, stamps.
+/// Round trips of a read of published shards: indexes, chunks, stamps.
 const LOOKS: f64 = 3.0;
 
 impl Reading {
-    /// Plans by way of the replica that costs least; where there is none, what was put.
+    /// Plans with the cheapest replica; without replicas, with the original.
     pub(super) fn plan(&self, sought: Sought) -> Result<Prepared> {
         self.cheapest(sought, &|columns, slots| self.plan_one(columns, slots))
     }
 
-    /// `plan` with what was published among the candidates. At a far store that is looked for only where the log takes longer than to
-    /// find out: indexes and stamps of shards are two round trips more.
+    /// `plan` with published chunks among the candidates. On a far store these are considered only if the log takes
+    /// longer than finding them: indexes and stamps of shards are two more round trips.
     pub(super) fn by_log_or(&self, plan: &dyn Fn(&Reading) -> Result<Prepared>) -> Result<Prepared> {
         if self.shelf.is_none() || self.forced.is_some() || self.inner.window().is_none() {
             return plan(self);
         }
-        // What the log cannot give any more may have been published.
+        // Bytes that are missing in the log may have been published.
         if let Ok(mut prepared) = plan(&self.clone().from_log()) {
             let seconds = self.predicted(&prepared, UNMEASURED);
             let wanted = self.inner.device().seconds(1.0, prepared.plan.wanted_bytes as f64);
@@ -49,7 +50,7 @@ impl Reading {
         plan(self)
     }
 
-    /// Of the plans that `one` makes of what was put with each replica, the one that costs least.
+    /// The cheapest of the plans that `one` makes of the original with each replica.
     pub(super) fn cheapest(
         &self,
         sought: Sought,
@@ -102,7 +103,7 @@ impl Reading {
         Ok(Prepared { columns, slots, listings: Vec::new(), resolved, plan })
     }
 
-    /// The tables of the cut blocks that show, by slot and candidate.
+    /// The tables of the visible cut blocks, by slot and candidate.
     pub(super) fn tables(
         &self,
         slots: &[Slot],
@@ -130,8 +131,8 @@ impl Reading {
         Ok(tables)
     }
 
-    /// Fetches tables into the cache, those of a far store all at once, those of a file in calls for many. One that fails is read
-    /// again by itself, which says what is wrong.
+    /// Fetches tables into the cache: from a far store all at once, from a file many per call. A failed one is read
+    /// again individually, which reports the error.
     fn fetch_tables(&self, missing: &[((usize, usize), &Entry)], sources: &Sources<'_>) -> Result<()> {
         let wanted = missing.iter().map(|(_, entry)| *entry).filter(|entry| entry.piece.length <= FAR_TABLE);
         let mut wanted: Vec<(u32, Range<u64>, &Entry)> = wanted
@@ -194,7 +195,7 @@ impl Reading {
 }
 
 impl Reading {
-    /// Seconds that a plan is expected to take on the store as it was measured, or else as it is assumed to be: `near`, if it is not far.
+    /// Predicted seconds of a plan on the store as measured, or else as assumed: `near`, if it is not far.
     pub(super) fn predicted(&self, prepared: &Prepared, near: Device) -> f64 {
         let (depth, working) = under_way(&prepared.plan, &prepared.slots, threads());
         if self.inner.window().is_some() {

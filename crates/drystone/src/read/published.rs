@@ -1,8 +1,8 @@
-//! The published replica as a read sees it: chunks of `zarr/` as candidates beside the blocks of the log.
+//! The published replica in a read: chunks of `zarr/` are candidates beside the blocks of the log.
 //!
-//! A chunk holds what all commits up to the one that was published show, so it counts as a block of that commit that is newer than
-//! every other of it: later blocks show on top, earlier ones do not show. A shard that a chunk belongs to may have been replaced:
-//! its stamp is looked at after the bytes were read, and if it is another's, the log is read instead.
+//! A chunk contains what all commits up to the published one show, so it counts as a block of that commit that is newer
+//! than all its other blocks: later blocks lie above it, earlier ones are hidden. A chunk's shard may have been
+//! replaced: its stamp is checked after the bytes were read, and if it has changed, the log is read instead.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
@@ -27,15 +27,15 @@ use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::schema::member::Column;
 use crate::{Error, ErrorKind, Result};
 
-/// Source numbers from here on are shards. A snapshot with as many log parts does not use its shards.
+/// Source numbers from here on denote shards. A snapshot with as many log parts does not use its shards.
 const FIRST: u32 = 1 << 31;
-/// Shards that one step of a read may meet; of more the log is read.
+/// The most shards that one step of a read may meet; beyond that the log is read.
 const MOST_SHARDS: u64 = 1 << 16;
 
-/// Shards whose indexes are fetched together; those of more come one by one.
+/// The most shards whose indexes are fetched together; with more they are fetched one by one.
 const MOST_PREFETCHED: usize = 1024;
 
-/// Shards, and chunks of each, that the box around listed cells may meet.
+/// The most shards, and chunks of each, that the box around listed cells may meet.
 const MOST_LISTED_SHARDS: u64 = 16;
 const MOST_LISTED_CHUNKS: u64 = 1 << 14;
 
@@ -60,7 +60,7 @@ impl Shelved {
 
 /// The published arrays of one variable.
 pub(super) struct Shelf {
-    /// By member, with the bytes of it in an element.
+    /// By member, with its range of bytes in an element.
     pub(super) arrays: BTreeMap<u32, (Array, Grid, u32)>,
     used: Mutex<Used>,
 }
@@ -72,8 +72,8 @@ struct Used {
     numbers: HashMap<(u32, u64), u32>,
 }
 
-/// Round trips of a plan on a far store: checksums go out with the bytes that they verify; stamps of published shards are looked at
-/// after the chunks.
+/// Sequential round trips of a plan on a far store: checksums are requested with the bytes that they verify; stamps of
+/// published shards are checked after the chunks were read.
 pub(super) fn rounds(prepared: &Prepared) -> u32 {
     u32::from(prepared.plan.requests > 0) + u32::from(is_used(prepared))
 }
@@ -83,7 +83,7 @@ pub(super) fn is_used(prepared: &Prepared) -> bool {
     prepared.plan.fetches.iter().any(|fetch| fetch.source >= FIRST)
 }
 
-/// Each shard's stamp is one more request.
+/// Adds the requests for the shards' stamps, one each.
 pub(super) fn count_stamps(plan: &mut ReadPlan) {
     let shards: BTreeSet<u32> = plan.fetches.iter().map(|f| f.source).filter(|s| *s >= FIRST).collect();
     plan.requests += shards.len();
@@ -95,7 +95,7 @@ fn used(prepared: &Prepared) -> BTreeSet<u32> {
 }
 
 impl Shelf {
-    /// What the snapshot records of a variable's leaves; `None` if nothing that a read could use.
+    /// The published record of a variable's leaves in the snapshot; `None` if a read could use nothing of it.
     pub(super) fn of(
         inner: &Inner,
         snapshot: &Snapshot,
@@ -128,7 +128,7 @@ impl Shelf {
         Ok((!arrays.is_empty()).then(|| Arc::new(Shelf { arrays, used: Mutex::default() })))
     }
 
-    /// The members that it may have cells of.
+    /// The members whose cells it may have.
     pub(super) fn members(&self) -> impl Iterator<Item = u32> {
         self.arrays.keys().copied()
     }
@@ -138,7 +138,7 @@ impl Shelf {
         lock(&self.used).shards.get(number.checked_sub(FIRST)? as usize).cloned()
     }
 
-    /// Fetches the indexes of all shards that these steps may meet from a far store, at once.
+    /// Fetches the indexes of all shards that these steps may meet from a far store, together.
     pub(super) fn prefetch(
         &self,
         reading: &Reading,
@@ -199,7 +199,7 @@ impl Shelf {
         Ok(())
     }
 
-    /// The same for listed cells within a box: only where few shards meet the box, since the index of each is looked at.
+    /// The same for listed cells within a box, only if few shards meet the box, since the index of each is read.
     pub(super) fn offer_listed(
         &self,
         reading: &Reading,
@@ -303,7 +303,7 @@ impl Shelf {
         number
     }
 
-    /// After the bytes were read: do all shards still stand where they were read from?
+    /// After the bytes were read: whether all shards are still the ones they were read from.
     pub(super) fn still_there(&self, reading: &Reading, prepared: &Prepared) -> Result<()> {
         let used: Vec<_> = used(prepared).into_iter().filter_map(|number| self.shard(number)).collect();
         let shards: Vec<_> = used.iter().map(|shard| (shard.key.as_str(), &shard.record)).collect();
@@ -313,7 +313,7 @@ impl Shelf {
         }
     }
 
-    /// A read by way of shards failed: those that were replaced are not tried again, nor those that are damaged, which is told.
+    /// After a failed read from shards: gives up shards that were replaced, or are damaged, which is reported.
     pub(super) fn give_up(&self, reading: &Reading, prepared: &Prepared, error: &Error) {
         let inner = &reading.inner;
         for shard in used(prepared).into_iter().filter_map(|number| self.shard(number)) {
@@ -329,7 +329,7 @@ impl Shelf {
     }
 }
 
-/// The box of an array that cells of a step (`key`: step + 1, or 0) are in; `None` where it has none of them.
+/// The box of an array that contains cells of a step (`key`: step + 1, or 0); `None` if it has none of them.
 fn wanted(reading: &Reading, array: &Array, key: u64, cells: &Selection) -> Option<Box> {
     let (low, high) = cells.bounds()?;
     let steps = usize::from(reading.variable.steps);
@@ -347,7 +347,7 @@ fn wanted(reading: &Reading, array: &Array, key: u64, cells: &Selection) -> Opti
     Some(wanted)
 }
 
-/// What is recorded of a shard.
+/// The record of a shard.
 pub(super) fn record(reading: &Reading, array: &Array, number: u64) -> Result<Option<Shard>> {
     let after = array.pages.partition_point(|page| page.first <= number);
     let Some(page) = after.checked_sub(1).and_then(|at| array.pages.get(at)) else { return Ok(None) };

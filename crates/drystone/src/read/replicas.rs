@@ -1,4 +1,4 @@
-//! Whether replicas hold what they are replicas of.
+//! Verifies that replicas equal their originals.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,11 @@ use drystone_plan::selection::Axis;
 use super::Reading;
 use crate::{ErrorKind, Result};
 
-/// Member, commit, rank or writer, put: what a replica shares with what it is one of.
+/// Identifies an original, and its replicas: member, commit, rank or writer, put.
 type Age = (u32, u64, u64, u64);
 
 impl Reading {
-    /// What is wrong with the replicas at a step: cells that differ from what was put. Pieces that cannot be read are not
-    /// reported here.
+    /// Differences between the replicas at a step and the originals. Unreadable pieces are not reported here.
     pub(crate) fn compare_replicas(&self, step: Option<u64>) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         if self.variable.dtype.is_blob() || self.variable.local {
@@ -41,7 +40,7 @@ impl Reading {
         Ok(wrong)
     }
 
-    /// Reads every subchunk of a replica both ways.
+    /// Reads every subchunk from a replica and from the original.
     fn differs(&self, replica: &Entry, originals: &[Entry]) -> Result<Option<String>> {
         let Some(column) = self.leaves.iter().find(|column| column.number == replica.member) else {
             return Ok(None);
@@ -55,7 +54,7 @@ impl Reading {
             let first: Vec<u64> = (0..ndim).map(|d| replica.offset[d].saturating_add(low[d])).collect();
             let read = |entries: &[Entry]| self.cells_of(&column, entries, (&first, &count[..ndim]));
             if read(originals)? != read(std::slice::from_ref(replica))? {
-                return Ok(Some(format!("cells from {first:?} on are not what was put")));
+                return Ok(Some(format!("cells from {first:?} on differ from the original")));
             }
             for d in (0..ndim).rev() {
                 place[d] += 1;

@@ -1,7 +1,7 @@
-//! Cells between two values: by the index of a subchunk where its transform keeps one, by a scan of it elsewhere.
+//! Cells between two values: by the index of a subchunk if its transform keeps one, else by a scan.
 //!
-//! Statistics of blocks and subchunks come first: what cannot hold such a value is not looked at. Of an indexed subchunk only the
-//! bins that meet the range are read. Cells that nobody wrote are not found, whatever the fill value.
+//! Statistics of blocks and subchunks come first: those that exclude such a value are not read. Of an indexed subchunk
+//! only the bins that meet the range are read. Cells that were never written are not found, whatever the fill value is.
 
 use std::ops::RangeInclusive;
 
@@ -27,7 +27,7 @@ use crate::schema::element_type::{kind_of, logical};
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Cells that hold values of a range, in row-major order.
+/// Cells with values in a range, in row-major order.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Hits {
     /// Coordinates of the cells, one after the other, without the step axis.
@@ -40,7 +40,7 @@ pub struct Hits {
     pub report: ReadReport,
 }
 
-/// A stored piece that may keep an index of its values.
+/// A stored piece that may have an index of its values.
 pub(super) struct Index<'a> {
     pub(super) sources: &'a Sources<'a>,
     pub(super) source: u32,
@@ -50,7 +50,7 @@ pub(super) struct Index<'a> {
     pub(super) trailer: &'a Trailer,
     pub(super) logical: Logical,
     pub(super) stored: StoredSubchunk<'a>,
-    /// Whether the values are stored once more, as they were put.
+    /// Whether the values are also stored as they were put.
     beside: bool,
     /// The error for an index that cannot be decoded.
     pub(super) damage: Error,
@@ -68,7 +68,7 @@ impl Index<'_> {
     }
 }
 
-/// Cells of a zone; never all by name.
+/// Cells of a zone.
 #[derive(Debug, Clone)]
 pub(crate) enum ZoneCells {
     /// Their numbers in row-major order, ascending.
@@ -78,8 +78,8 @@ pub(crate) enum ZoneCells {
 }
 
 impl IndexedZone {
-    /// The cells of the zone that are among the elements at these positions of the subchunk, or the `other` ones; with the values
-    /// there, in the order of cells, where they were found and not others'.
+    /// The cells of the zone that are among the elements at these positions of the subchunk, or (`other`) not among
+    /// them; with their values in the order of cells, if those were found.
     pub(super) fn cells(
         &self,
         found: &SearchHits,
@@ -160,7 +160,7 @@ impl IndexedZone {
     }
 }
 
-/// The keys of values of so many bytes that are not in a range.
+/// The keys of values of this many bytes that are not in a range.
 fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>> {
     let most = u64::MAX >> (64 - 8 * width.clamp(1, 8));
     let below = keys.start().checked_sub(1).map(|end| 0..=end);
@@ -168,25 +168,26 @@ fn complement(keys: &RangeInclusive<u64>, width: u32) -> Vec<RangeInclusive<u64>
     below.into_iter().chain(above).collect()
 }
 
-/// Cells of a zone; with their elements, one after the other, where these were wanted and found.
+/// Cells of a zone, with their elements one after the other, if these were wanted and found.
 pub(crate) type Searched = (ZoneCells, Option<Vec<u8>>);
 
-/// What stays the same from subchunk to subchunk.
+/// Data that stays the same from subchunk to subchunk.
 struct Search<'a> {
     sources: &'a Sources<'a>,
     keys: RangeInclusive<u64>,
     chain: Option<(String, Option<Chain>)>,
     trailers: trailers::Known,
-    /// The piece searched last: several parts of it may show.
+    /// The piece that was searched last: several parts of it may be visible.
     last: Option<((u32, StoredPiece), SearchHits)>,
     hits: Hits,
 }
 
 impl Reading {
-    /// The cells of a step (`None` for a variable without steps) whose values lie between two limits, both included. NaN lies
-    /// nowhere.
+    /// The cells of a step (`None` for a variable without steps) whose values lie between two limits, both included.
+    /// NaN is never included.
     ///
-    /// Errors: `InvalidArgument` for what has no order (records, complex numbers, text) and for NaN as a limit; those of `read`.
+    /// Errors: `InvalidArgument` for types without an order (records, complex numbers, text) and for NaN as a limit;
+    /// those of `read`.
     pub fn value_range(&self, step: Option<u64>, low: Limit, high: Limit) -> Result<Hits> {
         self.cells_between(step, low, high).map_err(|e| self.reason(e))
     }
@@ -241,7 +242,7 @@ impl Reading {
         }
         let mut indexed = Vec::new();
         let mut last: Option<(&str, bool)> = None;
-        // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
+        // An index counts cells in stored order; subchunks that are not stored row by row are scanned.
         let by_rows =
             |entry: &Entry| entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
         let searchable = |entry: &Entry, w: &Work| {
@@ -261,7 +262,7 @@ impl Reading {
             ReadReport { requests: trailers.requests, read_bytes: trailers.bytes, ..ReadReport::default() };
         let hits = Hits { report, ..Hits::default() };
         let mut search = Search { sources: &sources, keys, chain: None, trailers, last: None, hits };
-        // Looked at once, when the first part has to be scanned.
+        // Determined once, when the first part has to be scanned.
         let mut known = None;
         let ndim = self.variable.shape.len();
         for (entry, work) in works {
@@ -272,7 +273,7 @@ impl Reading {
                 Some(known) => known,
                 none => none.insert(published.known_chunks(step)?),
             };
-            // What shows of a block showed already when something newer was published.
+            // Of a block, only the cells are visible that were visible when newer data was published.
             let older = known.as_ref().filter(|known| entry.commit <= known.version);
             match older.and_then(|known| known.narrowed(&work.part, ndim, (kind, low, high))) {
                 Some(boxes) => {
@@ -290,7 +291,7 @@ impl Reading {
         Ok(search.hits.sorted(self.variable.shape.len(), self.item as usize))
     }
 
-    /// Finds cells of a part by the index of its subchunk; `false` where there is none.
+    /// Finds cells of a part by the index of its subchunk; `false` if there is none.
     fn search_index(&self, search: &mut Search<'_>, entry: &Entry, work: &Work) -> Result<bool> {
         let piece = work.piece;
         let Some(trailer) = search.trailers.get(entry.source, &piece).cloned() else {
@@ -340,8 +341,9 @@ impl Reading {
         Ok(true)
     }
 
-    /// The cells of a zone whose values have keys in a range, by the index of its subchunk. `None` where the index is not there, or
-    /// where reading all of the values is as cheap. If the values there are `wanted`, they come too, unless most cells are found.
+    /// The cells of a zone whose values have keys in a range, by the index of its subchunk. `None` if there is no
+    /// index, or if reading all values is as cheap. If the values are `wanted`, they are returned too, unless most
+    /// cells are found.
     pub(crate) fn search_zone(
         &self,
         zone: &IndexedZone,
@@ -350,7 +352,7 @@ impl Reading {
     ) -> Result<Option<(Searched, ReadReport)>> {
         self.with_index(zone, |index| {
             let len = index.stored.decoded_len / self.item.max(1) as usize;
-            // Of more than half of the elements the others are fewer.
+            // If more than half of the elements match, the others are fewer.
             let whole = index.whole(keys)?;
             let other = whole.count as usize > len / 2;
             let keys = match other {
@@ -368,7 +370,7 @@ impl Reading {
         })
     }
 
-    /// The number of cells that `search_zone` finds, where the zone is a whole subchunk.
+    /// The number of cells that `search_zone` would find, if the zone is a whole subchunk.
     pub(crate) fn count_zone(
         &self,
         zone: &IndexedZone,
@@ -391,7 +393,7 @@ impl Reading {
         })
     }
 
-    /// Does something with the index of a zone; `None` where there is none.
+    /// Runs `act` with the index of a zone; `None` if there is none.
     pub(super) fn with_index<T>(
         &self,
         zone: &IndexedZone,
@@ -412,7 +414,7 @@ impl Reading {
             }))
         };
         match acted() {
-            // The values are there as well.
+            // The values are in memory as well.
             Err(e) if zone.encoding.replica > 0 && is_of_index(&e) => {
                 self.warn_of_index(&e);
                 Ok(None)
@@ -421,7 +423,7 @@ impl Reading {
         }
     }
 
-    /// A stored piece that may keep an index.
+    /// A stored piece that may have an index.
     fn index<'a>(
         &self,
         sources: &'a Sources<'a>,
@@ -442,7 +444,7 @@ impl Reading {
         Ok(Index { beside: false, sources, source, step, piece, chain, trailer, logical, stored, damage })
     }
 
-    /// Reads and searches the bins of a piece; `None` if it keeps no index, or if all of it is read as cheaply.
+    /// Reads and searches the bins of a piece; `None` if it has no index, or if reading all of it is as cheap.
     fn search_piece(
         &self,
         index: &Index<'_>,
@@ -458,7 +460,7 @@ impl Reading {
         }
         let unit = piece.unit();
         let ranges = at_units(&planned, unit, piece.length, OPTIONS.gap);
-        // Where the values are also stored as they are, those are read instead where many are asked for.
+        // If the values are also stored unindexed, those are read when many are wanted.
         let (bytes, len) =
             (ranges.iter().map(|range| range.end - range.start).sum::<u64>(), stored.decoded_len as u64);
         let twice = index.beside || piece.length > len.saturating_add(len / 2);

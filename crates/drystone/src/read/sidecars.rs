@@ -1,7 +1,7 @@
-//! What was published of a step, in numbers: the statistics beside its shards, which no value need be read for.
+//! Published statistics of a step, from sidecars beside its shards, without reading values.
 //!
-//! They tell what the cells hold that showed at the publication, cell by cell of what shows and not of what was once written; cells
-//! that nobody wrote count as the fill value that they read as.
+//! They describe the visible cells at the time of the publication, not everything that was ever written; cells that
+//! were never written count as the fill value that they read as.
 
 use drystone_format::published::Array;
 use drystone_format::statistics::Chunk;
@@ -17,7 +17,7 @@ use crate::schema::element_type::kind_of;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Shards of a step whose statistics are looked at; of a step with more there are none.
+/// The most shards of a step whose statistics are read; for a step with more there are none.
 const MOST_SHARDS: u64 = 1024;
 
 /// Sums over the published chunks of a step.
@@ -33,20 +33,20 @@ pub struct PublishedStatistics {
     pub nans: u64,
     /// Cells that hold the fill value; `None` where chunks were copied from the log undecoded.
     pub fills: Option<u64>,
-    /// Least and greatest value as 64-bit patterns of the kind; none where values have no order, or there is none but NaN.
+    /// Least and greatest value as 64-bit patterns of the kind; `None` if values have no order, or all are NaN.
     pub min_max: Option<(u64, u64)>,
 }
 
-/// The chunks of a step with what they hold, without the step axis.
+/// The chunks of a step with their statistics, without the step axis.
 pub(super) struct Known {
     pub(super) version: u64,
     chunks: Vec<(Box, Chunk)>,
 }
 
 impl Reading {
-    /// What was published of a step (`None` for a variable without steps), of a primitive or one member of a record: what its
-    /// cells were when it was published, which later commits may have changed. `None` if there is nothing published that the
-    /// snapshot knows of, or a chunk holds several steps.
+    /// Published statistics of a step (`None` for a variable without steps), of a primitive or one member of a record:
+    /// of the cells when they were published, which later commits may have changed. `None` if the snapshot knows of no
+    /// publication, or a chunk holds several steps.
     pub fn published_statistics(&self, step: Option<u64>) -> Result<Option<PublishedStatistics>> {
         self.published_about(step).map_err(|e| self.reason(e))
     }
@@ -71,7 +71,8 @@ impl Reading {
         Ok(Some(out))
     }
 
-    /// The chunks that a step was published in; `None` unless all their statistics are there, each chunk of this step alone.
+    /// The published chunks of a step; `None` unless all their statistics exist and each chunk belongs to this step
+    /// alone.
     pub(super) fn known_chunks(&self, step: Option<u64>) -> Result<Option<Known>> {
         let Some(shelf) = &self.shelf else { return Ok(None) };
         let [column] = self.leaves.as_slice() else { return Ok(None) };
@@ -99,7 +100,7 @@ impl Reading {
         Ok(Some(Known { version: array.version, chunks }))
     }
 
-    /// The chunks of a shard that have cells.
+    /// The chunks of a shard that contain cells.
     fn chunks_of(&self, array: &Array, grid: &Grid, number: u64) -> Result<Option<Vec<(Box, Chunk)>>> {
         let Some(shard) = record(self, array, number)? else { return Ok(None) };
         let found = sidecar::of_record(self.inner.store.as_ref(), array, grid, &shard)?;
@@ -112,8 +113,8 @@ impl Reading {
 }
 
 impl Known {
-    /// Where in a part of a block, which was there when this was published, values of a range may be: boxes of its cells (first
-    /// cell, extents). `None` if that is no less than the part.
+    /// Boxes (first cell, extents) of a part of a block where values of a range may be; the block existed when this was
+    /// published. `None` if that is all of the part.
     pub(super) fn narrowed(
         &self,
         part: &SubchunkPart,

@@ -1,4 +1,4 @@
-//! Ranges of sorted replicas: the cells whose keys lie in a range, and the values of other variables at them.
+//! Ranges of sorted replicas: the cells whose keys lie in a range, and values of other variables there.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -13,7 +13,7 @@ use super::zones::Age;
 use super::{IndexedZone, OPTIONS, ReadReport, Reading};
 use crate::{Error, Result};
 
-/// A block of which values are sorted with those of a key: leaf and age.
+/// A block whose values are sorted with those of a key: leaf and age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SortedWith {
     pub(crate) variable: u32,
@@ -27,7 +27,7 @@ impl SortedWith {
         SortedWith { variable: entry.variable, member: entry.member, age }
     }
 
-    /// The name under which its values are kept (docs/format/block-index.md).
+    /// The name under which its values are stored (docs/format/block-index.md).
     pub(crate) fn companion(&self, item: u32) -> Companion {
         let mut name = [0; Companion::NAME];
         name[..4].copy_from_slice(&self.variable.to_le_bytes());
@@ -39,11 +39,12 @@ impl SortedWith {
     }
 }
 
-/// Cells of a zone, and the elements there of the columns that were asked for, where they are at hand.
+/// Cells of a zone, and the elements there of the requested columns that are stored with them.
 pub(crate) type SortedHits = (Searched, Vec<Option<Vec<u8>>>);
 
 impl Reading {
-    /// The newest block of the one leaf that this reads, of one dimension, that meets some cells, if it has them all: it shows there.
+    /// The newest block that meets some cells, of the one leaf that this reads, if it contains them all and has one
+    /// dimension: it is visible there.
     pub(crate) fn shown_block(&self, step: Option<u64>, (first, count): (u64, u64)) -> Result<Option<Entry>> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let end = first.saturating_add(count);
@@ -55,8 +56,8 @@ impl Reading {
         Ok(newest.filter(whole))
     }
 
-    /// The cells of a zone whose keys lie in a range, with the elements of other columns there, by a sorted replica. `None` where there is
-    /// none, or where it cannot be read.
+    /// The cells of a zone whose keys lie in a range, with the elements of other columns there, by a sorted replica.
+    /// `None` if there is none, or if it cannot be read.
     pub(crate) fn search_sorted(
         &self,
         zone: &IndexedZone,
@@ -71,7 +72,7 @@ impl Reading {
             let Some(layout) = layout.map_err(|e| index.undecodable(&e))? else { return Ok(None) };
             let mut report = ReadReport::default();
             let met = layout.meeting(keys);
-            // A scan of most of it is cheaper.
+            // A scan is cheaper than reading most of it.
             if met.end - met.start > layout.count() / 2 {
                 return Ok(None);
             }
@@ -83,7 +84,7 @@ impl Reading {
             let own = fetched.get(layout.values(&met)).map_err(|e| index.undecodable(&e))?;
             let own = own.get(at(some.start)..at(some.end)).unwrap_or_default();
             let places = self.bytes_of(index, &layout.places(&some), &mut report)?;
-            // Each hit is one record: the key, then the columns that are at hand.
+            // Each hit is one record: the key, then the stored columns.
             let (mut parts, mut found) = (vec![(own.to_vec(), item)], Vec::with_capacity(columns.len()));
             for column in columns {
                 let number =
@@ -132,7 +133,8 @@ impl Reading {
         Ok(fetched.get(range.clone()).map_err(|e| index.undecodable(&e))?.to_vec())
     }
 
-    /// Reads whole units that hold a range of a piece, and verifies them: where each run begins, and its bytes.
+    /// Reads and verifies the whole units that contain a range of a piece; returns where each run begins, and its
+    /// bytes.
     pub(super) fn fetch_of(
         &self,
         index: &Index<'_>,

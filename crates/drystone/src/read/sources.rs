@@ -3,14 +3,20 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use drystone_format::keys;
 use drystone_format::source::Source;
 
 use crate::base::sync::lock;
 use crate::container::Inner;
 use crate::history::snapshot::Snapshot;
+use crate::read::Reading;
 use crate::read::published::{Shelf, Shelved};
-use crate::read::{Reading, segment_key};
 use crate::{Error, Result};
+
+/// The key of the object that a part of a log is.
+pub(crate) fn segment_key(source: &Source) -> String {
+    keys::segment(source.writer, source.part)
+}
 
 /// Sources by number, looked up once per read.
 pub(crate) struct Sources<'a> {
@@ -30,7 +36,7 @@ impl<'a> Sources<'a> {
         }
     }
 
-    /// The shard, if a number is one's.
+    /// The shard, if the number denotes one.
     pub(in crate::read) fn shard(&self, number: u32) -> Option<Arc<Shelved>> {
         self.shelf.and_then(|shelf| shelf.shard(number))
     }

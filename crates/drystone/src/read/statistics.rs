@@ -1,7 +1,8 @@
-//! What is stored beside the values of a step: extremes, NaNs and histograms, added up without reading a value.
+//! Stored statistics of the values of a step: extremes, NaNs and histograms, summed without reading values.
 //!
-//! Blocks keep extremes and NaN counts, encoded subchunks of 4096 elements or more also a histogram (docs/decisions/003). Of
-//! blocks that overlap all count, as they were written: what shows through is within the extremes, which may be wider.
+//! Blocks store extremes and NaN counts, encoded subchunks of 4096 elements or more also a histogram
+//! (docs/decisions/003). Overlapping blocks all count as they were written: the visible values are within the extremes,
+//! which may be wider.
 
 use drystone_format::entry::StoredPiece;
 use drystone_format::layout::Layout;
@@ -20,27 +21,29 @@ use crate::{Error, Result};
 pub struct StoredStatistics {
     /// Blocks.
     pub blocks: u64,
-    /// Their cells, those that others overwrite too.
+    /// Their cells, including overwritten ones.
     pub cells: u64,
     /// NaNs among them.
     pub nans: u64,
-    /// Least and greatest value as 64-bit patterns of the kind; none where values have no order, or no block has a value.
+    /// Least and greatest value as 64-bit patterns of the kind; `None` if values have no order, or no block has a
+    /// value.
     pub min_max: Option<(u64, u64)>,
-    /// The histograms of subchunks, merged; none if there are none, or not for all subchunks.
+    /// The merged histograms of subchunks; `None` if not every subchunk has one.
     pub histogram: Option<Histogram>,
 }
 
-/// Subchunks of which the histograms are looked at; of more there is none.
+/// The most subchunks whose histograms are read; with more there is none.
 const MOST: usize = 1 << 16;
 
 impl Reading {
-    /// What is stored about the values of a step (`None` for a variable without steps), of a primitive or one member of a record.
+    /// Stored statistics of the values of a step (`None` for a variable without steps), of a primitive or one member of
+    /// a record.
     pub fn statistics(&self, step: Option<u64>) -> Result<StoredStatistics> {
         self.stored_about(step).map_err(|e| self.reason(e))
     }
 
     fn stored_about(&self, step: Option<u64>) -> Result<StoredStatistics> {
-        // Blocks keep numbers of what was put, not of parts of it.
+        // Blocks store statistics of what was put, not of parts of it.
         let [Column { leaf, .. }] = self.leaves.iter().filter(|c| !c.is_part()).collect::<Vec<_>>()[..]
         else {
             return Err(Error::invalid(format!("\"{}\" holds records: name a whole member", self.path)));
@@ -59,7 +62,7 @@ impl Reading {
             let table;
             let of_entry: &[_] = match entry.subchunks {
                 0 => &[],
-                // What stands with other members or is padded was not counted cell by cell.
+                // Values stored beside other members, or padded, were not counted cell by cell.
                 _ if entry.encoding.layout != Layout::Dense => {
                     pieces = None;
                     continue;
@@ -82,7 +85,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The merged histograms of pieces; none if one has none.
+    /// The merged histograms of pieces; `None` if one has none.
     fn merged(
         &self,
         kind: ScalarKind,

@@ -1,7 +1,7 @@
-//! Subchunks as they are stored: which of them show whole, and their bytes, verified but not decoded.
+//! Stored subchunks: which of them are completely visible, and their bytes, verified but not decoded.
 //!
-//! Who wants them in the form that they have (publishing, of what is cut and encoded as it will be published) spares decoding,
-//! cutting and encoding them again.
+//! Publishing uses them where a block is cut and encoded as the replica will be: it saves decoding, cutting and
+//! encoding them again.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -22,16 +22,16 @@ use super::{Reading, Sought};
 use crate::Result;
 use crate::base::checksum::crc32;
 
-/// A subchunk of which every cell shows: dense, row-major, one member.
+/// A subchunk all of whose cells are visible: dense, row-major, one member.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Stored {
     /// Its first cell, the step first if there are steps.
     pub(crate) first: Vec<u64>,
-    /// Extents, that of the step axis being 1.
+    /// Extents, 1 for the step axis.
     pub(crate) count: Vec<u64>,
     /// How it is encoded.
     pub(crate) chain: String,
-    /// What is known of its values.
+    /// Statistics of its values.
     pub(crate) stats: Stats,
     step: u64,
     source: u32,
@@ -40,7 +40,7 @@ pub(crate) struct Stored {
 }
 
 impl Reading {
-    /// The subchunks of the log that show whole within a box of cells, of a reading of one member.
+    /// The completely visible subchunks of the log within a box of cells, for a reading of one member.
     pub(crate) fn shown_whole(&self, cells: &Selection) -> Result<Vec<Stored>> {
         let mut out = Vec::new();
         if cells.is_empty() || self.leaves.len() != 1 {
@@ -64,7 +64,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// The subchunks of one block all of whose cells are in the parts of the selection where it shows.
+    /// The subchunks of one block all of whose cells are visible in the selection.
     fn whole_in(
         &self,
         slot: &Slot,
@@ -81,7 +81,7 @@ impl Reading {
         if !dense || !straight || slot.selection.axes.len() != ndim || entry.cut[..ndim].contains(&0) {
             return Ok(());
         }
-        // Cells of each subchunk that show, by its place in the grid.
+        // Visible cells of each subchunk, by its place in the grid.
         let mut showing: BTreeMap<[u64; MAX_NDIM], u64> = BTreeMap::new();
         for part in shown {
             // Cells of the block.
@@ -148,7 +148,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Gives the bytes of each, as they are stored, after their checksums were compared. In any order; neighbours are read together.
+    /// Passes on the stored bytes of each after comparing their checksums. In any order; neighbours are read together.
     pub(crate) fn payloads(
         &self,
         stored: &[Stored],
@@ -160,7 +160,7 @@ impl Reading {
         let wanted = prefixes
             .chain(rests)
             .map(|(n, one, piece)| (one.source, piece.position..piece.end(), (n, one, piece)));
-        // Prefixes and rests that wait for the other half; in the order of the bytes, few do.
+        // Prefixes and rests that wait for the other half; in the order of the bytes there are few.
         let mut halves: HashMap<usize, Vec<u8>> = HashMap::new();
         let options = self.options();
         let fetches = coalesce(wanted.collect(), options.gap, options.max_request);
@@ -187,7 +187,7 @@ impl Reading {
         })
     }
 
-    /// How the newest block of the log is cut and encoded, if its cut begins at multiples of itself; steps are left out.
+    /// How the newest block of the log is cut and encoded, if its cut begins at multiples of itself; without steps.
     pub(crate) fn cut_of_log(&self) -> Result<Option<(Vec<u64>, String)>> {
         let mut axes: Vec<Axis> =
             self.shape().iter().map(|&count| Axis { start: 0, step: 1, count }).collect();
@@ -212,7 +212,7 @@ impl Reading {
     }
 }
 
-/// Whether a payload is what its checksums say; `rest` is what stands behind it: padding and trailer.
+/// Whether a payload matches its checksums; `rest` follows it: padding and trailer.
 fn is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> bool {
     if payload.len() as u64 != piece.length {
         return false;

@@ -13,18 +13,13 @@ use crate::base::checksum::crc32;
 use crate::base::error::must_exist;
 use crate::{Error, Result};
 
-/// Holes up to this size between blobs are read over.
+/// Gaps between blobs up to this size are read.
 const GAP: u64 = 64 << 10;
 /// Requests for blobs are merged up to this size.
 const MAX_REQUEST: u64 = 4 << 20;
 
 impl Reading {
-    /// Reads a selection of a string variable: one value per cell in row-major order, empty where nothing was written.
-    pub fn read_strings(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
-        self.strings_in(selection).map_err(|e| self.reason(e))
-    }
-
-    fn strings_in(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
+    pub(super) fn strings_in(&self, selection: &Selection) -> Result<(Vec<Vec<u8>>, ReadReport)> {
         self.check_selection(selection)?;
         let mut out = self.no_strings(selection.cells())?;
         let cells = out.len();
@@ -44,7 +39,7 @@ impl Reading {
         Ok((out, report))
     }
 
-    /// As many empty strings; refused if the variable does not hold strings.
+    /// This many empty strings; refused if the variable does not hold strings.
     pub(super) fn no_strings(&self, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
         if !self.variable.dtype.is_blob() {
             return Err(Error::invalid(format!(
@@ -136,7 +131,7 @@ impl Reading {
             }
             Ok(())
         };
-        // A far store says of a range that it leaves its object; asking for the length first would take as long.
+        // A far store reports a range beyond the end of its object; asking for the length first would take as long.
         let long = fetches.iter().any(|fetch| fetch.len() > MAX_REQUEST);
         if self.inner.window().is_some() && !long {
             return self.fetch_all(&sources, &fetches, &mut take);
@@ -170,12 +165,12 @@ impl Reading {
     }
 }
 
-/// So many empty strings, if memory has room for them: a stored shape may state any number.
+/// This many empty strings, if memory suffices: a stored shape may state any number.
 pub(super) fn empty_strings(path: &str, cells: Option<u64>) -> Result<Vec<Vec<u8>>> {
     let mut out: Vec<Vec<u8>> = Vec::new();
     let room = cells.and_then(|n| usize::try_from(n).ok()).filter(|n| out.try_reserve_exact(*n).is_ok());
     let cells = room.ok_or_else(|| {
-        Error::invalid(format!("so many strings of \"{path}\" do not fit into memory; read a part"))
+        Error::invalid(format!("the strings of \"{path}\" do not fit into memory; read a part"))
     })?;
     out.resize(cells, Vec::new());
     Ok(out)

@@ -1,4 +1,4 @@
-//! Blocks that lack an index of their values, and what one is made of: the cells of a block as they were put.
+//! Blocks that lack an index of their values, and the cells of a block as they were put, of which an index is made.
 
 use std::collections::BTreeSet;
 
@@ -9,8 +9,9 @@ use drystone_plan::resolve::{Candidate, resolve};
 use drystone_plan::selection::{Axis, Selection};
 use drystone_transform::Chain;
 
+use super::Reading;
 use super::execute::{self, Sources};
-use super::{Reading, slot};
+use super::seeking::slot;
 use crate::base::array::Target;
 use crate::schema::element_type::MAX_SUBCHUNK;
 use crate::schema::member::Column;
@@ -19,15 +20,16 @@ use crate::{Error, Result};
 /// The blocks of one leaf at one step.
 #[derive(Debug, Default)]
 pub(crate) struct Unindexed {
-    /// Those that show somewhere and lack an index.
+    /// Those that are visible somewhere and lack an index.
     pub(crate) blocks: Vec<Entry>,
     /// Those that have one.
     pub(crate) indexed: u64,
 }
 
 impl Reading {
-    /// The blocks at a step (`None` for a variable without steps) of the one leaf that this reads, by whether an index answers for their
-    /// values: a replica of this number, or bins in place of the values where that number has bins. Blocks of fewer than `least` bytes count as neither.
+    /// The blocks at a step (`None` for a variable without steps) of the one leaf that this reads, by whether they have
+    /// an index of their values: a replica of this number, or bins in place of the values if the number denotes bins.
+    /// Blocks of fewer than `least` bytes count as neither.
     pub(crate) fn unindexed(&self, step: Option<u64>, replica: u32, least: u64) -> Result<Unindexed> {
         let steps = Axis { start: step.unwrap_or(0), step: 1, count: 1 };
         let all: Vec<Entry> = self.entries(&steps, None)?.into_values().flatten().collect();
@@ -66,8 +68,8 @@ impl Reading {
         Ok(column)
     }
 
-    /// The cells of a box, which `first` counts from the beginning of the variable, as these blocks of one leaf hold them; `None` where one
-    /// of the cells is in none of them.
+    /// The cells of a box, counted by `first` from the beginning of the variable, as these blocks of one leaf contain
+    /// them; `None` if one of the cells is in none of them.
     pub(crate) fn cells_of(
         &self,
         column: &Column,

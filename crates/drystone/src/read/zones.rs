@@ -1,11 +1,11 @@
-//! What is known of the values of a selection before a byte of them is read: zones, each with its statistics.
+//! What is known about the values of a selection before any is read: zones, each with its statistics.
 //!
-//! A zone is the visible part of one stored subchunk, or a box of cells that nobody wrote. Places are positions along the axes of the
-//! selection, where strides are gone.
+//! A zone is the visible part of one stored subchunk, or a box of cells that were never written. Places are positions
+//! along the axes of the selection, without strides.
 //!
 //! Invariants
-//! - the zones of a step are disjoint and together are the whole selection;
-//! - statistics are of all cells of the subchunk, of which the zone may be a part: what they exclude, the zone lacks.
+//! - the zones of a step are disjoint, and together they are the whole selection;
+//! - statistics cover all cells of the subchunk, of which the zone may be a part: the zone lacks whatever they exclude.
 
 use std::sync::Arc;
 
@@ -26,24 +26,24 @@ use crate::base::array::Target;
 use crate::base::cpus::threads;
 use crate::{Error, ErrorKind, Result};
 
-/// Reads of a far store under way at once, each with a window of its own.
+/// The most concurrent reads of a far store, each with a window of its own.
 const MOST_AT_ONCE: u32 = 16;
 
-/// Commit, rank or writer, put: which of two blocks is the newer one.
+/// Commit, rank or writer, put: they decide which of two blocks is newer.
 pub(crate) type Age = (u64, u64, u64);
 
-/// Cells of a selection that one subchunk holds, or nobody wrote.
+/// Cells of a selection in one subchunk, or cells that were never written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Zone {
     /// First position along each axis of the selection; 0 beyond.
     pub(crate) lo: [u64; MAX_NDIM],
-    /// Behind the last position; 1 beyond.
+    /// End position along each axis; 1 beyond.
     pub(crate) hi: [u64; MAX_NDIM],
-    /// What is stored there; `None`: nobody wrote it.
+    /// The subchunk; `None`: the cells were never written.
     pub(crate) stored: Option<StoredZone>,
 }
 
-/// What is known of the subchunk of a zone.
+/// What is known about the subchunk of a zone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct StoredZone {
     /// Of all its values.
@@ -52,15 +52,15 @@ pub(crate) struct StoredZone {
     pub(crate) cells: u64,
     /// Bytes that it takes.
     pub(crate) bytes: u64,
-    /// Whether a part of it can be read alone.
+    /// Whether a part of it can be read separately.
     pub(crate) raw: bool,
-    /// Its place among those that keep an index of their values.
+    /// Its number among those that have an index of their values.
     pub(crate) index: Option<u32>,
     /// Commit, order and put of its block.
     pub(crate) age: Age,
 }
 
-/// A zone whose subchunk keeps an index of its values.
+/// A zone whose subchunk has an index of its values.
 #[derive(Debug, Clone)]
 pub(crate) struct IndexedZone {
     /// Which of its cells the zone is.
@@ -91,7 +91,7 @@ impl Reading {
         self.inner.window().is_some()
     }
 
-    /// Whether its store may run read programs, and is to be asked.
+    /// Whether its store may run read programs, and should be asked.
     pub(crate) fn runs_there(&self) -> bool {
         self.is_far() && self.inner.store.features().exec && self.programs != Programs::Never
     }
@@ -108,7 +108,7 @@ impl Reading {
         }
         let log = Reading { indexes: true, ..self.clone().from_log() };
         let mut slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
-        // One member has one slot, unless arrays in it were put in parts: then nothing is known of the whole.
+        // A member has one slot, unless arrays in it were put in parts: then nothing is known about the whole.
         if slots.len() != 1 {
             slots.clear();
         }
@@ -132,13 +132,13 @@ impl Reading {
         log.zones_by(&slots, 0)
     }
 
-    /// The zones by way of what was put, or of a replica where it has the cells.
+    /// The zones from the originals, or from a replica where it has the cells.
     fn zones_by(&self, slots: &[Slot], replica: u32) -> Result<Zones> {
         let (log, mut out) = (self, Zones::default());
         let mut slots = read_plan::offered(slots, replica);
         let Some(slot) = slots.first_mut() else { return Ok(out) };
         let ndim = slot.selection.axes.len();
-        // Whatever shows of a block below all others, nobody wrote.
+        // Cells visible only below all blocks were never written.
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(log);
         let found = read_plan::resolve_slots(&slots).map_err(|e| log.plan_error(&slots, &sources, e))?;
@@ -155,7 +155,7 @@ impl Reading {
             }
             let table = shown.first().and_then(|v| tables.get(&(0, v.candidate)));
             let raw = entry.encoding.chain.is_empty();
-            // An index counts cells as they are stored; where that is not row by row, what it covers is scanned.
+            // An index counts cells in stored order; subchunks that are not stored row by row are scanned.
             let by_rows = entry.encoding.layout == Layout::Dense && entry.encoding.item == self.item;
             let has_index =
                 !raw && by_rows && Chain::parse(&entry.encoding.chain).is_ok_and(|c| c.has_index());
@@ -188,12 +188,12 @@ impl Reading {
         Ok(out)
     }
 
-    /// Boxes of a selection at a step that nobody wrote: first places, and those behind the last.
+    /// Boxes of a selection at a step that were never written: first positions and ends.
     pub(crate) fn voids(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
         let log = self.clone().from_log();
         let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         let mut slots = read_plan::offered(&slots, 0);
-        // Arrays that were put in parts have several slots: then nothing is known of the whole.
+        // Arrays that were put in parts have several slots: then nothing is known about the whole.
         let [slot] = &mut slots[..] else { return Ok(Vec::new()) };
         slot.candidates.insert(0, nothing(&self.variable.shape));
         let sources = Sources::of(&log);
@@ -203,42 +203,42 @@ impl Reading {
         Ok(visible.map(|v| (v.lo[..ndim].to_vec(), v.hi[..ndim].to_vec())).collect())
     }
 
-    /// Reads that are best under way at once: one per processor, and as many as a far store has under way.
+    /// The best number of concurrent reads: one per processor, and as many as a far store has under way.
     pub(crate) fn at_once(&self) -> usize {
         let far = self.inner.window().map_or(0, |window| window.requests.min(MOST_AT_ONCE) as usize);
         threads().max(far)
     }
 
-    /// Reads a box as `read` does, and takes no note of it: an operation of the engine's own.
+    /// Reads a box as `read` does, without observing it: an operation of the engine itself.
     pub(crate) fn read_unnoted(&self, selection: &Selection, out: &Target<'_>) -> Result<ReadReport> {
         self.check_read(selection, out)?;
         self.read_box(selection, out).map_err(|e| self.reason(e))
     }
 
-    /// Reads listed cells as `read_listed` does, and takes no note of it.
+    /// Reads listed cells as `read_listed` does, without observing it.
     pub(crate) fn read_listed_unnoted(&self, listing: &Listing, out: &Target<'_>) -> Result<ReadReport> {
         self.read_cells(listing, out).map_err(|e| self.reason(e))
     }
 }
 
 impl Reading {
-    /// Says that an index is not used; its values are scanned.
+    /// Warns that an index is not used; its values are scanned.
     pub(super) fn warn_of_index(&self, error: &Error) {
         let warning = format!(
-            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it anew",
+            "the index of \"{}\" is left out, and values are scanned: {error}; drop_index() and index() make it again",
             self.path
         );
         self.inner.warn_once(warning);
     }
 }
 
-/// Whether an error of an index that stands beside the values leaves the values to be read.
+/// Whether an error concerns an index stored beside the values, so that these can be read.
 pub(super) fn is_of_index(error: &Error) -> bool {
     matches!(error.kind(), ErrorKind::Corrupt | ErrorKind::NotFound | ErrorKind::Unsupported)
 }
 
 impl StoredZone {
-    /// Of cells of which nothing is known.
+    /// For cells about which nothing is known.
     fn unknown(cells: &Selection) -> StoredZone {
         let cells = cells.cells().unwrap_or(u64::MAX);
         StoredZone { stats: Stats::default(), cells, bytes: 0, raw: true, index: None, age: (0, 0, 0) }
@@ -253,7 +253,7 @@ fn ends(cells: &Selection) -> [u64; MAX_NDIM] {
     hi
 }
 
-/// A block older than every other that holds all cells of a shape.
+/// A block older than all others that contains all cells of a shape.
 fn nothing(shape: &[u64]) -> Candidate {
     let mut entry = Entry { ndim: shape.len() as u8, subchunks: 1, ..Entry::default() };
     for (d, n) in shape.iter().enumerate().take(MAX_NDIM) {

@@ -1,4 +1,4 @@
-//! Types of the dataset language as element types, and where a declared value lies in what is stored.
+//! Types of the dataset language as element types, and where a declared value lies in the stored bytes.
 //!
 //! A struct is a record in the layout that the language gives it; arrays directly above the element become dimensions of the
 //! variable, arrays inside a struct are members with a shape, always row by row.
@@ -69,7 +69,8 @@ fn scalar(prim: Prim) -> Scalar {
 /// Where the values of one declared column are stored.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
-    /// The member that is read and written: the whole path, or the part down to an array of structs. None: the element.
+    /// The member that is read and written: the whole path, or the part down to an array of structs. `None`: the
+    /// element itself.
     pub(crate) field: Option<String>,
     /// Bytes from the beginning of that member to the value, at index 0 of every array in it.
     pub(crate) at: u64,

@@ -5,7 +5,8 @@ use drystone_format::schema::Declaration;
 
 use crate::{Error, Result};
 
-/// A text that was declared. It was sound then; a newer program may have written what this one does not know.
+/// A declared text, parsed. It was valid when it was declared; a newer program may have written something that this one
+/// does not know.
 pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
     drystone_dataset::check(&declaration.text).map_err(|diagnostics| {
         Error::unsupported(format!(
@@ -15,7 +16,7 @@ pub(crate) fn parsed(declaration: &Declaration) -> Result<Program> {
     })
 }
 
-/// Messages and advice of diagnostics without places, which are in a text that the caller does not see.
+/// Messages and advice of diagnostics, without places: those are in a text that the caller does not see.
 pub(crate) fn said(diagnostics: &drystone_dataset::Diagnostics) -> String {
     let one = |d: &drystone_dataset::Diagnostic| match &d.help {
         Some(help) => format!("{} ({help})", d.message),

@@ -1,7 +1,8 @@
-//! Derived variables in a schema: how a definition is made of a text, and what one means.
+//! Derived variables in a schema: how a text becomes a definition, and what a definition means.
 //!
-//! A definition keeps its inputs by their ids, so renaming one changes nothing. An input is older than what is derived from it, so there
-//! are no circles. The shape of a derived variable follows its inputs: `settle` brings it up to date before a schema is stored.
+//! A definition keeps its inputs by their ids, so renaming one changes nothing. An input is older than what is derived
+//! from it, so there are no circles. The shape of a derived variable follows its inputs: `settle` updates it before a
+//! schema is stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,11 +19,11 @@ use super::member::member;
 use super::units::{self, Unit};
 use crate::{Error, Result};
 
-/// Derived variables in a row, each an input of the next, at most.
+/// The longest chain of derived variables of which each is an input of the next.
 const MAX_DEPTH: usize = 16;
-/// Evaluations of definitions that one value needs, at most.
+/// The most evaluations of definitions that one value may need.
 const MAX_EVALUATIONS: usize = 256;
-/// The attribute that has the unit of measure.
+/// The attribute that holds the unit of measure.
 const UNITS: &str = "units";
 /// The name of the step, unless a dimension has it.
 const STEP: &str = "step";
@@ -32,7 +33,7 @@ const STEP: &str = "step";
 pub struct Definition {
     /// The expression.
     pub text: String,
-    /// The values that are stored: "virtual", "bounds" or "stored".
+    /// Which values are stored: "virtual", "bounds" or "stored".
     pub kind: String,
     /// How cells beyond the edge of the domain are treated: "one_sided", "fill", "periodic" or "nan".
     pub edge: String,
@@ -40,16 +41,16 @@ pub struct Definition {
     pub attrs: Attrs,
 }
 
-/// Where the values of a name of a definition come from.
+/// Where the values of a name in a definition come from.
 #[derive(Debug, Clone)]
 pub(crate) enum Origin {
-    /// A variable, or a member of it; the axis of the grid for each of its dimensions.
+    /// A variable, or a member of one; the axis of the grid for each of its dimensions.
     Variable { id: u32, member: Option<String>, axes: Vec<usize> },
-    /// The number of the cell along an axis.
+    /// The index of the cell along an axis.
     Place(usize),
     /// The number of the step.
     Step,
-    /// None: it names a dimension alone.
+    /// The name denotes a dimension only, without values.
     Dimension,
 }
 
@@ -68,7 +69,8 @@ pub(crate) struct Derivation {
 }
 
 impl Derivation {
-    /// What the definition of the variable at a path means in a schema. Errors name the variable and the input that does not fit.
+    /// The meaning of the definition of the variable at a path in a schema. Errors name the variable and the input that
+    /// does not fit.
     pub(crate) fn of(schema: &Schema, path: &str, derived: &Derived) -> Result<Derivation> {
         let tree = Tree::decode(&derived.tree).map_err(|found| match found.unsupported {
             true => Error::unsupported(format!(
@@ -141,7 +143,7 @@ impl Derivation {
         Ok(Derivation { field, origins, types, shape, dims, steps })
     }
 
-    /// The shape of what it makes, without the step axis: components are the last axis.
+    /// The shape of the result, without the step axis: components are the last axis.
     pub(crate) fn result_shape(&self) -> Vec<u64> {
         let mut shape: Vec<u64> = self.field.axes().iter().map(|axis| self.shape[*axis]).collect();
         if self.field.components() > 1 {
@@ -176,7 +178,7 @@ pub(crate) fn expression_edge(edge: Edge) -> drystone_expression::Edge {
     }
 }
 
-/// For each name, whether its values are taken: others name dimensions alone.
+/// For each name, whether its values are used: the others denote dimensions only.
 fn values_of(tree: &Tree) -> Vec<bool> {
     let nodes = tree.nodes();
     let (mut seen, mut out) = (vec![false; nodes.len()], vec![false; tree.names().len()]);
@@ -196,7 +198,7 @@ fn values_of(tree: &Tree) -> Vec<bool> {
     out
 }
 
-/// What a name is that stands for a variable.
+/// The meaning of a name that denotes a variable.
 fn of_variable(
     name: &Name,
     variable: &Variable,
@@ -243,7 +245,7 @@ fn is_coordinate(name: &Name, variable: &Variable, dtype: Type) -> bool {
     variable.shape.len() == 1 && !variable.steps && dtype != Type::Bool && name.members().is_empty()
 }
 
-/// What a name is that stands for no variable.
+/// The meaning of a name that denotes no variable.
 fn of_dimension(schema: &Schema, name: &Name, dims: &[String], is_value: bool) -> (Origin, Meaning) {
     let path = name.path();
     let plain = name.members().is_empty() && name.offsets().is_empty();
@@ -264,7 +266,7 @@ fn spelt(name: &Name) -> String {
     [name.path()].into_iter().chain(name.members().iter().map(String::as_str)).collect::<Vec<_>>().join(".")
 }
 
-/// The variable that a definition makes, with the id and the uid that it gets.
+/// The variable that a definition makes, with the given id and uid.
 pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid: u64) -> Result<Variable> {
     let bad = |why: String| Error::invalid(format!("\"{path}\" cannot be derived: {why}"));
     let kind = Kind::from_name(&new.kind).ok_or_else(|| {
@@ -327,7 +329,8 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
     })
 }
 
-/// The text of the unit that values have by the attributes of the inputs; `None` where it is not known. An error says what does not fit.
+/// The text of the unit that values have according to the attributes of the inputs; `None` where it is unknown. An
+/// error says what does not fit.
 fn units_of(schema: &Schema, tree: &Tree, inputs: &[Input]) -> std::result::Result<Option<String>, String> {
     let text = |name: &Name| {
         let input = inputs.iter().find(|input| input.name == name.path() && name.members().is_empty())?;
@@ -339,15 +342,16 @@ fn units_of(schema: &Schema, tree: &Tree, inputs: &[Input]) -> std::result::Resu
     let texts: Vec<Option<&str>> = tree.names().iter().map(text).collect();
     let known: Vec<Option<Unit>> = texts.iter().map(|text| text.and_then(Unit::parse)).collect();
     let Some(found) = units::of_tree(tree, &known)? else { return Ok(None) };
-    // As the inputs spell it, where it is theirs.
+    // Spelled as in the inputs, where it is their unit.
     let same = known.iter().zip(&texts).find(|(unit, _)| unit.is_some_and(|unit| unit == found));
     Ok(same.and_then(|(_, text)| text.map(str::to_owned)).or_else(|| found.text()))
 }
 
-/// The tree of a text, and the variables that its names stand for, by name.
+/// The tree of a text, and the variables that its names denote, by name.
 fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), Wrong> {
     let is_group = |path: &str| !path.is_empty() && schema.groups.contains_key(path);
-    // The dimensions that `laplacian(u)` takes are those of the variables, which the tree names: usual ones are replaced by theirs.
+    // `laplacian(u)` without dimensions takes those of the variables that the tree names; the defaults are replaced by
+    // them.
     let mut dims: Vec<String> = ["x", "y", "z"].map(String::from).to_vec();
     for _ in 0..3 {
         let tree = parse_along(text, is_group, dims.clone())?;
@@ -362,7 +366,7 @@ fn read(schema: &Schema, text: &str) -> std::result::Result<(Tree, Vec<Input>), 
     Ok((tree, inputs))
 }
 
-/// The dimensions of the grid of the variables whose values a tree takes; empty names where they have none.
+/// The dimensions of the grid of the variables whose values a tree uses; empty names where they have none.
 fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
     let values = values_of(tree);
     let named = tree.names().iter().zip(&values).filter(|(_, is_value)| **is_value);
@@ -376,7 +380,8 @@ fn dims_of(schema: &Schema, tree: &Tree) -> Vec<String> {
     }
 }
 
-/// The variables that the names of a tree stand for: by their paths, and coordinates of dimensions in the groups of the others.
+/// The variables that the names of a tree denote: by their paths, and coordinates of dimensions in the groups of the
+/// others.
 fn inputs_of(schema: &Schema, tree: &Tree) -> Vec<Input> {
     let values = values_of(tree);
     let mut found: BTreeMap<&str, u32> = BTreeMap::new();
@@ -415,7 +420,7 @@ fn coordinate<'s>(schema: &'s Schema, path: &str, dim: &str) -> Option<&'s Varia
     }
 }
 
-/// Refuses definitions that stand on too many others, so that a value takes bounded time and memory.
+/// Refuses definitions that depend on too many others, so that a value takes bounded time and memory.
 fn check_nesting(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
     // Inputs are older: ascending ids visit them first.
     let mut known: BTreeMap<u32, (usize, usize)> = BTreeMap::new();
@@ -454,12 +459,12 @@ fn scalar_of(dtype: Type) -> Scalar {
     }
 }
 
-/// Brings the shapes of derived variables up to date with those of their inputs, in the commit of a version on a base. Those whose inputs
-/// no longer fit keep theirs: reading them is the error. Stored values that the change makes wrong are cut away: all of them, where a value
-/// may need cells at an edge that has moved.
+/// Updates the shapes of derived variables to those of their inputs, in the commit of a version on a base. A variable
+/// whose inputs no longer fit keeps its shape; reading it is then an error. Stored values that the change makes wrong
+/// are cut away: all of them, where a value may need cells at an edge that has moved.
 pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
     let derived: Vec<u32> = schema.variables.values().filter(|v| v.derived.is_some()).map(|v| v.id).collect();
-    // Derived variables of which values may be others now, although nothing was put.
+    // Derived variables whose values may have changed although nothing was put.
     let mut moved: BTreeSet<u32> = BTreeSet::new();
     for id in derived {
         let Some(definition) = schema.variables.get(&id).and_then(|variable| variable.derived.clone()) else {
@@ -467,7 +472,7 @@ pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
         };
         let meaning = Derivation::of(schema, "", &definition);
         let shape_of = |schema: &Schema, id: u32| schema.variables.get(&id).map(|v| v.shape.clone());
-        // Where the inputs do not fit now, they may again later, when nothing of this change is seen any more.
+        // Inputs that do not fit now may fit again later, when nothing of this change is visible any more.
         let far = meaning.as_ref().map_or(true, |m| m.field.reaches() || m.field.reduces());
         let is_moved =
             definition.inputs.iter().map(|input| input.variable).any(|input| {
@@ -479,7 +484,8 @@ pub(crate) fn settle(schema: &mut Schema, base: &Schema, version: u64) {
             variable.shape = shape;
         }
         if is_moved {
-            // Also where nothing is stored of it: what is computed from it may be stored. Older cuts say nothing any more.
+            // Also where none of its values are stored: values computed from it may be. Older cuts mean nothing any
+            // more.
             moved.insert(id);
             variable.clips = vec![(version, vec![0; variable.shape.len()])];
             continue;

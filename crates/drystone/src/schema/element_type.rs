@@ -53,7 +53,7 @@ pub fn rule_kind(scalar: Scalar) -> Option<NumberKind> {
     })
 }
 
-/// What a codec is told of a subchunk of a leaf.
+/// What a codec needs to know about a subchunk of a leaf.
 pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     let (scalar, kind) = match &leaf.dtype {
         DType::Scalar(Scalar::C64) => (4, ScalarKind::F32),
@@ -66,7 +66,7 @@ pub(crate) fn logical(leaf: &Leaf, shape: &[u64]) -> Logical {
     Logical { item: leaf.size as usize, scalar, kind, shape: shape.to_vec() }
 }
 
-/// What a codec is told of a subchunk of this shape, of a variable of this type.
+/// What a codec needs to know about a subchunk of this shape, of a variable of this type.
 ///
 /// `Unsupported` for records and strings of any length: their cells are stored member by member, or as references.
 pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
@@ -78,7 +78,7 @@ pub fn logical_of(dtype: &DType, shape: &[u64]) -> Result<Logical> {
     }
 }
 
-/// The type in expressions, or what completes "`name` ...".
+/// The type in expressions; an error completes the sentence "`name` ...".
 pub(crate) fn expression_type(dtype: &DType) -> std::result::Result<Type, String> {
     let scalar = match dtype {
         DType::Scalar(scalar) => *scalar,

@@ -1,11 +1,11 @@
 //! How the cells of variables meet: the one with the most dimensions is the grid, the others join it.
 //!
-//! They join by the names of their dimensions, or, where one of both has no names, by equal shapes; a dimension that one lacks repeats
-//! its values. Queries and derived variables follow this one rule.
+//! Dimensions are joined by their names or, where one of the two variables has no names, by equal shapes. Values repeat
+//! along a dimension that a variable lacks. Queries and derived variables follow this one rule.
 
 use crate::{Error, Result};
 
-/// A shape without the step axis, and names of its dimensions; an empty list or empty names: none.
+/// A shape without the step axis, and names of its dimensions. An empty list, or an empty name: no name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Shaped<'a> {
     pub(crate) name: &'a str,
@@ -13,14 +13,14 @@ pub(crate) struct Shaped<'a> {
     pub(crate) dims: &'a [String],
 }
 
-/// The shape of the grid, and the names of its dimensions or nothing; `None` of no variables.
+/// The shape of the grid, and the names of its dimensions or nothing; `None` if there are no variables.
 pub(crate) fn widest<'a>(all: impl Iterator<Item = Shaped<'a>> + Clone) -> Option<(Vec<u64>, Vec<String>)> {
     let mut each = all.clone();
     let first = each.next()?;
     let widest =
         each.fold(first, |widest, one| if one.shape.len() > widest.shape.len() { one } else { widest });
     let mut dims = widest.dims.to_vec();
-    // A single dimension without a name has the name of the variable, for those that are named after their dimension.
+    // A single dimension without a name takes the name of the variable, for coordinates named after their dimension.
     if dims.iter().all(String::is_empty) {
         dims.clear();
     }

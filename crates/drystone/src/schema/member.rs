@@ -1,6 +1,6 @@
-//! Members of records by path ("velocity.x"), and parts of those that are arrays ("velocity\[2\]", "cell\[0\].t\[1:3\]").
+//! Members of records by path ("velocity.x"), and parts of array members ("velocity\[2\]", "cell\[0\].t\[1:3\]").
 //!
-//! A path leads to whole leaf members or, where it ends in an index of an array of numbers, to some of the elements of one.
+//! A path leads to whole leaf members or, where it ends in an index of an array of numbers, to some elements of one.
 
 use drystone_format::dtype::{DType, Leaf, Member};
 use drystone_format::meaning::Meaning;
@@ -12,15 +12,15 @@ use crate::Error;
 pub struct FoundMember {
     /// Its element type.
     pub dtype: DType,
-    /// Elements per record element, as an array; empty for one.
+    /// Shape of the elements per record element; empty for a single one.
     pub shape: Vec<u64>,
-    /// Bytes from the beginning of the record to the first of them.
+    /// Bytes from the beginning of the record to the first element.
     pub offset: u32,
-    /// Bytes they take, one behind the other.
+    /// Bytes of the elements, which are adjacent.
     pub size: u32,
-    /// Names of the members on the way to it, outermost first.
+    /// Names of the enclosing members, outermost first.
     pub(crate) names: Vec<String>,
-    /// The columns that are stored of it.
+    /// The columns in which it is stored.
     pub(crate) columns: Vec<Column>,
 }
 
@@ -36,9 +36,9 @@ impl FoundMember {
 pub struct Column {
     /// The leaf, by its number in the type.
     pub(crate) number: u32,
-    /// The elements: `repeat` and `size` are theirs, `offset` is where they stand in what is read or put.
+    /// The elements: `repeat` and `size` are theirs, `offset` is their place in what is read or put.
     pub(crate) leaf: Leaf,
-    /// Bytes of the leaf before them.
+    /// Bytes of the leaf before the elements.
     pub(crate) from: u32,
     /// Bytes of the whole leaf.
     pub(crate) whole: u32,
@@ -50,12 +50,13 @@ impl Column {
         Column { number: number as u32, whole: leaf.size, from: 0, leaf }
     }
 
-    /// What tells it from other columns of its variable: the leaf, the bytes of it, where they stand in what is read or put.
+    /// What distinguishes it from other columns of its variable: the leaf, the bytes of the leaf, their place in what
+    /// is read or put.
     pub(crate) fn numbers(&self) -> [u32; 4] {
         [self.number, self.from, self.leaf.size, self.leaf.offset]
     }
 
-    /// The column of a type that has these numbers; `None` if it has no such leaf, or the leaf no such elements.
+    /// The column of a type with these numbers; `None` if the type has no such leaf, or the leaf no such elements.
     pub(crate) fn numbered(dtype: &DType, [number, from, size, offset]: [u32; 4]) -> Option<Column> {
         let leaf = dtype.leaves().into_iter().nth(number as usize)?;
         let whole = Column::of(number as usize, leaf);
@@ -72,17 +73,17 @@ impl Column {
         dtype.leaves().into_iter().enumerate().map(|(n, leaf)| Column::of(n, leaf)).collect()
     }
 
-    /// Whether it is less than a leaf.
+    /// Whether it is a part of a leaf.
     pub(crate) fn is_part(&self) -> bool {
         self.leaf.size != self.whole
     }
 
-    /// The bytes of the leaf that it is.
+    /// Its bytes within the leaf.
     pub(crate) fn range(&self) -> std::ops::Range<u32> {
         self.from..self.from.saturating_add(self.leaf.size)
     }
 
-    /// The bytes `range` of the leaf, which are some of these.
+    /// The part of the column with the bytes `range` of the leaf.
     pub(crate) fn narrowed(&self, range: std::ops::Range<u32>) -> Column {
         let mut part = self.clone();
         let element = u64::from(self.leaf.size) / self.leaf.repeat.max(1);
@@ -94,8 +95,8 @@ impl Column {
     }
 }
 
-/// The member of a record at a path: names with dots between them, each behind an array of records with an index (`cell[2].x`),
-/// the last also with slices (`v[0:2, 1]`). Indices count from 0.
+/// The member of a record at a path: names joined by dots, with an index after each array of records (`cell[2].x`); the
+/// last name may also have slices (`v[0:2, 1]`). Indices count from 0.
 pub fn member(dtype: &DType, path: &str) -> Option<FoundMember> {
     let mut found = find(dtype, path)?;
     let leaves = dtype.leaves();
@@ -116,12 +117,12 @@ fn find(dtype: &DType, path: &str) -> Option<FoundMember> {
         let records = if matches!(m.dtype, DType::Record(_)) { m.shape.iter().product::<u64>() } else { 1 };
         before += m.dtype.leaves().len() * usize::try_from(records).ok()?;
     }
-    // A member whose name goes on like a path is meant before another's part.
+    // A member whose own name looks like a longer path takes precedence over a part of another member.
     candidates.sort_by_key(|(rest, ..)| *rest);
     candidates.into_iter().find_map(|(rest, m, first)| within(m, &path[path.len() - rest..], first))
 }
 
-/// What `rest` of a path says of a member, whose first leaf has the number `first`.
+/// What the `rest` of a path selects in a member whose first leaf has the number `first`.
 fn within(m: &Member, rest: &str, first: usize) -> Option<FoundMember> {
     let (index, rest) = match rest.strip_prefix('[') {
         Some(inside) => inside.split_once(']').map(|(index, rest)| (Some(index), rest))?,
@@ -184,8 +185,8 @@ fn within(m: &Member, rest: &str, first: usize) -> Option<FoundMember> {
     })
 }
 
-/// The shape of what an index such as `1, 0:2` picks from an array, and the numbers of the elements, row by row; axes without an
-/// index are taken whole.
+/// The shape that an index such as `1, 0:2` selects from an array, and the numbers of the elements, row by row; axes
+/// without an index are taken whole.
 fn picked(index: &str, shape: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
     let number = |text: &str| text.trim().parse::<u64>().ok();
     let mut left = shape.iter();
@@ -216,7 +217,7 @@ fn picked(index: &str, shape: &[u64]) -> Option<(Vec<u64>, Vec<u64>)> {
     Some((kept, elements))
 }
 
-/// That a variable lacks a member, with those it has.
+/// The error that a variable lacks a member, with the members that it has.
 pub(crate) fn no_member(dtype: &DType, path: &str, field: &str) -> Error {
     let leaves = dtype.leaves();
     let known: Vec<&str> = leaves.iter().map(|l| l.path.as_str()).collect();

@@ -1,4 +1,4 @@
-//! Variables that are not there, and the names near to what was asked for.
+//! Errors for variables that do not exist, with names similar to the requested one.
 
 use drystone_format::schema::{self, Name, Schema};
 
@@ -22,7 +22,7 @@ pub(crate) fn no_such(schema: &Schema, path: &str) -> Error {
         return Error::not_found(format!("\"{path}\" is a group, no variable"));
     }
     if let Some(Name::Link(target)) = schema.names.get(path) {
-        return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which is not there"));
+        return Error::not_found(format!("\"{path}\" is a link to \"{target}\", which does not exist"));
     }
     Error::not_found(format!("there is no variable \"{path}\"{hint}"))
 }

@@ -1,14 +1,15 @@
-//! Units of measure of expressions: SI units with prefixes, as attributes `units` write them.
+//! Units of measure of expressions: SI units with prefixes, as `units` attributes spell them.
 //!
-//! A text that is not understood, an offset such as that of `degC`, and a number have no known unit: nothing is said against them.
+//! A text that is not understood, an offset unit such as `degC`, and a number have no known unit; they are never
+//! refused.
 //!
 //! Invariants
-//! - what is refused is refused for known units alone;
-//! - a unit of a result is stated only if its text means exactly that unit.
+//! - only known units can lead to a refusal;
+//! - the unit of a result is stated only if its text means exactly that unit.
 
 use drystone_expression::{Binary, Node, NodeId, Over, Stencil, Tree, Unary};
 
-/// Powers of metre, kilogram, second, ampere, kelvin, mole and candela, and how many of that it is.
+/// Powers of metre, kilogram, second, ampere, kelvin, mole and candela, and the factor before them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Unit {
     factor: f64,
@@ -86,7 +87,8 @@ impl Unit {
     /// Of numbers without a unit.
     const ONE: Unit = Unit { factor: 1.0, powers: [0; 7] };
 
-    /// What a text means: factors with integer powers, such as `m s-1`, `m/s`, `kg m^-3` or `hPa`. `None` if it is not understood.
+    /// The meaning of a text: factors with integer powers, such as `m s-1`, `m/s`, `kg m^-3` or `hPa`. `None` if it is
+    /// not understood.
     pub(crate) fn parse(text: &str) -> Option<Unit> {
         let (mut unit, mut divided) = (Unit::ONE, false);
         let spaced = text.replace("**", "^").replace('/', " / ").replace(['*', '.', '·'], " ");
@@ -143,7 +145,7 @@ impl Unit {
         self.powers == other.powers && (a - b).abs() <= 1e-12 * a.abs().max(b.abs())
     }
 
-    /// The text in base units, if it is a product of these.
+    /// The text in base units, if the factor is 1.
     pub(crate) fn text(self) -> Option<String> {
         if !self.is(Unit { factor: 1.0, ..self }) {
             return None;
@@ -170,8 +172,8 @@ fn symbol_of(text: &str) -> Option<Unit> {
     })
 }
 
-/// The unit of what a tree computes, given the units of its names; `None` where it is not known. An error says which operands do not
-/// fit.
+/// The unit of the value of a tree, given the units of its names; `None` where it is unknown. An error says which
+/// operands do not fit.
 pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit>, String> {
     let mut units: Vec<Option<Unit>> = Vec::with_capacity(tree.nodes().len());
     for node in tree.nodes() {
@@ -216,7 +218,7 @@ pub(crate) fn of_tree(tree: &Tree, names: &[Option<Unit>]) -> Result<Option<Unit
             },
             Node::Where(_, a, b) => alike(a, b)?,
             Node::Stencil(op, a, dim, distance) => {
-                // A distance that is a number has no known unit.
+                // The numeric value of a distance has no known unit.
                 let along = of(dim).filter(|_| distance.is_none());
                 let along = match op {
                     Stencil::Diff => along,

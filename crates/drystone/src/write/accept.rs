@@ -1,4 +1,5 @@
-//! What a writer accepts: ranks that mix with nobody, members, boxes and transforms that fit the variable.
+//! What a writer accepts: ranks that do not mix with earlier writers, and members, boxes and transforms that fit the
+//! variable.
 
 use super::bounds_only;
 use super::derived::{EXACT, bounds_chain};
@@ -15,7 +16,7 @@ use crate::container::Inner;
 use crate::schema::member::{Column, member, no_member};
 use crate::{Error, Result};
 
-/// Refuses a ranked writer where earlier writers left what it would mix with.
+/// Refuses a ranked writer if earlier writers left steps that it would mix with.
 pub(super) fn refuse_unfenced(
     inner: &Inner,
     base: &crate::Snapshot,
@@ -47,7 +48,7 @@ pub(super) fn refuse_unfenced(
     Ok(())
 }
 
-/// `Conflict` if ranked writers left anything that no recovery has settled; else the number of the last fence.
+/// `Conflict` if ranked writers left anything that no recovery has dealt with; else the number of the last fence.
 pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     let inner = &container.inner;
     inner.require_writable()?;
@@ -70,7 +71,7 @@ pub(crate) fn require_settled(container: &crate::Container) -> Result<u64> {
     Ok(fence)
 }
 
-/// The leaf members to write, or parts of them, with offsets in an element of what is given.
+/// The leaf members to write, or parts of them, with offsets in an element of the given data.
 pub(crate) fn members(
     path: &str,
     variable: &Variable,
@@ -109,7 +110,8 @@ pub(crate) fn members(
     Ok(found.columns)
 }
 
-/// Checks a block of strings or lists: their variable, their number and lengths, and its box. Returns the offset.
+/// Checks a block of strings or lists: its variable, its number of values, their lengths, and its box. Returns the
+/// offset.
 pub(crate) fn check_strings(
     path: &str,
     variable: &Variable,
@@ -198,7 +200,7 @@ pub(super) fn transform_of(path: &str, variable: &Variable, config: Option<&Conf
     Ok(transform.clone())
 }
 
-/// Refuses elements of one size where the variable holds values of any length.
+/// Refuses elements of one size if the variable holds values of any length.
 pub(crate) fn require_fixed(path: &str, dtype: &DType) -> Result<()> {
     let wanted = match dtype {
         DType::String => "strings",
@@ -208,7 +210,8 @@ pub(crate) fn require_fixed(path: &str, dtype: &DType) -> Result<()> {
     Err(Error::invalid(format!("\"{path}\" holds {wanted}; give {wanted}, not fixed-size elements")))
 }
 
-/// Refuses values of any length that are none of the variable's type: texts are UTF-8, lists have whole numbers of elements.
+/// Refuses values of any length that do not have the variable's type: texts are UTF-8, lists have whole numbers of
+/// elements.
 fn check_blobs(path: &str, dtype: &DType, values: &[&[u8]]) -> Result<()> {
     match dtype {
         DType::String => {

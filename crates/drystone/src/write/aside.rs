@@ -1,10 +1,11 @@
-//! Replicas of blocks that were committed before: their pieces in a log of their own, and entries that only a commit names.
+//! Replicas of blocks that were committed before: their pieces lie in a log of their own, and only a commit names their
+//! entries.
 //!
 //! Invariants
-//! - the log has no step records, so no other commit takes anything from it, and no CLOSE, so a collection leaves it alone
-//!   while its process lives;
-//! - an entry has the age of the block that it is a replica of: what hides one hides the other;
-//! - everything was handed over (`durable`: synced) before [`Aside::finish`] returns.
+//! - the log has no step records, so no other commit takes anything from it, and no CLOSE, so garbage collection leaves
+//!   it alone while its process lives;
+//! - an entry has the age of its original: whatever hides one hides the other;
+//! - everything was handed to the store (`durable`: synced) before [`Aside::finish`] returns.
 
 use std::sync::Arc;
 
@@ -29,11 +30,11 @@ use crate::layout::Laid;
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Subchunks that each thread encodes before they are stored.
+/// Subchunks per thread that are encoded before they are stored.
 const EACH: usize = 2;
 
-/// Gives the cells of a box of a block, by first cell relative to the block and extent; and the chain that encodes this box, where it is
-/// not that of all.
+/// Reads the cells of a box of a block, given by first cell relative to the block and extent; returns the chain for
+/// this box, if it differs from the block's.
 pub(crate) type Cells<'a> = dyn Fn(&[u64], &[u64]) -> Result<(Vec<u8>, Option<Chain>)> + Sync + 'a;
 
 /// Stores replicas of committed blocks.
@@ -63,7 +64,8 @@ impl Aside {
         Ok(Aside { inner, header, limit, part, uploads, beside })
     }
 
-    /// Stores a block of one leaf once more, as the replica of this number; returns the bytes it takes. `column` is the leaf, alone.
+    /// Stores a block of one leaf again, as the replica of this number; returns its size in bytes. `column` is the
+    /// leaf.
     pub(crate) fn put(
         &mut self,
         original: &Entry,
@@ -102,7 +104,7 @@ impl Aside {
         Ok(bytes)
     }
 
-    /// Hands everything over; what a commit may then adopt.
+    /// Hands everything to the store; returns what a commit may then adopt.
     pub(crate) fn finish(mut self) -> Result<Beside> {
         self.end_part()?;
         self.uploads.settle(&self.inner, self.is_durable())?;
@@ -142,7 +144,7 @@ fn encode(part: &BlockPart<'_>, boxes: &[&(Vec<u64>, Vec<u64>)], cells: &Cells<'
         let part = &BlockPart { chain: chain.as_ref().unwrap_or(part.chain), ..*part };
         let source = Source::dense(&data, extent, part.laid.room as usize)?;
         let Encoder { gathered, scratch } = &mut *Lent::<Encoder>::take();
-        // The source begins where the box does.
+        // The source begins at the box.
         part.encode(&source, &vec![0; extent.len()], extent, gathered, scratch)
     };
     let share = boxes.len().div_ceil(threads().max(1)).max(1);

@@ -1,6 +1,6 @@
 //! From an array in the caller's memory to stored pieces: cut, gather, measure, encode.
 //!
-//! Nothing here knows of steps or files but the [`Segment`] it writes to.
+//! This module knows neither steps nor files, except the [`Segment`] that it writes to.
 
 use super::bounds_only;
 use crate::base::error::rule_error;
@@ -27,18 +27,19 @@ use crate::log::segment;
 use crate::log::segment::Segment;
 use crate::schema::member::Column;
 use crate::{Error, Result};
-/// Subchunks along a curve have about this many bytes: they are read whole.
+/// Target size in bytes of subchunks along a curve, which are read whole.
 const CURVED_SUBCHUNK: u64 = 256 << 10;
-/// Bytes gathered, measured and checked at a time: they stay in the second cache of any processor.
+/// Bytes gathered, measured and checksummed at a time: they fit the second-level cache of any processor.
 const SLAB: u64 = 64 << 10;
 /// Cells whose members are measured at a time.
 const MEASURED: usize = 4096;
-/// What encoded subchunks of at least this many bytes read as to less precision stands apart.
+/// A prefix for reads of less precision is stored separately for encoded subchunks of at least this many bytes.
 const PREFIX_WORTH: usize = 1 << 10;
-/// Histograms are kept for encoded subchunks of at least this many elements.
+/// Histograms are stored for encoded subchunks of at least this many elements.
 const HISTOGRAM_CELLS: u64 = 4096;
 
-/// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a cell.
+/// The subchunk grid of a block: `chunks` if given, else cut so that no subchunk is too large. `item` is the size of a
+/// cell.
 pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, curved: bool) -> Vec<u64> {
     let mut edges: Vec<u64> = match chunks {
         Some(chunks) if chunks.len() == count.len() => {
@@ -66,8 +67,8 @@ pub(crate) fn cut(count: &[u64], chunks: Option<&[u64]>, item: u64, curved: bool
     edges
 }
 
-/// The numbers of a block's subchunks in the order in which they are stored: along the Hilbert curve, so that those a box meets
-/// stand together.
+/// The numbers of a block's subchunks in storage order: along the Hilbert curve, so that the subchunks in a box are
+/// close together.
 pub(crate) fn stored_order(count: &[u64], cut: &[u64]) -> Vec<usize> {
     let grid: Vec<u64> = count.iter().zip(cut).map(|(n, c)| n.div_ceil((*c).max(1))).collect();
     match chunk_order(&grid, 0, plan_layout::Order::Hilbert) {
@@ -76,7 +77,7 @@ pub(crate) fn stored_order(count: &[u64], cut: &[u64]) -> Vec<usize> {
     }
 }
 
-/// What was stored in an order, by the numbers that it names.
+/// Puts a list that is in storage order into the order of numbers.
 pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
     let mut by_number: Vec<(usize, T)> = order.iter().copied().zip(stored).collect();
     by_number.sort_unstable_by_key(|(number, _)| *number);
@@ -88,7 +89,7 @@ pub(crate) fn numbered<T>(order: &[usize], stored: Vec<T>) -> Vec<T> {
 pub(crate) struct BlockPart<'a> {
     /// What is laid down, and how.
     pub(crate) laid: &'a Laid,
-    /// What is put, as `laid` counts it.
+    /// The leaves of the put, in the numbering of `laid`.
     pub(crate) leaves: &'a [Column],
     pub(crate) chain: &'a Chain,
     pub(crate) cut: &'a [u64],
@@ -96,20 +97,20 @@ pub(crate) struct BlockPart<'a> {
     pub(crate) from: &'a [u64],
 }
 
-/// A run of bytes of one cell: where in an element of the source, where in the cell, how many.
+/// A run of bytes of one cell: offset in an element of the source, offset in the cell, length.
 type Run = (u32, u32, u32);
 
-/// A stored subchunk: the piece, the statistics of each member, and the prefix, if that stands apart.
+/// A stored subchunk: the piece, the statistics of each member, and the prefix, if that is stored separately.
 pub(crate) type StoredChunk = (StoredPiece, Vec<EntryStats>, Option<table::Prefix>);
 
 /// A subchunk that was gathered and encoded outside the writer's lock.
 pub(crate) struct Coded {
     pub(crate) bytes: Lent<Vec<u8>>,
-    /// What the chain wants kept, so that a part can be read.
+    /// Metadata of the chain for partial reads.
     pub(crate) meta: Vec<u8>,
     pub(crate) stats: Vec<EntryStats>,
     pub(crate) histogram: Vec<u8>,
-    /// The beginning of the bytes that is worth standing apart.
+    /// The beginning of the bytes, if it is to be stored separately.
     pub(crate) prefix: Option<Prefix>,
 }
 
@@ -120,7 +121,7 @@ pub(crate) struct Gathered {
     cells: Vec<u8>,
 }
 
-/// What a thread that encodes works with.
+/// The buffers and chain of an encoding thread.
 #[derive(Default)]
 pub(crate) struct Encoder {
     pub(crate) gathered: Gathered,
@@ -166,7 +167,7 @@ pub(crate) fn grid(count: &[u64], cut: &[u64]) -> Vec<(Vec<u64>, Vec<u64>)> {
     out
 }
 
-/// A box of cells in slabs of about [`SLAB`] bytes, in the order in which they are stored: their first cells and extents.
+/// Cuts a box of cells into slabs of about [`SLAB`] bytes, in storage order: first cells and extents.
 fn slabs(cells: &Form, first: &[u64], extent: &[u64], room: u64) -> Vec<(Vec<u64>, Vec<u64>)> {
     let order: Vec<usize> = cells.dims().collect();
     let stored: Vec<u64> = order.iter().map(|&d| extent[d]).collect();
@@ -206,7 +207,7 @@ impl BlockPart<'_> {
         Form::dense(self.laid.count.len(), room).arranged(room, 0, self.laid.order.as_ref())
     }
 
-    /// What is copied of every element: members that are neighbours on both sides are one run.
+    /// The runs to copy of every element: members adjacent on both sides are one run.
     fn runs(&self) -> Vec<Run> {
         let mut runs: Vec<Run> = self.members().map(|(_, leaf, at)| (leaf.offset, at, leaf.size)).collect();
         runs.sort_by_key(|(_, at, _)| *at);
@@ -220,7 +221,7 @@ impl BlockPart<'_> {
         runs
     }
 
-    /// Where the box lies in the source just as it is stored, if it does.
+    /// Where the box lies in the source in stored form, if it does.
     fn dense<'s>(&self, source: &Source<'s>, first: &[u64], extent: &[u64]) -> Option<&'s [u8]> {
         let cells = self.cells();
         let &[(offset, 0, len)] = &self.runs()[..] else { return None };
@@ -248,7 +249,7 @@ impl BlockPart<'_> {
         u64::try_from(at).ok()
     }
 
-    /// The cells of a box as they are stored; holes are zeros.
+    /// The cells of a box in stored form; holes are zeros.
     fn gather<'b>(
         &self,
         source: &Source<'_>,
@@ -276,15 +277,15 @@ impl BlockPart<'_> {
         rolled.map(|()| &out.cells[..]).ok_or_else(|| Error::invalid("a box that does not fit its curve"))
     }
 
-    /// Whether the subchunks are taken from the source itself, where they lie as they are stored, or are one that is packed with
-    /// others.
+    /// Whether the subchunks are taken directly from the source, which has them in stored form, or are a single one
+    /// that is packed with others.
     pub(crate) fn is_stored_as_it_is(&self, source: &Source<'_>, grid: &[(Vec<u64>, Vec<u64>)]) -> bool {
         let small = |extent: &[u64]| extent.iter().product::<u64>() as usize * self.room() < segment::DIRECT;
         matches!(grid, [(_, extent)] if small(extent))
             || grid.iter().all(|(first, extent)| self.dense(source, first, extent).is_some())
     }
 
-    /// The cells of a box as they are stored: in the source itself, if they lie so there.
+    /// The cells of a box in stored form: directly from the source, if it has them so.
     pub(crate) fn stored<'b>(
         &self,
         source: &Source<'b>,
@@ -339,7 +340,7 @@ impl BlockPart<'_> {
         Ok((piece, stats.iter().map(entry_stats).collect(), None))
     }
 
-    /// Copies one run of every cell of a box to where strides say.
+    /// Copies one run of every cell of a box to the place that the strides give.
     fn copy_run(
         &self,
         source: &Source<'_>,
@@ -356,13 +357,13 @@ impl BlockPart<'_> {
         copy.run(source.bytes(), out).map_err(rule_error)
     }
 
-    /// The leaf whose elements the cells are, if they hold nothing else.
+    /// The leaf whose elements the cells are, if they contain nothing else.
     fn alone(&self) -> Option<&Leaf> {
         let mut members = self.members();
         members.next().map(|(_, leaf, _)| leaf).filter(|leaf| leaf.size == self.laid.room)
     }
 
-    /// What codecs are told of a box of cells.
+    /// What codecs need to know about a box of cells.
     pub(crate) fn logical(&self, extent: &[u64]) -> Logical {
         let unknown = || Logical { shape: extent.to_vec(), ..Logical::scalars(self.room(), 0) };
         self.cells().logical(&self.alone().map_or_else(unknown, |leaf| logical(leaf, extent)))
@@ -389,7 +390,7 @@ impl BlockPart<'_> {
         }
     }
 
-    /// Statistics of each member in all cells of a subchunk.
+    /// Statistics of each member over all cells of a subchunk.
     fn measured(&self, data: &[u8]) -> Vec<Stats> {
         let mut stats = vec![Stats::default(); self.laid.members.len()];
         self.measure(data, &mut stats);
@@ -415,7 +416,7 @@ impl BlockPart<'_> {
             return Ok(Coded { bytes, meta, stats, histogram: Vec::new(), prefix: None });
         }
         self.chain.encode_keeping(data, &logical, &mut bytes, &mut meta, scratch).map_err(failed)?;
-        // Statistics speak of what will be read, which rounding may have changed.
+        // Statistics describe what will be read, which rounding may have changed.
         let mut rounded = Vec::new();
         let data = if self.chain.is_lossy() {
             rounded.resize(data.len(), 0);
@@ -432,14 +433,14 @@ impl BlockPart<'_> {
         {
             h.encode(&mut histogram);
         }
-        // Where one of several members is wanted, what they share is read whole.
+        // A read of one of several members reads the common bytes completely.
         let prefix = self.alone().and_then(|_| self.chain.prefix(&bytes, data.len()));
         let prefix = prefix.filter(|prefix| bytes.len() >= PREFIX_WORTH && 2 * prefix.len <= bytes.len());
         Ok(Coded { bytes, meta, stats: stats.iter().map(entry_stats).collect(), histogram, prefix })
     }
 
-    /// Which series the piece of a block of so many subchunks belongs to: those of the steps that cover the same cells. `None` without
-    /// steps, or if the pieces are many.
+    /// The series of the piece of a block with this many subchunks: the pieces of other steps for the same cells.
+    /// `None` without steps, or if there are many pieces.
     pub(crate) fn series(&self, place: &Place, subchunks: usize) -> Option<u64> {
         if place.step.is_none() || subchunks != 1 {
             return None;
@@ -471,7 +472,8 @@ impl BlockPart<'_> {
         Ok((piece, vec![entry_stats(&stats)], None))
     }
 
-    /// The index entries of a block whose subchunks are stored, one per member; several subchunks need a table first.
+    /// The index entries of a block whose subchunks are stored, one per member; for several subchunks a table is stored
+    /// first.
     pub(crate) fn entries(
         &self,
         place: &Place,
@@ -532,7 +534,7 @@ pub(crate) struct Place {
     pub(crate) put: u64,
 }
 
-/// Statistics as an index entry keeps them.
+/// Statistics in the form of an index entry.
 pub(crate) fn entry_stats(stats: &Stats) -> EntryStats {
     EntryStats { min_max: stats.min.zip(stats.max), nans: stats.nans }
 }

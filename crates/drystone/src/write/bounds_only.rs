@@ -1,11 +1,11 @@
-//! Blocks that have statistics and no values: what is stored of derived variables of the kind "bounds".
+//! Blocks with statistics and without values: what is stored of derived variables of the kind "bounds".
 
 use drystone_transform::{Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
 
-/// In the place of a codec chain. No codec has this name.
+/// In place of a codec chain. No codec has this name.
 pub(crate) const NAME: &str = "bounds";
 
-/// Stands for values that are not stored. It encodes nothing and decodes nothing.
+/// Stands for values that are not stored. It neither encodes nor decodes.
 #[derive(Debug)]
 pub(super) struct BoundsOnly;
 

@@ -1,7 +1,7 @@
-//! Chains chosen for variables whose transform is `auto`, and the reports that explain them.
+//! Chains chosen for variables with the transform `auto`, and the reports that explain them.
 //!
-//! A writer keeps what it chose and chooses anew after twice as many blocks,
-//! at the latest after 64: data changes, and trying must stay a small part of writing.
+//! A writer keeps its choice and chooses again after twice as many blocks, at the latest after 64: data changes, and
+//! trying must stay a small part of writing.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -17,7 +17,7 @@ use crate::base::buffer_pool::Lent;
 use crate::base::sync::lock;
 use crate::{Error, Result};
 
-/// Blocks after which a choice is made anew at the latest.
+/// The most blocks after which a choice is made again.
 const LONGEST: u64 = 64;
 
 struct Kept {
@@ -30,14 +30,15 @@ struct Kept {
 /// Variable, number of the first member in a cell, replica.
 type At = (u32, u32, u32);
 
-/// What one writer chose, by variable, member and replica.
+/// The choices of one writer, by variable, member and replica.
 #[derive(Default)]
 pub(crate) struct Choices {
     kept: Mutex<BTreeMap<At, Kept>>,
 }
 
 impl Choices {
-    /// The chain for a block, chosen from its data if it is time to. `bandwidth` is what was measured of the store, in MB/s.
+    /// The chain for a block, chosen from its data if a choice is due. `bandwidth` is that of the store as measured, in
+    /// MB/s.
     pub(crate) fn chain(
         &self,
         auto: &Auto,
@@ -73,7 +74,7 @@ impl Choices {
     }
 }
 
-/// The first member of a part's cells, and what a person calls the part.
+/// The first member in a part's cells, and a name of the part for people.
 fn named(path: &str, part: &BlockPart<'_>) -> (u32, String) {
     let mut members = part.laid.members.iter().filter_map(|(n, _)| part.leaves.get(*n));
     let first = members.next();
@@ -94,7 +95,7 @@ fn choose(auto: &Auto, part: &BlockPart<'_>, data: &Source<'_>, bandwidth: Optio
         let bytes = part.stored(data, &first, &extent, gathered)?.to_vec();
         samples.push(Sample { data: bytes, logical: part.logical(&extent) });
     }
-    // The processor's time in this thread: the same however busy the machine is.
+    // The processor time of this thread, which does not depend on other load.
     let mut clock = || {
         let now = clock_gettime(ClockId::ThreadCPUTime);
         Duration::new(now.tv_sec.unsigned_abs(), now.tv_nsec as u32)

@@ -1,4 +1,4 @@
-//! Commits of what writers closed, and what follows them: values that are to be stored of derived variables.
+//! Commits of closed steps, and what follows them: storing values of derived variables.
 
 use drystone_format::schema::Schema;
 
@@ -9,7 +9,7 @@ use crate::commit::transaction::Committed;
 use crate::container::Container;
 
 impl Container {
-    /// Makes what writers have closed visible (DESIGN §6, Commit); nothing new: the current snapshot.
+    /// Makes closed steps visible (docs/design, "Commit"); if there is nothing new: the current snapshot.
     ///
     /// Steps of ranked writers become visible only when every rank has closed them; the others are in `incomplete`. `Conflict`
     /// if one rank of a step was closed by two writers.
@@ -18,15 +18,12 @@ impl Container {
         Ok(derived::follow(&self.inner, adoption::commit_all(&self.inner)?))
     }
 
-    /// Makes visible, in one commit, what these writers hold that were closed by [`Writer::seal`]; nothing of others.
-    pub fn commit_sealed(&self, writers: &[u64]) -> Result<Committed> {
-        self.commit_sealed_with(writers, |_, _| Ok(false))
-    }
-
-    /// [`Container::commit_sealed`], with changes of the schema in the same commit: the writers may hold values of variables that it
-    /// creates ([`Writer::put_to`]). `change` gets the newest schema and the version that the commit will have, says whether it changed
-    /// anything, and is called again where another commit was faster.
-    pub fn commit_sealed_with(
+    /// Makes visible, in one commit, what these writers closed with [`Writer::seal`], and nothing of other writers.
+    ///
+    /// `change` may change the schema in the same commit: the writers may hold values of variables that it creates
+    /// ([`Writer::put_to`]). It gets the newest schema and the version that the commit will have, returns whether it
+    /// changed anything, and is called again if another commit was faster.
+    pub fn commit_sealed(
         &self,
         writers: &[u64],
         change: impl FnMut(&mut Schema, u64) -> Result<bool>,

@@ -1,4 +1,4 @@
-//! Into which subchunks a writer cuts what is put: as the model says, or not at all; decided once per shape.
+//! Into which subchunks a writer cuts a put: as the model says, or none; decided once per shape.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -15,9 +15,9 @@ use crate::{Error, Result};
 
 /// Variable, bytes per cell, encoded, extents.
 type Shape = (u32, u32, bool, Vec<u64>);
-/// Bytes of records that stay in the second cache of a processor while they are taken apart.
+/// Bytes of records that stay in a processor's second-level cache while they are split into members.
 const TOGETHER: u64 = 2 << 20;
-/// More shapes than this are not remembered.
+/// The most shapes that are remembered.
 const MOST: usize = 1024;
 
 /// What was decided.
@@ -34,7 +34,7 @@ impl Cuts {
         room: u32,
         coded: bool,
     ) -> Result<Vec<u64>> {
-        // What is no larger than the model's least subchunk is never cut.
+        // A block no larger than the model's least subchunk is never cut.
         let bytes = count.iter().fold(u64::from(room), |b, n| b.saturating_mul(*n));
         if bytes <= LOG.min_chunk {
             return Ok(count.to_vec());
@@ -52,9 +52,9 @@ impl Cuts {
         Ok(edges)
     }
 
-    /// Edges of the subchunks of all members of a block of records, so small that those of all members stay in the processor's
-    /// cache while the records are taken apart. `None` where members are better stored one after the other: blocks that are
-    /// small, and stores of which larger pieces are better read.
+    /// Edges of the subchunks of all members of a block of records, so small that those of all members stay in the
+    /// processor's cache while records are split. `None` if members are better stored one after the other: for small
+    /// blocks, and on stores that read larger pieces faster.
     pub(super) fn of_records(
         &self,
         inner: &Inner,
@@ -79,7 +79,7 @@ impl Cuts {
     }
 }
 
-/// How the model cuts a block, and who said what is read.
+/// How the model cuts a block, and where the expected reads come from.
 fn cut(
     inner: &Inner,
     (path, variable): (&str, &Variable),
@@ -98,7 +98,8 @@ fn cut(
 }
 
 impl Container {
-    /// How the model cuts a block of `count` cells of a variable, and who said how it is read. Encoded ones if it has a transform.
+    /// How the model cuts a block of `count` cells of a variable, and where its expected reads come from. The block is
+    /// encoded if the variable has a transform.
     pub fn cut_of(&self, path: &str, count: &[u64]) -> Result<(Cut, String)> {
         let variable = self.variable(path)?;
         if count.len() != variable.shape.len() && !variable.local {

@@ -1,11 +1,13 @@
-//! Storing values, or statistics of them, of derived variables: behind the commit that brought the cells of their inputs.
+//! Storing values of derived variables, or statistics of them, after the commit that made the cells of their inputs
+//! visible.
 //!
-//! Why behind it: a value may need cells that other writers put, and these are known once they are committed. Until the values are stored,
-//! and wherever they cannot be, reads compute them.
+//! Why after it: a value may need cells that other writers put, and these are known once they are committed. Until the
+//! values are stored, and wherever they cannot be, reads compute them.
 //!
 //! Invariants
-//! - a failure here leaves the commit as it is: nothing stored is something that reads compute;
-//! - blocks say from which snapshot they were computed, so whoever commits them when, reads show no value that is not current.
+//! - a failure here does not affect the commit: reads compute what is not stored;
+//! - blocks record from which snapshot they were computed, so reads show only current values, whoever commits them and
+//!   when.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -24,19 +26,20 @@ use crate::history::snapshot::Snapshot;
 use crate::read::{Reading, first_put};
 use crate::{Error, Result};
 
-/// Bytes of values that are computed behind one commit at most.
+/// The most bytes of values that are computed after one commit.
 const BUDGET: u64 = 1 << 30;
-/// Cells of a stored block at most.
+/// The most cells of a stored block.
 const MOST: u64 = 1 << 22;
-/// Cells of a part with statistics of its own: of what is stored, and where statistics alone are.
+/// Cells per part with statistics of its own, in stored values and where only statistics are stored.
 const ZONE: u64 = 1 << 15;
 const BOUNDS_ZONE: u64 = 1 << 12;
-/// Parts of a box whose cells are not all known are stored down to this many cells.
+/// A box with unknown cells is split down to parts of this many cells.
 const LEAST: u64 = 1 << 9;
-/// Blocks that one commit stores at most: their numbers share the number of a put with a version.
+/// The most blocks that one commit stores: their numbers share the number of a put with a version.
 const MOST_BLOCKS: u64 = 1 << 23;
 
-/// In the place of a transform: values as they are, whatever a configuration says, which may be lossy. No codec can have this name.
+/// In place of a transform: values are stored exactly, whatever a configuration says, which may be lossy. No codec has
+/// this name.
 pub(super) const EXACT: &str = "(exact)";
 
 /// What was stored of derived variables.
@@ -48,7 +51,7 @@ pub struct StoredDerived {
     pub cells: u64,
     /// Bytes of these values.
     pub bytes: u64,
-    /// Boxes that the budget left out.
+    /// Boxes that the budget excluded.
     pub left: u64,
 }
 
@@ -61,7 +64,7 @@ struct Asked<'a> {
     budget: u64,
 }
 
-/// Stores what a commit calls for. What cannot be stored is a note.
+/// Stores the values that a commit makes necessary. A failure is only noted.
 pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
     if !done.changed || done.touched.is_empty() {
         return done;
@@ -86,9 +89,9 @@ pub(super) fn follow(inner: &Arc<Inner>, mut done: Committed) -> Committed {
 }
 
 impl Container {
-    /// Computes and stores what is not current of derived variables that keep values or statistics: all of them or some (`paths`), at all
-    /// steps or some. Computes at most `budget` bytes of values if one is given. Errors: `NotFound`, `InvalidArgument` for a path of which
-    /// nothing is stored, and those of reading the inputs.
+    /// Computes and stores outdated values or statistics of derived variables: of all or some (`paths`), at all steps
+    /// or some. Computes at most `budget` bytes of values if one is given. Errors: `NotFound`, `InvalidArgument` for a
+    /// path of which nothing is stored, and those of reading the inputs.
     pub fn store_derived(
         &self,
         paths: Option<&[String]>,
@@ -112,7 +115,7 @@ impl Container {
     }
 }
 
-/// Stores what is not current in a snapshot; with the snapshot that has it, if there is something new.
+/// Stores what is outdated in a snapshot; returns the snapshot that contains it, if there is something new.
 fn fill(
     inner: &Arc<Inner>,
     snapshot: &Arc<Snapshot>,
@@ -208,7 +211,7 @@ impl Filling<'_> {
     }
 }
 
-/// The variable as what is stored of it is put.
+/// The variable in the form in which its values are put.
 fn stored_form(variable: &Variable, bounds: bool) -> Variable {
     let mut own = variable.clone();
     own.derived = None;
@@ -226,7 +229,7 @@ fn stored_form(variable: &Variable, bounds: bool) -> Variable {
 /// A box with its values.
 type Valued = (Vec<u64>, Vec<u64>, Vec<u8>);
 
-/// Computes a box: offsets, extents and values of the boxes of it that are known.
+/// Computes a box; returns offsets, extents and values of its known parts.
 fn known_parts(reading: &Reading, step: Option<u64>, part: &Selection) -> Result<Vec<Valued>> {
     let (shape, item) = (part.shape(), reading.item() as usize);
     let mut selection = part.clone();
@@ -251,7 +254,8 @@ fn known_parts(reading: &Reading, step: Option<u64>, part: &Selection) -> Result
 /// A box: first cell and extents.
 type Cut = (Vec<u64>, Vec<u64>);
 
-/// Disjoint boxes of known cells: what encloses them, and where that has others too, of its halves, down to a size that is worth a block.
+/// Disjoint boxes of known cells: the box that encloses them or, if that contains unknown ones, those of its halves,
+/// down to a size that is worth a block.
 fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
     let (mut open, mut out) = (vec![(vec![0; shape.len()], shape.to_vec())], Vec::new());
     while let Some(outer) = open.pop() {
@@ -280,7 +284,7 @@ fn known_boxes(known: &[u8], shape: &[u64]) -> Vec<Cut> {
     out
 }
 
-/// The smallest box that holds the known cells of a box; `None` if there are none.
+/// The smallest box that contains the known cells of a box; `None` if there are none.
 fn enclosing(known: &[u8], shape: &[u64], (lo, count): &Cut) -> Option<Cut> {
     let (mut least, mut end) = (vec![u64::MAX; shape.len()], vec![0; shape.len()]);
     let mut any = false;
@@ -312,7 +316,7 @@ fn cut_out(values: &[u8], shape: &[u64], item: usize, part: (&[u64], &[u64])) ->
     out
 }
 
-/// Calls for each row of a box of a dense array with its place, its first cell and its length.
+/// Calls `act` for each row of a box of a dense array with its position, its first cell and its length.
 fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(&[u64], usize, usize)) {
     if count.contains(&0) {
         return;
@@ -328,7 +332,7 @@ fn each_row(shape: &[u64], (lo, count): (&[u64], &[u64]), mut act: impl FnMut(&[
     }
 }
 
-/// The chain of blocks that have statistics alone.
+/// The chain of blocks with statistics only.
 pub(super) fn bounds_chain() -> Result<Chain> {
     Chain::from_codecs(vec![Arc::new(bounds_only::BoundsOnly)]).map_err(|e| Error::invalid(e.to_string()))
 }

@@ -1,4 +1,4 @@
-//! Encoding the subchunks of a put, and storing what does not lie in cells.
+//! Encoding the subchunks of a put, and storing values outside the cells.
 
 use std::collections::BTreeMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError, mpsc};
@@ -15,8 +15,8 @@ use crate::log::extent::{Give, Pieces};
 use crate::log::segment::Segment;
 use crate::{Error, Result};
 
-/// Stores encoded subchunks of a block that has `several`: first the prefixes that stand apart, one behind the other, then the others
-/// and what follows the prefixes.
+/// Stores encoded subchunks of a block that has `several`: first the separate prefixes, one after the other, then the
+/// others and the rests.
 pub(super) fn store_coded(segment: &mut Segment, coded: &[Coded], several: bool) -> Result<Vec<StoredChunk>> {
     let mut prefixes = Vec::with_capacity(coded.len());
     for coded in coded {
@@ -37,7 +37,7 @@ pub(super) fn store_coded(segment: &mut Segment, coded: &[Coded], several: bool)
     coded.iter().zip(prefixes).map(one).collect()
 }
 
-/// Encodes subchunks, in parallel where it pays.
+/// Encodes subchunks, in parallel if that pays.
 pub(super) fn encode_all(
     part: &BlockPart<'_>,
     data: &Source<'_>,
@@ -71,27 +71,27 @@ pub(super) fn encode_all(
     Ok(out)
 }
 
-/// What the threads that encode a block share.
+/// The shared state of the threads that encode a block.
 struct Turns {
-    /// The subchunk that is to be encoded next, and how many were handed to the store.
+    /// The subchunk to encode next, and the number handed to the store.
     next: usize,
     stored: usize,
-    /// Those from `stored` on that are ready.
+    /// Encoded subchunks from `stored` on.
     ready: BTreeMap<usize, Result<Coded>>,
 }
 
-/// Subchunks on their way from the threads that encode them to the one that stores them.
+/// Subchunks between the threads that encode them and the thread that stores them.
 struct Encoding<'a> {
     part: &'a BlockPart<'a>,
     data: &'a Source<'a>,
     grid: &'a [(Vec<u64>, Vec<u64>)],
-    /// So many may be ready or in the making at most.
+    /// The most subchunks that are encoded or being encoded.
     window: usize,
     turns: Mutex<Turns>,
     moved: Condvar,
 }
 
-/// Ends the encoding for all threads, however its own ends.
+/// Ends the encoding for all threads, whether this one succeeds or fails.
 struct Ending<'a, 'e>(&'e Encoding<'a>);
 
 impl Drop for Ending<'_, '_> {
@@ -101,9 +101,9 @@ impl Drop for Ending<'_, '_> {
     }
 }
 
-/// Encodes the subchunks of `grid` and gives them to `store`, in their order and one or more at a time, while others are encoded. The calling
-/// thread stores what is ready, and encodes where nothing is. Those of a batch of which one has a prefix that stands apart are
-/// given together from that one on: prefixes stand one behind the other.
+/// Encodes the subchunks of `grid` and passes them to `store`, in their order and one or more at a time, while others
+/// are encoded. The calling thread stores what is ready, and encodes if nothing is. From the first subchunk of a batch
+/// with a separate prefix on, the batch is passed together: prefixes stand one after the other.
 pub(super) fn encode_and_store(
     part: &BlockPart<'_>,
     data: &Source<'_>,
@@ -165,11 +165,11 @@ impl Encoding<'_> {
                 None => turns = self.wait(turns),
             }
         }
-        // Only a panic is the end for the others too.
+        // Only a panic ends the work of the other threads.
         std::mem::forget(ending);
     }
 
-    /// Stores what is ready, and encodes where nothing is.
+    /// Stores what is ready, and encodes if nothing is.
     fn lead(&self, per_batch: usize, store: &mut dyn FnMut(&[Coded]) -> Result<()>) -> Result<()> {
         let mut encoder = Lent::<Encoder>::take();
         let mut batch: Vec<Coded> = Vec::new();
@@ -190,7 +190,7 @@ impl Encoding<'_> {
                         drop(turns);
                         self.encode(number, &mut encoder);
                     }
-                    // Somebody has it, or ended all.
+                    // Another thread has it, or ended all.
                     None if turns.next > self.grid.len() => {
                         return Err(Error::corrupt("encoding ended early"));
                     }
@@ -213,15 +213,16 @@ impl Encoding<'_> {
 
 /// Blocks of at least this size are worth a second thread.
 const OVERLAP: u64 = 2 << 20;
-/// Parts on their way from the thread that makes them to the one that hands them over.
+/// Parts between the thread that makes them and the thread that hands them to the store.
 const UNDER_WAY: usize = 3;
 
-/// Stores the raw subchunks of blocks that have one grid, given in the order in which they are to stand: of each subchunk all
-/// blocks' pieces, so that records are taken apart while they are in the processor's cache. The answers are in the order given.
+/// Stores the raw subchunks of blocks with one grid, given in storage order: of each subchunk the pieces of all blocks,
+/// so that records are split while they are in the processor's cache. The results are in the given order.
 ///
-/// With `two` threads one makes the pieces and the other hands them over; without, each part is handed over while it is in the
-/// cache, which takes the least of a processor. (Both threads making shares of the subchunks and handing them over in turn took 1.1 to
-/// 1.4 times as long where other programs wanted the processors: whoever has the turn may not be running.)
+/// With `two` threads one makes the pieces and the other hands them over; without, each part is handed over while it is
+/// in the cache, which takes the least processor time. (With both threads making shares of the subchunks and taking
+/// turns to hand them over, it took 1.1 to 1.4 times as long if other programs used the processors: the thread whose
+/// turn it is may not be running.)
 pub(super) fn store_gathered(
     blocks: &[BlockPart<'_>],
     data: &Source<'_>,
@@ -262,13 +263,13 @@ pub(super) fn store_gathered(
             make(&mut |part| {
                 let made = std::mem::replace(part, spare.try_recv().unwrap_or_else(|_| Lent::take()));
                 part.clear();
-                // Nobody takes it where an earlier one could not be handed over, which is the error that is told.
+                // It is not taken if an earlier one could not be handed over; that error is returned.
                 full.send(made).map_err(|_| Error::corrupt("what was made is not taken"))
             })
         });
         for part in ready {
             segment.add(part.bytes())?;
-            // The other thread has ended when it needs no more.
+            // The other thread ends when it needs no more.
             let _ = back.send(part);
         }
         maker

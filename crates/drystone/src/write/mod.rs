@@ -1,8 +1,8 @@
-//! A writer: lays down blocks in its own log, step by step, and needs nobody else to do it.
+//! A writer: appends blocks to its own log, step by step, independently of other writers.
 //!
 //! Invariants
 //! - one log belongs to one writer in one process: a forked child cannot use its parent's;
-//! - after a failed store operation the writer takes nothing more: what its log holds is no longer known.
+//! - after a failed store operation the writer refuses everything: the content of its log is unknown.
 
 pub(crate) mod accept;
 pub(crate) mod aside;
@@ -51,7 +51,7 @@ pub use putting::BlockSink;
 use uploads::Uploads;
 
 impl Container {
-    /// A writer (docs of [`Writer`]).
+    /// Creates a writer (see [`Writer`]).
     pub fn writer(&self, options: WriterOptions) -> Result<Writer> {
         Writer::open(self.inner.clone(), options)
     }
@@ -62,20 +62,20 @@ impl Container {
 pub struct WriterOptions {
     /// Rank and number of ranks, for programs in which every rank closes every step.
     pub rank: Option<(u32, u32)>,
-    /// The run this writer belongs to (ranked writers); the number of the last fence if not given.
+    /// The run of this writer (ranked writers); the number of the last fence if not given.
     pub run: Option<u64>,
     /// A new log part begins when the segment passes this many bytes.
     pub segment_limit: Option<u64>,
-    /// How blocks are laid down; a configuration overrides it.
+    /// How blocks are laid out; a configuration overrides it.
     pub layout: BlockLayout,
 }
 
 const SEGMENT_LIMIT: u64 = 4 << 30;
-/// Without append a part is held in memory until it is put.
+/// Without append a part of at most this size is held in memory until it is put.
 const WHOLE_PART_LIMIT: u64 = 24 << 20;
-/// The same on a far store, to which several parts are on their way at once, where they do not go up in pieces.
+/// The same on a far store, where several parts are uploaded at once, if they are not uploaded in pieces.
 const FAR_PART_LIMIT: u64 = 8 << 20;
-/// A far store that appends keeps objects of limited size, and spreads reads over them.
+/// The same on a far store that appends: it limits the size of objects, and spreads reads over them.
 const FAR_APPENDED_LIMIT: u64 = 32 << 20;
 
 struct OpenStep {
@@ -92,7 +92,7 @@ struct OpenStep {
 struct State {
     part: Part,
     done: Vec<PartFrom>,
-    /// The whole idx of the part that ended last, if that is not much.
+    /// The whole idx of the last complete part, if it is short.
     ended: Option<Tail>,
     unsynced: BTreeSet<String>,
     open: Option<OpenStep>,
@@ -103,7 +103,7 @@ struct State {
     last_step: Option<u64>,
     /// The part, and its watermark, after this writer's last commit.
     settled: Option<(u32, u64)>,
-    /// Without append: parts that are on their way.
+    /// Without append: parts that are being uploaded.
     uploads: Uploads,
     generation: u64,
     failed: Option<Error>,
@@ -119,15 +119,15 @@ struct Shared {
     fence: u64,
     limit: u64,
     pid: u32,
-    /// How what is put is to be stored.
+    /// The layouts of variables.
     layouts: Mutex<Layouts>,
     choices: Choices,
     layout: BlockLayout,
     cuts: Cuts,
-    /// The storage target of the first part, once a put has said where in the grid of processes this writer stands.
+    /// The storage target of the first part, once a put has shown this writer's place in the grid of processes.
     target: OnceLock<u64>,
     state: Mutex<State>,
-    /// Variables that puts named, in the schema in which they were found.
+    /// Variables that were put, in the schema in which they were found.
     named: Mutex<Named>,
 }
 
@@ -137,7 +137,7 @@ struct Named {
     variables: HashMap<String, Arc<Variable>>,
 }
 
-/// How long a segment may become in the store.
+/// Longest segment on this store.
 fn limit_on(inner: &Inner, limit: u64) -> u64 {
     match inner.store.features() {
         _ if inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used()) => limit.min(PART_LIMIT),
@@ -148,7 +148,7 @@ fn limit_on(inner: &Inner, limit: u64) -> u64 {
     }
 }
 
-/// Writes blocks. Clones share the log; calls from several threads are taken one after the other (encoding runs in parallel).
+/// Writes blocks. Clones share the log; calls from several threads are serialised (encoding runs in parallel).
 #[derive(Clone)]
 pub struct Writer {
     shared: Arc<Shared>,
@@ -160,7 +160,7 @@ impl Writer {
         Self::open_as(inner, options, if alone { Promise::Manifest } else { Promise::Record })
     }
 
-    /// The same where the caller knows who commits the steps, and when.
+    /// The same for a caller that knows who commits the steps, and when.
     pub(crate) fn open_as(inner: Arc<Inner>, options: WriterOptions, promise: Promise) -> Result<Self> {
         inner.require_writable()?;
         let rank = match options.rank {
@@ -178,7 +178,7 @@ impl Writer {
             }
         };
         let listing = rank.map(|_| Listing::begin(inner.store.as_ref()));
-        // A writer alone commits each step, and then asks whether it is still this container.
+        // A writer alone commits each step, and checks then whether the container was replaced.
         let alone = rank.is_some_and(|rank| rank.nranks == 1) && promise == Promise::Manifest;
         let (base, _) = if alone { inner.newest_to_change()? } else { inner.newest()? };
         if let (Some(rank), Some(listing)) = (rank, listing) {
@@ -231,17 +231,18 @@ impl Writer {
         Ok(Writer { shared: Arc::new(shared) })
     }
 
-    /// Its id, as in the names of its log.
+    /// Its id, which is in the names of its log.
     pub fn id(&self) -> u64 {
         self.shared.id
     }
 
-    /// The run it belongs to; `None` without rank.
+    /// Its run; `None` without rank.
     pub fn run(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.run)
     }
 
-    /// What `auto` chose for the variables put by this writer, by name (`P.x` for a member), each with its report.
+    /// The choices of `auto` for the variables that this writer put, by name (`P.x` for a member), each with its
+    /// report.
     pub fn choices(&self) -> Vec<(String, Arc<Choice>)> {
         self.shared.choices.reports()
     }
@@ -277,13 +278,13 @@ impl Writer {
         Ok(step)
     }
 
-    /// The numbers of puts from now on.
+    /// Sets the number of the next put.
     fn number_puts_from(&self, first: u64) -> Result<()> {
         self.state()?.puts = first;
         Ok(())
     }
 
-    /// Drops the open step: nothing of it will be visible.
+    /// Discards the open step: nothing of it will be visible.
     pub fn abort_step(&self) -> Result<()> {
         if lock(&self.shared.state).failed.is_some() {
             return Ok(()); // reported when it failed; its step was never promised
@@ -303,7 +304,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Hands everything staged to the store. Steps become visible by their end and a commit, not by this.
+    /// Hands all staged bytes to the store. A step becomes visible by its end and a commit, not by this.
     pub fn flush(&self) -> Result<()> {
         let mut state = self.state()?;
         if !self.appends() {
@@ -312,8 +313,8 @@ impl Writer {
         self.guard(&mut state, |_, state| state.part.segment.flush())
     }
 
-    /// Brings the log to stable storage, once it is sealed or closed. A [`crate::Container::flush`] of what was committed does the same
-    /// for one log after the other; so many writers do it at once, each its own.
+    /// Syncs the log, once it is sealed or closed. A [`crate::Container::flush`] does the same for one log after the
+    /// other; this way many writers do it at the same time.
     pub fn sync(&self) -> Result<()> {
         if self.tiers().is_some() && !self.durable() {
             self.shared.inner.bring_writer_home(self.shared.id)?;
@@ -336,7 +337,7 @@ impl Writer {
         Ok(s.inner.store.sync(&there)?)
     }
 
-    /// Brings the step records, which are home, to stable storage there.
+    /// Syncs the step records, which are in the home store.
     fn sync_records(&self) -> Result<()> {
         let (s, state) = (&self.shared, lock(&self.shared.state));
         let parts = state.done.iter().filter(|part| part.len > 0);
@@ -355,13 +356,13 @@ impl Writer {
         lock(&self.shared.state).closed
     }
 
-    /// Whether step records are appended one after the other. With tiers, as without append, each part ends with a step, so that it can go
-    /// home while the next is filled.
+    /// Whether step records are appended one after the other. With tiers, as without append, each part ends with a
+    /// step, so that it can go home while the next is filled.
     fn appends(&self) -> bool {
         self.shared.inner.store.features().append && self.tiers().is_none()
     }
 
-    /// The tiers in which the log is laid down, if there are some.
+    /// The tiers that hold the log, if there are some.
     fn tiers(&self) -> Option<&Arc<Tiers>> {
         self.shared.inner.tiers.as_ref().filter(|tiers| tiers.is_used())
     }
@@ -392,7 +393,7 @@ impl Writer {
         Ok(state)
     }
 
-    /// The state, if the step that was open is still open.
+    /// The state, if the given step is still open.
     fn state_of(&self, generation: u64) -> Result<MutexGuard<'_, State>> {
         let state = self.live()?; // whose process it is was asked when the put began
         if state.generation != generation {
@@ -403,7 +404,7 @@ impl Writer {
         Ok(state)
     }
 
-    /// Runs a store operation; its failure makes the writer unusable.
+    /// Runs a store operation; a failure makes the writer unusable.
     fn guard<T>(&self, state: &mut State, act: impl FnOnce(&Self, &mut State) -> Result<T>) -> Result<T> {
         act(self, state).inspect_err(|e| state.failed = Some(e.clone()))
     }
@@ -433,7 +434,7 @@ impl Writer {
         snapshot.schema.resolve(path).cloned().map(Arc::new).ok_or_else(|| no_such(&snapshot.schema, path))
     }
 
-    /// Writes the open step's entries so far as a part of its group.
+    /// Writes the entries of the open step so far as a part of its group.
     fn spill(&self, state: &mut State) -> Result<()> {
         let Some(open) = &mut state.open else { return Ok(()) };
         if open.entries.is_empty() {
@@ -460,7 +461,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Says on which storage target the log shall lie, at the first put: that of the cell which the block is of the grid of processes.
+    /// Chooses the storage target of the log at the first put: that of the block's cell in the grid of processes.
     fn place_log(&self, variable: &Variable, offset: &[u64], count: &[u64]) {
         let s = &self.shared;
         let Some(placing) = s.inner.placing.as_ref().filter(|_| s.target.get().is_none()) else { return };
@@ -473,7 +474,7 @@ impl Writer {
         }
     }
 
-    /// Parts of one log go from target to target.
+    /// The parts of one log are spread over the targets.
     fn place_part(&self, part: u32) {
         let s = &self.shared;
         if let (Some(placing), Some(target)) = (&s.inner.placing, s.target.get()) {
@@ -506,7 +507,7 @@ impl Writer {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        // Without close the log simply ends: what was promised stays, the rest was never promised.
+        // Without a close the log simply ends: the ended steps stay, the rest was never guaranteed.
         let state = lock(&self.state);
         if !state.closed
             && state.failed.is_none()

@@ -1,4 +1,4 @@
-//! One part of a writer's log: its segment, and the index file that is filled beside it.
+//! One part of a writer's log: its segment, and the idx file beside it.
 
 use drystone_format::frame::{self, FrameKind};
 use drystone_format::identity::Durability;
@@ -21,9 +21,9 @@ pub(super) struct Part {
     pub(super) segment: Segment,
     header: FileHeader,
     pub(super) idx_pending: Vec<u8>,
-    /// What was handed to the store last, the end of the idx.
+    /// The bytes last handed to the store, at the end of the idx.
     idx_last: Vec<u8>,
-    /// The group that `idx_pending`, and `idx_last`, is the only frame of, if it is.
+    /// The group whose only frame is `idx_pending`, and `idx_last`, if there is one.
     group_pending: Option<Group>,
     group_last: Option<Group>,
     pub(super) idx_len: u64,
@@ -36,7 +36,7 @@ impl Part {
     /// An empty part, which ends at about `limit` bytes.
     pub(super) fn new(inner: &Inner, header: &FileHeader, limit: u64) -> Self {
         let store = &inner.store;
-        // What is synced step by step is one place of the disk or as many as there are pieces.
+        // With a sync per step, data lies at one place of the disk, or at as many as there are pieces.
         let apart = inner.identity.durability != Durability::Durable && store.features().write_at;
         let runs = apart.then(|| Runs::new(limit));
         let mut idx_pending = Vec::new();
@@ -64,7 +64,7 @@ impl Part {
         self.idx_frames += 1;
     }
 
-    /// Adds the final frame of a group, which a commit that follows at once need not decode again.
+    /// Adds the final frame of a group, so that a commit that follows at once need not decode it again.
     pub(super) fn idx_push_last(&mut self, head: &GroupHead, entries: GroupEntries) {
         let alone = self.idx_pending.is_empty() && head.part == 0;
         self.idx_push(FrameKind::Group, &entries.encode(head));
@@ -81,7 +81,7 @@ impl Part {
         Ok(())
     }
 
-    /// Without append: the idx as the object that is to be put, and its key.
+    /// Without append: the idx as the object to put, and its key.
     pub(super) fn take_idx(&mut self, writer: u64) -> (String, Vec<u8>) {
         let bytes = self.idx_pending.clone();
         self.idx_was_handed_over();
@@ -95,7 +95,7 @@ impl Part {
         self.idx_pending.clear();
     }
 
-    /// The end of the idx, as it was handed to the store, if that is not much.
+    /// The end of the idx as it was handed to the store, if it is short.
     pub(super) fn tail(&self) -> Option<Tail> {
         let at = self.idx_len - self.idx_last.len() as u64;
         let (part, header) = (self.number, self.header.clone());
@@ -103,7 +103,7 @@ impl Part {
         (bytes.len() <= MOST_TAIL).then(|| Tail { part, header, at, bytes: bytes.clone(), group })
     }
 
-    /// What stands behind the end of the idx, and its end with that, if that is not much.
+    /// The pending bytes after the end of the idx, together with that, if they are short.
     pub(super) fn pending_tail(&self) -> Option<(u64, Tail)> {
         let (part, header, at) = (self.number, self.header.clone(), self.idx_len);
         let (bytes, group) = (&self.idx_pending, self.group_pending.clone());

@@ -1,9 +1,9 @@
-//! From what was put to what is promised: the final frame of a step's group, and the commit of it; the end of the log.
+//! Durability points: the final frame of a step's group, and the commit of it; the end of the log.
 //!
 //! Invariants
-//! - the final frame of a group is appended after everything it promises was handed to the store (`durable`: synced), or once a
-//!   manifest that is synced has promised it (docs/decisions/007-small-commits.md);
-//! - a log that is closed was handed over whole.
+//! - the final frame of a group is appended after everything that it covers was handed to the store (`durable`:
+//!   synced), or once a synced manifest covers it (docs/decisions/007-small-commits.md);
+//! - a closed log was handed over completely.
 
 use std::collections::BTreeSet;
 
@@ -20,12 +20,13 @@ use crate::commit::transaction::Committed;
 use crate::log::scan::{PartFrom, Tail};
 use crate::{Error, Result};
 
-/// What makes a step a promise under `durable`.
+/// What makes a step durable under `durable`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Promise {
-    /// Its record in the log: a commit may come whenever it likes.
+    /// Its record in the log: a commit may follow at any time.
     Record,
-    /// The manifest of a commit that follows at once: the record need not be synced (docs/decisions/007-small-commits.md).
+    /// The manifest of a commit that follows at once: the record need not be synced
+    /// (docs/decisions/007-small-commits.md).
     Manifest,
 }
 
@@ -59,8 +60,8 @@ impl Writer {
         Ok(Some(derived::follow(inner, done)))
     }
 
-    /// Asks whether it is still this container while the last bytes go up; nothing is recorded before the answer. False where a log is
-    /// appended to: the commit asks.
+    /// Checks whether the container was replaced while the last bytes are uploaded; nothing is recorded before the
+    /// answer. Returns false if a log is appended to: the commit checks.
     fn ask_same(&self, state: &mut State) -> bool {
         let asked = !self.appends();
         if asked {
@@ -69,8 +70,9 @@ impl Writer {
         asked
     }
 
-    /// Commits the step whose record, which ends at `end`, is not in the log yet: the device then has segment and manifest to write
-    /// at once. The record follows when the segment is on stable storage, as it must (docs/decisions/007-small-commits.md).
+    /// Commits the step before its record, which ends at `end`, is in the log: the device then has segment and manifest
+    /// to write at the same time. The record follows once the segment is on stable storage, as it must
+    /// (docs/decisions/007-small-commits.md).
     fn commit_and_record(&self, state: &mut State, end: u64, tail: &Tail) -> Result<Committed> {
         let s = &self.shared;
         let mut parts = state.done.clone();
@@ -90,8 +92,9 @@ impl Writer {
         Ok(done)
     }
 
-    /// Ends the step and returns when it has this level or a higher one: what [`end_step`](Self::end_step) leaves is in a tier, or in the home
-    /// store of a container without tiers; `partner` is kept by other nodes, or home where none can keep it; `stable` is synced there. Where others commit the step, its log is.
+    /// Ends the step and returns when it has reached this level. After [`end_step`](Self::end_step) it is in a tier, or
+    /// in the home store of a container without tiers; `partner`: other nodes keep it, or it is home if none can;
+    /// `stable`: it is synced there. If others commit the step, the level is that of its log.
     pub fn end_step_at(&self, level: Level) -> Result<Option<Committed>> {
         let step = self.state()?.open.as_ref().map(|open| open.step);
         let done = self.end_step()?;
@@ -124,9 +127,9 @@ impl Writer {
         state.settled = found.map(|source| (part, source.watermark));
     }
 
-    /// Commits the values that were put without a step; the writer goes on. `false`, with nothing done, where a log cannot be appended
-    /// to: there it has to be [closed](Self::close). So a program that changes values again and again fills one log, and not one for each
-    /// change.
+    /// Commits values that were put without a step; the writer goes on. `false`, with nothing done, if a log cannot be
+    /// appended to: then it has to be [closed](Self::close). A program that changes values again and again thus fills
+    /// one log, and not one per change.
     pub fn commit(&self) -> Result<bool> {
         if !self.appends() {
             return Ok(false);
@@ -150,13 +153,13 @@ impl Writer {
         Ok(true)
     }
 
-    /// Closes the log; commits values without step. An open step is dropped, which is an error.
+    /// Closes the log; commits values without step. An open step is discarded, which is an error.
     pub fn close(&self) -> Result<()> {
         self.close_and(true)
     }
 
-    /// As [`close`](Self::close), but leaves values without step to [`crate::Container::commit_sealed`]: so the values of many
-    /// writers become visible in one commit.
+    /// As [`close`](Self::close), but leaves values without step to [`crate::Container::commit_sealed`], so that the
+    /// values of many writers become visible in one commit.
     pub fn seal(&self) -> Result<()> {
         self.close_and(false)
     }
@@ -207,13 +210,13 @@ impl Writer {
         }
     }
 
-    /// What a recovery must not have passed; writers without ranks are never shut out.
+    /// The fence that a recovery must not have passed; writers without ranks are never shut out.
     fn own_fence(&self) -> Option<u64> {
         self.shared.rank.map(|_| self.shared.fence)
     }
 
-    /// Writes the open group's final frame, in the order that makes it a promise; or gives it with its end to be written after the
-    /// commit.
+    /// Writes the open group's final frame, in the order that makes it durable; or returns it with its end, to be
+    /// written after the commit.
     fn finish_group(&self, state: &mut State) -> Result<Option<(u64, Tail)>> {
         let Some(mut open) = state.open.take() else { return Ok(None) };
         state.generation += 1;
@@ -264,8 +267,8 @@ impl Writer {
         }
         self.sync_segments(state)?;
         state.part.idx_flush(&s.inner, s.id)?;
-        // Where a commit follows at once the promise is the manifest, which is synced. Of the idx only the header must last:
-        // a log that cannot be recognised is damage.
+        // If a commit follows at once, the synced manifest makes the step durable. Of the idx only the header must
+        // survive: a log that cannot be recognised is damage.
         if self.durable() && !(committed_at_once && state.part.header_synced) {
             s.inner.store.sync(&[&keys::idx(s.id, state.part.number)])?;
             state.part.header_synced = true;
@@ -273,7 +276,7 @@ impl Writer {
         Ok(None)
     }
 
-    /// With tiers: closes the part, and makes known at home which parts are not there, before any record that needs them is.
+    /// With tiers: closes the part, and registers at home which parts are not there, before any record that needs them.
     fn stage(&self, state: &mut State, step: Option<u64>) -> Result<()> {
         let Some(tiers) = self.tiers() else { return Ok(()) };
         let s = &self.shared;
@@ -326,7 +329,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Ends the current part: everything handed over, CLOSE written; without append on its way.
+    /// Ends the current part: everything is handed over, CLOSE is written; without append the upload has begun.
     pub(super) fn seal_log(&self, state: &mut State) -> Result<()> {
         let s = &self.shared;
         state.part.idx_push(FrameKind::Close, &[]);
@@ -355,7 +358,7 @@ impl Writer {
 }
 
 impl State {
-    /// The end of the log, if it is known: a part that holds nothing yet follows one that was ended.
+    /// The end of the log, if it is known: an empty part follows one that was ended.
     fn tail(&self) -> Option<Tail> {
         if self.part.idx_len > 0 { self.part.tail() } else { self.ended.clone() }
     }

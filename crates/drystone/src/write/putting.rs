@@ -1,8 +1,8 @@
 //! Putting: how a block becomes pieces of the log and entries of its step.
 //!
 //! Invariants
-//! - everything that can be refused is, before a byte is stored;
-//! - the pieces of a block lie in one part of the log: where some are stored while others are made, the writer is locked.
+//! - everything that can be refused is refused before a byte is stored;
+//! - the pieces of a block lie in one part of the log: the writer is locked while some are stored and others made.
 
 use drystone_format::dtype::DType;
 use drystone_format::schema::Variable;
@@ -22,17 +22,18 @@ use crate::layout::{Laid, laid};
 use crate::schema::member::Column;
 use crate::{Error, Result};
 
-/// Decoded bytes encoded at a time; twice as much is held in memory, as some are appended while others are encoded.
+/// Decoded bytes that are encoded at a time; twice as much is in memory, since some are appended while others are
+/// encoded.
 const ENCODE_BATCH: u64 = 8 << 20;
-/// A block of fewer bytes is encoded before any of it is stored.
+/// A block of fewer bytes is encoded completely before any of it is stored.
 const FEW_TO_ENCODE: u64 = 2 << 20;
-/// Entries of an open group kept in memory before a part of the group is written.
+/// Entries of an open group that are kept in memory before a part of the group is written.
 const SPILL: u64 = 8192;
 
-/// What takes blocks: a writer, or one of a team.
+/// Accepts blocks: a writer, or one of a team.
 pub trait BlockSink {
-    /// Writes a block of some columns of a variable, which are in the elements of `data` where they say. Otherwise as
-    /// [`Writer::put`].
+    /// Writes a block of some columns of a variable, at the offsets in the elements of `data` that they state.
+    /// Otherwise like [`Writer::put`].
     fn put_columns(
         &self,
         path: &str,
@@ -76,9 +77,9 @@ impl Writer {
         Ok(())
     }
 
-    /// [`Writer::put`] to a variable that is not there yet, but will be created as this one in the commit that takes the block
-    /// ([`Container::commit_sealed_with`](crate::Container::commit_sealed_with)). Where it is not, no commit takes anything that was
-    /// put beside the block. `path` is for messages.
+    /// [`Writer::put`] to a variable that does not exist yet, and will be created as this one in the commit that takes
+    /// the block ([`Container::commit_sealed_with`](crate::Container::commit_sealed_with)). If it is not created, no
+    /// commit takes anything that was put beside the block. `path` is for messages.
     pub fn put_to(
         &self,
         (path, variable): (&str, &Variable),
@@ -165,7 +166,7 @@ impl Writer {
         let place = Place { step, variable: variable.id, put };
         let laid = laid(&layouts, leaves, &offset, data.shape());
         let from = |laid: &Laid| laid.offset.iter().zip(&offset).map(|(at, first)| at - first).collect();
-        // Declared layouts were chosen by somebody who knows what is read.
+        // Declared layouts come from people who know what is read.
         let by_model = chunks.is_none() && block_layout == BlockLayout::Model && layouts.is_empty();
         let inner = &self.shared.inner;
         if let (true, Transform::Chain(chain), [first, _, ..]) = (by_model, &transform, &laid[..])
@@ -202,7 +203,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Counts a block of so many bytes.
+    /// Counts a block of this many bytes.
     fn count(&self, bytes: u64) {
         let tally = &self.shared.inner.tally;
         add(&tally.puts, 1);
@@ -214,7 +215,7 @@ impl Writer {
         begun.end(SpanKind::Put, || self.shared.inner.store.describe(), path, values);
     }
 
-    /// Takes a put number; says in which step the block is.
+    /// Takes a put number; returns the step of the block.
     fn begin_put(&self, path: &str, variable: &Variable) -> Result<(u64, Option<u64>, u64)> {
         let mut state = self.state()?;
         let step = match (variable.steps, &mut state.open) {
@@ -276,7 +277,7 @@ impl Writer {
         })
     }
 
-    /// Whether a second thread finds a processor: the ranks of a run are taken to share those of this node.
+    /// Whether a processor is free for a second thread: the ranks of a run are assumed to share those of this node.
     fn has_spare_processor(&self) -> bool {
         let ranks = self.shared.rank.map_or(1, |rank| rank.nranks.max(1) as usize);
         crate::base::cpus::threads() / ranks >= 2
@@ -295,7 +296,7 @@ impl Writer {
         let item = u64::from(part.laid.room);
         let chunk = grid.first().map_or(1, |(_, e)| e.iter().fold(item.max(1), |b, n| b.saturating_mul(*n)));
         let per_batch = (ENCODE_BATCH / chunk.max(1)).max(1) as usize;
-        // With few subchunks for each thread, other puts may have processors while these are encoded.
+        // With few subchunks per thread, other puts may use the processors while these are encoded.
         let threads = crate::base::cpus::threads();
         let few = threads < 2
             || grid.len() < 2 * threads
@@ -311,7 +312,7 @@ impl Writer {
                 w.add_entry(state, part, place, &block::numbered(&order, stored))
             });
         }
-        // Stored while others are encoded: the pieces must lie in one part, so the lock is kept.
+        // They are stored while others are encoded: the pieces must lie in one part, so the lock is kept.
         let mut state = self.state_of(generation)?;
         self.guard(&mut state, |w, state| {
             w.roll_if_full(state)?;

@@ -1,11 +1,12 @@
-//! Parts of a log on their way to a store without append: several segments are under way while the next is filled.
+//! Parts of a log that are being uploaded to a store without append: several segments are under way while the next one
+//! is filled.
 //!
 //! Invariants
-//! - the idx of a part is put when its segment, and segment and idx of every part before it, are stored: whoever finds a step record finds
-//!   the bytes it speaks of, and parts are recorded in their order;
-//! - a part whose commit follows at once is recorded only after an answer to whether the container is still this one;
-//! - after a failure nothing more is put: what was handed over is forgotten, and the writer with it;
-//! - segments under way have [`ROOM`] bytes together, unless one alone is longer.
+//! - the idx of a part is put once its segment, and segment and idx of every earlier part, are stored: whoever finds a
+//!   step record finds the bytes that it names, and parts are recorded in order;
+//! - a part whose commit follows at once is recorded only after the answer whether the container was replaced;
+//! - after a failure nothing more is put: parts that were handed over are forgotten, and the writer is unusable;
+//! - segments under way have at most [`ROOM`] bytes together, unless a single one is longer.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -17,16 +18,17 @@ use crate::base::metrics::add;
 use crate::container::{Inner, Same};
 use crate::log::segment::Whole;
 
-/// With a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT), or a piece of one, that is being filled these are 32 MiB.
+/// Together with a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled, or a piece of one, this is
+/// 32 MiB.
 const ROOM: u64 = 24 << 20;
 
-/// What was handed over and is not known to be stored.
+/// Parts that were handed over and may not be stored yet.
 #[derive(Debug, Default)]
 pub(super) struct Uploads {
     parts: VecDeque<Upload>,
-    /// The idx of the part before the first.
+    /// The idx of the part before the first one.
     idx: Option<Pending>,
-    /// Asked before the next idx is put.
+    /// The check that is awaited before the next idx is put.
     same: Option<Same>,
 }
 
@@ -80,12 +82,12 @@ impl Uploads {
             Whole::Rising(pending, ..) => pending,
         };
         self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
-        // The next part may go up in pieces, too, which have all the room.
+        // The next part may be uploaded in pieces, too, which use all the room.
         while self.next(inner, sync, rises)? {}
         Ok(())
     }
 
-    /// Waits until all that was handed over is stored.
+    /// Waits until everything that was handed over is stored.
     pub(super) fn settle(&mut self, inner: &Inner, sync: bool) -> Result<()> {
         while self.next(inner, sync, true)? {}
         self.same.take().map_or(Ok(()), |same| same.require(inner))
@@ -96,7 +98,7 @@ impl Uploads {
         self.parts.is_empty() || under_way.saturating_add(bytes) <= ROOM
     }
 
-    /// Takes the next step that can be taken without waiting, or with `wait` the next one; `false`: there is none.
+    /// Takes the next step that is possible without waiting, or with `wait` the next one; `false`: there is none.
     fn next(&mut self, inner: &Inner, sync: bool, wait: bool) -> Result<bool> {
         let done = self.advance(inner, sync, wait);
         if done.is_err() {

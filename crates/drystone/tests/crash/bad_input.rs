@@ -43,29 +43,21 @@ fn solo(c: &Container) -> Writer {
 fn a_path_without_a_container_is_told_apart_from_a_file_and_an_empty_folder() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    told(
-        Container::open_local(at("no.dry"), Mode::Read).err(),
-        ErrorKind::NotFound,
-        &["no.dry", "check the path"],
-    );
+    told(Container::open(at("no.dry"), Mode::Read).err(), ErrorKind::NotFound, &["no.dry", "check the path"]);
     std::fs::write(at("file"), "x").unwrap();
-    told(
-        Container::open_local(at("file"), Mode::Read).err(),
-        ErrorKind::NotFound,
-        &["not a container", "a file"],
-    );
-    let clash = Container::create_local(at("file"), CreateOptions::default()).err();
+    told(Container::open(at("file"), Mode::Read).err(), ErrorKind::NotFound, &["not a container", "a file"]);
+    let clash = Container::create(at("file"), CreateOptions::default()).err();
     told(clash, ErrorKind::Conflict, &["a file is there"]);
     std::fs::create_dir(at("empty")).unwrap();
-    let empty = Container::open_local(at("empty"), Mode::ReadWrite).err();
+    let empty = Container::open(at("empty"), Mode::ReadWrite).err();
     told(empty, ErrorKind::NotFound, &["is not a container", "drystone.json"]);
-    let parent = Container::create_local(at("file").join("below"), CreateOptions::default()).err();
+    let parent = Container::create(at("file").join("below"), CreateOptions::default()).err();
     told(parent, ErrorKind::Io, &["below"]);
-    Container::create_local(at("is.dry"), CreateOptions::default()).unwrap();
-    let again = Container::create_local(at("is.dry"), CreateOptions::default()).err();
+    Container::create(at("is.dry"), CreateOptions::default()).unwrap();
+    let again = Container::create(at("is.dry"), CreateOptions::default()).err();
     told(again, ErrorKind::Conflict, &["already holds a container", "open it"]);
-    Container::open_local(at("is.dry"), Mode::Append).unwrap();
-    Container::open_local(at("new.dry"), Mode::Append).unwrap();
+    Container::open(at("is.dry"), Mode::Append).unwrap();
+    Container::open(at("new.dry"), Mode::Append).unwrap();
 }
 
 #[test]
@@ -154,9 +146,9 @@ fn a_selection_outside_the_array_is_out_of_range() {
     );
     told(r.read(&Selection::all(&[3, 1]), &target).err(), ErrorKind::InvalidArgument, &["2 axes"]);
     let t = c.reading("fields/temperature", None).unwrap();
-    told(t.read_block(Some(0), 0, &target).err(), ErrorKind::NotFound, &["no step 0"]);
+    told(t.block(Some(0), 0).err(), ErrorKind::NotFound, &["no step 0"]);
     told(r.blocks(Some(0)).err(), ErrorKind::InvalidArgument, &["has no steps"]);
-    told(r.read_block(None, 0, &target).err(), ErrorKind::NotFound, &["0 block(s)"]);
+    told(r.block(None, 0).err(), ErrorKind::NotFound, &["0 block(s)"]);
 }
 
 #[test]
@@ -188,7 +180,7 @@ fn a_closed_or_read_only_handle_says_so() {
         reader.commit().err(),
         reader.writer(WriterOptions::default()).err(),
         reader.apply(vec![SchemaOp::Delete("x".into())]).err(),
-        reader.recover(&Adopt::All).err(),
+        reader.recover(&Adopt::All, &[]).err(),
         reader.flush().err(),
         reader.begin_batch().err(),
     ] {
@@ -322,7 +314,7 @@ fn wrong_missing_and_duplicate_ranks_are_named() {
     // Another number of ranks, while this is not settled.
     told(open(0, 2).err(), ErrorKind::Conflict, &["3 ranks", "one of 2", "recover(adopt=True)"]);
     assert_eq!(c.snapshot().step_axis(), 0);
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert_eq!(report.incomplete[0].missing, [2]);
     write(&open(0, 1).unwrap());
     assert_eq!(read_all(&c, "fields/temperature"), data);
@@ -339,7 +331,7 @@ fn writers_that_disagree_on_the_number_of_ranks_do_not_commit() {
         w.end_step().unwrap();
     }
     told(c.commit().err(), ErrorKind::Conflict, &["disagree on the number of ranks", "2 and 3", "recover"]);
-    c.recover(&Adopt::None).unwrap();
+    c.recover(&Adopt::None, &[]).unwrap();
     assert_eq!(c.snapshot().step_axis(), 0);
 }
 

@@ -186,7 +186,7 @@ fn a_step_that_was_committed_stays_through_recoveries_at_the_same_time() {
         scope.spawn(move || {
             let c = open(store);
             while !done.load(Ordering::SeqCst) {
-                c.recover(&Adopt::None).unwrap();
+                c.recover(&Adopt::None, &[]).unwrap();
                 c.commit().unwrap();
             }
         });
@@ -464,7 +464,7 @@ fn schedules_of_a_commit_during_a_recovery() {
         }
         let recovering = {
             let store = store.clone();
-            shuttle::thread::spawn(move || open(&store).recover(&Adopt::None).unwrap())
+            shuttle::thread::spawn(move || open(&store).recover(&Adopt::None, &[]).unwrap())
         };
         let committing = {
             let store = store.clone();
@@ -517,7 +517,7 @@ fn schedules_of_a_single_rank_and_a_recovery() {
         let recovering = {
             let store = store.clone();
             shuttle::thread::spawn(move || {
-                open(&Yielding { lossy: None, ..store }).recover(&Adopt::All).unwrap()
+                open(&Yielding { lossy: None, ..store }).recover(&Adopt::All, &[]).unwrap()
             })
         };
         let written = writing.join().unwrap();

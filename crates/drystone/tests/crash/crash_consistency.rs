@@ -81,7 +81,7 @@ fn check_promises(left: MemoryStore, history: &History, what: &dyn Fn() -> Strin
         assert!(refused.to_string().contains("recover"), "{refused}");
     }
     let choice = if adopt { Adopt::All } else { Adopt::None };
-    let report = c.recover(&choice).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
+    let report = c.recover(&choice, &[]).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
     assert_eq!(report.version as usize, version + 1);
     let mut outcomes = vec![state.clone()];
     if adopt {
@@ -353,7 +353,8 @@ fn a_power_cut_of_an_async_container_leaves_what_was_flushed_and_nothing_half() 
                 assert!(version >= history.flushed, "{}: fell back to {version}", what());
                 expect(&c, state_at(&history, &c, &what), version > history.flushed, &what);
                 let flushed = &history.states[history.flushed];
-                let report = c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
+                let report =
+                    c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{}: recover: {e}", what()));
                 check_wholeness(&c, &history, flushed, &|| format!("recovered {report:?} after {}", what()));
                 // Of earlier snapshots those may be damaged that were not flushed.
                 let lost = |key: &str| {
@@ -464,7 +465,7 @@ fn a_recovery_that_dies_can_be_repeated() {
                     let again = FaultStore::new(copy(&left), Script::seeded(second).at(second, Fault::Crash));
                     let again = Arc::new(again.unwrap());
                     let c = Container::open(again.clone(), Mode::ReadWrite).unwrap();
-                    let done = c.recover(&Adopt::All);
+                    let done = c.recover(&Adopt::All, &[]);
                     let finished = done.is_ok() && again.changes() <= second;
                     if finished {
                         break;
@@ -474,9 +475,9 @@ fn a_recovery_that_dies_can_be_repeated() {
                         || format!("killed in recovery at {second} after {change} of {plan:?}: {done:?}");
                     let found = Container::open(Arc::new(again.survivor()), Mode::ReadWrite).unwrap();
                     let steps = |c: &Container| c.snapshot().steps.iter().collect::<Vec<_>>();
-                    found.recover(&Adopt::All).unwrap_or_else(|e| panic!("{}: {e}", what()));
+                    found.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{}: {e}", what()));
                     let whole = Container::open(Arc::new(copy(&left)), Mode::ReadWrite).unwrap();
-                    whole.recover(&Adopt::All).unwrap();
+                    whole.recover(&Adopt::All, &[]).unwrap();
                     assert_eq!(steps(&found), steps(&whole), "{}", what());
                     let state = state_at(
                         &history,
@@ -540,14 +541,14 @@ fn a_fence_outlives_a_power_cut() {
             }
         }
         c.flush().unwrap(); // step 1 is not committed, but its bytes are on the disk
-        assert_eq!(c.recover(&Adopt::None).unwrap().discarded, [1]);
+        assert_eq!(c.recover(&Adopt::None, &[]).unwrap().discarded, [1]);
         let new = ranks(&c, 1);
         new[0].begin_step(Some(1), false).unwrap();
         put_row(&new[0], 1, 2.0);
         new[0].end_step().unwrap();
         store.power_cut(seed);
         let c = Container::open(Arc::new(store.survivor()), Mode::ReadWrite).unwrap();
-        c.recover(&Adopt::All).unwrap();
+        c.recover(&Adopt::All, &[]).unwrap();
         let all = floats(&crate::common::read_all(&c, "t"));
         assert!(all[..16].iter().all(|v| *v == 1.0), "step 0 was flushed");
         assert!(!all[16..].contains(&1.0), "the dead run is back: {all:?}");
@@ -561,7 +562,7 @@ fn a_writer_that_was_shut_out_is_told() {
     let c = crate::common::memory();
     c.apply(vec![create("t", f4(), &[4, 4], |v| v.steps = true)]).unwrap();
     let zombie = ranks(&c, 1).remove(0);
-    c.recover(&Adopt::All).unwrap();
+    c.recover(&Adopt::All, &[]).unwrap();
     zombie.begin_step(None, false).unwrap();
     put_row(&zombie, 0, 1.0);
     let error = zombie.end_step().unwrap_err();

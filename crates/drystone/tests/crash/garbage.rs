@@ -249,7 +249,7 @@ fn a_collection_that_dies_at_any_change_loses_nothing_and_the_next_completes_it(
                         // A power cut took the collection's own commit: nothing is committed before that is settled.
                         let refused = c.gc(&KEEP_ONE, &mut |_, _| true).unwrap_err();
                         assert!(power && refused.to_string().contains("recover()"), "{what}: {refused}");
-                        c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{what}: {e}"));
+                        c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{what}: {e}"));
                     }
                     let again = gc(&c, GcOptions { keep: Some(1), ..KEEP_ONE });
                     assert_eq!(again.kept.len(), 1, "{what}");

@@ -32,7 +32,7 @@ fn a_process_to_be_killed() {
     let (what, path, notes, number, of) = (word(), word(), word(), word(), word());
     let (number, of): (u32, u32) = (number.parse().unwrap(), of.parse().unwrap());
     let notes = Notes(OpenOptions::new().append(true).create(true).open(notes).unwrap());
-    let c = Container::open_local(path, Mode::ReadWrite).unwrap();
+    let c = Container::open(path, Mode::ReadWrite).unwrap();
     match what.as_str() {
         "rank" => write_steps(&c, Some((number, of)), &notes),
         "free" => write_steps(&c, None, &notes),
@@ -99,7 +99,7 @@ fn spawn(what: &str, path: &Path, notes: &Path, number: u32, of: u32) -> Child {
 
 fn setup(folder: &Path, durability: Durability) -> PathBuf {
     let path = folder.join("run.dry");
-    let c = Container::create_local(&path, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
+    let c = Container::create(&path, CreateOptions { durability, ..CreateOptions::default() }).unwrap();
     c.apply(vec![
         create("raw", f4(), &[ROWS, 500], |v| v.steps = true),
         create("coded", f4(), &[ROWS, 500], |v| {
@@ -159,7 +159,7 @@ fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills
             assert!(killed, "a process ended before it was killed: {why}");
             std::thread::sleep(Duration::from_micros(dice.below(3000)));
         }
-        let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
+        let c = Container::open(&path, Mode::ReadWrite).unwrap();
         assert_eq!(c.take_warnings(), Vec::<String>::new());
         let axis = check_values(&c, known);
         let nranks = team.iter().filter(|(what, _, _)| *what == "rank").map(|(_, _, of)| *of).max();
@@ -181,7 +181,7 @@ fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills
             }
         }
         let adopt = dice.below(3) > 0;
-        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }).unwrap();
+        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }, &[]).unwrap();
         known = check_values(&c, axis.min(known));
         if adopt {
             let wanted = nranks.unwrap_or(1);
@@ -194,7 +194,7 @@ fn kill_again_and_again(durability: Durability, team: &[(&str, u32, u32)], kills
         }
     }
     println!("{kills} kills of {team:?} ({durability:?}): {promises} promises, {known} steps");
-    let c = Container::open_local(&path, Mode::Read).unwrap();
+    let c = Container::open(&path, Mode::Read).unwrap();
     check_values(&c, 0);
     assert_eq!(c.verify(&mut |_, _| true).unwrap().damage, []);
 }
@@ -266,7 +266,7 @@ fn a_full_disk_is_told_and_loses_nothing() {
     for durability in [Durability::Async, Durability::Durable] {
         let Some(disk) = SmallDisk::new("1m") else { return };
         let path = setup(disk.0.path(), durability);
-        let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
+        let c = Container::open(&path, Mode::ReadWrite).unwrap();
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
         let mut visible = 0;
         let error = loop {
@@ -292,12 +292,12 @@ fn a_full_disk_is_told_and_loses_nothing() {
             assert!(again.to_string().contains("no space"), "the reason is not forgotten: {again}");
         }
         drop(w);
-        let read = Container::open_local(&path, Mode::Read).unwrap();
+        let read = Container::open(&path, Mode::Read).unwrap();
         assert!(check_values(&read, 0) >= visible);
         // With room again, the next run goes on where this one stopped.
         assert!(disk.remount("size=64m"));
-        let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
-        c.recover(&Adopt::All).unwrap();
+        let c = Container::open(&path, Mode::ReadWrite).unwrap();
+        c.recover(&Adopt::All, &[]).unwrap();
         let steps = check_values(&c, 0);
         let w = c.writer(WriterOptions { rank: Some((0, 1)), ..WriterOptions::default() }).unwrap();
         assert_eq!(w.begin_step(None, false).unwrap(), steps);
@@ -311,11 +311,11 @@ fn a_medium_that_cannot_be_written_to_can_be_read() {
     let Some(disk) = SmallDisk::new("4m") else { return };
     let path = setup(disk.0.path(), Durability::Async);
     assert!(disk.remount("ro"));
-    let c = Container::open_local(&path, Mode::Read).unwrap();
+    let c = Container::open(&path, Mode::Read).unwrap();
     assert_eq!(check_values(&c, 0), 0);
-    let error = Container::create_local(disk.0.path().join("other"), CreateOptions::default()).err().unwrap();
+    let error = Container::create(disk.0.path().join("other"), CreateOptions::default()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
-    let opened = Container::open_local(&path, Mode::ReadWrite);
+    let opened = Container::open(&path, Mode::ReadWrite);
     let error = opened.and_then(|c| c.apply(vec![create("more", f4(), &[1], |_| {})])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Io, "{error}");
     assert!(error.to_string().contains("run.dry"), "{error}");

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, WriterOptions};
+use drystone::{Adopt, Container, CreateOptions, ErrorKind, Mode, OpenOptions, WriterOptions};
 use drystone_format::frame::{self, FrameKind, Next};
 use drystone_format::log::FileHeader;
 use drystone_format::manifest::Manifest;
@@ -60,7 +60,7 @@ fn step(c: &Container, step: u64) {
 }
 
 fn container(folder: &Path) -> Container {
-    let c = Container::create_local(folder, CreateOptions::default()).unwrap();
+    let c = Container::create(folder, CreateOptions::default()).unwrap();
     c.apply(vec![crate::common::create("t", f4(), &[4, 8], |v| v.steps = true)]).unwrap();
     step(&c, 0);
     step(&c, 1);
@@ -79,7 +79,7 @@ fn manifests_name_the_boot_within_which_everything_unflushed_was_written() {
     // After a reboot older bytes are not of this boot, until they are flushed.
     drop(c);
     reboot(folder.path());
-    let c = Container::open_local(folder.path(), Mode::ReadWrite).unwrap();
+    let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
     step(&c, 2);
     assert_eq!(manifests(folder.path()).last().unwrap().1.boot, None);
     c.flush().unwrap();
@@ -111,7 +111,7 @@ fn a_lost_segment_of_this_boot_fails_the_reads_that_need_it_and_nothing_falls_ba
             None => fs::remove_file(&lost).unwrap(),
             Some(len) => fs::write(&lost, &bytes[..len]).unwrap(),
         }
-        let c = Container::open_local(folder.path(), Mode::Read).unwrap();
+        let c = Container::open(folder.path(), Mode::Read).unwrap();
         assert_eq!(c.snapshot().version(), version, "{cut:?}");
         assert!(c.take_warnings()[0].contains(&name));
         assert!(c.lost().unwrap().iter().any(|d| d.key.contains(&name)), "{cut:?}");
@@ -119,7 +119,7 @@ fn a_lost_segment_of_this_boot_fails_the_reads_that_need_it_and_nothing_falls_ba
         assert!(report.damage.iter().any(|d| d.message.contains(&name)), "{cut:?}: {report:?}");
         fs::write(&lost, &bytes).unwrap();
     }
-    let c = Container::open_local(folder.path(), Mode::Read).unwrap();
+    let c = Container::open(folder.path(), Mode::Read).unwrap();
     assert!(c.take_warnings().is_empty() && c.lost().unwrap().is_empty());
     assert_eq!(read_all(&c, "t").len(), 2 * 32 * 4);
 }
@@ -129,12 +129,12 @@ fn the_same_loss_in_another_boot_is_passed_over_and_nothing_is_committed_before_
     let folder = tempfile::tempdir().unwrap();
     let version = container(folder.path()).snapshot().version();
     reboot(folder.path());
-    let newest = Container::open_local(folder.path(), Mode::Read).unwrap();
+    let newest = Container::open(folder.path(), Mode::Read).unwrap();
     assert_eq!(newest.snapshot().version(), version);
     for path in of(folder.path(), "log", ".seg") {
         fs::remove_file(path).unwrap();
     }
-    let c = Container::open_local(folder.path(), Mode::ReadWrite).unwrap();
+    let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
     assert!(c.snapshot().version() < version);
     let warnings = c.take_warnings().join("; ");
     assert!(warnings.contains("steps 0..1 cannot be seen"), "{warnings}");
@@ -149,11 +149,11 @@ fn the_same_loss_in_another_boot_is_passed_over_and_nothing_is_committed_before_
         let error = error.unwrap();
         assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("recover()"), "{error}");
     }
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert!(report.notes.iter().any(|note| note.contains("steps 0..1")), "{:?}", report.notes);
     step(&c, 0);
     drop(c);
-    let c = Container::open_local(folder.path(), Mode::Read).unwrap();
+    let c = Container::open(folder.path(), Mode::Read).unwrap();
     assert!(c.take_warnings().is_empty() && c.lost().unwrap().is_empty());
     assert!(c.verify(&mut |_, _| true).unwrap().damage.is_empty());
 }
@@ -167,14 +167,15 @@ fn a_newest_manifest_that_this_boot_lost_refuses_readers_and_waits_for_a_recover
     drop(container(folder.path()));
     let newest = of(folder.path(), "manifest", ".dsm").pop().unwrap();
     fs::write(&newest, b"DRYF and then nothing that is a frame").unwrap();
-    let error = Container::open_local(folder.path(), Mode::Read).err().unwrap();
+    let error = Container::open(folder.path(), Mode::Read).err().unwrap();
     assert!(error.kind() == ErrorKind::Corrupt && error.to_string().contains("recover()"), "{error}");
-    assert!(Container::open_damaged(folder.path()).unwrap().snapshot().version() > 0);
-    let c = Container::open_local(folder.path(), Mode::ReadWrite).unwrap();
+    let damaged = OpenOptions { damaged: true, ..Mode::Read.into() };
+    assert!(Container::open(folder.path(), damaged).unwrap().snapshot().version() > 0);
+    let c = Container::open(folder.path(), Mode::ReadWrite).unwrap();
     assert_eq!(c.commit().err().unwrap().kind(), ErrorKind::Corrupt);
     // What the log holds is adopted again.
-    assert_eq!(c.recover(&Adopt::All).unwrap().adopted, [1]);
-    assert_eq!(read_all(&Container::open_local(folder.path(), Mode::Read).unwrap(), "t").len(), 256);
+    assert_eq!(c.recover(&Adopt::All, &[]).unwrap().adopted, [1]);
+    assert_eq!(read_all(&Container::open(folder.path(), Mode::Read).unwrap(), "t").len(), 256);
 }
 
 /// A store that cannot watch an object.
@@ -212,7 +213,7 @@ fn a_store_that_does_not_watch_has_the_engine_compare_the_uuid() {
         fs::remove_file(&identity).unwrap();
         assert_eq!(c.refresh().err().unwrap().kind(), ErrorKind::NotFound);
         let other = tempfile::tempdir().unwrap();
-        drop(Container::create_local(other.path(), CreateOptions::default()).unwrap());
+        drop(Container::create(other.path(), CreateOptions::default()).unwrap());
         fs::copy(other.path().join("drystone.json"), &identity).unwrap();
         assert_eq!(c.refresh().err().unwrap().kind(), ErrorKind::Conflict);
         let before = of(folder.path(), "manifest", "").len();

@@ -236,7 +236,7 @@ fn a_packing_that_dies_at_any_change_loses_nothing_and_the_next_completes_it() {
                     // A power cut took the collection's own commit: nothing is committed before that is settled.
                     let refused = c.gc(&GcOptions::default(), &mut |_, _| true).unwrap_err();
                     assert!(power && refused.to_string().contains("recover()"), "{what}: {refused}");
-                    c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{what}: {e}"));
+                    c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{what}: {e}"));
                 }
                 assign(&c, 100..101);
                 c.gc(&GcOptions::default(), &mut |_, _| true).unwrap();
@@ -307,7 +307,7 @@ fn a_power_cut_while_unflushed_commits_are_packed_leaves_what_was_flushed_and_no
                     Err(e) => assert!(!flushed || version > FLUSHED + 1, "{what}: snapshot {version}: {e}"),
                 }
             }
-            c.recover(&Adopt::All).unwrap_or_else(|e| panic!("{what}: {e}"));
+            c.recover(&Adopt::All, &[]).unwrap_or_else(|e| panic!("{what}: {e}"));
             let number = if newest >= 2 { 0..1 } else { 0..0 };
             assign(&c, number.clone());
             c.finish().unwrap();
@@ -346,7 +346,7 @@ fn lost_and_damaged_packs_are_named_and_a_lost_floor_is_made_again() {
     store.delete(keys::FLOOR).unwrap();
     assert!(damage(&store).contains(&keys::FLOOR.to_owned()));
     let c = Container::open(store.clone(), Mode::ReadWrite).unwrap();
-    let report = c.recover(&Adopt::All).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert!(report.notes.iter().any(|note| note.contains(keys::FLOOR)), "{:?}", report.notes);
     assert!(damage(&store).is_empty());
     assert!(read_all(&c.at(5).unwrap(), "t") == values(3));

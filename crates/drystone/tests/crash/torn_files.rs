@@ -139,7 +139,7 @@ fn a_durable_container_never_falls_back_and_never_lies() {
             let report = c.verify(&mut |_, _| true).unwrap_or_else(|e| panic!("{}: verify: {e}", what()));
             let told = report.damage.iter().any(|d| d.message.contains(&key));
             assert!(failed == 0 || told, "{}: {failed} reads fail, verify says {:?}", what(), report.damage);
-            match c.recover(&Adopt::All) {
+            match c.recover(&Adopt::All, &[]) {
                 Ok(_) => {
                     let mut after = content(&c);
                     after.retain(|place, _| sample.newest().contains_key(place));
@@ -188,7 +188,7 @@ fn an_async_container_falls_back_with_a_warning_and_recovers() {
                 let expected = &sample.versions[version as usize];
                 let failed = compare(expected, &content(&c), &key, &what);
                 assert!(failed == 0 || version > flush || !unflushed, "{}: a flushed value is gone", what());
-                match c.recover(&Adopt::All) {
+                match c.recover(&Adopt::All, &[]) {
                     Ok(report) => {
                         if unflushed {
                             let what = || format!("recovered {report:?} after {}", what());

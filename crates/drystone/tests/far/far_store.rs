@@ -181,9 +181,9 @@ fn a_far_container_shows_what_a_near_one_shows() {
         let expected = sample.open(Mode::Read).unwrap().verify(&mut |_, _| true).unwrap();
         assert_eq!(report, expected);
         let c = Container::open(Arc::new(store), Mode::ReadWrite).unwrap();
-        c.recover(&Adopt::All).unwrap();
+        c.recover(&Adopt::All, &[]).unwrap();
         let near = sample.open(Mode::ReadWrite).unwrap();
-        near.recover(&Adopt::All).unwrap();
+        near.recover(&Adopt::All, &[]).unwrap();
         assert_eq!(content(&c).len(), content(&near).len());
     }
 }
@@ -536,7 +536,7 @@ fn a_step_of_parts_under_way_is_there_wholly_or_not_at_all_whenever_its_writer_d
         let (faulty, _) = run(Some(at));
         let left = Arc::new(NoAppendStore::new(faulty.survivor()));
         let Ok(c) = Container::open(left, Mode::ReadWrite) else { continue };
-        c.recover(&Adopt::All).unwrap();
+        c.recover(&Adopt::All, &[]).unwrap();
         if c.snapshot().steps.iter().next().is_none() {
             none += 1;
             continue;

@@ -6,7 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use drystone::{CacheFolder, Container, CreateOptions, ErrorKind, Keep, Metrics, Mode, WriterOptions};
+use drystone::{
+    CacheFolder, Container, CreateOptions, ErrorKind, Keep, Metrics, Mode, OpenOptions, StoreOptions,
+    WriterOptions,
+};
 use drystone_plan::selection::Selection;
 use drystone_store::{DelayStore, LoggedRequest, MemoryStore, NoAppendStore, PutMode, Store, StoreExt};
 
@@ -51,8 +54,10 @@ fn far(objects: &MemoryStore) -> Far {
 }
 
 fn opened(store: &Far, cache: Option<&Path>) -> Container {
-    let cache = cache.map(|folder| CacheFolder::new(folder, Some(256 << 20)));
-    Container::open_cached(Arc::new(store.clone()), Mode::Read, cache.as_ref()).unwrap()
+    let cache = cache.map(|folder| CacheFolder { folder: folder.to_owned(), budget: Some(256 << 20) });
+    let store_options = StoreOptions { cache, ..StoreOptions::default() };
+    let options = OpenOptions { store: store_options, ..Mode::Read.into() };
+    Container::open(Arc::new(store.clone()), options).unwrap()
 }
 
 /// Reads boxes (offset and count, step first) as an analysis does that computes for a while after each; returns how many ranges needed

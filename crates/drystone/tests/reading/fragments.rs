@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{bytes, create, f4, floats, memory, read_all};
-use drystone::{Container, ErrorKind, FragmentHandle, WriterOptions};
+use drystone::{Container, ErrorKind, FragmentHandle, Precision, WriterOptions};
 use drystone_dataset::{Fragment, Leaf};
 
 const TEXT: &str = "
@@ -77,7 +77,7 @@ fn fragment(c: &Container, name: &str, params: &[(&str, i64)]) -> FragmentHandle
 
 fn read(f: &FragmentHandle, step: Option<u64>) -> Vec<u8> {
     let mut out = vec![0; f.layout().size as usize];
-    f.read(step, &mut out).unwrap();
+    f.read(step, &mut out, Precision::Exact).unwrap();
     out
 }
 
@@ -188,7 +188,7 @@ fn bytes_that_stand_for_nothing_are_left_alone() {
     {
         let f = fragment(&c, name, &params);
         let mut out = vec![0xEE; f.layout().size as usize];
-        f.read(None, &mut out).unwrap();
+        f.read(None, &mut out, Precision::Exact).unwrap();
         let mut values = vec![false; out.len()];
         for leaf in f.layout().lower().unwrap() {
             each_index(&leaf, |index| {
@@ -272,7 +272,10 @@ fn what_is_not_there_is_reported_and_not_guessed() {
 fn steps_are_named_and_tiles_of_one_step_come_from_many_writers() {
     let c = declared();
     let f = |r| fragment(&c, "steps", &[("r", r)]);
-    assert_eq!(f(0).read(None, &mut [0; 160]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(
+        f(0).read(None, &mut [0; 160], Precision::Exact).unwrap_err().kind(),
+        ErrorKind::InvalidArgument
+    );
     let err = write(&f(0), &[0; 160]).unwrap_err();
     assert!(err.to_string().contains("inside a step"), "{err}");
     for r in [0, 2] {
@@ -335,7 +338,7 @@ fn a_write_that_would_not_be_exact_is_refused() {
         assert!(found == kind && message.contains(says), "{name}: {message}");
     }
     let f = fragment(&c, "turned", &[]);
-    assert_eq!(f.read(None, &mut [0; 3]).unwrap_err().kind(), ErrorKind::InvalidArgument);
+    assert_eq!(f.read(None, &mut [0; 3], Precision::Exact).unwrap_err().kind(), ErrorKind::InvalidArgument);
 }
 
 #[test]

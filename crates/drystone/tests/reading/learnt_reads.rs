@@ -39,7 +39,7 @@ fn reopened(store: &Arc<MemoryStore>, mode: Mode) -> Container {
 fn blocks_and_chunks_are_shaped_for_the_reads_that_were_made() {
     let store = Arc::new(MemoryStore::new());
     let c = with_cube(store.clone());
-    assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "nobody said");
+    assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "default mix (none declared)");
     planes(&c, 40);
     // Every second one counts by its reach.
     let strided = [Axis { start: 1, step: 1, count: 1 }, Axis { start: 0, step: 2, count: EDGE / 2 }];
@@ -68,7 +68,7 @@ fn listed_cells_and_planned_reads_count_too() {
     let listing = Listing::points(3, points);
     let mut out = vec![0; 30 * 4];
     let target = drystone::array::Target::dense(&mut out, &[30], 4).unwrap();
-    reading.read_listed(&listing, &target).unwrap();
+    reading.read(&listing, &target).unwrap();
     let planned = reading.planned(Wanted::Box(Selection::boxed(&[0, 0, 0], &[20, 20, 20]))).unwrap();
     let mut cube = vec![0; 8000 * 4];
     for _ in 0..7 {
@@ -100,7 +100,7 @@ fn what_cannot_be_kept_or_understood_harms_nothing() {
     for bad in [&b"nonsense"[..], &[], &[0xff; 4000]] {
         store.put(keys::READS, &[bad], PutMode::Replace, false).unwrap();
         let c = reopened(&store, Mode::ReadWrite);
-        assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "nobody said");
+        assert_eq!(c.cut_of("t", &[512, 512, 512]).unwrap().1, "default mix (none declared)");
         planes(&c, 30);
         drop(c);
         assert_eq!(reopened(&store, Mode::Read).learnt_reads("t").unwrap(), [(30, vec![1, 0, 0])]);
@@ -120,7 +120,7 @@ fn a_configuration_switches_it_off() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     let configured = |learn: &str| std::fs::write(folder.path().join("drystone.toml"), learn).unwrap();
-    let open = |path: &Path| Container::open_local(path, Mode::ReadWrite).unwrap();
+    let open = |path: &Path| Container::open(path, Mode::ReadWrite).unwrap();
     drop(with_cube(Arc::new(LocalStore::create(&path).unwrap())));
     configured("learn = false\n");
     let c = open(&path);

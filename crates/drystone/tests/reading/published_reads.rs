@@ -351,11 +351,11 @@ fn points_and_lists_are_read_from_the_replica_where_that_costs_less() {
             let shape = listing.shape();
             let mut out = vec![0xA5; shape.iter().product::<u64>() as usize * 4];
             let target = Target::dense(&mut out, &shape, 4).unwrap();
-            reading.read_listed(&listing, &target).unwrap();
+            reading.read(&listing, &target).unwrap();
             drop(target);
             out
         };
-        let plan = c.reading("t", None).unwrap().explain_listed(&listing).unwrap();
+        let plan = c.reading("t", None).unwrap().explain(&listing).unwrap();
         // Rows of columns that stand together cost the log three requests; points cost it more.
         let published = plan.choices.iter().find(|c| c.replica == PUBLISHED).unwrap();
         assert!(published.chosen || listing.legs.len() > 1, "{plan}");
@@ -374,7 +374,7 @@ fn points_come_from_the_log_where_a_shard_was_replaced_or_damaged() {
     let read = |reading: Reading| {
         let mut out = vec![0xA5; 30 * 4];
         let target = Target::dense(&mut out, &[30], 4).unwrap();
-        reading.read_listed(&listing, &target).unwrap();
+        reading.read(&listing, &target).unwrap();
         drop(target);
         out
     };

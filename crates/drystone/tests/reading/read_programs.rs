@@ -59,7 +59,7 @@ fn read_listed(c: &Container, listing: &Listing, programs: Programs) -> Read {
     let reading = c.reading("t", None)?.with_programs(programs);
     let shape = listing.shape();
     let mut out = vec![0xA5; (shape.iter().product::<u64>() * u64::from(reading.item())) as usize];
-    let report = reading.read_listed(listing, &Target::dense(&mut out, &shape, reading.item() as usize)?)?;
+    let report = reading.read(listing, &Target::dense(&mut out, &shape, reading.item() as usize)?)?;
     Ok((out, report))
 }
 

@@ -198,11 +198,12 @@ fn blocks(c: &Container, path: &str, step: Option<u64>) -> Result<Cells> {
     let reading = c.reading(path, None)?;
     let mut out = Vec::new();
     for number in 0..reading.blocks(step)?.len() {
-        let shape = reading.block_shape(step, number)?;
+        let block = reading.block(step, number)?;
+        let shape = block.shape();
         let item = reading.item() as usize;
         let mut bytes = vec![0; shape.iter().product::<u64>() as usize * item];
-        let target = Target::dense(&mut bytes, &shape, item)?;
-        reading.read_block(step, number, &target)?;
+        let target = Target::dense(&mut bytes, shape, item)?;
+        reading.read(&block, &target)?;
         drop(target);
         out.push(bytes);
     }

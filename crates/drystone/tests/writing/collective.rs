@@ -83,8 +83,7 @@ fn begin(path: &Path, communicator: Arc<dyn Communicator>, cells: u64) -> Team {
 
 fn begin_as(path: &Path, communicator: Arc<dyn Communicator>, cells: u64, durability: Durability) -> Team {
     let team =
-        Team::create_local(path, CreateOptions { durability, ..CreateOptions::default() }, communicator)
-            .unwrap();
+        Team::create(path, CreateOptions { durability, ..CreateOptions::default() }, communicator).unwrap();
     let made = match team.rank() {
         0 => team
             .container()
@@ -139,7 +138,7 @@ fn small_blocks_of_many_ranks_are_written_by_few_and_read_as_they_were_put() {
             }
             writer.close().unwrap();
         });
-        let container = Container::open_local(&path, Mode::Read).unwrap();
+        let container = Container::open(&path, Mode::Read).unwrap();
         for step in 0..3 {
             let expected: Vec<f64> =
                 (0..28).map(|i| 1000.0 * step as f64 + 100.0 * f64::from(i / 7) + f64::from(i % 7)).collect();
@@ -177,7 +176,7 @@ fn a_step_takes_few_rounds_and_brings_its_manifest() {
             }
             writer.close().unwrap();
         });
-        assert_eq!(read(&Container::open_local(&path, Mode::Read).unwrap(), 5, 4)[..2], [5000.0, 5001.0]);
+        assert_eq!(read(&Container::open(&path, Mode::Read).unwrap(), 5, 4)[..2], [5000.0, 5001.0]);
     }
 }
 
@@ -234,7 +233,7 @@ fn large_blocks_are_written_by_each_rank_and_steps_may_change_between() {
         }
         writer.close().unwrap();
     });
-    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let container = Container::open(&path, Mode::Read).unwrap();
     let found = read(&container, 2, cells);
     assert!(found[..300_000].iter().all(|v| *v == 1.0) && found[300_000..600_000].iter().all(|v| *v == 2.0));
     assert_eq!(read(&container, 3, cells)[..2], [3000.0, 3001.0]);
@@ -265,7 +264,7 @@ fn values_of_a_rank_stay_its_own_and_overlaps_show_the_later_rank() {
         }
         writer.close().unwrap();
     });
-    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let container = Container::open(&path, Mode::Read).unwrap();
     for step in 0..2 {
         assert_eq!(read(&container, step, 5)[..5], [0.0, 1.0, 2.0, 3.0, 3.0]);
     }
@@ -307,12 +306,12 @@ fn a_failure_of_one_rank_is_an_error_of_all() {
     });
     assert!(said.iter().all(|(kind, text)| *kind == ErrorKind::Io && text.contains("the disk is gone")));
     assert!(said[0].1.contains("on rank 1 of 3"));
-    assert_eq!(Container::open_local(&path, Mode::Read).unwrap().snapshot().steps.last(), None);
+    assert_eq!(Container::open(&path, Mode::Read).unwrap().snapshot().steps.last(), None);
     let nowhere = folder.path().join("nowhere.dry");
-    for failed in program(3, |communicator| Team::open_local(&nowhere, Mode::Read, communicator).err()) {
+    for failed in program(3, |communicator| Team::open(&nowhere, Mode::Read, communicator).err()) {
         assert_eq!(failed.unwrap().kind(), ErrorKind::NotFound);
     }
-    for failed in program(2, |c| Team::create_local(&path, CreateOptions::default(), c).err()) {
+    for failed in program(2, |c| Team::create(&path, CreateOptions::default(), c).err()) {
         assert_eq!(failed.unwrap().kind(), ErrorKind::Conflict);
     }
 }
@@ -342,7 +341,7 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
         let settled = match team.rank() {
             0 => std::fs::remove_file(path.join("log"))
                 .map_err(|e| Error::new(ErrorKind::Io, e.to_string()))
-                .and_then(|()| team.container().recover(&drystone::Adopt::All).map(|_| ())),
+                .and_then(|()| team.container().recover(&drystone::Adopt::All, &[]).map(|_| ())),
             _ => Ok(()),
         };
         team.agree(settled).unwrap();
@@ -353,7 +352,7 @@ fn a_writer_whose_log_is_taken_away_fails_the_step_for_all_and_a_recovery_goes_o
         writer.end_step().unwrap();
         writer.close().unwrap();
     });
-    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let container = Container::open(&path, Mode::Read).unwrap();
     assert_eq!(read(&container, 0, 4)[..4], [0.0, 1.0, 2.0, 3.0]);
 }
 
@@ -397,7 +396,7 @@ fn a_power_cut_takes_only_step_records_that_a_durable_commit_has_settled() {
         std::fs::OpenOptions::new().write(true).open(&file).unwrap().set_len(len * 2 / 3).unwrap();
     }
     program(2, |communicator| {
-        let team = Team::open_local(&path, Mode::ReadWrite, communicator).unwrap();
+        let team = Team::open(&path, Mode::ReadWrite, communicator).unwrap();
         assert_eq!(team.container().snapshot().steps.last(), Some(2));
         let writer = team.writer(TeamWriterOptions { writers: Some(2) }).unwrap();
         writer.begin_step(None, false).unwrap();
@@ -407,7 +406,7 @@ fn a_power_cut_takes_only_step_records_that_a_durable_commit_has_settled() {
         writer.end_step().unwrap();
         writer.close().unwrap();
     });
-    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let container = Container::open(&path, Mode::Read).unwrap();
     for step in 0..3 {
         let expected: Vec<f64> =
             (0..12).map(|i| 1000.0 * step as f64 + 100.0 * f64::from(i / 3) + f64::from(i % 3)).collect();
@@ -567,7 +566,7 @@ fn texts_and_fragments_go_through_a_team_as_arrays_do() {
         writer.end_step().unwrap();
         writer.close().unwrap();
     });
-    let container = Container::open_local(&path, Mode::Read).unwrap();
+    let container = Container::open(&path, Mode::Read).unwrap();
     let (texts, _) = container
         .reading("texts", None)
         .unwrap()

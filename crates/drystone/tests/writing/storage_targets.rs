@@ -4,7 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use drystone::{Adopt, Container, CreateOptions, GcOptions, Mode, PublishOptions, Targets, WriterOptions};
+use drystone::{
+    Adopt, Container, CreateOptions, GcOptions, Mode, OpenOptions, PublishOptions, Targets, WriterOptions,
+};
 use drystone_plan::layout::{Placement, Spread};
 
 use crate::common::{create, dense, f4, ramp_f32, read_all};
@@ -42,7 +44,8 @@ fn write(c: &Container, steps: std::ops::Range<u64>) {
 }
 
 fn container(path: &Path, targets: &Targets) -> Container {
-    let c = Container::create_placed(path, CreateOptions::default(), Some(targets)).unwrap();
+    let options = CreateOptions { targets: Some(targets.clone()), ..CreateOptions::default() };
+    let c = Container::create(path, options).unwrap();
     c.apply(vec![create("t", f4(), &SHAPE, |v| v.steps = true)]).unwrap();
     c
 }
@@ -106,7 +109,7 @@ fn whoever_opens_it_later_writes_publishes_verifies_and_collects_on_the_targets(
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("run.dry");
     drop(container(&path, &Targets::parse(folders(folder.path(), TARGETS), "lattice").unwrap()));
-    let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
+    let c = Container::open(&path, Mode::ReadWrite).unwrap();
     write(&c, 0..2);
     assert!(publish(&c) >= 1);
     let before = read_all(&c, "t");
@@ -150,8 +153,8 @@ fn a_dead_run_is_recovered_from_its_targets() {
         std::mem::forget(w);
     }
     drop(c);
-    let c = Container::open_local(&path, Mode::ReadWrite).unwrap();
-    let report = c.recover(&Adopt::All).unwrap();
+    let c = Container::open(&path, Mode::ReadWrite).unwrap();
+    let report = c.recover(&Adopt::All, &[]).unwrap();
     assert_eq!(report.adopted.len(), 1);
     assert_eq!(read_all(&c, "t"), [ramp_f32(32 * 96), ramp_f32(32 * 96)].concat());
 }
@@ -166,18 +169,19 @@ fn a_target_that_is_gone_is_named_and_others_may_take_its_place() {
     drop(c);
     let lost = folder.path().join("disk0");
     std::fs::rename(&lost, folder.path().join("aside")).unwrap();
-    let error = Container::open_local(&path, Mode::ReadWrite).err().unwrap();
+    let error = Container::open(&path, Mode::ReadWrite).err().unwrap();
     assert!(error.to_string().contains(lost.to_str().unwrap()), "{error}");
     assert!(error.to_string().contains("mounted"), "{error}");
     assert!(!lost.exists(), "a target that is not there is not made anew");
     // Elsewhere from now on; what is left is found where it is.
     std::fs::rename(folder.path().join("aside"), &lost).unwrap();
     let others = Targets::parse(vec![folder.path().join("new")], "hilbert").unwrap();
-    let c = Container::open_placed(&path, Mode::ReadWrite, &others).unwrap();
+    let with_others = |mode: Mode| OpenOptions { targets: Some(others.clone()), ..mode.into() };
+    let c = Container::open(&path, with_others(Mode::ReadWrite)).unwrap();
     write(&c, 1..2);
     assert_eq!(files(&folder.path().join("new")).len(), RANKS as usize);
     assert_eq!(read_all(&c, "t").len(), 2 * 64 * 96 * 4);
-    assert!(Container::open_placed(&path, Mode::Read, &others).is_err());
+    assert!(Container::open(&path, with_others(Mode::Read)).is_err());
 }
 
 #[test]

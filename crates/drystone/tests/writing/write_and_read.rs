@@ -190,7 +190,7 @@ fn variables_and_their_first_values_become_visible_in_one_commit() {
         done.notes
     );
     assert!(c.schema().resolve("new").is_none());
-    let done = c.commit_sealed_with(&[taken], |schema, version| {
+    let done = c.commit_sealed(&[taken], |schema, version| {
         let changed = op.apply(schema, version)?;
         schema.variables.values_mut().for_each(|variable| variable.uid = 77);
         Ok(changed)
@@ -200,7 +200,7 @@ fn variables_and_their_first_values_become_visible_in_one_commit() {
     let again = Container::open(store, Mode::ReadWrite).unwrap();
     assert_eq!(floats(&read_all(&again, "new")), [0.0, 6.0, 6.0, 0.0]);
     // The same variable, by id and uid: what was laid down for it earlier can still be taken.
-    again.commit_sealed(&[lost]).unwrap();
+    again.commit_sealed(&[lost], |_, _| Ok(false)).unwrap();
     assert_eq!(floats(&read_all(&again, "new")), [0.0, 5.0, 5.0, 0.0]);
 }
 
@@ -292,7 +292,7 @@ fn a_dead_run_is_settled_by_recover_and_never_mixes_with_the_next() {
         assert!(refused.to_string().contains("recover"), "{refused}");
         let refused = c.writer(WriterOptions { rank: Some((0, 3)), ..Default::default() }).err().unwrap();
         assert_eq!(refused.kind(), ErrorKind::Conflict);
-        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }).unwrap();
+        let report = c.recover(&if adopt { Adopt::All } else { Adopt::None }, &[]).unwrap();
         assert_eq!(report.adopted, if adopt { vec![0] } else { vec![] });
         assert_eq!(report.discarded, if adopt { vec![] } else { vec![0, 1] });
         assert_eq!(report.incomplete.len(), usize::from(adopt));

@@ -1,4 +1,4 @@
-//! Commits: records for the newest state, behind the writes before them, and syncs.
+//! Commits: records for the newest state, after the writes before them, and syncs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,7 +14,7 @@ use crate::data::DataLog;
 use crate::{Failure, Result, locked};
 
 impl Files {
-    /// Commits what was written to a file: other mounts see it, and it survives the end of this process.
+    /// Commits the writes to a file: other mounts see them, and they survive the end of this process.
     pub fn commit(&self, ino: u64) -> Result<()> {
         if !locked(&self.core).noted.contains_key(&ino) {
             return Ok(());
@@ -26,7 +26,7 @@ impl Files {
         if self.durable { self.sync_journal() } else { Ok(()) }
     }
 
-    /// Commits what was written to a file, and all that was committed survives a power cut.
+    /// Commits the writes to a file, and everything committed survives a power cut.
     pub fn sync(&self, ino: Option<u64>) -> Result<()> {
         if self.me.is_none() {
             return Ok(());
@@ -86,7 +86,7 @@ impl Files {
         Ok(core)
     }
 
-    /// Changes a file by records that are made for its newest state, behind its noted writes.
+    /// Changes a file by records that are made for its newest state, after its noted writes.
     pub(super) fn change_file(
         &self,
         ino: u64,
@@ -127,7 +127,7 @@ impl Files {
         Ok(guard)
     }
 
-    /// Records of the noted writes to a file, behind the checksums of their logs.
+    /// Records of the noted writes to a file, after the checksums of their logs.
     pub(super) fn flushed(
         &self,
         ino: u64,

@@ -80,7 +80,7 @@ impl Files {
         Ok(())
     }
 
-    /// The next data (or hole) at or behind an offset; `None`: there is none before the end.
+    /// The next data (or hole) at or after an offset; `None` if there is none before the end.
     pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
         let core = self.change_file(ino, |_| Ok(Vec::new()))?;
         let Content::File { size, extents } = &core.inode(ino)?.content else {
@@ -135,7 +135,7 @@ impl Files {
             let (len, wanted) = self.newest()?.wanted(ino, offset, out.len())?;
             match self.fill(&wanted, &mut out[..len]) {
                 Ok(()) => return Ok(len),
-                // The log was removed: its bytes lie elsewhere by now.
+                // The log was removed: its bytes were moved meanwhile.
                 Err(Failure::Store(StoreError::NotFound { .. })) if attempt < ATTEMPTS => {}
                 Err(Failure::Store(StoreError::NotFound { .. })) if locked(&self.core).is_orphan(ino) => {
                     return Err(Failure::Stale);
@@ -155,7 +155,7 @@ impl Files {
         Ok(())
     }
 
-    /// Writes bytes at an offset, or behind the end of the file.
+    /// Writes bytes at an offset, or at the end of the file.
     pub fn write(&self, handle: &Handle, at: Option<u64>, bytes: &[u8]) -> Result<()> {
         if bytes.is_empty() {
             return Ok(());
@@ -194,7 +194,7 @@ impl Files {
                 *mine = None;
                 continue;
             }
-            // Other threads with this handle append behind.
+            // Other threads with this handle append after it.
             let position = open.append(self.store.as_ref(), bytes)?;
             open.coming += 1;
             drop(open);

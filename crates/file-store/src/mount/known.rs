@@ -140,7 +140,7 @@ impl Core {
     }
 }
 
-/// Frees what a file held; in a thread where it is much.
+/// Frees the memory of a file; in a thread if there is much.
 pub(super) fn drop_apart(inode: Inode) {
     if let Content::File { extents, .. } = &inode.content
         && extents.len() > LARGE

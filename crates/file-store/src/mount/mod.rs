@@ -1,7 +1,7 @@
 //! The handle on the files of a container: folders, open files, reads, writes, commits.
 //!
-//! A write appends to a log of its handle and notes an extent; a commit puts what was noted into the journal. Reads of this mount see
-//! all writes that have returned.
+//! A write appends to a log of its handle and notes an extent; a commit puts noted extents into the journal. Reads of
+//! this mount see all writes that have returned.
 //!
 //! Invariants
 //! - an extent is noted after its bytes are in the log, and committed together with the checksums of its log;
@@ -100,7 +100,8 @@ impl Files {
                         Err(error) => return Err(error.into()),
                     }
                 };
-                // In this order: a mount that is not among the others registers later, and adds behind all these claims.
+                // In this order: a mount that is not among the others registers later, and writes after all these
+                // claims.
                 let claims = claims(store.as_ref())?;
                 let first = others(store.as_ref(), id, dead)?.is_empty();
                 if first {
@@ -152,7 +153,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether locks of files may be granted: no other mount writes, or those that do grant none.
+    /// Whether locks of files may be granted: no other mount writes, or the writing ones grant none.
     pub fn grants_locks(&self) -> bool {
         self.me.as_ref().is_some_and(|me| me.first)
     }

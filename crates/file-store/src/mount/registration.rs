@@ -10,7 +10,7 @@ use drystone_store::{Store, StoreError, StoreExt};
 use super::now;
 use crate::Result;
 
-/// A number that no other mount picks; where one does, its registration says so.
+/// A number that no other mount picks; if one does, its registration shows it.
 pub(super) fn number() -> u32 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_i64(now());

@@ -14,6 +14,7 @@ use std::fmt;
 
 use drystone_format::MAX_NDIM;
 
+use crate::coalesce;
 use crate::read_plan::{ReadPlan, Slot, decoded_bytes, decoding};
 
 use super::even::Even;
@@ -31,10 +32,10 @@ pub const CODED: Bounds = Bounds { min_chunk: 48 << 10, ..LOG };
 /// Decoded bytes per second of a fast compressor, in one thread of a read.
 const DECODED: f64 = 1e9;
 
-/// Requests are merged up to this size, holes up to this size are read, and raw bytes are verified in units
-/// of this size.
-const REQUEST: f64 = (1 << 20) as f64;
-const GAP: f64 = (16 << 10) as f64;
+/// The sizes by which the engine merges requests.
+const REQUEST: f64 = coalesce::REQUEST as f64;
+const GAP: f64 = coalesce::GAP as f64;
+/// Raw bytes are verified in units of this size.
 const UNIT: f64 = (16 << 10) as f64;
 /// Seconds that a reader spends per subchunk besides its bytes, and per read besides its subchunks.
 const PER_SUBCHUNK: f64 = 1e-5;

@@ -11,6 +11,8 @@
 
 use std::fmt;
 
+use crate::coalesce::REQUEST;
+
 /// Measured times with this many requests under way: seconds of the wall clock per request, for each
 /// repetition.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -37,7 +39,7 @@ pub struct AtDepth {
 /// Bytes of the smaller reads.
 pub const SMALL: u64 = 16 << 10;
 /// Bytes of the larger reads: the size to which the engine merges requests.
-pub const LARGE: u64 = 1 << 20;
+pub const LARGE: u64 = REQUEST;
 
 /// Why a calibration may be wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -28,7 +28,7 @@ impl Drop for Held {
     fn drop(&mut self) {
         // SAFETY: it is taken once, here, and not used afterwards.
         let container = unsafe { ManuallyDrop::take(&mut self.0) };
-        // Where Python is ending nobody can be asked, and nothing is written down.
+        // While Python is ending no code can be called, and nothing is written down.
         let mut held = Some(container);
         Python::try_attach(|py| py.detach(|| drop(held.take())));
         drop(held);

@@ -25,7 +25,7 @@ pub use warm::Warmed;
 
 /// Longest request of a prefetch, in bytes: several are under way at once.
 const LONGEST: u64 = 4 << 20;
-/// Units that were loaded lately, which [`CacheStore::distrust`] gives up.
+/// Recently loaded units, which [`CacheStore::distrust`] removes.
 const LOADED: usize = 4096;
 
 /// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other requests go
@@ -98,7 +98,7 @@ impl CacheStore {
         Self::for_keys(home, uuid, folder, is_segment)
     }
 
-    /// The same, with another rule of which objects are cached: those whose bytes, once read, are not changed by others.
+    /// The same, with another rule for cached objects: those whose bytes do not change once they were read.
     pub fn for_keys(
         home: Arc<dyn Store>,
         uuid: [u8; 16],
@@ -151,8 +151,8 @@ impl Shared {
         self.era.load(Ordering::SeqCst)
     }
 
-    /// Keeps bytes of an object in the folder, of which so many were prefetched; they were asked for in this era. `false`: they are not all
-    /// there.
+    /// Keeps bytes of an object in the folder, of which this many were prefetched; they were requested in this era.
+    /// `false`: they are incomplete.
     fn keep(&self, era: u64, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
         let Some(folder) = self.folder.as_ref().filter(|_| self.bypassed.load(Ordering::SeqCst) == 0) else {
             return false;
@@ -235,7 +235,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
         let _waits = waits; // until what came is kept
         let outcome = match outcome {
             Err(error) if holes == ranges => Err(error),
-            // Of a range with a hole home says what is wrong as it was asked for.
+            // For a range with a hole the home store reports the error for the requested range.
             Err(_) => return shared.home.submit(Request::ReadMany { key, ranges, buffers: spare }).wait(),
             Ok(reply) => Ok(reply.into_buffers()),
         };
@@ -281,7 +281,7 @@ impl Store for CacheStore {
             }
             let waits = Waits::begin(shared);
             if shared.home.read(key, piece.range.start, part).is_err() {
-                // It is said of what was asked for.
+                // The error is reported for the requested range.
                 return shared.home.read(key, offset, out);
             }
             shared.keep(era, key, piece.range.start, part, 0);

@@ -150,7 +150,7 @@ impl Shared {
         add(&self.tally.home_bytes, bytes);
     }
 
-    /// The buffers of ranges of which home gave some pieces, in their order.
+    /// The buffers of ranges whose pieces partly came from the home store, in order.
     pub(super) fn assemble(
         &self,
         (era, key): (u64, &str),

@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - a prefetch waits while a read waits for home;
-//! - what a prefetch fetches is claimed first, so that a read that begins later waits for it and does not fetch it again.
+//! - a prefetched range is claimed first, so that a later read waits for it and does not fetch it again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ impl CacheStore {
                         }
                         shared.land(&under_way.remove(0));
                     }
-                    // Looked at again: a read that was waited for may have brought it.
+                    // Checked again: a read that was awaited may have fetched it.
                     let claimed = loop {
                         match shared.claim(key, &range) {
                             Some(claimed) => break claimed,
@@ -80,8 +80,8 @@ impl CacheStore {
 }
 
 impl Shared {
-    /// Claims what is missing of a range for a prefetch. From then on reads wait for that. `None`: a read waits or began meanwhile, and
-    /// may fetch the same.
+    /// Claims the missing parts of a range for a prefetch. From then on reads wait for it. `None`: a read is waiting or
+    /// began meanwhile, and may fetch the same.
     fn claim(&self, key: &str, range: &Range<u64>) -> Option<Vec<Arc<Flight>>> {
         let (begun, era) = (self.begun.load(Ordering::SeqCst), self.now());
         let holes = self.holes(key, range);
@@ -95,7 +95,7 @@ impl Shared {
         Some(claimed)
     }
 
-    /// Waits for a flight, and brings it into the folder, if it goes there.
+    /// Waits for a flight, and stores it in the folder, if it belongs there.
     fn land(&self, flight: &Arc<Flight>) {
         match flight.bytes() {
             Some(bytes) => {

@@ -18,8 +18,8 @@ pub struct Warmed {
 }
 
 impl CacheStore {
-    /// Brings ranges into the folder. `go_on` gets the bytes done and the bytes in all, and stops by returning false. Errors are those of
-    /// home; an object that home lacks is passed over. Without a folder nothing is done.
+    /// Fetches ranges into the folder. `go_on` gets the bytes done and in all, and stops by returning false. Errors are
+    /// those of the home store; an object that it lacks is passed over. Without a folder nothing is done.
     pub fn warm(
         &self,
         wanted: &[(String, Range<u64>)],

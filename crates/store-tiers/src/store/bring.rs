@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - home has nothing of a part, a beginning of it, or all of it, so that a process after a kill can go on;
-//! - a part is brought by one thread of this process at a time.
+//! - only one thread of this process brings a part home at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
@@ -142,7 +142,7 @@ impl TieredStore {
         }
     }
 
-    /// In pieces behind what is there.
+    /// In pieces, appended to what home has already.
     fn append_home(&self, key: &str, one: &Staged) -> Result<()> {
         let there = match self.home.len(key) {
             Ok(len) => len,

@@ -22,7 +22,7 @@ impl TieredStore {
         self.close_part_of(key, None);
     }
 
-    /// The same, of a part that ends with this step. Older steps are drained first, whoever wrote them.
+    /// The same for a part that ends with this step. Older steps are drained first, whichever process wrote them.
     pub fn close_part_of(&self, key: &str, step: Option<u64>) {
         let now = self.tick();
         guard(&self.open).remove(key);
@@ -45,7 +45,7 @@ impl TieredStore {
         drain::order(staged.iter().filter_map(waits).collect())
     }
 
-    /// Brings closed parts home, oldest first, as long as `go_on` says so before each.
+    /// Brings closed parts home, oldest first, as long as `go_on` returns true before each.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
         let mut done = Drained::default();
         for part in self.waiting() {
@@ -76,7 +76,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Whether nothing is left to be brought home, synced there, or taken out of a registration.
+    /// Whether nothing is left to bring home, to sync there, or to take out of a registration.
     pub fn is_drained(&self) -> bool {
         let staged = self.lock();
         !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))

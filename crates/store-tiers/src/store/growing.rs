@@ -1,6 +1,6 @@
 //! Parts that grow: which tier takes them, and which copies make room.
 //!
-//! Invariant: a tier gives up a part only after home has all of it on stable storage, and it is not pinned.
+//! Invariant: a tier drops a part only after home has all of it on stable storage, and if it is not pinned.
 
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
@@ -51,7 +51,7 @@ impl TieredStore {
     pub(super) fn choose(&self, need: u64, from: usize) -> Placed {
         let mut placed = place(need, &self.rooms(), from);
         if placed == Placed::Home && !self.home.features().append {
-            // Home takes whole parts only: what is closed goes there now, and leaves room.
+            // Home takes only whole parts: closed ones go there now, which makes room.
             if self.drain(|| true).and_then(|_| self.settle()).is_ok() {
                 placed = place(need, &self.rooms(), from);
             }

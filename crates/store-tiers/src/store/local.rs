@@ -1,4 +1,4 @@
-//! Local files, for parts that lie in files: at home, or in a tier that is a folder.
+//! Local files, for parts that are files: at home, or in a tier that is a folder.
 
 use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, by_requests, forward_files};
 

@@ -1,8 +1,8 @@
 //! The store over the tiers and home.
 //!
 //! Invariants
-//! - a part lies in one tier at most; home may have it, too;
-//! - a tier gives up a part only after home has all of it on stable storage, and it is not pinned;
+//! - a part is in at most one tier; home may have it, too;
+//! - a tier drops a part only after home has all of it on stable storage, and if it is not pinned;
 //! - a request that home can answer does not fail because a tier failed;
 //! - a registered part exists wherever it lies: it has a length, and reads that cannot be answered name its node.
 
@@ -45,7 +45,7 @@ struct Attached {
     reads: Vec<AtomicU64>,
 }
 
-/// A store whose log parts lie in tiers before they are at home.
+/// A store whose log parts are in tiers before they are home.
 #[derive(Debug)]
 pub struct TieredStore {
     pub(crate) home: Arc<dyn Store>,
@@ -55,18 +55,18 @@ pub struct TieredStore {
     /// Numbers events: closing, reading.
     now: AtomicU64,
     pub(crate) moving: Moving,
-    /// Of a container: what lies in tiers of other processes and nodes.
+    /// For a container: parts in tiers of other processes and nodes.
     pub(crate) registry: Option<Registry>,
     /// Writers whose parts are this handle's.
     pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
     pub(crate) folders: Folders,
     pub(crate) redundancy: Redundancy,
-    /// Bytes of parts that grow in a tier that may hang: with them a part goes on elsewhere.
+    /// Bytes of growing parts in a tier that may hang: with them a part can continue elsewhere.
     open: Mutex<BTreeMap<String, Vec<u8>>>,
     appends: Appends,
 }
 
-/// Keys that lie in tiers: the parts of logs.
+/// Keys of objects in tiers: log parts.
 fn is_log_part(key: &str) -> bool {
     key.starts_with("log/")
 }
@@ -82,14 +82,15 @@ impl TieredStore {
         Self::for_keys(tiers, home, is_log_part)
     }
 
-    /// The same, with another rule of which keys lie in tiers.
+    /// The same, with another rule for the keys of objects in tiers.
     pub fn for_keys(tiers: Vec<Tier>, home: Arc<dyn Store>, is_part: fn(&str) -> bool) -> Self {
         let store = Self::over(home, is_part, None);
         store.attach(tiers);
         store
     }
 
-    /// The store of a container whose parts may lie in tiers, here or on other nodes. Tiers are [attached](Self::attach) to it.
+    /// The store of a container whose parts may be in tiers, here or on other nodes. Tiers are [attached](Self::attach)
+    /// to it.
     pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node, scheme: Scheme) -> Self {
         let store = Self::over(home, is_segment, Some(Registry::new(uuid, node)));
         TieredStore { redundancy: Redundancy::new(scheme), ..store }
@@ -144,7 +145,7 @@ impl TieredStore {
             self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
         let mut staged = self.lock();
         for (number, tier) in self.tiers().iter().enumerate() {
-            // A tier that cannot be listed is set aside: what it holds is looked for at home.
+            // A tier that cannot be listed is set aside: its parts are looked for at home.
             let Ok(found) = tier.doing(|store| store.list("")) else { continue };
             for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
                 let at_home = home.get(&entry.key).copied();
@@ -169,7 +170,7 @@ impl TieredStore {
         Ok(staged.len())
     }
 
-    /// Keeps the part in its tier until it was unpinned as often; whether it lies in one.
+    /// Keeps the part in its tier until it was unpinned equally often; returns whether it is in one.
     pub fn pin(&self, key: &str) -> bool {
         self.lock().get_mut(key).map(|one| one.pinned = one.pinned.saturating_add(1)).is_some()
     }
@@ -372,7 +373,7 @@ impl Store for TieredStore {
         if let Some(registry) =
             self.registry.as_ref().filter(|_| prefix.starts_with("log/") || prefix.is_empty())
         {
-            // Before home is listed: what is not registered any more is found there.
+            // Before home is listed: parts that are no longer registered are found there.
             registry.is_outdated();
             let found = registry.look(self.home.as_ref())?;
             let said = found.parts.iter().filter(|(key, _)| key.starts_with(prefix));
@@ -416,7 +417,7 @@ impl Store for TieredStore {
 
     fn submit(&self, request: Request) -> Pending {
         if let Request::Sync { keys } = &request {
-            // Home syncs it behind what was submitted to home before.
+            // Home syncs it after everything that was submitted to home before.
             return match keys.iter().try_for_each(|key| self.prepare_sync(key)) {
                 Ok(()) => self.home.submit(request),
                 Err(e) => Pending::completed(Err(e)),
@@ -469,7 +470,7 @@ impl TieredStore {
         }
     }
 
-    /// A manifest that is read may name parts of which nothing is known yet.
+    /// A manifest that is read may name parts that are not known yet.
     fn notice(&self, key: &str) {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
             registry.is_outdated();

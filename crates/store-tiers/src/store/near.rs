@@ -37,7 +37,7 @@ impl Folders {
 }
 
 impl TieredStore {
-    /// What the registrations say of a part that is not this handle's own.
+    /// What the registrations say about a part of another handle.
     pub(crate) fn registered(&self, key: &str) -> Result<Option<Registered>> {
         let Some(registry) = self.registry.as_ref().filter(|_| (self.is_part)(key)) else { return Ok(None) };
         Ok(registry.look(self.home.as_ref())?.parts.get(key).cloned())

@@ -15,10 +15,10 @@ use super::TieredStore;
 use crate::registry::{Registered, guard};
 use crate::staged::{Staged, Sum};
 
-/// A writer whose parts this handle has, and what of them was registered last.
+/// A writer whose parts this handle has, and its last registration.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
-    /// In each tier in which it could be had.
+    /// One in each tier where it could be taken.
     locks: Vec<File>,
     registered: Option<Vec<u8>>,
     /// It was left by a process that died.
@@ -73,7 +73,8 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Registers the closed parts of a writer that home does not have on stable storage; takes the registration away where there are none.
+    /// Registers the closed parts of a writer that home does not have on stable storage; removes the registration if
+    /// there are none.
     pub fn register(&self, writer: u64) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         self.leave_memory(writer)?;
@@ -122,7 +123,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Brings closed parts of a writer home that lie in the memory of this process.
+    /// Brings closed parts of a writer home from the memory of this process.
     fn leave_memory(&self, writer: u64) -> Result<()> {
         let volatile = |number: usize| self.tiers().get(number).is_some_and(|tier| tier.volatile);
         let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
@@ -144,7 +145,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Registers anew what was drained of all writers; whose parts are all home and who is dead is forgotten.
+    /// Registers again the parts of all writers after a drain; dead writers whose parts are all home are forgotten.
     pub fn register_all(&self) -> Result<()> {
         let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
         for writer in writers {
@@ -179,8 +180,8 @@ impl TieredStore {
         guard(&self.owners).remove(&writer);
     }
 
-    /// Takes over what dead processes of this node left in the tiers: what is registered waits to be drained from now on, anything else was
-    /// never promised and is removed. How many parts wait.
+    /// Takes over what dead processes of this node left in the tiers: registered parts are drained from now on, others
+    /// were never guaranteed and are removed. Returns how many parts wait.
     pub fn adopt_dead(&self) -> Result<usize> {
         let Some(registry) = &self.registry else { return self.adopt() };
         let mut left: BTreeMap<u64, Vec<(String, usize, u64)>> = BTreeMap::new();
@@ -221,7 +222,7 @@ impl TieredStore {
                 Ok(None) | Err(_) => return Ok(0),
             }
         }
-        // After the lock: nobody changes it any more.
+        // After the lock was taken, nothing changes it any more.
         let key = keys::staged(&registry.node.name, writer);
         let Ok(said) = registry.read(self.home.as_ref(), &key, writer) else { return Ok(0) };
         let mut known: BTreeMap<u32, StagedPart> =
@@ -269,8 +270,7 @@ impl TieredStore {
         }
     }
 
-    /// Registered parts that nobody has: those of this node that are in no tier, and those of nodes of which the caller says that they are
-    /// lost.
+    /// Registered parts that no tier has: those of this node, and those of nodes that the caller declares lost.
     pub fn lost(&self, lost_nodes: &[String]) -> Result<Vec<Away>> {
         let Some(registry) = &self.registry else { return Ok(Vec::new()) };
         let mut lost = Vec::new();
@@ -303,7 +303,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Takes the registrations of what was given up away, once nothing names it any more.
+    /// Removes the registrations of parts that were given up, once nothing names them any more.
     pub fn forget_given_up(&self) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let given_up = registry.given_up();

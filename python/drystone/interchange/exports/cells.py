@@ -1,4 +1,4 @@
-"""The cells of variables on their way to a file, piece by piece, and what formats are told of a variable."""
+"""The cells of variables in pieces for a file, and the description of a variable for formats."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def fill(
     along_chunks: bool = False,
     at_once: bool = False,
 ) -> None:
-    """Write a selection piece by piece, in the order that is fast; one at a time, or two where `write` stands that."""
+    """Write a selection piece by piece, in the fastest order.
+
+    One piece at a time, or two if `write` permits that.
+    """
     if _has_lists(key) or along_chunks:  # a chunk that is written in parts is read again in between
         for box, piece in pieces(v, key, progress):
             write(box, piece)
@@ -111,7 +114,7 @@ def _steps(v: Variable, all_steps: list[int]) -> list[slice]:
 
 @contextmanager
 def named(name: str) -> Iterator[None]:
-    """Of what a package refuses to write, as texts that are no Unicode, which variable holds it."""
+    """Name the variable whose values a package refuses to write, such as texts that are no Unicode."""
     try:
         yield
     except ValueError as error:
@@ -177,7 +180,7 @@ def total(c: Container, variables: list[Variable]) -> int:
 
 
 def grows(v: Variable, *, steps: bool) -> tuple[bool, ...]:
-    """Whether each axis is to grow in the file, that of the steps as it is said."""
+    """Whether each axis can grow in the file; for the step axis as given."""
     grows = (*([steps] if v.has_steps else []), *v.growable)
     return (*grows, *(False for _ in v.shape[len(grows) :]))  # a member of a record has axes of its own
 
@@ -194,7 +197,7 @@ class Converted:
 
 
 class Room:
-    """Room for texts, which is looked for before they are written: HDF5 crashes where there is none."""
+    """Space for texts, checked before they are written: HDF5 crashes if the disk is full."""
 
     def __init__(self, path: Path, nbytes: int) -> None:
         self._path = path

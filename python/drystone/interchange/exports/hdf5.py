@@ -139,7 +139,7 @@ def write(
 
 
 def begin_of(dataset: Any, dtype: np.dtype[Any]) -> int | None:
-    """Where HDF5 has made room for a dataset that is one run of bytes, if values of a type lie there as they do in memory."""
+    """The place of a contiguous dataset in the file, if values of a type are stored there as in memory."""
     is_same = dataset.dtype == dtype and dtype.isnative
     if (
         not is_same
@@ -187,7 +187,7 @@ def _all_written(shape: tuple[int, ...], chunks: Any) -> bool:
 
 
 def _unfilled() -> Any:
-    """How a dataset is created of which every cell is written: HDF5 would write them all once before."""
+    """Creation properties of a dataset whose every cell is written: HDF5 would fill it first."""
     import h5py
 
     creation = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
@@ -196,7 +196,10 @@ def _unfilled() -> Any:
 
 
 class _Plain:
-    """Makes datasets of numbers that are not cut, of which every cell is written: h5py itself does more for each than HDF5."""
+    """Creates contiguous datasets of numbers whose every cell is written.
+
+    H5py takes more time per dataset than HDF5.
+    """
 
     def __init__(self, file: Any) -> None:
         import h5py
@@ -327,7 +330,7 @@ class _Attributes:
 
 
 class _Lists:
-    """A dataset of lists of numbers, of which h5py would take lists of equal length for one more axis."""
+    """A dataset of lists of numbers: h5py would take lists of equal length for one more axis."""
 
     def __init__(self, target: Any) -> None:
         self._target = target

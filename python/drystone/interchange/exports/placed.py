@@ -1,4 +1,4 @@
-"""An array that lies row by row in a file, from some place on: written there by any number of threads at once."""
+"""An array stored row by row at some place of a file: any number of threads may write it at once."""
 
 from __future__ import annotations
 

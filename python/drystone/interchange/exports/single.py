@@ -32,7 +32,7 @@ _LINES = 1 << 14
 
 
 def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progress: Progress) -> cells.Row:
-    """Write what a selection gives; of CSV a line is a cell, with its coordinates."""
+    """Write a selection; in CSV each line is a cell, with its coordinates."""
     view = v.lazy[key]
     progress.expect(view.nbytes)
     if absent := absent_steps(v, key):
@@ -80,7 +80,7 @@ def write(kind: str, v: Variable, key: Any, path: Path, lost: list[str], progres
 
 
 def _lines(cells: list[npt.NDArray[Any]], piece: npt.NDArray[Any]) -> Iterator[tuple[Any, ...]]:
-    """A line of each cell: where it is along each axis, and its value or those of its members."""
+    """A line per cell: its coordinates, and its value or those of its members."""
     flat = piece.reshape(-1)
     for begin in range(0, flat.size, _LINES):
         values = flat[begin : begin + _LINES].tolist()
@@ -99,7 +99,10 @@ def _axes(v: Variable, key: Any, shape: tuple[int, ...]) -> list[tuple[Selected 
 
 
 def _column(v: Variable, d: int, selected: Selected | None, length: int) -> tuple[str, npt.NDArray[Any]]:
-    """Name and content of the column of an axis: its coordinate, or where there is none the cells of the variable."""
+    """Name and content of the column of an axis.
+
+    Its coordinate variable or, without one, the indices of the cells.
+    """
     names = axis_names(v)
     if selected is None or selected[0] >= len(names):
         return f"axis_{d}", np.arange(length)

@@ -16,7 +16,10 @@ _LEAST_CHUNK = 16 << 10
 
 @dataclass(frozen=True)
 class Stored:
-    """What the caller asked for. Without a word chunks are those that the variable declares, and nothing is compressed."""
+    """The caller's options.
+
+    By default chunks are those that the variable declares, and nothing is compressed.
+    """
 
     level: int | None = None
     """Of deflate, behind a shuffle of bytes; all programs read both."""
@@ -45,7 +48,10 @@ class Stored:
             )
 
     def cut(self, v: Variable) -> tuple[int, ...] | None:
-        """The chunks of a variable with the axis of steps; None where nobody said any."""
+        """The chunks of a variable with the step axis.
+
+        None if neither the caller nor the variable gives any.
+        """
         own = v.chunk_shape
         if isinstance(self.chunks, Mapping):
             own = self.chunks.get(v.name, own)

@@ -38,7 +38,7 @@ def write(
         text: Where the text goes.
         values: Where the HDF5 file is now.
         name: How the text names the HDF5 file.
-        lost: Is told what the text has not.
+        lost: Called with what the text lacks.
 
     """
     import h5py
@@ -49,7 +49,7 @@ def write(
     listed: set[tuple[str, str | None]] = set()
     with h5py.File(values, "a") as file:
         for number, mesh in enumerate(found):
-            fields = [one for one in mesh.fields if (one.variable, one.member) in there]
+            fields = [one for one in mesh.fields if (one.variable, one.member) in there and not one.outer]
             listed.update((one.variable, one.member) for one in fields)
             reasons = {one: _unfit(one, there) for one in fields}
             lost.extend(reason for reason in reasons.values() if reason)

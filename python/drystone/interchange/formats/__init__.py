@@ -1,4 +1,7 @@
-"""Other formats, each through its own Python package: what a file holds, as arrays that can be read box by box."""
+"""Other formats, each through its own Python package.
+
+The content of a file, as arrays that can be read box by box.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +52,7 @@ class Array:
 
 @dataclass
 class Contents:
-    """What a file holds, and what of it cannot be taken over."""
+    """The content of a file, and the parts that cannot be imported."""
 
     groups: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Attributes by path; the root is the empty path."""
@@ -76,7 +79,7 @@ READERS = {
 
 
 def format_of(path: Path) -> str:
-    """Which format a file is of, by what it begins with, else by its name."""
+    """The format of a file, by its first bytes, else by its name."""
     if not path.exists():
         raise NotFoundError(f"there is nothing at {path}")
     if path.is_dir():

@@ -1,6 +1,7 @@
 """ADIOS BP (3, 4, 5), through adios2: global and joined arrays and single values, their steps, attributes.
 
-What several steps have becomes steps; what only one has is one array. Which steps those are, and of which shape it is in each, only a
+A variable in several steps becomes one with steps; a variable in a single step becomes one array. Which steps
+those are, and of which shape it is in each, only a
 walk through the steps tells: of files that are read at random adios2 gives the last step's shape, and reads of BP5 leave out or make up
 what goes beyond another step's. Cells that nobody put are in no block, and adios2 leaves the memory they are read into as it was.
 """
@@ -149,7 +150,7 @@ class _Variable:
         return len(set(self._shapes)) == 1
 
     def made_up(self) -> Iterator[str]:
-        """What is said of an array that has cells of which the file has no value."""
+        """The warning about an array with cells that have no value in the file."""
         if self._fill is None:
             return
         kinds = ", ".join(str(list(shape)) for shape in list(dict.fromkeys(self._shapes))[:4])
@@ -211,7 +212,7 @@ class _Variable:
 def _whole(file: Any, name: str, shapes: list[tuple[int, ...]]) -> list[bool]:
     """Whether every cell is in a block, for each step that has any; no, where adios2 does not tell."""
     try:
-        # BP3 and 4 tell of all steps, BP5 of those that have it, and repeats some behind them.
+        # BP3 and 4 report all steps, BP5 those that have the variable, with some repeated after them.
         found = [blocks for blocks in file.engine.all_blocks_info(name) if blocks]
     except (RuntimeError, ValueError):
         found = []

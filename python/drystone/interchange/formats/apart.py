@@ -85,7 +85,7 @@ class _Process:
         self._ended = False
 
     def contents(self) -> Contents:
-        """What is in the file, its arrays read by asking."""
+        """The content of the file; its arrays are read by requests to the other process."""
         contents: Contents = self._answer()
         arrays = [
             replace(array, read=partial(self._read, n), ask=partial(self._ask, n))
@@ -148,7 +148,7 @@ class _Process:
         return int(counts["rchar"]), int(counts["syscr"])
 
     def _end(self) -> str:
-        """How it ended by itself, with the last of what it said."""
+        """How the process ended by itself, with its last output."""
         _, status = os.waitpid(self._pid, 0)
         self._ended = True
         code = os.waitstatus_to_exitcode(status)
@@ -182,7 +182,7 @@ class Asker:
         self._pipe.send((None, None))
 
     def room(self, shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-        """Where to put what is being asked for, so that it need not be copied there."""
+        """The destination of the requested values, so that they need not be copied."""
         if dtype.hasobject or math.prod(shape) * dtype.itemsize > _PLACE:
             return np.empty(shape, dtype)
         self._place = 1 - self._place
@@ -197,7 +197,7 @@ class Asker:
             self._pipe.send((False, np.array(values)))
 
     def _serve(self, contents_of: Opened, path: Path) -> None:
-        """Say what there is, and answer what is asked, until nobody asks."""
+        """Send the list of contents, then answer requests until there are no more."""
         try:
             with contents_of(path, self) as contents:
                 shown = [replace(array, read=_unread) for array in contents.arrays]

@@ -29,7 +29,10 @@ def in_hdf5() -> Any:
 
 
 def stored(dataset: Any) -> np.dtype[Any] | None:
-    """bfloat16, if that is what a dataset of floats holds; else, and without `ml_dtypes`, None: it is then read as float32, which loses nothing."""
+    """bfloat16, if a dataset of floats has that type.
+
+    None otherwise, and without `ml_dtypes`: it is then read as float32, which is exact.
+    """
     kind = dataset.id.get_type()
     if kind.get_size() != 2 or kind.get_fields() != _FIELDS or kind.get_ebias() != _BIAS:
         return None

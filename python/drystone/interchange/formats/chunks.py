@@ -141,7 +141,7 @@ def _raw(dataset: Any, nbytes: int, buffers: Buffers) -> _Stored | None:
 
 
 def _coded(dataset: Any, filters: list[int], dtype: np.dtype[Any], nbytes: int) -> _Stored | None:
-    """What decodes chunks of which all filters are known."""
+    """The decoder of chunks whose filters are all known."""
     if filters[-1] not in _CODERS or any(code != _SHUFFLE for code in filters[:-1]):
         return None
     chain = ",".join([f"shuffle:{dtype.itemsize}"] * len(filters[:-1]) + [_CODERS[filters[-1]]])

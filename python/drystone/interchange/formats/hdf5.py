@@ -28,7 +28,7 @@ from drystone.interchange.formats import (
 )
 from drystone.lists import ragged, reference
 
-# How HDF5 says what dimension scales are, and netCDF-4 what it is.
+# The attributes by which HDF5 marks dimension scales, and netCDF-4 itself.
 _HIDDEN = {
     "CLASS", "NAME", "REFERENCE_LIST", "DIMENSION_LIST", "DIMENSION_LABELS",
     "_Netcdf4Dimid", "_Netcdf4Coordinates", "_NCProperties", "_nc3_strict",
@@ -105,7 +105,7 @@ class Ways:
         return Way(decoded, lies=False) if decoded else self._mapped(dataset)
 
     def _mapped(self, dataset: Any) -> Way | None:
-        """Of numbers of which all lie in the file row by row: where they lie, mapped."""
+        """A memory map of numbers that are stored row by row in the file."""
         import h5py
 
         dtype, plist = np.dtype(dataset.dtype.str), dataset.id.get_create_plist()
@@ -118,7 +118,7 @@ class Ways:
         shape = dataset.shape
 
         def read(box: Box) -> npt.NDArray[Any]:
-            # Mapped anew each time: a file may hold more datasets than a process may have mappings.
+            # Mapped again each time: a file may contain more datasets than a process may have mappings.
             array = np.memmap(self.path, dtype, "r", begin, shape)
             return np.asarray(array[box]).astype(native(dtype), copy=False)
 

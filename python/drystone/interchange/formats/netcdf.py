@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.interchange import formats
-from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, native
+from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, marked, native
 from drystone.lists import ragged, ragged_element
 
 
@@ -28,6 +28,7 @@ def opened(path: Path) -> Iterator[Contents]:
         with ExitStack() as stack:
             _group(file, "", contents, _inside(path, file, stack))
             contents.lost.extend(_unused(file, ""))
+            marked.typed(contents)
             yield contents
 
 
@@ -158,7 +159,7 @@ def _as_lists(values: Any, shape: tuple[int, ...]) -> npt.NDArray[Any]:
 
 
 def _there(variable: Any, reached: tuple[int, ...], read: hdf5.Read, dtype: np.dtype[Any]) -> hdf5.Read:
-    """What reads a variable of which only the first extents are there, by what reads these.
+    """A reader of a variable only whose first extents are stored, on top of the reader of these.
 
     NetCDF (4.10) gives for others whatever happens to be in memory, where texts or several unlimited dimensions are involved.
     """

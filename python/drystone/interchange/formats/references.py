@@ -1,4 +1,4 @@
-"""References of HDF5 as the names of what they lead to, and back."""
+"""HDF5 references as the names of their targets, and back."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REGION = re.compile(r"(?P<path>.*)\[(?P<box>[0-9:, ]*)\]")
 
 
 def kind_of(dtype: np.dtype[Any]) -> Literal["object", "region"] | None:
-    """What references of a dtype of h5py lead to; None if it is none of references."""
+    """The kind of target of an h5py reference dtype; None for other dtypes."""
     import h5py
 
     kind = h5py.check_ref_dtype(dtype)
@@ -33,7 +33,10 @@ def named(value: Any, attrs: Any, name: str) -> Any:
 
 
 def names(values: Any, file: Any, rounded: set[str]) -> npt.NDArray[Any]:
-    """The names of what an array of references leads to; `rounded` gets those of regions that are no boxes."""
+    """The names of the targets of an array of references.
+
+    `rounded` gets those of regions that are no boxes.
+    """
     array = np.asarray(values, object)
     out = np.empty(array.shape, object)
     for place in np.ndindex(array.shape):
@@ -61,7 +64,7 @@ def _name(value: Any, file: Any, rounded: set[str]) -> str:
 
 
 def led(name: str, kind: str, file: Any) -> Any:
-    """The reference to what a name says in a file of h5py; None if the file has nothing of the name, or no such box."""
+    """The h5py reference to a named target; None if the file has no such object or box."""
     import h5py
 
     if kind == "object":

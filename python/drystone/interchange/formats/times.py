@@ -1,7 +1,7 @@
 """Dates and durations in formats that have no such types: integers, whose units are named as the CF conventions name them.
 
-Values are kept exactly. What CF has no unit for is converted to one that it has, where that is exact; else the numbers stay as they are,
-and an attribute says of which of NumPy's types they are.
+Values stay exact. A unit that CF lacks is converted to one that it has, if that is exact; else the numbers
+stay unchanged, and an attribute names their NumPy type.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use drystone::{Container, CreateOptions, ErrorKind, Mode};
+use drystone::{Container, CreateOptions, ErrorKind, Mode, StoreOptions};
 
 use super::{New, Opening, files};
 use crate::file::config::Config;
@@ -33,11 +33,12 @@ impl Opening {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
         if flags & access::TRUNC != 0 && flags & access::EXCL == 0 {
-            match Container::open_url(url, &[], Mode::Read) {
+            match Container::open(url, Mode::Read) {
                 // A program that was killed before its first flush leaves a container without anything.
                 Ok(old) if is_ours(&old) || old.schema().variables.is_empty() => {
                     drop(old);
-                    Container::remove_url(url, &[], None).map_err(|e| failed(url, CREATE, e))?;
+                    Container::remove_url(url, &StoreOptions::default())
+                        .map_err(|e| failed(url, CREATE, e))?;
                 }
                 Ok(_) => return Err(not_ours(url)),
                 Err(e) if e.kind() == ErrorKind::NotFound => {}
@@ -45,7 +46,7 @@ impl Opening {
             }
         }
         let container =
-            Container::create_url(url, &[], CreateOptions::default()).map_err(|e| failed(url, CREATE, e))?;
+            Container::create(url, CreateOptions::default()).map_err(|e| failed(url, CREATE, e))?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let together = team.is_some();
         let shared =
@@ -74,7 +75,7 @@ impl Opening {
         if files.contains_key(&key) {
             return Err(Failure::file_open("unable to truncate a file which is already open"));
         }
-        let container = Container::open_url(url, &[], Mode::ReadWrite).map_err(|e| failed(url, CREATE, e))?;
+        let container = Container::open(url, Mode::ReadWrite).map_err(|e| failed(url, CREATE, e))?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let shared =
             Shared::new(key.0.clone(), true, config, container, (tree, Heap::default()), None, Some(team));
@@ -100,7 +101,7 @@ impl Opening {
             check(url, &config, 0)?;
         }
         let mode = if writable { Mode::ReadWrite } else { Mode::Read };
-        let mut container = Container::open_url(url, &[], mode).map_err(|e| failed(url, OPEN, e))?;
+        let mut container = Container::open(url, mode).map_err(|e| failed(url, OPEN, e))?;
         let follows = team.as_ref().and_then(|(_, version)| *version);
         if let Some(version) = follows.filter(|v| !writable && *v != container.snapshot().version()) {
             container = container.at(version)?;

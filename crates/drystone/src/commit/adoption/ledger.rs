@@ -1,4 +1,4 @@
-//! The books of a commit: which groups of each writer are settled, and the numbers of log parts.
+//! The ledger of a commit: which groups of each writer are settled, and the numbers of log parts.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 

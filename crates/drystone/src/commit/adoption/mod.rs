@@ -1,6 +1,6 @@
-//! Adoption: which closed groups of which logs a commit takes (DESIGN §6, "Runs and steps", "Commit").
+//! Adoption: which closed groups of which logs a commit takes (docs/design, "Runs and steps", "Commit").
 //!
-//! `planning` is pure; reading logs and putting the manifest happen around it, here.
+//! `planning` is pure; this module reads the logs before it and puts the manifest after it.
 
 mod ledger;
 mod planning;
@@ -23,16 +23,16 @@ use crate::{Error, ErrorKind, Result};
 pub(crate) use ledger::Books;
 pub(crate) use planning::{Scope, Verdict, has_pending, is_fenced, new_steps, next_fence, plan};
 
-/// What to do about a log that is damaged in the middle, or whose segment is too short.
+/// What to do about a log that is damaged before its end, or whose segment is too short.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Damaged {
-    /// An error under `durable`, where no crash does that; else what follows is left out.
+    /// Under `durable` an error, since no crash causes that; else what follows the damage is left out.
     Refuse,
     /// Leave out what follows.
     GiveUp,
 }
 
-/// An ordinary commit: takes what is complete, gives nothing up.
+/// An ordinary commit: takes what is complete and gives nothing up.
 struct TakeAll;
 impl Verdict for TakeAll {
     fn keep(&self, _: &WriterLog, _: &Group) -> bool {
@@ -75,7 +75,7 @@ pub(crate) fn commit_of(
         if !change(&mut schema, version)? {
             return decide(inner, base, &logs, Scope::All, version, notes);
         }
-        // As if the schema had been changed before: what the writers hold may be of variables that are new.
+        // As if the schema had been changed first: the writers' blocks may belong to new variables.
         let changed = Snapshot::of(base.manifest.clone(), Arc::new(schema), base.steps.clone());
         let mut decided = plan(&changed, base.sources(&inner.pages)?, &logs, Scope::All, version, &TakeAll)?;
         decided.notes.splice(0..0, notes);
@@ -86,8 +86,9 @@ pub(crate) fn commit_of(
     Ok(done)
 }
 
-/// Commits groups of one writer. `fence`, of a ranked one, is the number that held when it opened; `tail` what it need not read
-/// back of its log; `unsynced` segments that the manifest has to wait for; `same` whether the caller has asked if it is still this container.
+/// Commits groups of one writer. `fence`: for a ranked writer, the run number that was valid when it opened. `tail`:
+/// what it need not read back of its log. `unsynced`: segments that the manifest has to wait for. `same`: the caller
+/// has checked that the container was not replaced.
 pub(crate) fn commit_own(
     inner: &Arc<Inner>,
     writer: u64,
@@ -111,7 +112,7 @@ pub(crate) fn commit_own(
             .filter(|p| mine.get(&p.part).is_none_or(|s| s.state == SourceState::Open))
             .map(|p| PartFrom { watermark: mine.get(&p.part).map_or(0, |s| s.watermark), ..*p })
             .collect();
-        // The tail was read already. A single part needs no prefetch: it is read next.
+        // The tail is known already. A single part needs no prefetch: it is read next.
         let unread = from.iter().filter(|p| !tail.is_some_and(|tail| tail.is(p)));
         let unread: Vec<PartFrom> = unread.cloned().collect();
         if unread.len() > 1 {
@@ -145,9 +146,10 @@ fn decide(
     })
 }
 
-/// The names of all logs, asked for while the caller looks for the base.
+/// The names of all logs, requested while the caller looks for the base.
 ///
-/// Only of a far store where objects are put whole: elsewhere a list that is older than the base may show a log shorter than the base knows it.
+/// Used only for a far store where objects are put whole: elsewhere a list that is older than the base may show a log
+/// shorter than the base knows it.
 pub(crate) struct Listing(Option<Pending>);
 
 impl Listing {
@@ -157,7 +159,7 @@ impl Listing {
         Listing(early.then(|| store.submit(Request::List { prefix: "log/".into() })))
     }
 
-    /// The first call gives the listing that was submitted at the beginning; every later call lists anew.
+    /// The first call returns the listing that was submitted at the beginning; every later call lists again.
     fn names(&mut self, store: &dyn Store) -> Result<Vec<ListEntry>> {
         match self.0.take().map(Pending::wait).transpose()? {
             Some(Reply::Listed { entries }) => Ok(entries),
@@ -166,8 +168,8 @@ impl Listing {
     }
 }
 
-/// Reads every log (or those of some writers, which must then be whole) that may hold something beyond its watermark, and says
-/// what is strange about them.
+/// Reads every log (or those of some writers, which must then be complete) that may hold something after its watermark,
+/// and reports irregularities.
 pub(crate) fn gather(
     inner: &Inner,
     base: &Snapshot,
@@ -177,7 +179,7 @@ pub(crate) fn gather(
     gather_from(inner, base, damaged, only, &mut Listing(None))
 }
 
-/// The same, with a list that was asked for before.
+/// The same with a list that was requested before.
 pub(crate) fn gather_from(
     inner: &Inner,
     base: &Snapshot,
@@ -237,20 +239,20 @@ pub(crate) fn gather_from(
         };
         if let Some(part) = log.parts.iter().find(|p| p.damaged) {
             let message = format!(
-                "{} is damaged at byte {}: sound records stand behind it{}",
+                "{} is damaged at byte {}: valid records follow it{}",
                 keys::idx(writer, part.part),
                 part.end,
                 part.torn.as_ref().map_or(String::new(), |t| format!(" ({})", t.what))
             );
             if strict {
                 return Err(Error::corrupt(format!(
-                    "{message}; recover(adopt=True) takes what is sound and gives up the rest"
+                    "{message}; recover(adopt=True) takes the valid groups and gives up the rest"
                 )));
             }
             notes.push(message);
         }
-        // Groups whose bytes are not in the segment: a power cut under `async`, or damage. The list may have seen the segment
-        // before the bytes came, and the step record after: so it is asked again.
+        // Groups whose bytes are not in the segment: a power cut under `async`, or damage. The list may have seen the
+        // segment before the bytes arrived and the step record afterwards, so the length is requested again.
         let mut short = None;
         'groups: for (number, group) in log.groups.iter().enumerate() {
             for (part, end) in group.ends.iter().map(|(part, end)| (*part, *end)) {

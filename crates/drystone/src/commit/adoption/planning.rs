@@ -1,7 +1,7 @@
 //! What a commit takes: a pure function from the base snapshot and the logs to a [`Change`].
 //!
 //! Invariants
-//! - a step of a ranked run is taken whole or not at all: by every rank, and what replaces it, too;
+//! - a step of a ranked run is taken completely, from every rank, or not at all; so is a replacement of it;
 //! - every group is settled (taken or given up) at most once: watermarks and the `ahead` list only grow;
 //! - nothing new means no change at all.
 
@@ -22,28 +22,29 @@ use crate::{Error, Result};
 /// Whose groups to look at, and which to take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scope {
-    /// All writers, all adoptable groups.
+    /// All adoptable groups of all writers.
     All,
-    /// One writer (with its parts' lengths given by the caller): steps too (`nranks` = 1), or only values without step.
+    /// One writer, whose part lengths the caller gives: with steps (`nranks` = 1), or only values without step.
     Own { steps: bool },
 }
 
 /// What to do with groups, decided by the caller of [`plan`].
 pub(crate) trait Verdict {
-    /// May this closed group be taken? `false` gives it up for ever.
+    /// Whether this closed group may be taken; `false` gives it up for ever.
     fn keep(&self, log: &WriterLog, group: &Group) -> bool;
-    /// Give up everything that is not taken, and fence ranked writers?
+    /// Whether everything that is not taken is given up, and ranked writers are fenced.
     fn fence(&self) -> bool;
 }
 
-/// Does the log hold groups, closed or begun, that no commit has taken?
+/// Whether the log holds groups, closed or begun, that no commit has taken.
 pub(crate) fn has_pending(log: &WriterLog, books: &Books) -> bool {
     let settled = books.settled.get(&log.header.id);
     let taken = |g: u64| settled.is_some_and(|s| s.contains(g));
     log.groups.iter().map(|g| g.number).chain(log.open_groups.iter().copied()).any(|g| !taken(g))
 }
 
-/// Was a variable of the group created by a commit that a power cut took? Its id may have been given to another since.
+/// Whether a variable of the group was created by a commit that a power cut destroyed. Its id may have been given to
+/// another variable since.
 fn is_orphan(group: &Group, schema: &Schema) -> bool {
     group.variables.iter().any(|(id, uid)| match schema.variables.get(id) {
         Some(variable) => variable.uid != *uid,
@@ -51,7 +52,7 @@ fn is_orphan(group: &Group, schema: &Schema) -> bool {
     })
 }
 
-/// Is the log one of a ranked writer that a fence shut out?
+/// Whether the log belongs to a ranked writer that a fence shut out.
 pub(crate) fn is_fenced(log: &WriterLog, base: &Snapshot) -> bool {
     log.header.rank.is_some() && log.header.fence < base.manifest.fence
 }
@@ -119,7 +120,7 @@ pub(crate) fn plan(
         }
         whole.into_iter().for_each(|(i, group)| take[i].push(group));
     }
-    // 2. what is taken becomes entries, steps, growth
+    // 2. groups that are taken become entries, steps, growth
     let mut steps = (*base.steps).clone();
     let mut schema: Option<Schema> = None;
     let mut replaced: BTreeSet<u64> = BTreeSet::new();
@@ -174,7 +175,7 @@ pub(crate) fn plan(
     Ok(change)
 }
 
-/// Steps of closed groups that `after` shows and the base does not. The list of all steps may be longer than memory.
+/// Steps of closed groups that `after` contains and the base does not. The list of all steps may be longer than memory.
 pub(crate) fn new_steps(base: &Snapshot, logs: &[WriterLog], after: &Steps) -> Vec<u64> {
     let closed: BTreeSet<u64> = logs.iter().flat_map(|l| &l.groups).filter_map(|g| g.step).collect();
     closed.into_iter().filter(|s| after.contains(*s) && !base.steps.contains(*s)).collect()
@@ -189,7 +190,8 @@ pub(crate) fn next_fence(base: &Snapshot) -> Result<u64> {
 /// Groups of a step, each with the number of its log.
 type OfStep<'g> = Vec<(usize, &'g Group)>;
 
-/// Those of a step's groups that can be taken, and who is missing for the others. Two writers of one rank are a conflict.
+/// The groups of a step that can be taken, and the ranks that are missing for the others. Two writers of one rank are a
+/// conflict.
 fn completeness<'g>(
     at: RunStep,
     groups: OfStep<'g>,
@@ -238,8 +240,8 @@ fn completeness<'g>(
     Ok((whole, (!missing.is_empty()).then_some(Incomplete { at, nranks, missing, again: false })))
 }
 
-/// Of the groups in which the ranks closed a step those up to the last replacement that is every rank's; and the logs that have not closed it as
-/// often as others.
+/// Of the groups in which the ranks closed a step, those up to the last replacement that every rank has closed; and the
+/// logs that have closed it less often than others.
 fn replaced_by_all(mut groups: OfStep<'_>) -> (OfStep<'_>, BTreeSet<usize>) {
     groups.sort_by_key(|(i, group)| (*i, group.number));
     let mut turns: BTreeMap<usize, u64> = BTreeMap::new();

@@ -9,16 +9,16 @@ use serde_json::{Value, json};
 
 use crate::base::checksum::crc32;
 
-/// After so long a device is as if it had never been measured.
+/// Seconds after which a measured profile is ignored.
 const EXPIRES: u64 = 30 * 24 * 3600 * 1_000_000_000;
-/// And one that was measured while somebody else had the machine.
+/// The same for a profile that was measured while other programs used the machine.
 const NOISY_EXPIRES: u64 = 24 * 3600 * 1_000_000_000;
-/// A profile's file is not longer than this.
+/// Longest file of a profile, in bytes.
 const MAX_LEN: u64 = 64 << 10;
-/// Profiles hold no more depths.
+/// The most depths in a profile.
 const MAX_DEPTHS: usize = 64;
 
-/// The folder for what can be found again; `None` where the environment names none.
+/// The folder for files that can be made again; `None` where the environment names none.
 pub(crate) fn cache_folder() -> Option<PathBuf> {
     let given = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
     let xdg = || given("XDG_CACHE_HOME").filter(|path| path.is_absolute()).map(|path| path.join("drystone"));
@@ -31,7 +31,7 @@ fn file(folder: &Path, device: &str) -> PathBuf {
     folder.join("devices").join(format!("{:08x}{:08x}.json", crc32(device.as_bytes()), crc32(&reversed)))
 }
 
-/// Keeps a profile; the file, or why not.
+/// Stores a profile; returns the file, or why it could not be stored.
 pub(super) fn keep(device: &str, profile: &Profile) -> Result<PathBuf, String> {
     let folder =
         cache_folder().ok_or("no cache folder: neither DRYSTONE_CACHE, XDG_CACHE_HOME nor HOME is set")?;
@@ -54,14 +54,15 @@ fn keep_in(folder: &Path, device: &str, profile: &Profile) -> Result<PathBuf, St
         std::fs::write(&beside, encode(device, profile))
             .and_then(|()| std::fs::rename(&beside, &path))
             .inspect_err(|_| {
-                // Half a file under a name that nobody looks for.
+                // An incomplete file has a name that is never looked up.
                 let _ = std::fs::remove_file(&beside);
             })
     });
     written.map(|()| path.clone()).map_err(|e| format!("{} cannot be written: {e}", path.display()))
 }
 
-/// The profile that is kept for a device, unless it is too old at `now`, not sound, or not plausible: as if nobody had measured.
+/// The stored profile of a device, unless it is too old at `now`, invalid, or implausible; then the device counts as
+/// unmeasured.
 pub(super) fn find(device: &str, now: u64) -> Option<Profile> {
     find_in(&cache_folder()?, device, now)
 }
@@ -154,8 +155,8 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path().join("devices")).unwrap().count(), 1);
     }
 
-    /// Symptom: what was measured while tests ran shaped the blocks of a month. It is as good as none for longer than a day, and no
-    /// reason to forget a better one.
+    /// Symptom: a profile measured while tests ran shaped the blocks of a month. After a day such a profile is ignored,
+    /// and it never replaces a better one.
     #[test]
     fn a_noisy_profile_expires_soon_and_replaces_no_quiet_one() {
         let folder = tempfile::tempdir().unwrap();

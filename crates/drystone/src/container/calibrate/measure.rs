@@ -1,9 +1,10 @@
-//! The measurement: a probe is written, synced, forgotten, and read at random places in two sizes, ever more at a time.
+//! The measurement: a probe is written, synced, evicted from the page cache, and read at random places in two sizes,
+//! with more and more reads at a time.
 //!
-//! Two sizes give the two numbers of a line: what a request costs by itself, and what its bytes cost. All depths are measured in turns,
-//! before each of which the probe is forgotten: a moment at which somebody else has the machine spoils one turn of some depths, and not
-//! all turns of one. In a turn no place is read twice, and small reads lie apart, so that nothing is read ahead for another.
-//! What is believed of the times is [`settle`]'s.
+//! Two sizes give the two parameters of a line: the cost of a request, and the cost of its bytes. All depths are
+//! measured in rounds, and the probe is evicted before each round: if another program uses the machine for a moment, it
+//! spoils one round of some depths, and not all rounds of one. In a round no place is read twice, and small reads lie
+//! far apart, so that read-ahead for one serves no other. [`settle`] decides what is believed of the times.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Barrier, Mutex};
@@ -20,9 +21,9 @@ use crate::{Error, Result};
 /// What a calibration may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// About so long it takes; a request that is under way is waited for.
+    /// Approximate duration; a request that has begun is awaited.
     pub time: Duration,
-    /// So many bytes are written at most; at least 16 MiB.
+    /// The most bytes that are written; at least 16 MiB.
     pub bytes: u64,
 }
 
@@ -33,11 +34,11 @@ impl Default for Limits {
     }
 }
 
-/// The probe is written in pieces of this size.
+/// The size of the pieces in which the probe is written.
 const PIECE: u64 = 4 << 20;
-/// With so many there are places for reads of both sizes at all depths.
+/// With this many pieces there are places for reads of both sizes at all depths.
 const FEWEST: u64 = 4;
-/// Small reads lie so far apart.
+/// Least distance between small reads.
 const APART: u64 = 128 << 10;
 /// Turns of all measurements.
 const TURNS: u32 = 5;
@@ -45,11 +46,11 @@ const TURNS: u32 = 5;
 const DEPTHS: [u32; 5] = [1, 2, 4, 8, 16];
 /// The same for a far store.
 const FAR_DEPTHS: [u32; 5] = [1, 4, 16, 64, 128];
-/// Large requests of a far store are under way up to this many bytes: then the link is full, and memory is bounded.
+/// The most bytes of large requests under way on a far store: they fill the link, and memory stays bounded.
 const FAR_BYTES: u64 = 28 << 20;
 const SYNCS: usize = 16;
 const PREFIX: &str = "drystone-probe-";
-/// A probe that is older was left by a process that was killed.
+/// An older probe was left by a process that was killed.
 const STALE: u64 = 3600 * 1_000_000_000;
 
 pub(super) fn measure(store: &dyn Store, limits: &Limits) -> Result<Profile> {
@@ -95,7 +96,7 @@ impl Drop for Probe<'_> {
     fn drop(&mut self) {
         if let Ok(entries) = self.store.list(&self.prefix) {
             for entry in entries {
-                // What stays is removed by the next calibration.
+                // What remains is removed by the next calibration.
                 let _ = self.store.delete(&entry.key);
             }
         }
@@ -103,7 +104,7 @@ impl Drop for Probe<'_> {
 }
 
 impl Probe<'_> {
-    /// Writes as much as the limits allow; bytes per second, the sync at the end included.
+    /// Writes as much as the limits allow; returns bytes per second, with the sync at the end.
     fn write(&mut self, limits: &Limits) -> Result<f64> {
         let mut data = vec![0u8; PIECE as usize];
         let (mut spent, append) = (Duration::ZERO, self.store.features().append);
@@ -122,7 +123,7 @@ impl Probe<'_> {
             };
             match done {
                 Ok(()) => self.pieces.push(piece),
-                // A nearly full disk can still be measured with what went onto it.
+                // A nearly full disk can still be measured with the bytes that fitted.
                 Err(StoreError::NoSpace { .. }) if n >= FEWEST => break,
                 Err(e) => return Err(e.into()),
             }
@@ -144,7 +145,7 @@ impl Probe<'_> {
         Ok(self.store.sync(&self.keys())?)
     }
 
-    /// Seconds of a sync behind a small write; the median.
+    /// Seconds of a sync after a small write; the median.
     fn syncs(&self, time: Duration) -> Result<f64> {
         let key = format!("{}-sync", self.prefix);
         let (mut at, data) = (0, [0x5a; 4096]);
@@ -179,9 +180,9 @@ impl Probe<'_> {
         Ok(cold)
     }
 
-    /// What reads took, in turns of all depths, and whether all came from the medium.
+    /// Durations of reads, in rounds of all depths, and whether all bytes came from the medium.
     fn reads(&self, time: Duration) -> Result<(Vec<Turns>, Option<bool>)> {
-        // A third of the pieces for small reads, at least one; in no order, in each turn each place once.
+        // A third of the pieces serve small reads, at least one; in random order, each place once per round.
         let few = (self.pieces.len() / 3).max(1);
         let places = |from: usize, to: usize, apart: u64| {
             let mut all: Vec<(usize, u64)> =
@@ -192,7 +193,7 @@ impl Probe<'_> {
         let is_far = self.store.features().far.is_some();
         let depths = if is_far { FAR_DEPTHS } else { DEPTHS };
         let share = |places: &[(usize, u64)], n: usize| {
-            // A far store reads nothing ahead: each depth may have all places, and has to, to be reached.
+            // A far store reads nothing ahead: each depth may use all places, and needs them to be reached.
             let many = if is_far { places.len() } else { places.len() / DEPTHS.len() };
             let from = if is_far { 0 } else { n * many };
             places.get(from..from + many).unwrap_or_default().to_vec()
@@ -215,7 +216,7 @@ impl Probe<'_> {
         Ok((out, cold))
     }
 
-    /// Wall-clock seconds per request of one turn on a far store: requests are under way as a read has them.
+    /// Wall-clock seconds per request in one round on a far store, with as many requests under way as in a real read.
     fn far_turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
         let depth = u64::from(depth).min(FAR_BYTES / len).max(1) as usize;
         let arrivals = Arc::new(Arrivals::default());
@@ -240,13 +241,13 @@ impl Probe<'_> {
         Ok((done > 0).then(|| begun.elapsed().as_secs_f64().max(1e-9) / done as f64))
     }
 
-    /// Wall-clock seconds per request of one turn.
+    /// Wall-clock seconds per request in one round.
     fn turn(&self, places: &[(usize, u64)], len: u64, depth: u32, time: Duration) -> Result<Option<f64>> {
         if self.store.features().far.is_some() {
             return self.far_turn(places, len, depth, time);
         }
         let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), Mutex::new(None));
-        // Threads and their memory are there before the clock begins.
+        // Threads and their memory exist before the clock starts.
         let ready = Barrier::new((depth as usize).min(places.len()) + 1);
         let mut spent = Duration::ZERO;
         std::thread::scope(|scope| {
@@ -286,7 +287,7 @@ impl Probe<'_> {
     }
 }
 
-/// Bytes that no device stores shorter.
+/// Bytes that no device can compress.
 fn fill(data: &mut [u8], seed: u64) {
     let mut state = seed | 1;
     for word in data.chunks_exact_mut(8) {
@@ -319,7 +320,8 @@ mod tests {
         }
     }
 
-    /// Symptom: a link of 30 ms was measured at 16 requests under way and no more, so a wider window was never taken to gain anything.
+    /// Symptom: a link of 30 ms was measured with at most 16 requests under way, so the model never found a wider
+    /// window to be faster.
     #[test]
     fn a_far_store_is_measured_up_to_128_requests_under_way() {
         let store = DelayStore::new(MemoryStore::new(), Duration::from_millis(20), 1e9);

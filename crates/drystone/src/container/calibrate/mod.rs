@@ -1,13 +1,13 @@
 //! Calibration: what the store costs, measured once per device and kept, so that layouts and predictions fit it.
 //!
 //! ```text
-//! measure: a probe is written, synced, forgotten, read     kept: one file per device in the user's cache folder
+//! measure: a probe is written, synced, evicted, read     kept: one file per device in the user's cache folder
 //! ```
 //!
 //! Invariants
-//! - nothing is measured but on demand, within the given time and bytes; the probe is removed whatever happens;
-//! - what is kept is a hint: a file that is missing, old or damaged is as if nobody had measured;
-//! - a failure to keep a profile fails nothing.
+//! - nothing is measured without a request, and only within the given time and bytes; the probe is always removed;
+//! - a stored profile is a hint: with a missing, old or damaged file the device counts as unmeasured;
+//! - a failure to store a profile fails nothing else.
 
 mod kept;
 mod measure;
@@ -26,12 +26,12 @@ use crate::{Error, Result};
 
 pub use measure::Limits;
 
-/// A calibration: what was measured, and where it is kept.
+/// A calibration: what was measured, and where it is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Calibration {
     /// What the store costs.
     pub profile: Profile,
-    /// What the store lies on, if it says so.
+    /// The device of the store, if the store names it.
     pub device: Option<String>,
     /// The file it is kept in.
     pub kept: Option<PathBuf>,
@@ -39,10 +39,11 @@ pub struct Calibration {
     pub not_kept: Option<String>,
 }
 
-/// Measures what a store costs and keeps the result for its device: for 30 days, for one if it is noisy and no better one is there.
+/// Measures the cost of a store and keeps the result for its device: for 30 days, or for one day if it is noisy and
+/// there is no better one.
 ///
-/// `limits` bounds time and bytes. Objects named `drystone-probe-…` are made and removed. Errors are the store's, when it cannot be
-/// written to; that the result cannot be kept is none.
+/// `limits` bounds time and bytes. Objects named `drystone-probe-…` are created and removed. Errors are those of a
+/// store that cannot be written to; it is no error if the result cannot be stored.
 pub fn calibrate(store: &dyn Store, limits: &Limits) -> Result<Calibration> {
     let failed = |e: Error| e.while_doing(format!("calibrating {}", store.describe()));
     let profile = measure::measure(store, limits).map_err(failed)?;
@@ -58,35 +59,35 @@ pub fn calibrate(store: &dyn Store, limits: &Limits) -> Result<Calibration> {
     Ok(Calibration { profile, device, kept, not_kept })
 }
 
-/// What is known of a store's device; `None` if it was not measured in the last 30 days.
+/// The profile of a store's device; `None` if it was not measured in the last 30 days.
 pub fn profile_of(store: &dyn Store) -> Option<Profile> {
     store.device().and_then(|device| kept::find(&device, crate::base::random::now()))
 }
 
-/// What is known of a container's device, looked up once.
+/// The profile of a container's device, looked up once.
 #[derive(Debug, Default)]
 pub(crate) struct Known(Mutex<Option<Option<Profile>>>);
 
 impl Container {
-    /// Measures what this container's store costs; see [`calibrate`]. The handle uses the result from then on, others find it; unless it
-    /// is noisy and there is one that is not.
+    /// Measures the cost of this container's store; see [`calibrate`]. This handle uses the result from now on, and
+    /// others find it, unless it is noisy and there is a better one.
     pub fn calibrate(&self, limits: &Limits) -> Result<Calibration> {
         self.inner.require_writable()?;
         let done = calibrate(self.inner.store.as_ref(), limits)?;
-        // A noisy one does not take the place of a better one.
+        // A noisy profile does not replace a better one.
         let better = || profile_of(self.inner.store.as_ref()).filter(|kept| !kept.doubt.is_noisy());
         let known = if done.profile.doubt.is_noisy() { better() } else { None };
         *lock(&self.inner.known.0) = Some(Some(known.unwrap_or_else(|| done.profile.clone())));
         Ok(done)
     }
 
-    /// What was measured of this container's store; `None` if nobody did so in the last 30 days.
+    /// The profile of this container's store; `None` if it was not measured in the last 30 days.
     pub fn profile(&self) -> Option<Profile> {
         self.inner.profile()
     }
 
-    /// What a reader has to reckon with that tells the store ahead of what it will ask for: as measured, else
-    /// [`Device::ASSUMED`], or [`Device::far`] where the store says that it is far.
+    /// The cost model for reads that are announced to the store: as measured, else [`Device::ASSUMED`], or
+    /// [`Device::far`] if the store is far.
     pub fn device(&self) -> Device {
         self.inner.device()
     }
@@ -109,16 +110,16 @@ impl crate::container::Inner {
         }
     }
 
-    /// Seconds to the first byte from a far store, as its replies show it, else 0.
+    /// Seconds to the first byte from a far store, as observed in its replies, else 0.
     pub(crate) fn far_latency(&self) -> f64 {
         self.store.features().far.map_or(0.0, |far| far.seen.unwrap_or(far.latency).as_secs_f64())
     }
 
-    /// The requests that reads have under way at once; `None` where threads carry out one each.
+    /// The requests that a read has under way at once; `None` where threads make one request each.
     pub(crate) fn window(&self) -> Option<Window> {
         let window =
             self.store.features().far.map(|far| Window::choose(far.requests, self.profile().as_ref()));
-        // What is fetched ahead of a read is on its way beside it, in the same 32 MiB.
+        // Prefetched bytes are under way beside it, within the same 32 MiB.
         let ahead = self.cache.as_ref().map_or(0, |_| drystone_store_cache::MOST_HELD);
         window.map(|window| window.beside(1, ahead, 0))
     }

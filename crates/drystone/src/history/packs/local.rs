@@ -1,4 +1,4 @@
-//! Local files, for all objects but manifests.
+//! The interface of local files, for all objects but manifests.
 
 use drystone_format::keys;
 use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, forward_files};

@@ -4,10 +4,10 @@
 //! others pass.
 //!
 //! Invariants
-//! - up to the floor only packs count: an object of its own there is what a commit left that lost, or what was packed;
-//! - a version up to the floor that no pack holds has expired, and is a tombstone for whoever asks;
-//! - the floor is put before anything is deleted. So a put of a manifest is the first of its version exactly if the floor is
-//!   below it *after* the put, and a version that is not there is free only if the floor is below it after the look.
+//! - up to the floor only packs count: an object at or below it was left by a commit that lost, or has been packed;
+//! - a version up to the floor that is in no pack has expired: it reads as a tombstone;
+//! - the floor is put before anything is deleted. So a put of a manifest is the first of its version exactly if the
+//!   floor is below it *after* the put, and a missing version is free only if the floor is below it after the look.
 
 mod local;
 
@@ -20,13 +20,14 @@ use drystone_store::{ListEntry, LocalFiles, Pending, PutMode, Request, Result, S
 
 use crate::base::sync::lock;
 
-/// A manifest object that stands for an expired snapshot ends with this; in front of it stand the pages that others need.
+/// The last bytes of a tombstone, the object that stands for an expired snapshot. The pages that other snapshots need
+/// precede them.
 pub(crate) const GONE: &[u8; 4] = b"gone";
 
 /// The feature of a container whose manifests may lie in packs.
 pub(crate) const FEATURE: &str = "packs";
 
-/// So often a pack that is gone is looked for in a newer floor.
+/// The most newer floors in which a pack is looked for that was deleted.
 const TRIES: usize = 8;
 
 /// A store whose manifests may lie in packs.
@@ -41,14 +42,14 @@ pub(crate) struct Packed {
 #[derive(Debug, Default)]
 struct State {
     floor: Arc<Floor>,
-    /// What of it is there: the bytes it was read from.
+    /// The bytes it was read from.
     bytes: Vec<u8>,
     tables: HashMap<u64, Arc<Table>>,
 }
 
 /// Where a manifest is.
 enum Place {
-    /// An object of its own, or nowhere.
+    /// An object of its own, or missing.
     Own,
     In(PackRef, Member),
     /// It has expired, and left no pages.
@@ -73,14 +74,14 @@ impl Packed {
 
     /// The floor as it is now.
     pub(crate) fn look(&self) -> Result<Arc<Floor>> {
-        // Most containers have none, and asking for a length is quicker than reading.
+        // Most containers have none, and asking for a length is faster than reading.
         if !self.is_far && lock(&self.state).bytes.is_empty() && !self.inner.exists(keys::FLOOR)? {
             return Ok(self.known());
         }
         self.take(self.inner.read_whole(keys::FLOOR, MAX_FLOOR))
     }
 
-    /// The request for the floor, which goes out with others; its answer is for [`take`](Self::take).
+    /// The request for the floor, to be sent with others; [`take`](Self::take) gets its answer.
     pub(crate) fn request() -> Request {
         Request::ReadWhole { key: keys::FLOOR.into(), limit: MAX_FLOOR }
     }
@@ -99,7 +100,7 @@ impl Packed {
                 Some(floor) => floor,
                 None => rebuilt(self.inner.as_ref(), &self.uuid)?,
             };
-            // It never goes down: another one is an older one of which a request was slow.
+            // The floor never goes down: a lower one is the answer to a slow request.
             if floor.version >= state.floor.version {
                 let live = |id: &u64| floor.packs.iter().any(|pack| pack.id == *id);
                 state.tables.retain(|id, _| live(id));
@@ -125,7 +126,7 @@ impl Packed {
     }
 
     fn place_in(&self, floor: &Floor, version: u64) -> Result<Place> {
-        // Version 0 is a container without commits: it has no manifest, and has not expired.
+        // Version 0 is a container without commits: it has no manifest and has not expired.
         if version == 0 || version > floor.version {
             return Ok(Place::Own);
         }
@@ -133,7 +134,8 @@ impl Packed {
         Ok(self.table(pack)?.member(version).map_or(Place::Gone, |member| Place::In(*pack, *member)))
     }
 
-    /// Does `own` with a manifest that is an object of its own, or `packed` with where it is in a pack (`None`: nowhere, it has expired).
+    /// Calls `own` with a manifest that is an object of its own, or `packed` with its place in a pack (`None`: it has
+    /// expired).
     fn with<T>(
         &self,
         key: &str,
@@ -151,7 +153,7 @@ impl Packed {
                 }
                 Err(e) => Err(e),
             };
-            // Whoever looks for the newest manifest of a far store asks for the floor as well.
+            // The search for the newest manifest of a far store requests the floor as well.
             if done.is_ok() && (version <= floor.version || self.is_far) {
                 return done;
             }
@@ -186,7 +188,7 @@ impl Packed {
         StoreError::ShortRead { key, store, offset, wanted: wanted as u64, got: got.saturating_sub(offset) }
     }
 
-    /// Whether what was just put is the first manifest of its version; if not it is taken away again.
+    /// Whether a manifest that was just put is the first of its version. If not, it is deleted again.
     fn is_first(&self, key: &str, version: u64) -> Result<()> {
         if version > self.look()?.version {
             return Ok(());
@@ -210,7 +212,7 @@ impl Packed {
         }
     }
 
-    /// What has to be synced so that these survive: of a packed manifest its pack and the floor.
+    /// The objects that must be synced so that these survive: for a packed manifest its pack and the floor.
     fn synced(&self, wanted: &[&str]) -> Result<Vec<String>> {
         let floor = self.known();
         let mut out = Vec::new();
@@ -230,7 +232,7 @@ impl Packed {
     }
 }
 
-/// The table of a pack, as it says itself.
+/// The table of a pack, as its own bytes describe it.
 pub(crate) fn read_table(store: &dyn Store, id: u64) -> Result<Table> {
     let key = keys::pack(id);
     let say = |found: Corrupt| damaged(&key, store, &format!("byte {}: {}", found.at, found.what));
@@ -248,7 +250,8 @@ fn damaged(key: &str, store: &dyn Store, what: &str) -> StoreError {
     StoreError::Damaged { key: key.to_owned(), store: store.describe(), reason: what.to_owned() }
 }
 
-/// A floor for the packs that are there: where ranges overlap the wider ones count, since packs are merged into wider ones.
+/// A floor made from the existing packs: where ranges overlap the wider ones count, since packs are merged into wider
+/// ones.
 pub(crate) fn rebuilt(store: &dyn Store, uuid: &[u8; 16]) -> Result<Floor> {
     let mut found: Vec<PackRef> = Vec::new();
     for item in store.list("manifest/")? {
@@ -335,7 +338,7 @@ impl Store for Packed {
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {
-        // Whoever asks for everything wants to know what lies there.
+        // A caller that lists everything wants to see the packs themselves.
         if !prefix.starts_with("manifest/") {
             return self.inner.list(prefix);
         }
@@ -355,7 +358,7 @@ impl Store for Packed {
         }
         listed.retain(|item| keys::parse_manifest(&item.key).is_none_or(|version| version > floor.version));
         for pack in &floor.packs {
-            // What cannot be read is missed where it is needed.
+            // An unreadable pack is reported as missing where it is needed.
             let Ok(table) = self.table(pack) else { continue };
             let items =
                 table.members.iter().map(|m| ListEntry { key: keys::manifest(m.version), len: m.length });
@@ -369,7 +372,7 @@ impl Store for Packed {
         let some = self.synced(wanted)?;
         let names: Vec<&str> = some.iter().map(String::as_str).collect();
         match self.inner.sync(&names) {
-            // Packed since the floor was looked at.
+            // It was packed after the floor was looked at.
             Err(StoreError::NotFound { key, .. })
                 if keys::parse_manifest(&key).is_some() || keys::parse_pack(&key).is_some() =>
             {

@@ -1,4 +1,4 @@
-//! Pieces of series that lie in extents of runs, held until they are handed over together.
+//! Pieces of series that lie in extents of runs, held until they are written together.
 
 use std::time::{Duration, Instant};
 
@@ -9,14 +9,14 @@ use super::{STAGE, Segment};
 use crate::Result;
 use crate::log::runs::{self, PAGE};
 
-/// A writer that fills an extent of runs in this time fills the next one before the system writes it out, which begins after 30
-/// seconds. Zeros that are written first then cost the device nothing.
+/// A writer that fills an extent of runs within this time fills the next one before the kernel writes it out, which
+/// begins after 30 seconds. Zeros written first then cost the device nothing.
 pub(super) const SOON: Duration = Duration::from_secs(5);
-/// Zeros per write, in bytes, up to multiples of it in the file, where the system has larger pieces of memory (ten pieces of 4 KiB:
-/// 8 us in place of 11).
+/// Zeros per write, in bytes, up to multiples of it in the file, where the kernel has larger pages (ten pieces of 4
+/// KiB: 8 us instead of 11).
 const FILLED: usize = 128 << 10;
 
-/// Pieces of runs that wait to be handed over together.
+/// Pieces of runs that wait to be written together.
 #[derive(Default)]
 pub(super) struct Held {
     pub(super) bytes: Vec<u8>,
@@ -46,7 +46,7 @@ impl Held {
 }
 
 impl Segment {
-    /// Holds payload and trailer for where the pieces of their series are, if there is such a place; the payload's position.
+    /// Holds payload and trailer for the place of their series, if there is one; returns the payload's position.
     pub(super) fn hold(&mut self, payload: &[u8], trailer: &[u8]) -> Result<Option<u64>> {
         let padded = if trailer.is_empty() { payload.len() } else { payload.len().next_multiple_of(4) };
         let body = padded + trailer.len();
@@ -68,7 +68,7 @@ impl Segment {
         Ok(Some(position))
     }
 
-    /// Keeps an extent of `len` bytes for runs, from the beginning of a page on.
+    /// Reserves an extent of `len` bytes for runs, from the beginning of a page.
     pub(super) fn keep(&mut self, len: u64) -> Result<()> {
         if !self.pending.is_empty() {
             self.flush()?;
@@ -96,8 +96,9 @@ impl Segment {
         }
     }
 
-    /// Writes zeros from here to the end of the segment. The system then has memory and accounts for the extent in a few pieces, and not
-    /// one by one as pages of a sparse file are written: a step of ten pieces of 4 KiB takes 15 us in place of 28 (ext4).
+    /// Writes zeros from here to the end of the segment. The kernel then allocates memory and accounts for the extent
+    /// in a few pieces, instead of page by page as a sparse file is written: a step of ten pieces of 4 KiB takes 15 us
+    /// instead of 28 (ext4).
     pub(super) fn fill(&mut self, at: u64) -> Result<()> {
         static ZEROS: [u8; FILLED] = [0; FILLED];
         self.write_held()?;
@@ -111,7 +112,7 @@ impl Segment {
         Ok(self.store.write_at(&self.key, &parts, self.len)?)
     }
 
-    /// Hands over what is held, all at once.
+    /// Writes all held pieces at once.
     pub(super) fn write_held(&mut self) -> Result<()> {
         if !self.held.bytes.is_empty() {
             self.store.write_at(&self.key, &self.held.parts(), self.len)?;

@@ -1,12 +1,15 @@
-//! The data side of a writer's log: pieces are packed into extents, large ones go straight from the caller's memory.
+//! The data side of a writer's log: pieces are packed into extents; large ones are written directly from the caller's
+//! memory.
 //!
 //! Invariants
-//! - `len` bytes were handed to the store, `pending` follows them;
-//! - what is handed over in parts ends at multiples of [`PART`] in the file, where the system's pages and larger pieces of memory end;
-//! - an extent of runs begins behind what was handed over and is `held` until more is, at the end of a step at the latest;
+//! - `len` bytes were handed to the store; `pending` follows them;
+//! - bytes handed over in parts end at multiples of [`PART`] in the file, where the kernel's pages and larger folios
+//!   end;
+//! - an extent of runs begins after what was handed over and is `held` until more is handed over, at the end of a step
+//!   at the latest;
 //! - every piece lies inside one EXTENT frame, aligned to 8 bytes, payload before trailer;
-//! - in a store without append the whole part is one object, which `take_whole` gives; on a far one that takes uploads it goes up in
-//!   pieces once it is longer than one, and then `len` bytes were handed over as well.
+//! - in a store without append the whole part is one object, which `take_whole` gives. A far store that takes uploads
+//!   gets it in pieces once it is longer than one; then `len` bytes were handed over as well.
 
 mod held;
 
@@ -29,18 +32,20 @@ use held::Held;
 
 /// Bytes after which the staging area is handed to the store.
 const STAGE: usize = 1 << 20;
-/// Pieces of at least this size are written from the caller's memory without staging.
+/// Pieces of at least this size are written from the caller's memory, without a copy in the staging area.
 pub(crate) const DIRECT: usize = 256 << 10;
-/// What is larger is handed over in parts that end at multiples of this in the file: they fit the second cache between being made and
-/// being copied by the system, and the system finds memory for each in one piece (processor time on ext4: 0.28 ns a byte for parts of
-/// 256 KiB that end anywhere, 0.24 for those that end at multiples of it, 0.23 of 512 KiB).
+/// Larger pieces are handed over in parts that end at multiples of this in the file. A part fits the second-level cache
+/// between being made and being copied by the kernel, and the kernel allocates memory for each in one piece (processor
+/// time on ext4: 0.28 ns a byte for parts of 256 KiB that end anywhere, 0.24 for those that end at multiples of it,
+/// 0.23 for 512 KiB).
 pub(crate) const PART: usize = 512 << 10;
-/// So few bytes at the end of an extent wait for what follows them.
+/// At most this many bytes at the end of an extent wait for what follows them.
 const FEW: usize = 64 << 10;
-/// A log that grew by so much at once ends with a whole page, which the next write need not read back if the system has put it out.
+/// A log that grew by this much at once is padded to a whole page, so that the next write need not read the page back
+/// after the kernel has evicted it.
 const WORTH_A_PAGE: u64 = 1 << 20;
-/// The store is told of so much at a time that is about to be appended: a kill leaves no more unused, and what several writers write
-/// at once stands in pieces of this size.
+/// How far ahead the store is told about bytes that are about to be appended: a killed process leaves no more unused,
+/// and what several writers write at once lies in pieces of this size.
 const AHEAD: u64 = 16 << 20;
 /// Less is not worth telling.
 const WORTH_TELLING: u64 = 1 << 20;
@@ -55,29 +60,30 @@ pub(crate) struct Segment {
     store: Arc<dyn Store>,
     key: String,
     append: bool,
-    /// It may go up in pieces, and what went up so far.
+    /// It may be uploaded in pieces, and what was uploaded so far.
     rises: bool,
     rising: Option<Rising>,
     len: u64,
     pending: Vec<u8>,
-    /// How long it was when it last ended with a promise.
+    /// Its length when it last ended with a durability point.
     promised: u64,
-    /// Where the extent that was begun ends, and how far the store was told to make room for it.
+    /// Where the current extent ends, and up to where the store was asked to preallocate.
     coming: u64,
     told: u64,
-    /// Where the open extent's header stands in `pending`.
+    /// Where the header of the open extent stands in `pending`.
     extent: Option<usize>,
     ordinal: u64,
-    /// Where small pieces of a series lie together, if they may, and the series of the pieces that come.
+    /// Places for small pieces of a series, if runs are used, and the series of the next pieces.
     runs: Option<Runs>,
     series: Option<u64>,
     held: Held,
-    /// When an extent was last kept for runs.
+    /// When an extent was last reserved for runs.
     kept: Option<Instant>,
 }
 
 impl Segment {
-    /// The part that `header` names. `runs`: places for the small pieces of a series, in a store that writes inside of objects.
+    /// The part that `header` names. `runs`: places for the small pieces of a series, in a store that writes inside
+    /// objects.
     pub(crate) fn new(store: Arc<dyn Store>, header: &FileHeader, runs: Option<Runs>) -> Self {
         let features = store.features();
         let append = features.append;
@@ -104,12 +110,12 @@ impl Segment {
         }
     }
 
-    /// The same in a tier, where it grows whatever home can.
+    /// The same in a tier, where it grows whatever the home store supports.
     pub(crate) fn in_tier(self) -> Self {
         Segment { append: true, rises: false, runs: None, ..self }
     }
 
-    /// `act`, the pieces that it stores being the next of a series.
+    /// Runs `act`, whose stored pieces are the next ones of a series.
     pub(crate) fn of_series<T>(&mut self, series: Option<u64>, act: impl FnOnce(&mut Segment) -> T) -> T {
         self.series = series;
         let done = act(self);
@@ -121,18 +127,18 @@ impl Segment {
         &self.key
     }
 
-    /// Bytes the part has, staged ones included.
+    /// Bytes of the part, staged ones included.
     pub(crate) fn size(&self) -> u64 {
         self.len + self.pending.len() as u64
     }
 
-    /// Does it hold anything but its header?
+    /// Whether it holds anything but its header.
     pub(crate) fn has_content(&self) -> bool {
         self.ordinal > 1 || self.extent.is_some()
     }
 
-    /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. With metadata it can be
-    /// read in part, so there is a check per unit; else one over the whole payload.
+    /// Stores an encoded piece with its metadata and histogram (either may be empty) in its trailer. A piece with
+    /// metadata can be read in part, so it has a checksum per unit; others have one over the whole payload.
     pub(crate) fn push_coded(
         &mut self,
         payload: &[u8],
@@ -204,7 +210,7 @@ impl Segment {
             let (mut checked, mut rest) = (payload, payload);
             while !rest.is_empty() {
                 let (part, behind) = split_part(rest, part_at(self.size()));
-                // Whole units: a part may end inside of one.
+                // In whole units: a part may end inside one.
                 let ahead = checked.len().saturating_sub(behind.len()).next_multiple_of(unit);
                 let (now, later) = checked.split_at(ahead.min(checked.len()));
                 check(now);
@@ -223,14 +229,14 @@ impl Segment {
         })
     }
 
-    /// Begins the extent of a piece that is handed over without being staged; where its payload begins.
+    /// Begins the extent of a piece that is written without staging; returns where its payload begins.
     fn begin_piece(&mut self, payload: usize, trailer: usize) -> u64 {
         let body = if trailer > 0 { payload.next_multiple_of(4) + trailer } else { payload };
         self.begin(body.next_multiple_of(8) as u64)
     }
 
-    /// Ends a piece of `payload` bytes, which were handed over or are the last that are pending: its trailer, padded from where the piece
-    /// begins, as what is pending may begin anywhere in the file.
+    /// Ends a piece of `payload` bytes, which were handed over or are the last pending ones: appends its trailer,
+    /// padded relative to the beginning of the piece, since pending bytes may begin anywhere in the file.
     fn end_piece(&mut self, payload: usize, trailer: &[u8]) -> Result<()> {
         if !trailer.is_empty() {
             let padding = payload.next_multiple_of(4) - payload;
@@ -241,12 +247,13 @@ impl Segment {
         Ok(())
     }
 
-    /// Whether bytes may leave before the part is whole.
+    /// Whether bytes may be handed over before the part is complete.
     fn is_handed_over(&self) -> bool {
         self.append || self.rises
     }
 
-    /// Adds to what is pending; where the part goes up in pieces, hands over those that are full. No extent of small pieces is open then.
+    /// Appends to the pending bytes; where the part is uploaded in pieces, hands over full ones. No extent of small
+    /// pieces is open then.
     fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         if !self.rises || self.extent.is_some() {
             self.pending.extend_from_slice(bytes);
@@ -266,7 +273,8 @@ impl Segment {
         Ok(())
     }
 
-    /// Hands over the first piece of what is pending, which has one. After an error nothing of the part stays.
+    /// Hands over the first piece of the pending bytes, which contain at least one. After an error nothing of the part
+    /// remains.
     fn rise(&mut self) -> Result<()> {
         let mut rising = match self.rising.take() {
             Some(rising) => rising,
@@ -282,7 +290,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; where its first byte stands.
+    /// Begins an extent of `len` bytes, a multiple of 8, which `add` fills; returns the position of its first byte.
     pub(crate) fn begin(&mut self, len: u64) -> u64 {
         self.close_extent();
         self.pending.extend_from_slice(&frame::header(FrameKind::Extent, self.ordinal, len, 0));
@@ -291,7 +299,7 @@ impl Segment {
         self.size()
     }
 
-    /// The next bytes of the extent that was begun.
+    /// Appends bytes to the extent that was begun.
     pub(crate) fn add(&mut self, bytes: &[u8]) -> Result<()> {
         if self.append && bytes.len() >= FEW {
             return self.hand_over(bytes);
@@ -299,7 +307,7 @@ impl Segment {
         self.push(bytes)
     }
 
-    /// Ends what a promise is made of: as [`flush`](Self::flush), and after much with a whole page.
+    /// Ends the bytes of a durability point: like [`flush`](Self::flush), and after many bytes with a whole page.
     pub(crate) fn end(&mut self) -> Result<()> {
         let missing = self.size().wrapping_neg() % PAGE;
         if self.append && self.size() - self.promised >= WORTH_A_PAGE && missing > 0 {
@@ -316,14 +324,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Appends what is pending and `part`.
+    /// Appends the pending bytes and `part`.
     fn hand_over(&mut self, part: &[u8]) -> Result<()> {
         if self.rises {
             return self.push(part);
         }
         self.write_held()?;
         let from = self.told.max(self.len);
-        // It is for an object that is there.
+        // It applies to an object that exists.
         if self.len > 0
             && self.size() + part.len() as u64 > from
             && self.coming.saturating_sub(from) >= WORTH_TELLING
@@ -337,12 +345,14 @@ impl Segment {
         Ok(())
     }
 
-    /// Copies payload and trailer into the staging area, or to where the pieces of their series are; returns the payload's position.
+    /// Copies payload and trailer into the staging area, or to the place of their series; returns the payload's
+    /// position.
     fn stage(&mut self, payload: &[u8], trailer: &[u8]) -> Result<u64> {
         if let Some(position) = self.hold(payload, trailer)? {
             return Ok(position);
         }
-        // An extent of small pieces is not parted: what would reach into the next piece of the part has one of its own.
+        // An extent of small pieces is never split: bytes that would reach into the next piece of the part get an
+        // extent of their own.
         let room = payload.len() + trailer.len() + 2 * frame::HEADER;
         if self.rises && self.pending.len() + room > PIECE {
             let position = self.begin_piece(payload.len(), trailer.len());
@@ -363,7 +373,7 @@ impl Segment {
         Ok(position)
     }
 
-    /// To the next multiple of 8 in the file.
+    /// Pads to the next multiple of 8 in the file.
     fn pad(&mut self) {
         let missing = self.size().next_multiple_of(8) - self.size();
         self.pending.resize(self.pending.len() + missing as usize, 0);
@@ -395,7 +405,7 @@ impl Segment {
         Ok(())
     }
 
-    /// Without append: the part as the object that is to be put, or on its way, if it holds anything.
+    /// Without append: the part as an object to be put or being uploaded, if it has content.
     pub(crate) fn take_whole(&mut self) -> Result<Option<Whole>> {
         self.flush()?;
         if self.append || !self.has_content() {
@@ -421,24 +431,24 @@ impl Segment {
 pub(crate) enum Whole {
     /// Its key and its bytes.
     Held(String, Vec<u8>),
-    /// On its way, of which so many bytes are held; how long its pieces waited for room.
+    /// Being uploaded: bytes of it still held, and how long its pieces waited for room.
     Rising(Pending, u64, Waits),
 }
 
-/// Bytes of the part that begins at `at` in the file, a short one together with the next.
+/// Bytes of the part that begins at `at` in the file; a short one is joined with the next.
 pub(crate) fn part_at(at: u64) -> usize {
     let rest = PART - (at % PART as u64) as usize;
     if rest < PART / 4 { rest + PART } else { rest }
 }
 
-/// The next part of `rest`, and what is behind it; few bytes go with the part before them.
+/// The next part of `rest`, and what follows it; a few last bytes go with the part before them.
 fn split_part(rest: &[u8], part: usize) -> (&[u8], &[u8]) {
     let part = if rest.len() < part + PART / 4 { rest.len() } else { part };
     rest.split_at(part)
 }
 
-/// Check units of an encoded piece that can be read in part: 1 KiB to 16 KiB, about 64 of them, so that what is read beyond the
-/// wanted bytes stays small beside them.
+/// Size of the checksum units of an encoded piece that can be read in part: 1 KiB to 16 KiB, about 64 units, so that
+/// few bytes are read beyond the wanted ones.
 fn unit_for(len: usize) -> u8 {
     (len.max(1).ilog2() as u8).saturating_sub(6).clamp(10, UNIT_LOG2)
 }

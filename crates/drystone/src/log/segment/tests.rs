@@ -1,4 +1,4 @@
-//! Where pieces lie, and how much is reserved for them.
+//! Where pieces lie, and how much space is reserved for them.
 
 use super::held::SOON;
 use super::*;
@@ -159,7 +159,7 @@ fn an_extent_of_runs_is_filled_with_zeros_for_who_fills_it_soon() {
     assert!(sparse >= len || sparse + (96 << 10) < filled, "{sparse} and {filled} bytes");
 }
 
-/// Blocks that stand beyond the end of a file take the place of others for as long as it is there.
+/// Preallocated blocks beyond the end of a file take space from others as long as the file exists.
 #[test]
 fn room_is_made_for_what_is_written_and_for_no_more() {
     use std::os::unix::fs::MetadataExt;

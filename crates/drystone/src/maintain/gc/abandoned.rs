@@ -1,10 +1,11 @@
-//! Writers without a rank whose process has ended, and who left nothing that a commit could take; and parts of logs that were closed since
-//! the last commit that took something from them.
+//! Abandoned logs: of writers without a rank whose process has ended and that left nothing a commit could take; and log
+//! parts that were closed since the last commit that took something from them.
 //!
-//! What they had begun is nobody's: no commit ever takes a group that was not closed, and nobody is left to close it. Groups that
-//! were closed wait for a commit or for `recover`, whatever became of their writer; writers with a rank are `recover`'s affair.
+//! Their unfinished groups are lost: no commit ever takes a group that was not closed, and no process is left to close
+//! it. Closed groups wait for a commit or for `recover`, even if their writer is dead; writers with a rank are left to
+//! `recover`.
 //!
-//! Invariant: a process is found to have ended before its log is read to the end, so nothing can come behind what was read.
+//! Invariant: a process is found to have ended before its log is read to the end, so nothing can follow what was read.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -22,7 +23,7 @@ use crate::{ErrorKind, Result};
 #[derive(Debug, Clone, Default)]
 pub(super) struct Abandoned {
     writers: BTreeSet<u64>,
-    /// Writer and number of parts that end with CLOSE and of which everything was taken; and the lengths of their records.
+    /// Writer and number of parts that end with CLOSE and were taken completely; and the lengths of their records.
     closed: BTreeMap<(u64, u32), u64>,
 }
 
@@ -36,7 +37,7 @@ impl Abandoned {
             let header = match left.idx.is_empty() {
                 true => {
                     match scan::header(inner.store.as_ref(), &left.segment, left.len, &inner.identity.uuid) {
-                        // In a tier of another node, whose affair it is.
+                        // In a tier of another node, which deals with it.
                         Err(e) if e.kind() == ErrorKind::NotYetHome => None,
                         other => other?,
                     }
@@ -58,7 +59,7 @@ impl Abandoned {
         if ended.is_empty() {
             return Ok(found);
         }
-        // They write no more: what their logs say now they say for ever.
+        // They write no more: their logs are final.
         let mut left = unsettled(inner, sources)?;
         for writer in ended {
             let idx = left.remove(&writer).unwrap_or_default().idx;
@@ -71,7 +72,7 @@ impl Abandoned {
         Ok(found)
     }
 
-    /// Whether there are such parts in a source table that may still grow, for all that the table knows.
+    /// Whether the source table has parts that may still grow, as far as it knows.
     pub(super) fn is_open_in(&self, sources: &[Source]) -> bool {
         sources.iter().any(|source| self.is_open(source))
     }
@@ -99,7 +100,7 @@ impl Abandoned {
     }
 }
 
-/// What a writer left of which a table does not know that it is settled.
+/// Parts of a writer that are not known to be settled.
 #[derive(Default)]
 struct Left {
     /// Ascending.
@@ -133,7 +134,7 @@ fn unsettled(inner: &Inner, sources: &[Source]) -> Result<BTreeMap<u64, Left>> {
     Ok(writers)
 }
 
-/// What a log says; nothing if it is damaged.
+/// The content of a log; `None` if it is damaged.
 fn scan(inner: &Inner, writer: u64, parts: &[PartFrom]) -> Result<Option<WriterLog>> {
     match WriterLog::scan(inner.store.as_ref(), writer, &inner.identity.uuid, parts, None) {
         Err(e) if e.kind() == ErrorKind::Corrupt => Ok(None),

@@ -1,17 +1,19 @@
-//! Garbage collection: what no retained manifest needs goes away (docs/guide/gc.md).
+//! Garbage collection: removes what no retained manifest needs (docs/guide/gc.md).
 //!
 //! ```text
-//! history, keep, older_than -> what expires      newest index -> entries that show nowhere any more
-//! ─► commit: the index without them               ─► flush: nothing falls back behind it
-//! ─► expired manifests become tombstones, newest first      ─► page files and log parts that nobody names are deleted
+//! history, keep, older_than -> what expires      newest index -> dead entries
+//! ─► commit: the index without them               ─► flush: no power cut falls back behind it
+//! ─► expired manifests become tombstones, newest first      ─► unnamed page files and log parts are deleted
 //! ```
 //!
 //! Invariants
-//! - nothing is deleted before the commit that does without it is on stable storage and all who need it are expired: whoever dies
-//!   in between leaves only things that the next collection removes;
-//! - page files are listed before that commit: an attempt to commit that put one earlier either won, and is seen, or has lost;
-//! - of logs only parts go that are settled for ever and that no retained manifest needs a byte of, and what no commit could ever take;
-//! - numbers of manifests are never free again: whoever probes or commits finds a tombstone.
+//! - nothing is deleted before the commit that needs it no more is on stable storage and all snapshots that need it are
+//!   expired: a process that dies in between leaves only what the next collection removes;
+//! - page files are listed before that commit: a commit attempt that put one earlier has either won, and is seen, or
+//!   has lost;
+//! - log parts are deleted only if they are settled for ever and no retained manifest needs a byte of them, or if no
+//!   commit could ever take them;
+//! - numbers of manifests are never reused: probes and commits find a tombstone.
 
 mod abandoned;
 mod needed;
@@ -30,7 +32,7 @@ use drystone_store::{PutMode, Store, StoreExt, TOGETHER};
 use crate::base::random;
 use crate::commit::transaction::{Change, Decision, transact};
 use crate::container::{Container, Inner, keeper_lock};
-use crate::history::head;
+use crate::history::manifests;
 use crate::history::snapshot::Snapshot;
 use crate::{Error, ErrorKind, Result};
 use abandoned::Abandoned;
@@ -41,9 +43,9 @@ use needed::Needed;
 pub struct GcOptions {
     /// How many of the newest snapshots stay, including the one that the collection commits; at least 1.
     pub keep: Option<u64>,
-    /// Snapshots that are younger stay.
+    /// Younger snapshots stay.
     pub older_than: Option<Duration>,
-    /// Only say what would be done.
+    /// Only report what would be done.
     pub dry_run: bool,
 }
 
@@ -54,9 +56,9 @@ pub struct GcReport {
     pub kept: Vec<u64>,
     /// Snapshots that expired.
     pub expired: Vec<u64>,
-    /// Index entries that were taken out: blocks that are overwritten, hidden, cut away, or of deleted variables.
+    /// Index entries that were removed: blocks that are overwritten, hidden, cut away, or of deleted variables.
     pub superseded: u64,
-    /// What was removed, with bytes: log parts, page files, manifests (what is left of them counts as kept).
+    /// What was removed, with bytes: log parts, page files, manifests (a tombstone's bytes count as kept).
     pub removed: Vec<(String, u64)>,
     /// Bytes that were freed.
     pub bytes: u64,
@@ -71,16 +73,16 @@ impl GcReport {
     }
 }
 
-/// Files of unfinished puts that are older than this were left by a process that died.
+/// Files of unfinished puts that are older than this belong to a dead process.
 const ABANDONED: Duration = Duration::from_secs(86_400);
 
 impl Container {
-    /// Removes what no retained snapshot needs; see [`GcOptions`] for what is retained. Expired snapshots are `NotFound` from then
-    /// on, also for readers that have one open.
+    /// Removes what no retained snapshot needs; [`GcOptions`] says what is retained. Expired snapshots are `NotFound`
+    /// from then on, also for readers that have one open.
     ///
-    /// `progress` gets (objects looked after, objects in all) and may return `false` to stop (`Cancelled`): what was removed until
-    /// then was garbage, and the next call goes on. `Conflict` if another process publishes or collects. Data that nothing but the
-    /// published replica holds does not exist: log parts with blocks that show are never removed.
+    /// `progress` gets (objects processed, objects in all) and may return `false` to stop (`Cancelled`): everything
+    /// removed until then was garbage, and the next call continues. `Conflict` if another process publishes or collects
+    /// garbage. Log parts with visible blocks are never removed, even if the blocks are published.
     pub fn gc(&self, options: &GcOptions, progress: &mut dyn FnMut(u64, u64) -> bool) -> Result<GcReport> {
         if options.keep == Some(0) {
             return Err(Error::invalid("keep=0 would remove everything; keep at least 1 snapshot"));
@@ -103,12 +105,12 @@ impl Container {
         done.map_err(|e| e.while_doing(format!("collecting garbage of {}", self.location())))
     }
 
-    /// What there is to do on the newest snapshot.
+    /// The plan of a collection on the newest snapshot.
     fn plan_gc(&self, options: &GcOptions) -> Result<GcReport> {
         let inner = &self.inner;
         let (newest, _) = inner.newest()?;
         let chain = chain(inner, &newest)?;
-        // The collection's own commit is one more, unless nothing expires.
+        // The collection's own commit adds one snapshot, unless nothing expires.
         let (mut kept, expired) = divide(&chain, options, 1);
         let mut report = GcReport { dry_run: options.dry_run, ..GcReport::default() };
         let dead = if expired.is_empty() { Dead::default() } else { Dead::find(inner, &newest)? };
@@ -145,12 +147,12 @@ impl Container {
         let store = inner.store.as_ref();
         let sync = inner.identity.durability != Durability::Memory;
         if inner.tiers.is_some() {
-            // Before anything is changed: what it commits has to be flushed, which other nodes may not permit yet.
+            // Before anything is changed: its commit has to be flushed, which parts on other nodes may not permit yet.
             inner.flush()?;
         }
-        // Before the commit: what is put from here on is not looked at.
+        // Before the commit: what is put from here on is not considered.
         let index = store.list("index/")?;
-        // Whoever publishes holds the lock that is ours now; others may be putting.
+        // Publishers would hold the lock that this process has now; others may be putting.
         store.sweep("zarr/", Duration::ZERO)?;
         store.sweep("", ABANDONED)?;
         let mut report = self.plan_gc(options)?;
@@ -221,7 +223,7 @@ impl Container {
             inner.pack_locked(newest.version() - 1)?;
             inner.thin(oldest, &|version, file| {
                 let rest = rests.get(&version).map_or(file, |rest| rest.to_vec());
-                // Below the floor what is not there has expired.
+                // What is missing below the floor has expired.
                 Ok((rest.len() > GONE.len()).then_some(rest))
             })?;
             for (key, len, rest) in expiring {
@@ -251,12 +253,12 @@ impl Container {
     }
 }
 
-/// Manifests that can be read, ascending: of the snapshot and its ancestors up to the first that expired.
+/// Readable manifests, ascending: of the snapshot and its ancestors up to the first expired one.
 fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     let store = inner.store.as_ref();
     let mut out = Vec::new();
     let mut version = newest.version();
-    let mut manifests = head::Manifests::new(store, &inner.identity.uuid);
+    let mut manifests = manifests::Manifests::new(store, &inner.identity.uuid);
     while version > 0 {
         version = match manifests.read(version) {
             Ok(manifest) => {
@@ -264,9 +266,9 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
                 out.push(manifest);
                 parent
             }
-            Err(_) if head::is_void(store, version) => head::below(store, version)?,
+            Err(_) if manifests::is_void(store, version) => manifests::below(store, version)?,
             Err(e) if e.kind() == ErrorKind::Corrupt && inner.identity.durability != Durability::Durable => {
-                head::below(store, version)?
+                manifests::below(store, version)?
             }
             Err(e) if e.kind() == ErrorKind::NotFound => break,
             Err(e) => return Err(e),
@@ -276,7 +278,8 @@ fn chain(inner: &Inner, newest: &Snapshot) -> Result<Vec<Manifest>> {
     Ok(out)
 }
 
-/// What is retained and what expires, both ascending; `more` newer snapshots are still to come. The newest stays unless one comes.
+/// Which snapshots are retained and which expire, both ascending; `more` newer ones are still to come. The newest stays
+/// unless one comes.
 fn divide(chain: &[Manifest], options: &GcOptions, more: u64) -> (Vec<Manifest>, Vec<Manifest>) {
     let now = random::now();
     let mut first_kept = 0;
@@ -297,30 +300,30 @@ fn divide(chain: &[Manifest], options: &GcOptions, more: u64) -> (Vec<Manifest>,
     (kept.to_vec(), expired.to_vec())
 }
 
-/// Manifest objects up to a version that hold more than others need, the newest first: key, length, and what they shall be.
+/// Manifest objects up to a version that contain more than others need, the newest first: key, length, and new content.
 fn expiring(inner: &Inner, needed: &Needed, last: u64) -> Result<Vec<(String, u64, Vec<u8>)>> {
     let mut out = Vec::new();
     for item in inner.store.list("manifest/")? {
         let Some(version) = keys::parse_manifest(&item.key).filter(|v| *v <= last) else { continue };
         let pages = match needed.has_file(keys::IN_MANIFEST | version) {
-            true => head::pages_of(inner.store.as_ref(), version)?,
+            true => manifests::pages_of(inner.store.as_ref(), version)?,
             false => Vec::new(),
         };
         let rest = [pages.as_slice(), GONE].concat();
         if item.len != rest.len() as u64
             || pages.is_empty()
                 && item.len == GONE.len() as u64
-                && !head::is_gone(inner.store.as_ref(), version)
+                && !manifests::is_gone(inner.store.as_ref(), version)
         {
             out.push((item.key, item.len, rest));
         }
     }
-    // An expired snapshot may need pages of those before it: as long as it can be found it can be read.
+    // An expired snapshot may need pages of those before it: as long as it can be found it must be readable.
     out.reverse();
     Ok(out)
 }
 
-/// Page files and log parts that nobody needs, with their lengths.
+/// Page files and log parts that no snapshot needs, with their lengths.
 fn garbage(
     inner: &Inner,
     needed: &Needed,

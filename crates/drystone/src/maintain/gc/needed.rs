@@ -1,4 +1,4 @@
-//! What retained manifests need: files that hold pages of theirs, and log parts that hold bytes of theirs.
+//! What retained manifests need: files with pages of theirs, and log parts with bytes of theirs.
 
 use std::collections::BTreeSet;
 
@@ -14,14 +14,14 @@ use crate::history::snapshot::Snapshot;
 /// See the module.
 #[derive(Default)]
 pub(super) struct Needed {
-    /// Pages seen: below them everything was seen, too.
+    /// Pages that were visited, with everything below them.
     pages: BTreeSet<(u64, u64)>,
     files: BTreeSet<u64>,
     parts: BTreeSet<(u64, u32)>,
 }
 
 impl Needed {
-    /// Of all these. A page that cannot be read is an error: what it names is not known.
+    /// The needs of all these manifests. An unreadable page is an error: what it names is unknown.
     pub(super) fn of(inner: &Inner, manifests: &[Manifest]) -> Result<Needed> {
         let mut needed = Needed::default();
         for manifest in manifests {

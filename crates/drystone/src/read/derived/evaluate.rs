@@ -1,4 +1,4 @@
-//! Evaluates a definition over boxes, and gives it the values of its inputs.
+//! Evaluates a definition over boxes, with the values of its inputs.
 
 use drystone_expression::{Array, Cells, Runner, Values};
 use drystone_plan::selection::{Axis, Selection};
@@ -14,7 +14,7 @@ pub(super) struct Evaluator<'c> {
     computed: &'c Computed,
     runner: Runner<'c>,
     inputs: Inputs<'c>,
-    /// For places of a selection, the component at each place along the last axis.
+    /// If positions are those of a selection, the component at each position along the last axis.
     components: Option<Axis>,
 }
 
@@ -22,18 +22,18 @@ pub(super) struct Evaluator<'c> {
 struct Inputs<'c> {
     computed: &'c Computed,
     step: u64,
-    /// The cells at the places along each axis of the grid.
+    /// The cells at the positions along each axis of the grid.
     cells: Vec<Axis>,
-    /// Evaluators of inputs that are derived, by name; made when they are needed.
+    /// Evaluators of derived inputs, by name; created when they are needed.
     nested: Vec<Option<Box<Evaluator<'c>>>>,
-    /// Whether places are those of a selection.
+    /// Whether positions are those of a selection.
     selected: bool,
     report: ReadReport,
 }
 
 impl<'c> Evaluator<'c> {
-    /// At a step, over the cells of the result, or (`selected`) over the places of a selection of them: then values depend on cells one
-    /// by one.
+    /// For a step, over the cells of the result, or (`selected`) over the positions of a selection of them; values then
+    /// depend on single cells.
     pub(super) fn new(computed: &'c Computed, step: u64, selected: Option<&[Axis]>) -> Result<Evaluator<'c>> {
         let derivation = &computed.derivation;
         let mut cells: Vec<Axis> = derivation.shape.iter().map(|n| Axis::full(*n)).collect();
@@ -50,7 +50,7 @@ impl<'c> Evaluator<'c> {
         Ok(Evaluator { computed, runner: Runner::new(&derivation.field, &extents)?, inputs, components })
     }
 
-    /// What was read since this was asked last.
+    /// The cost of reads since the last call.
     pub(super) fn take_report(&mut self) -> ReadReport {
         let mut report = std::mem::take(&mut self.inputs.report);
         for nested in self.inputs.nested.iter_mut().flatten() {
@@ -92,7 +92,8 @@ fn interleaved(found: &[Array], chosen: &[usize]) -> Array {
 }
 
 impl<'c> Inputs<'c> {
-    /// A variable's values over places of its axes, which ascend along the grid; `axes` has the axis of each of its dimensions.
+    /// A variable's values over positions of its axes, which ascend along the grid; `axes` has the axis of the grid for
+    /// each of its dimensions.
     fn variable(&mut self, name: usize, axes: &[usize], lo: &[u64], hi: &[u64]) -> Result<Array> {
         let computed = self.computed;
         let Some(reading) = &computed.inputs[name] else {
@@ -134,7 +135,7 @@ impl<'c> Inputs<'c> {
                 strides.insert(0, count as u64);
                 selection.axes.insert(0, Axis { start: self.step, step: 1, count: 1 });
             }
-            // A single cell of a leading axis takes no stride.
+            // A single cell of a leading axis needs no stride.
             strides.iter_mut().zip(&shape).filter(|(_, n)| **n == 1).for_each(|(stride, _)| *stride = 1);
             let out = target(&mut values, &shape, &strides)?;
             reading.check_read(&selection, &out)?;
@@ -213,7 +214,7 @@ impl Cells for Inputs<'_> {
 }
 
 impl Inputs<'_> {
-    /// All of a coordinate, whatever is selected of it.
+    /// All of a coordinate variable, whatever part is selected.
     fn whole(&self, name: usize, reading: &Reading, count: u64) -> Result<Array> {
         if let Some(nested) = self.computed.nested[name].as_deref() {
             return Evaluator::new(nested, self.step, None)?.values(&[0], &[count]);
@@ -243,7 +244,7 @@ fn floats(values: &Values) -> Vec<f64> {
     }
 }
 
-/// Marks the cells of a box as not known; the box is in the order of the strides.
+/// Marks the cells of a box as unknown; the box is in the order of the strides.
 fn clear(known: &mut [u8], first: &[u64], end: &[u64], strides: &[u64]) {
     each_cell(first, end, strides, &mut |at| {
         if let Some(known) = known.get_mut(at as usize) {
@@ -252,7 +253,7 @@ fn clear(known: &mut [u8], first: &[u64], end: &[u64], strides: &[u64]) {
     });
 }
 
-/// Calls for each cell of a box in row-major order with its place by strides.
+/// Calls `act` for each cell of a box in row-major order with its position by strides.
 fn each_cell(first: &[u64], end: &[u64], strides: &[u64], act: &mut dyn FnMut(u64)) {
     if first.iter().zip(end).any(|(first, end)| first >= end) {
         return;
@@ -266,7 +267,7 @@ fn each_cell(first: &[u64], end: &[u64], strides: &[u64], act: &mut dyn FnMut(u6
     }
 }
 
-/// Values of a dense box put in the order of strides.
+/// Rearranges values of a dense box into the order of strides.
 fn turned(from: &Array, shape: &[u64], strides: &[u64]) -> Array {
     let mut values = Values::new(from.values.dtype(), from.values.count());
     let mut known = from.known.as_ref().map(|known| vec![0; known.len()]);

@@ -1,4 +1,4 @@
-//! Listed cells of derived variables: those that lie together are computed as one box.
+//! Listed cells of derived variables: neighbouring ones are computed as one box.
 
 use drystone_plan::listing::{Leg, Listing};
 
@@ -8,12 +8,12 @@ use crate::base::array::Target;
 use crate::read::{ReadReport, Reading};
 use crate::{Error, Result};
 
-/// A box is computed as a whole if it has at most so many cells.
+/// A box of at most this many cells is computed as a whole.
 const SMALL: u64 = 1 << 10;
-/// No larger box is computed at once.
+/// The most cells of a box that is computed at once.
 const LARGE: u64 = 1 << 18;
 
-/// Some cells along a leg: coordinates along its axes, and the place in the result.
+/// Some cells along a leg: coordinates along its axes, and the positions in the result.
 #[derive(Clone)]
 struct Cells {
     axes: Vec<usize>,
@@ -43,7 +43,7 @@ impl Cells {
         along.fold((u64::MAX, 0), |(lo, hi), cell| (lo.min(cell), hi.max(cell)))
     }
 
-    /// Two halves, cut across the axis of a number.
+    /// Two halves, cut across an axis.
     fn halves(mut self, at: usize) -> (Cells, Cells) {
         self.cells.sort_by_key(|(cell, _)| cell.get(at).copied());
         let (lo, hi) = self.bounds(at);
@@ -88,7 +88,7 @@ impl Reading {
                 let mut rest = legs;
                 let leg = rest.swap_remove(number);
                 let at = leg.axes.iter().position(|own| *own == axis).unwrap_or_default();
-                // Places in the result follow the order of the legs, which stays.
+                // Positions in the result follow the order of the legs, which stays the same.
                 let last = rest.len();
                 let (a, b) = leg.halves(at);
                 for half in [b, a] {
@@ -121,7 +121,7 @@ fn longest(lo: &[u64], hi: &[u64]) -> usize {
     (0..lo.len()).max_by_key(|d| hi[*d] - lo[*d]).unwrap_or_default()
 }
 
-/// Puts the cells of a box that are listed into their places.
+/// Copies the listed cells of a box to their positions.
 fn place(
     legs: &[Cells],
     (lo, hi): (&[u64], &[u64]),

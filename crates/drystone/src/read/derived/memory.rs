@@ -23,7 +23,7 @@ macro_rules! each {
     };
 }
 
-/// The values as they lie in memory, and bytes of each.
+/// The values as bytes, and bytes per value.
 pub(super) fn bytes(values: &Values) -> (&[u8], usize) {
     each!(values, v => {
         let len = size_of_val(v.as_slice());
@@ -42,7 +42,7 @@ pub(super) fn bytes_mut(values: &mut Values) -> (&mut [u8], usize) {
     })
 }
 
-/// The memory of the values as an array to read into, with strides in cells.
+/// The memory of the values as a target to read into, with strides in cells.
 pub(super) fn target<'v>(values: &'v mut Values, shape: &[u64], strides: &[u64]) -> Result<Target<'v>> {
     let (count, item) =
         each!(&*values, v => (v.len() as u64, size_of_val(v.as_slice()).checked_div(v.len()).unwrap_or(1)));
@@ -57,7 +57,7 @@ pub(super) fn target<'v>(values: &'v mut Values, shape: &[u64], strides: &[u64])
     unsafe { Target::new(first, shape, &strides, item) }
 }
 
-/// Cells from one place to the next along each axis of a dense box.
+/// Cells from one position to the next along each axis of a dense box.
 pub(super) fn dense(shape: &[u64]) -> Vec<u64> {
     let mut strides = vec![1u64; shape.len()];
     for d in (0..shape.len().saturating_sub(1)).rev() {

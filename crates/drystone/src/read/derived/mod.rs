@@ -1,16 +1,16 @@
-//! Reading derived variables: tile by tile, each computed from the cells of the inputs that it needs.
+//! Reading derived variables tile by tile, each computed from the cells of the inputs that it needs.
 //!
 //! ```text
-//! mod       opens the inputs, cuts what is read into tiles, shares them out to threads
-//! listed    listed cells: boxes around those that lie together
+//! mod       opens the inputs, cuts the selection into tiles, distributes them to threads
+//! listed    listed cells: boxes around neighbouring ones
 //! evaluate  one box: the definition, and the values of its inputs by ordinary reads
-//! stored    what was stored of values, and where it is current
+//! stored    stored values, and where they are current
 //! memory    values as memory
 //! ```
 //!
 //! Invariants
-//! - a value depends on its cell alone, whatever selection, tile or thread it is computed in;
-//! - a cell is written where all cells that its value needs are; others read as the fill value;
+//! - a value depends on its cell alone, whatever selection, tile or thread computes it;
+//! - a cell counts as written if all cells that its value needs were written; others read as the fill value;
 //! - memory is that of the tiles under way.
 
 mod evaluate;
@@ -41,10 +41,10 @@ pub(crate) use stored::first_put;
 
 /// Bytes of values under way in all threads.
 const ROOM: u64 = 24 << 20;
-/// Steps of which an explanation asks whether their stored values are current.
+/// The most steps for which an explanation checks whether their stored values are current.
 const MOST_ASKED: u64 = 1 << 10;
-/// The same of a far store, in tiles of which each is read by many requests: what tiles share is read by each of them, and every tile
-/// waits for round trips.
+/// The same for a far store, where each tile takes many requests: neighbouring tiles read shared cells twice, and every
+/// tile waits for round trips.
 const FAR_ROOM: u64 = 128 << 20;
 /// Cells of a tile.
 const LEAST: u64 = 1 << 12;
@@ -53,16 +53,16 @@ const MOST: u64 = 1 << 19;
 /// A definition with the readings of its inputs.
 pub(super) struct Computed {
     derivation: derived::Derivation,
-    /// Of each name of the tree; `None` for those that are no variables.
+    /// For each name of the tree; `None` for names that are no variables.
     inputs: Vec<Option<Reading>>,
     /// The definitions of inputs that are derived themselves.
     nested: Vec<Option<Arc<Computed>>>,
-    /// Whether values depend on cells one by one.
+    /// Whether each value depends on its own cell only.
     pointwise: bool,
     bytes_per_cell: u64,
 }
 
-/// A name of a program: a variable, or without a reading the number of a cell along an axis, or of the step.
+/// A name of a program: a variable or, without a reading, the index of the cell along an axis, or the step.
 pub(crate) struct Part {
     pub(crate) name: String,
     pub(crate) dtype: Type,
@@ -71,21 +71,21 @@ pub(crate) struct Part {
     pub(crate) reading: Option<Reading>,
 }
 
-/// How a variable is computed, as people see it.
+/// The definition of a variable, for people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Derivation {
     /// The expression, as it was given.
     pub text: String,
-    /// What of it is stored: "virtual", "bounds" or "stored".
+    /// What is stored: "virtual", "bounds" or "stored".
     pub kind: &'static str,
-    /// What lies beyond the edge of the domain.
+    /// How cells beyond the edge of the domain are treated.
     pub edge: &'static str,
-    /// The names of the inputs in the expression, and their paths now; `None` for one that was deleted.
+    /// The names of the inputs in the expression, and their present paths; `None` for a deleted one.
     pub inputs: Vec<(String, Option<String>)>,
 }
 
 impl Reading {
-    /// How its values are computed; `None` for a variable that holds values.
+    /// The definition of a derived variable; `None` for other variables.
     pub fn derived(&self) -> Option<Derivation> {
         let derived = self.variable.derived.as_deref()?;
         let schema = &self.snapshot.schema;
@@ -100,7 +100,7 @@ impl Reading {
         self.variable.derived.is_some()
     }
 
-    /// The definition, ready to be evaluated; `None` of a variable that is not derived.
+    /// The definition, ready to be evaluated; `None` for a variable that is not derived.
     pub(super) fn computed(&self) -> Result<Option<Arc<Computed>>> {
         let Some(definition) = self.variable.derived.as_deref() else { return Ok(None) };
         if let Some(known) = self.computed.get() {
@@ -139,7 +139,7 @@ impl Reading {
         Ok(Some(self.computed.get_or_init(|| made).clone()))
     }
 
-    /// A variable of the same snapshot, whatever its path is now.
+    /// A variable of the same snapshot by its id, whatever its path is now.
     fn by_id(&self, id: u32, name: &str, field: Option<&str>) -> Result<Reading> {
         let schema = &self.snapshot.schema;
         let path = match schema.resolve(name) {
@@ -147,7 +147,7 @@ impl Reading {
             _ => schema.named().find(|(_, variable)| variable.id == id).map_or(name, |(path, _)| path),
         };
         let Some(variable) = schema.variables.get(&id) else {
-            return Err(Error::not_found(format!("variable {id} is not there")));
+            return Err(Error::not_found(format!("variable {id} does not exist")));
         };
         let mut reading =
             Reading::open(self.inner.clone(), self.snapshot.clone(), path, variable.clone(), field)?;
@@ -156,7 +156,7 @@ impl Reading {
         Ok(reading)
     }
 
-    /// Refuses what only stored values have.
+    /// Refuses operations that only stored values support.
     pub(super) fn require_stored(&self, what: &str) -> Result<()> {
         match &self.variable.derived {
             None => Ok(()),
@@ -237,13 +237,13 @@ impl Reading {
         Ok(report)
     }
 
-    /// Tiles that are computed at once, a thread each.
+    /// The number of tiles that are computed at once, one per thread.
     fn tiles_at_once(&self, computed: &Computed) -> u64 {
-        // Reductions of all cells are made once.
+        // Reductions of all cells are computed once.
         if computed.reduces() { 1 } else { threads() as u64 }
     }
 
-    /// The tiles of the cells of a step: along the lines in which the inputs are cut.
+    /// The tiles of the cells of a step, along the lines in which the inputs are cut.
     fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Tiles> {
         let many = self.tiles_at_once(computed);
         let (room, greatest) = match self.inner.window() {
@@ -255,20 +255,21 @@ impl Reading {
         if let Some((input, wanted)) = self.alike(computed, step, cells)? {
             let (found, largest) = input.grain(&wanted)?;
             grain = found.into_iter().skip(usize::from(input.variable.steps)).collect();
-            // A piece that is decoded whole is decoded once.
+            // A subchunk that is decoded as a whole is decoded once.
             if let Some(cells) = largest {
                 most = most.max(cells);
             }
         }
         if !computed.pointwise {
-            // Of a strided box the cells between are computed, too.
+            // For a strided box the cells between are computed as well.
             let between = cells.axes.iter().map(|axis| axis.step.unsigned_abs().max(1));
             most = (most / between.fold(1, u64::saturating_mul)).max(1);
         }
         Ok(Tiles::new(cells, &grain, most))
     }
 
-    /// An input whose dimensions are those of the result, one for one, and what of it is read; `None` if there is none.
+    /// An input whose dimensions are those of the result, one for one, and the part of it that is read; `None` if there
+    /// is none.
     fn alike(
         &self,
         computed: &Computed,
@@ -293,7 +294,7 @@ impl Reading {
         Ok(None)
     }
 
-    /// The input that is cut as the result is, for a selection with the step axis.
+    /// The input that is cut like the result, for a selection with the step axis.
     pub(super) fn alike_whole(&self, selection: &Selection) -> Result<Option<(Reading, Selection)>> {
         let Some(computed) = self.computed()? else { return Ok(None) };
         let (steps, cells) = self.split(selection);
@@ -304,7 +305,7 @@ impl Reading {
         Ok(Some((input, wanted)))
     }
 
-    /// Computes one tile and puts it in its place.
+    /// Computes one tile and copies it to its place.
     fn tile(
         &self,
         computed: &Computed,
@@ -334,7 +335,7 @@ impl Reading {
         Ok(())
     }
 
-    /// Reads one tile of what is stored and puts it in its place.
+    /// Reads one tile of stored values and copies it to its place.
     fn stored_tile(
         &self,
         computed: &Computed,
@@ -363,7 +364,8 @@ impl Reading {
         Ok(report)
     }
 
-    /// Copies the cells of a tile, which lie dense from `lo` on, to their places; `selected`: they are those of the selection alone.
+    /// Copies the cells of a tile, which are dense from `lo`, to their places; `selected`: they are cells of the
+    /// selection only.
     fn place(
         &self,
         selected: bool,
@@ -394,7 +396,7 @@ impl Reading {
         done.map_err(|e| Error::invalid(e.to_string()))
     }
 
-    /// Puts the fill value where values are not known, and makes truth values 0 or 1.
+    /// Writes the fill value where values are unknown, and makes truth values 0 or 1.
     pub(super) fn filled(&self, array: &mut Array) {
         if let Values::Bool(values) = &mut array.values {
             values.iter_mut().for_each(|value| *value = u8::from(*value != 0));
@@ -440,7 +442,7 @@ impl Reading {
         Ok(known.contains(&0).then_some(known))
     }
 
-    /// Whether some cells of a step of a selection, without the step axis, may not be known.
+    /// Whether some cells of a step in a selection (without the step axis) may be unknown.
     pub(crate) fn may_be_unknown(&self, step: u64, cells: &Selection) -> Result<bool> {
         let Some(computed) = self.computed()? else {
             return Ok(!cells.is_empty() && !self.voids(step, cells)?.is_empty());
@@ -461,7 +463,7 @@ impl Reading {
         Ok(false)
     }
 
-    /// The program and its inputs in its order, where values depend on cells one by one.
+    /// The program and its inputs in order, if values depend on single cells.
     pub(crate) fn parts(&self) -> Result<Option<(Program, Vec<Part>)>> {
         let Some(computed) = self.computed()? else { return Ok(None) };
         let derivation = &computed.derivation;
@@ -478,7 +480,7 @@ impl Reading {
         Ok(Some((program.clone(), names.into_iter().map(part).collect())))
     }
 
-    /// What of each input a selection needs, without step axes.
+    /// What a selection needs of each input, without step axes.
     fn needed<'c>(&self, computed: &'c Computed, cells: &Selection) -> Vec<(&'c Reading, Selection)> {
         let derivation = &computed.derivation;
         let (mut lo, mut hi, mut out) = (Vec::new(), Vec::new(), Vec::new());
@@ -506,7 +508,7 @@ impl Reading {
         out
     }
 
-    /// What a read of a selection asks of the inputs: a plan each.
+    /// The plans of the reads of the inputs for a selection.
     pub(super) fn explain_computed(&self, computed: &Computed, selection: &Selection) -> Result<ReadPlan> {
         let (steps, cells) = self.split(selection);
         if self.stored_kind() == Some(Kind::Stored) {
@@ -563,7 +565,7 @@ impl Computed {
     }
 }
 
-/// The error of asking for less than every bit of computed values.
+/// The error for requesting less than full precision of computed values.
 pub(super) fn only_exact(path: &str, precision: Precision) -> Result<()> {
     match precision {
         Precision::Exact => Ok(()),

@@ -1,10 +1,11 @@
-//! What was stored of a derived variable: values or statistics of them, shown only where they are current.
+//! The stored values of a derived variable, or statistics of them; shown only where they are current.
 //!
-//! What is stored says from which snapshot it was computed. It is current while that snapshot has the newest of everything that the
-//! values need: cells of the inputs with their halo, shapes, steps that were replaced. Elsewhere values are computed, with the same bits.
+//! Stored values record the snapshot from which they were computed. They are current while that snapshot has the newest
+//! of everything that they need: cells of the inputs with their halo, shapes, replaced steps. Elsewhere values are
+//! computed, with the same bits.
 //!
 //! Invariants
-//! - a stored value is shown only where it is what a computation would give now;
+//! - a stored value is shown only if a computation would give the same now;
 //! - a box is current as a whole or not at all.
 
 use drystone_format::derived::Kind;
@@ -17,10 +18,10 @@ use crate::Result;
 use crate::read::Reading;
 use crate::read::execute::Sources;
 
-/// The number of a put of computed blocks holds above these bits the version from which they were computed.
+/// Above these bits, the number of a put of computed blocks holds the version from which they were computed.
 const PUT_BITS: u32 = 24;
 
-/// The numbers of puts of blocks that are computed from a snapshot begin here.
+/// The first number of a put of blocks that are computed from a snapshot.
 pub(crate) fn first_put(version: u64) -> u64 {
     version << PUT_BITS
 }
@@ -31,12 +32,12 @@ fn computed_from(entry: &Entry) -> u64 {
 }
 
 impl Reading {
-    /// What is stored of it besides the definition; `None` of a variable that is not derived, or of which nothing is.
+    /// What is stored besides the definition; `None` for a variable that is not derived, or has nothing stored.
     pub(crate) fn stored_kind(&self) -> Option<Kind> {
         self.variable.derived.as_ref().map(|derived| derived.kind).filter(|kind| *kind != Kind::Virtual)
     }
 
-    /// The same variable as if it held values of its own: what was stored of it, current or not.
+    /// The same variable as if it held values of its own: the stored ones, current or not.
     pub(crate) fn as_stored(&self) -> Reading {
         let mut variable = (*self.variable).clone();
         variable.derived = None;
@@ -47,7 +48,8 @@ impl Reading {
         reading
     }
 
-    /// What is stored of it, as a variable of its own, if all that shows of it in the cells of a step (without the step axis) is current.
+    /// The stored values as a variable of its own, if all that are visible in the cells of a step (without the step
+    /// axis) are current.
     pub(crate) fn current(&self, step: u64, cells: &Selection) -> Result<Option<Reading>> {
         if self.stored_kind().is_none() || cells.is_empty() {
             return Ok(None);
@@ -59,7 +61,7 @@ impl Reading {
         Ok((since >= changed).then_some(stored))
     }
 
-    /// The oldest version from which something that shows in the cells was computed; `None` if some cells show nothing.
+    /// The oldest version from which a visible value in the cells was computed; `None` if some cells have none.
     fn shown_since(&self, step: u64, cells: &Selection) -> Result<Option<u64>> {
         let slots = self.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;
         let mut slots = read_plan::offered(&slots, 0);
@@ -78,7 +80,7 @@ impl Reading {
         Ok(shown.map(|candidate| computed_from(&candidate.entry)).min())
     }
 
-    /// The last version that changed what values of these cells of a step are.
+    /// The last version that changed the values of these cells of a step.
     fn changed_at(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<u64> {
         let mut last = self.shape_changed(step);
         for (input, wanted) in self.needed(computed, cells) {
@@ -88,7 +90,7 @@ impl Reading {
             };
             last = last.max(own);
         }
-        // Places of cells are taken whole.
+        // Indices of cells depend on the whole axis.
         let is_coordinate = |input: &&Reading| input.variable.shape.len() == 1;
         for input in computed.inputs.iter().flatten().filter(is_coordinate) {
             let whole = Selection::all(&input.variable.shape);
@@ -124,8 +126,8 @@ impl Reading {
         }
     }
 
-    /// Disjoint boxes of a step (without the step axis) in which values are to be stored: those that are not current, of at most `most`
-    /// cells each.
+    /// Disjoint boxes of a step (without the step axis) whose values are to be stored: those that are not current, of
+    /// at most `most` cells each.
     pub(crate) fn outdated(&self, step: u64, most: u64) -> Result<Vec<Selection>> {
         let Some(computed) = self.computed()? else { return Ok(Vec::new()) };
         let whole = Selection::all(&self.variable.shape);
@@ -134,7 +136,7 @@ impl Reading {
         }
         let mut boxes: Vec<Selection> = Vec::new();
         match self.alike(&computed, step, &whole)?.filter(|(input, _)| !input.is_derived()) {
-            // Blocks of an input are the boxes: then one writer's values are computed together.
+            // The boxes are the blocks of an input, so that one writer's values are computed together.
             Some((input, _)) => {
                 let written = input.written_boxes(step, &whole)?;
                 boxes.extend(written.iter().map(|(lo, hi)| boxed(lo, hi)));
@@ -154,7 +156,7 @@ impl Reading {
         Ok(out)
     }
 
-    /// Disjoint boxes of cells that somebody wrote.
+    /// Disjoint boxes of cells that were written.
     fn written_boxes(&self, step: u64, cells: &Selection) -> Result<Vec<(Vec<u64>, Vec<u64>)>> {
         let log = self.clone().from_log();
         let slots = log.sought(&Axis { start: step, step: 1, count: 1 }, cells)?.slots;

@@ -1,5 +1,6 @@
-//! Requests that bring raw pieces whose cells are contiguous in the caller's memory: each is read to its place, and what lies between
-//! them beside it. Nothing is copied, and what was read is verified while it is in the processor's cache.
+//! Vectored reads: requests for raw pieces whose cells are contiguous in the caller's memory. Each piece is read to its
+//! place, and the bytes between into a scratch buffer. Nothing is copied, and bytes are verified while they are in the
+//! processor's cache.
 
 use std::ops::Range;
 
@@ -11,14 +12,16 @@ use crate::Result;
 use crate::base::error::must_exist;
 use crate::base::error::rule_error;
 
-/// At least so many bytes of a piece are worth a buffer of their own.
+/// The shortest piece that is worth a buffer of its own.
 const SHORTEST: u64 = 4 << 10;
-/// A call ends with the piece that makes it longer than this: it is verified before its bytes leave the second cache.
+/// A call ends with the piece that makes it longer than this, so that its bytes are verified before they leave the
+/// second-level cache.
 pub(super) const CALL: u64 = 256 << 10;
-/// Buffers in one call: a system takes 64 at once.
+/// The most buffers in one call: a kernel takes 64 at once.
 const PIECES: usize = 30;
 
-/// Where an item of a request goes: the range of the request and, unless it is placed by a copy, its payload's place in the target.
+/// Where an item of a request goes: its range of the request and, unless it is copied, its payload's place in the
+/// target.
 struct Piece<'p> {
     range: Range<u64>,
     work: &'p Work,
@@ -27,7 +30,7 @@ struct Piece<'p> {
 }
 
 impl Job<'_> {
-    /// Carries out a request in this way. `false`: too few of them are such pieces.
+    /// Executes a request in this way. `false`: too few of its pieces qualify.
     pub(super) fn apart(&self, fetch: &Asked, buffers: &mut Buffers) -> Result<bool> {
         let mut pieces = Vec::with_capacity(fetch.items.len());
         let (mut at, mut direct) = (fetch.range.start, 0u64);
@@ -56,7 +59,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// Reads neighbours in one call, verifies them, and copies those that have no place.
+    /// Reads neighbours in one call, verifies them, and copies those without a place.
     fn call(&self, key: &str, pieces: &[Piece<'_>], buffers: &mut Buffers) -> Result<()> {
         let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return Ok(()) };
         let len = |range: &Range<u64>| (range.end - range.start) as usize;
@@ -105,7 +108,7 @@ impl Job<'_> {
         Ok(())
     }
 
-    /// Checks the payload of a raw work: if it is whole, against the trailer that `rest` ends with.
+    /// Checks the payload of a raw work; a whole one against the trailer at the end of `rest`.
     fn verify_raw(
         &self,
         work: &Work,
@@ -121,7 +124,7 @@ impl Job<'_> {
         }
     }
 
-    /// The bytes of the target that the raw bytes of a work's only range are, one for one.
+    /// The bytes of the target that equal the raw bytes of a work's only range, one for one.
     pub(super) fn contiguous_place(&self, work: &Work, payload: &Range<u64>) -> Result<Option<Range<usize>>> {
         let (entry, form, len) = (self.entry(work), self.form(work)?, payload.end - payload.start);
         let dense = form.curve.is_none() && form.room == form.item && work.cells.is_none();

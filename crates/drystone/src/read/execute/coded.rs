@@ -1,6 +1,7 @@
-//! Encoded subchunks of which a part was read: waiting until all their ranges are there, decoding them, placing the cells.
+//! Encoded subchunks that are read in part: waiting until all their ranges have arrived, decoding them, placing the
+//! cells.
 //!
-//! Requests are carried out in the order of the bytes, so at any time few works wait, and what they hold is bounded by what the
+//! Requests are made in the order of the bytes, so few works wait at any time, and their memory is bounded by what the
 //! threads of a read may hold.
 
 use std::collections::HashMap;
@@ -20,18 +21,18 @@ pub(super) struct Waiting {
     works: Mutex<HashMap<usize, Runs>>,
 }
 
-/// Ranges of one work but the last to arrive, each with its place in the payload.
+/// All ranges of one work but the last to arrive, each with its place in the payload.
 #[derive(Default)]
 pub(super) struct Runs(Vec<(u64, Vec<u8>)>);
 
 impl Waiting {
-    /// Whether some work still waits: its cells are then not there.
+    /// Whether no work waits; the cells of a waiting work are missing.
     pub(super) fn is_empty(&self) -> bool {
         lock(&self.works).is_empty()
     }
 
-    /// Takes note of verified bytes at `start` of the payload. Gives the others back once all of the work's `count` ranges are
-    /// there; until then keeps a copy.
+    /// Records verified bytes at `start` of the payload. Returns the others once all of the work's `count` ranges have
+    /// arrived; until then keeps a copy.
     pub(super) fn arrived(&self, work: usize, count: usize, start: u64, bytes: &[u8]) -> Option<Runs> {
         if count == 1 {
             return Some(Runs::default());
@@ -47,7 +48,7 @@ impl Waiting {
 }
 
 impl Runs {
-    /// All runs one behind the other, with the one that came last.
+    /// All runs one after the other, including the one that came last.
     pub(super) fn join(&self, last: &[u8], start: u64, out: &mut Vec<u8>) {
         out.clear();
         let before = self.0.iter().filter(|(at, _)| *at < start);
@@ -57,7 +58,7 @@ impl Runs {
         behind.for_each(|(_, bytes)| out.extend_from_slice(bytes));
     }
 
-    /// All runs, with the one that came last.
+    /// All runs, including the one that came last.
     pub(super) fn view<'a>(&'a self, last: &'a [u8], start: u64) -> Fetched<'a> {
         let mut runs: Vec<(u64, &[u8])> = self.0.iter().map(|(at, bytes)| (*at, bytes.as_slice())).collect();
         runs.push((start, last));
@@ -67,7 +68,7 @@ impl Runs {
 }
 
 impl Job<'_> {
-    /// Decodes the part of a subchunk that the fetched bytes are for, and places its cells.
+    /// Decodes the part of a subchunk that the fetched bytes cover, and places its cells.
     pub(super) fn coded_part(&self, work: &Work, fetched: &Fetched<'_>, buffers: &mut Buffers) -> Result<()> {
         let len = self.chunk_bytes(work);
         if len > MAX_SUBCHUNK {
@@ -77,7 +78,7 @@ impl Job<'_> {
         let logical = self.logical(work)?;
         let ranges = work.wanted(&self.form(work)?);
         let want = Want { ranges: &ranges, precision: work.precision };
-        // A prefix begins with what the transform wants to know.
+        // A prefix begins with the metadata that the transform needs.
         let before = work.prefix.map_or(0, |prefix| prefix.length);
         let meta = match self.trailer(work) {
             Some(trailer) => trailer.meta.as_slice(),

@@ -1,13 +1,14 @@
-//! What earlier reads of the process took, mapped and by requests: [`mode`](drystone_plan::local_read::mode) decides by it.
+//! Durations of earlier reads of the process, mapped and by requests: [`mode`](drystone_plan::local_read::mode) decides
+//! from them.
 //!
-//! Which mode is faster for raw cells in the page cache depends on the processor, on the system, and on whether it is a
-//! guest, whose pages cost more to map: mappings took 0.75 of the time in one place, 1.35 and 1.5 times in others. No
-//! system tells. A restart reads once, so requests, which lose less, are tried first.
+//! Which mode is faster for raw cells in the page cache depends on the processor, on the kernel, and on whether the
+//! machine is a guest, whose pages cost more to map: mappings took 0.75 of the time on one machine, 1.35 and 1.5 times
+//! as long on others. No kernel tells. A restart reads once, so requests, which lose less, are tried first.
 //!
 //! Invariants
 //! - the first read of a process finds neither memory nor threads ready, and counts for no mode;
-//! - what counts is the least time per byte that a mode took: other load of the machine only adds to it;
-//! - reads that differ much in size are not compared: those that fit the caches take less in either mode.
+//! - what counts is the least time per byte of a mode: other load on the machine only adds to it;
+//! - reads of very different size are not compared: those that fit the caches take less time in either mode.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -15,14 +16,14 @@ use std::time::Duration;
 use drystone_plan::local_read::{Modes, mode};
 use drystone_plan::read_plan::IoMode;
 
-/// Reads up to four times as long as the shortest are alike, those up to 16 times, and longer ones.
+/// Limits between the classes of read sizes, as multiples of the shortest.
 const SIZES: [u64; 2] = [16 << 20, 64 << 20];
 
-/// What was observed of reads that are alike.
+/// Observations of reads of one size class.
 #[derive(Debug)]
 struct Observed {
     reads: AtomicU64,
-    /// Picoseconds per byte of each mode; 0 until there are some.
+    /// Picoseconds per byte of each mode; 0 until there is an observation.
     least: [AtomicU64; 2],
 }
 
@@ -37,7 +38,7 @@ impl Observed {
     }
 }
 
-/// What was observed in this process.
+/// The observations of this process.
 #[derive(Debug)]
 pub(super) struct IoModes {
     straight: [Observed; SIZES.len() + 1],
@@ -48,7 +49,7 @@ pub(super) struct IoModes {
 #[derive(Debug)]
 pub(super) struct Trial<'m> {
     pub(super) mode: IoMode,
-    /// No time of this mode is known yet.
+    /// There is no time of this mode yet.
     pub(super) first: bool,
     bytes: u64,
     observed: Option<&'m Observed>,
@@ -67,7 +68,7 @@ impl IoModes {
         &alike[SIZES.iter().filter(|size| bytes >= **size).count()]
     }
 
-    /// The mode that the next read of this many bytes would have. `straight`: requests bring cells to their places.
+    /// The mode of the next read of this many bytes. `straight`: requests read cells directly to their places.
     pub(super) fn next(&self, bytes: u64, straight: bool) -> IoMode {
         mode(self.alike(bytes, straight).modes(), straight)
     }
@@ -89,7 +90,7 @@ impl Trial<'_> {
         Trial { mode: IoMode::Mapped, first: false, bytes: 0, observed: None }
     }
 
-    /// The time that the whole read took, found in memory, in its mode.
+    /// Records the time of the whole read, from memory, in its mode.
     pub(super) fn took(&self, time: Duration) {
         let Some(observed) = self.observed else { return };
         let each = (time.as_nanos().saturating_mul(1000) / u128::from(self.bytes.max(1))).max(1);
@@ -105,7 +106,7 @@ mod tests {
 
     use super::*;
 
-    /// Lets `reads` of so many bytes go, each of which takes what its mode takes; how many were mapped.
+    /// Simulates `reads` of this many bytes, each of which takes the time of its mode; returns how many were mapped.
     fn mapped(modes: &IoModes, bytes: u64, reads: usize, takes: [u64; 2]) -> usize {
         let go = |_: &usize| {
             let trial = modes.begin(bytes, false);

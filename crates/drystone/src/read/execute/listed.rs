@@ -1,4 +1,4 @@
-//! Placing listed cells: what a listing takes from a subchunk, and fill values where no block holds a cell.
+//! Placing listed cells: those of a listing in a subchunk, and fill values where no block has a cell.
 
 use drystone_copy::{Dim, ListedCopy};
 use drystone_plan::form::Form;
@@ -10,7 +10,7 @@ use crate::base::error::rule_error;
 use crate::{Error, Result};
 
 impl Job<'_> {
-    /// Copies the cells of a work from decoded bytes, of which `bytes` begins at `base`, to their places.
+    /// Copies the cells of a work from decoded bytes, whose first byte is number `base`, to their places.
     pub(super) fn scatter_listed(
         &self,
         work: &Work,
@@ -54,7 +54,7 @@ impl Job<'_> {
             match &**leg {
                 Leg::Axis { cells, .. } => dims.push(Dim::new(cells.count, 0, stride)),
                 Leg::List { places, .. } => {
-                    // Places are below the extents of the target, whose span was checked.
+                    // Positions are below the extents of the target, whose span was checked.
                     lists
                         .push(places.iter().map(|&place| (0, (place as i64).wrapping_mul(stride))).collect());
                 }

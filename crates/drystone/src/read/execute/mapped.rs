@@ -1,10 +1,10 @@
-//! Raw cells taken from where the system holds their bytes: each check unit is verified, and rows are copied from it to their places
-//! while it is in the processor's cache. What subchunks that are neighbours hold of a row is written together.
+//! Raw cells read through memory maps. Each check unit is verified, and rows are copied from it to their places while
+//! it is in the processor's cache. The parts of a row that lie in neighbouring subchunks are written together.
 //!
 //! Invariants
-//! - mapped bytes are summed and copied, never decoded: trailers are copied before they are;
-//! - no byte is placed before the unit that holds it was verified;
-//! - what could not be done here is left to the requests of the plan, which say what is wrong.
+//! - mapped bytes are summed and copied, never decoded: trailers are copied first;
+//! - no byte is placed before its unit was verified;
+//! - what cannot be done here is left to the requests of the plan, which report errors.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,24 +21,24 @@ use crate::Result;
 use crate::base::error::rule_error;
 use crate::read::{Prepared, Reading};
 
-/// What was observed of reads that could be mapped, in this process.
+/// Observations of reads that could be mapped, in this process.
 static MODES: IoModes = IoModes::new();
-/// Bytes that are mapped together, about: at most, and where several threads share a read.
+/// Approximate bytes that are mapped together: the maximum, and if several threads share a read.
 const WINDOWS: (u64, u64) = (4 << 20, 1 << 20);
 /// Ranges of a file that lie no farther apart are mapped as one.
 const HOLE: u64 = 16 << 10;
-/// Shorter runs are scattered by the kernels for them.
+/// Shorter runs are scattered by their own kernels.
 const SHORTEST: usize = 64;
-/// Shorter rows begin and end inside of lines too often.
+/// Shorter rows begin and end inside cache lines too often.
 const NARROW: u64 = 512;
-/// Runs of so many bytes gain nothing from what is beside them.
+/// Runs of this many bytes gain nothing from their neighbours.
 const WIDE: u64 = 16 << 10;
-/// So many subchunks side by side, at most: their rows are so many streams.
+/// The most subchunks side by side: their rows are as many streams.
 const LANES: usize = 48;
-/// What of every subchunk is copied before the next is verified, about; and so far ahead it is asked for.
+/// About how much of each subchunk is copied before the next one is verified; also the prefetch distance in bytes.
 const STEP: u64 = 16 << 10;
 
-/// Rows of subchunks that are side by side.
+/// Rows of subchunks that lie side by side.
 struct Strip {
     /// Numbers of the works, one for each lane.
     works: Vec<usize>,
@@ -58,7 +58,7 @@ struct Share {
 struct Lane<'a> {
     work: &'a Work,
     bytes: &'a [u8],
-    /// Where in the payload they begin, at a unit.
+    /// Where they begin in the payload, at a unit.
     start: u64,
     unit: u64,
     /// The sums of the units.
@@ -67,16 +67,16 @@ struct Lane<'a> {
     verified: usize,
 }
 
-/// Bytes of a plan whose mode is chosen by what was observed; `None` where the store maps none of them. The second value
-/// says that it always maps them.
+/// Bytes of a plan whose mode is chosen from observations; `None` if the store maps none of them. The second value says
+/// that it always maps them.
 fn mappable(reading: &Reading, plan: &ReadPlan) -> Option<(u64, bool)> {
     let least = reading.inner.store.local().and_then(LocalFiles::maps_from)?;
     let bytes = plan.payload_bytes();
-    // A destination that stays in the caches is filled as fast by reading to it.
+    // A destination that stays in the caches is filled as fast by a read into it.
     (bytes.min(plan.wanted_bytes) >= least).then_some((bytes, least == 0))
 }
 
-/// Begins a read of a plan: its mode, and what its time will say; `None` where the store maps none of it.
+/// Begins a read of a plan: its mode, and the trial that its time belongs to; `None` if the store maps none of it.
 pub(super) fn begin(reading: &Reading, prepared: &Prepared, dense: bool) -> Option<Trial<'static>> {
     let (bytes, always) = mappable(reading, &prepared.plan)?;
     Some(if always { Trial::mapped() } else { MODES.begin(bytes, is_straight(reading, prepared, dense)) })
@@ -98,7 +98,8 @@ fn is_straight(reading: &Reading, prepared: &Prepared, dense: bool) -> bool {
 }
 
 impl Job<'_> {
-    /// Takes what the store maps: which works are still to be done, and the trial if its time says which mode is faster.
+    /// Reads what the store maps: returns which works are left, and the trial if its time can tell which mode is
+    /// faster.
     pub(super) fn take_mapped(
         &self,
         plan: &ReadPlan,
@@ -108,13 +109,13 @@ impl Job<'_> {
         let mut open = vec![true; plan.works.len()];
         let Some(trial) = trial else { return Ok((open, None)) };
         if trial.mode == IoMode::Requests {
-            // Only bytes in memory say which mode is faster; beside a time that is known a longer one says nothing.
+            // Only bytes in memory tell which mode is faster; a time longer than the known one tells nothing.
             let says = !trial.first || self.seem_in_memory(plan);
             return Ok((open, says.then_some(trial)));
         }
         let shares = self.shares(plan, threads)?;
         let taken: Vec<AtomicBool> = shares.iter().map(|_| AtomicBool::new(false)).collect();
-        // Where one is not at hand, others will not be; asking disturbs how the system reads ahead.
+        // If one is not in memory, others will not be; asking disturbs the kernel's read-ahead.
         let all_mapped = AtomicBool::new(true);
         each_on(threads, shares.len(), &|n, _| {
             let done = all_mapped.load(Ordering::Relaxed) && self.take(&shares[n])?;
@@ -122,7 +123,7 @@ impl Job<'_> {
             all_mapped.fetch_and(done, Ordering::Relaxed);
             Ok(())
         })?;
-        // A work may have strips in several shares, and is done when all of them were taken.
+        // A work may have strips in several shares; it is done when all of them were copied.
         for state in [true, false] {
             let shares =
                 shares.iter().zip(&taken).filter(|(_, taken)| taken.load(Ordering::Relaxed) == state);
@@ -144,7 +145,7 @@ impl Job<'_> {
         })
     }
 
-    /// Shares of the plan that can be taken so, by so many threads.
+    /// Shares of the plan that can be mapped, for this many threads.
     fn shares(&self, plan: &ReadPlan, threads: usize) -> Result<Vec<Share>> {
         let bytes = plan.payload_bytes();
         let (most, least) = WINDOWS;
@@ -192,7 +193,7 @@ impl Job<'_> {
         Ok(shares)
     }
 
-    /// Whether a work's bytes are raw and lie in a log, with sums that can be compared one by one.
+    /// Whether a work's bytes are raw and lie in a log, with sums that can be compared individually.
     fn suits(&self, work: &Work) -> bool {
         let entry = self.entry(work);
         let in_units =
@@ -206,7 +207,7 @@ impl Job<'_> {
             && self.sources.shard(entry.source).is_none()
     }
 
-    /// Cuts copies that are side by side into strips that can be mapped at once.
+    /// Cuts copies that lie side by side into strips that can be mapped at once.
     fn strips(
         &self,
         source: u32,
@@ -256,7 +257,7 @@ impl Job<'_> {
         Ok(self.reading.inner.store.local().and_then(|files| files.map(&key, &ranges)))
     }
 
-    /// Takes a share. `false`: its bytes are not mapped.
+    /// Copies a share. `false`: its bytes are not mapped.
     fn take(&self, share: &Share) -> Result<bool> {
         let Some(mapped) = self.mapped(share)? else { return Ok(false) };
         for strip in &share.strips {
@@ -301,7 +302,7 @@ impl Job<'_> {
         Ok(true)
     }
 
-    /// The units of a work that hold bytes `reach` of its payload, and their sums.
+    /// The units of a work that contain the bytes `reach` of its payload, and their sums.
     fn lane<'a>(
         &'a self,
         work: &'a Work,
@@ -332,7 +333,7 @@ impl Job<'_> {
         Ok(Some(Lane { work, bytes, start: payload.start, unit, checks, verified: 0 }))
     }
 
-    /// Verifies what of a lane is before byte `end` of its payload and was not verified yet.
+    /// Verifies the part of a lane that precedes byte `end` of its payload and was not verified yet.
     fn verify_to(&self, lane: &mut Lane<'_>, end: u64) -> Result<()> {
         while lane.start + lane.verified as u64 * lane.unit < end {
             let from = lane.verified * lane.unit as usize;
@@ -358,7 +359,7 @@ fn unit(work: &Work) -> u64 {
     if work.piece.trailer == 0 { work.piece.length } else { 1 << work.piece.unit_log2 }
 }
 
-/// The units that hold a range of a payload; `None` where that leaves it.
+/// The units that contain a range of a payload; `None` if the range exceeds it.
 fn units(work: &Work, reach: &Range<u64>) -> Option<Range<u64>> {
     let (unit, len) = (unit(work), work.piece.length);
     (reach.end <= len).then(|| reach.start / unit * unit..reach.end.next_multiple_of(unit).min(len))

@@ -1,10 +1,12 @@
-//! A read of a far store: requests go out in the order of the plan until its window is full, and what arrives is verified, decoded and
-//! placed by the threads while others are on their way.
+//! A read of a far store: requests go out in the order of the plan until its window is full; the threads verify, decode
+//! and place replies while other requests are under way.
 //!
 //! Invariants
-//! - requests under way are bound by the window, not by threads, and their bytes by the window's until they are placed;
-//! - trailers go out first and payloads right behind them: the round trips overlap, and no payload is placed before all trailers are there;
-//! - after a failure nothing more goes out, nobody waits, and the first error is the one that is told.
+//! - requests under way are bounded by the window, not by threads, and their bytes by the window's until they are
+//!   placed;
+//! - trailers are requested first and payloads right after them: the round trips overlap, and no payload is placed
+//!   before all trailers have arrived;
+//! - after a failure no further request goes out, no thread waits, and the first error is returned.
 
 use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -26,26 +28,26 @@ use crate::base::sync::lock;
 use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
 
-/// A longer request goes out as several that are under way at once: one connection is slower than the link.
+/// A longer request is sent as several concurrent ones: one connection is slower than the link.
 const LONGEST: u64 = 8 << 20;
-/// Buffers that wait for another request.
+/// Buffers kept for later requests.
 const SPARE: usize = 64;
 
-/// Requests of one read, numbered as they go out.
+/// Requests of one read, numbered in the order in which they go out.
 pub(in crate::read) struct Stream<'a> {
     store: &'a dyn Store,
     window: Window,
     requests: Vec<(String, Range<u64>)>,
     arrivals: Arc<Arrivals>,
     state: Mutex<State>,
-    /// Outcomes that some thread has waited for, or is going to.
+    /// Outcomes that some thread has awaited, or is about to.
     claimed: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
     next: usize,
-    /// Requests under way, and their bytes with those that arrived and are not placed.
+    /// Requests under way, and their bytes including those that arrived and are not placed.
     under_way: (u32, u64),
     spare: Vec<Vec<u8>>,
     stopped: bool,
@@ -61,7 +63,7 @@ impl<'a> Stream<'a> {
         Stream { store, window, requests, arrivals: Arc::default(), state, claimed }
     }
 
-    /// Submits what the window admits.
+    /// Submits the requests that the window admits.
     pub(in crate::read) fn fill(&self) {
         let mut state = lock(&self.state);
         while let Some((key, range)) = self.requests.get(state.next).filter(|_| !state.stopped) {
@@ -86,14 +88,15 @@ impl<'a> Stream<'a> {
         }
     }
 
-    /// Number and bytes of a request that has arrived, whichever comes next; `None` when all are taken, or after [`stop`](Self::stop).
+    /// Number and bytes of a request that has arrived, in any order; `None` when all were returned, or after
+    /// [`stop`](Self::stop).
     pub(in crate::read) fn next(&self) -> Option<(usize, drystone_store::Result<Vec<u8>>)> {
         if self.claimed.fetch_add(1, Ordering::Relaxed) >= self.requests.len() {
             return None;
         }
         let (number, outcome) = self.arrivals.wait()?;
         lock(&self.state).under_way.0 -= 1;
-        // Its bytes still count; a request that was waiting for its turn may not.
+        // Its bytes still count; a request that was waiting for its turn may not count.
         self.fill();
         let bytes = outcome.map(Reply::into_buffers).map(|mut parts| match parts.len() {
             1 => parts.pop().unwrap_or_default(),
@@ -102,7 +105,7 @@ impl<'a> Stream<'a> {
         Some((number, bytes))
     }
 
-    /// The bytes of a request are placed: others may go out.
+    /// The bytes of a request were placed: others may go out.
     pub(in crate::read) fn placed(&self, number: usize, buffer: Vec<u8>) {
         let bytes = self.requests.get(number).map_or(0, |(_, range)| range.end.saturating_sub(range.start));
         let mut state = lock(&self.state);
@@ -114,17 +117,17 @@ impl<'a> Stream<'a> {
         self.fill();
     }
 
-    /// Nothing more goes out, and whoever waits is woken.
+    /// Stops further requests, and wakes waiting threads.
     pub(in crate::read) fn stop(&self) {
         lock(&self.state).stopped = true;
         self.arrivals.close();
     }
 }
 
-/// What arrived before it could be placed.
+/// Replies that arrived before they could be placed.
 type Early = Vec<(usize, drystone_store::Result<Vec<u8>>)>;
 
-/// Carries a plan out with a window of requests under way.
+/// Executes a plan with a window of requests under way.
 pub(super) fn attempt(
     reading: &Reading,
     prepared: &Prepared,
@@ -192,7 +195,7 @@ pub(super) fn attempt(
     job.complete()
 }
 
-/// Places payloads as they arrive, on several threads; numbers from `first` on are the plan's.
+/// Places payloads as they arrive, on several threads; numbers from `first` on are requests of the plan.
 fn place_all(
     job: &Job<'_>,
     stream: &Stream<'_>,

@@ -1,6 +1,7 @@
-//! Trailers of stored pieces: the checks that verify partial reads, and the metadata that plans those of encoded pieces.
+//! Trailers of stored pieces: the checksums that verify partial reads, and the metadata for planning reads of encoded
+//! pieces.
 //!
-//! They are kept in the container's cache, so a trailer that was read for a plan is at hand when the plan is carried out.
+//! They are cached in the container, so a trailer that was read for a plan is in memory when the plan is executed.
 
 use std::borrow::Borrow;
 use std::collections::{HashMap, HashSet};
@@ -20,15 +21,15 @@ use crate::read::{Prepared, Reading};
 use crate::{Error, Result};
 
 pub(in crate::read) const DAMAGED: &str = "the checksums of a subchunk fail their checksum";
-/// Memory for a request of at most this is taken without asking for the length of the object.
+/// Memory for a request of at most this is allocated without asking for the length of the object.
 const UNCHECKED: usize = 5 << 20;
-/// Trailers loaded for one plan; pieces beyond are read whole.
+/// The most trailers that are loaded for one plan; further pieces are read completely.
 const FOR_A_PLAN: usize = 8 << 20;
 
-/// What is done with a request and its bytes.
+/// Called with a request and its bytes.
 type Taking<'a, T> = dyn FnMut(&Fetch<T>, &[u8]) -> Result<()> + 'a;
 
-/// Trailers of pieces, and what loading them costs where none is in the cache.
+/// Trailers of pieces, and the cost of loading them where they are not cached.
 #[derive(Default)]
 pub(in crate::read) struct Known {
     by_place: HashMap<(u32, u64), Arc<Trailer>>,
@@ -42,18 +43,18 @@ impl Known {
     }
 }
 
-/// The trailer that `bytes` end with, verified; they may begin with padding of the payload.
+/// The verified trailer at the end of `bytes`; these may begin with padding of the payload.
 pub(in crate::read) fn decode(piece: &StoredPiece, bytes: &[u8]) -> Option<Trailer> {
     let from = bytes.len().checked_sub(usize::try_from(piece.trailer).ok()?)?;
     Trailer::decode(piece, &bytes[from..]).ok()
 }
 
-/// What a trailer costs in memory.
+/// The memory that a trailer takes.
 fn cost(trailer: &Trailer) -> usize {
     trailer.checks.len() * 4 + trailer.meta.len() + trailer.histogram.len() + size_of::<Trailer>()
 }
 
-/// The trailers of the pieces that a plan does not know.
+/// The trailers of the pieces that a plan lacks.
 pub(in crate::read) fn for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -89,7 +90,7 @@ pub(in crate::read) fn for_plan(
     Ok(known)
 }
 
-/// The same from a far store: requests of which not all trailers are in the cache go out together.
+/// The same from a far store: requests whose trailers are not all cached are sent together.
 fn fetch_for_plan(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -130,10 +131,10 @@ fn fetch_for_plan(
     Ok(known)
 }
 
-/// The trailers that a plan's partial reads need: those in the cache, by number, and the requests that bring the others.
+/// The trailers for a plan's partial reads: cached ones by number, and the requests for the others.
 pub(in crate::read) struct Needed<'p> {
     found: Vec<Arc<Trailer>>,
-    /// The first work that each serves.
+    /// The first work that each request serves.
     works: Vec<Option<&'p Work>>,
     /// Numbers of requests, ascending.
     missing: Vec<usize>,
@@ -171,7 +172,7 @@ impl<'p> Needed<'p> {
         Ok(needed)
     }
 
-    /// Whether a request of the plan for trailers, by its number, is still to be carried out.
+    /// Whether one of the plan's requests for trailers is still to be made.
     pub(in crate::read) fn is_missing(&self, request: usize) -> bool {
         self.missing.binary_search(&request).is_ok()
     }
@@ -180,7 +181,7 @@ impl<'p> Needed<'p> {
         Some((self.found.get_mut(number)?, (*self.works.get(number)?)?))
     }
 
-    /// Numbers of the plan's requests for trailers that are still to be carried out, ascending.
+    /// Numbers of the plan's requests for trailers that are still to be made, ascending.
     pub(in crate::read) fn missing(&self) -> &[usize] {
         &self.missing
     }
@@ -213,7 +214,7 @@ impl<'p> Needed<'p> {
         Ok(())
     }
 
-    /// Takes the trailers from the bytes of one of the requests.
+    /// Decodes the trailers in the bytes of one of the requests.
     pub(super) fn take(
         &mut self,
         reading: &Reading,
@@ -238,8 +239,8 @@ impl<'p> Needed<'p> {
     }
 }
 
-/// One trailer of an entry of `step`, from the cache or from a request that is carried out when the first trailer in it is not
-/// cached.
+/// One trailer of an entry of `step`, cached, or read by a request that is made when the first trailer in it is
+/// missing.
 fn load(
     reading: &Reading,
     sources: &Sources<'_>,
@@ -274,7 +275,7 @@ impl Reading {
         let key = sources.key(source)?;
         let store = &self.inner.store;
         let len = (range.end - range.start) as usize;
-        // An index may say anything; memory is spent on bytes that are there.
+        // An index may state any length; memory is allocated only for bytes that exist.
         let there = if len > out.capacity().max(UNCHECKED) {
             store.expect_range(&key, range.start, len)
         } else {
@@ -292,8 +293,8 @@ impl Reading {
             .map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
-    /// Carries out requests and gives the bytes of each: one after the other, or in any order on a far store, which has a window of them
-    /// under way.
+    /// Makes requests and passes on the bytes of each: one after the other, or in any order on a far store, with a
+    /// window of them under way.
     pub(in crate::read) fn fetch_all<T, F: Borrow<Fetch<T>>>(
         &self,
         sources: &Sources<'_>,
@@ -329,7 +330,8 @@ impl Reading {
         Ok(())
     }
 
-    /// Carries out the requests of one of the [`groups`](drystone_plan::local_read::groups): what they bring stands one behind the other in `out`.
+    /// Makes the requests of one of the [`groups`](drystone_plan::local_read::groups); their bytes lie one after the
+    /// other in `out`.
     pub(in crate::read) fn read_group<T, F: Borrow<Fetch<T>>>(
         &self,
         sources: &Sources<'_>,
@@ -351,7 +353,7 @@ impl Reading {
         read.map_err(|e| must_exist(e).while_doing(format!("reading variable \"{}\"", self.path)))
     }
 
-    /// The error for a damaged place of a source; `step` is an entry's, 0 where unknown.
+    /// The error for a damaged place of a source; `step` is that of an entry, 0 where unknown.
     pub(in crate::read) fn damaged(
         &self,
         sources: &Sources<'_>,

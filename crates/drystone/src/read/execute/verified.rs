@@ -1,4 +1,4 @@
-//! What was read is what was stored, or an error that says where it is not.
+//! Verification: what was read equals what was stored, or the error says where it differs.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ impl Job<'_> {
         self.damaged(work, work.piece.position, &format!("decoding: {error}"))
     }
 
-    /// Checks a payload against its trailer, which `rest` ends with (or against the one checksum, if there is none).
+    /// Checks a payload against the trailer at the end of `rest` (or against its single checksum, if there is none).
     pub(super) fn verify_whole(
         &self,
         work: &Work,
@@ -46,7 +46,7 @@ impl Job<'_> {
         self.compare_whole(work, rest, sums)
     }
 
-    /// Compares the sums of a whole payload with those of its trailer, which `rest` ends with.
+    /// Compares the sums of a whole payload with those of the trailer at the end of `rest`.
     pub(super) fn compare_whole(&self, work: &Work, rest: &[u8], sums: &[u32]) -> Result<()> {
         let piece = &work.piece;
         let at = piece.position + piece.length;
@@ -55,7 +55,7 @@ impl Job<'_> {
         self.compare(work, 0, sums, &checks)
     }
 
-    /// Compares the sums of units of a piece, the first of which is unit number `first`, with those that were stored.
+    /// Compares the sums of units of a piece, beginning with unit number `first`, with the stored ones.
     pub(super) fn compare(&self, work: &Work, first: usize, sums: &[u32], stored: &[u32]) -> Result<()> {
         match sums.iter().zip(stored).position(|(a, b)| a != b) {
             None if sums.len() == stored.len() => Ok(()),
@@ -73,7 +73,7 @@ impl Job<'_> {
         Some(self.trailers.get(work.trailer?)?.as_ref())
     }
 
-    /// The stored sums of `count` units of a piece, from byte `start` of its payload on; none where some are missing.
+    /// The stored sums of `count` units of a piece, from byte `start` of its payload; none if some are missing.
     pub(super) fn checks(&self, work: &Work, start: u64, count: usize) -> (usize, &[u32]) {
         let before = work.prefix.map_or(0, |prefix| prefix.length);
         let first = (start.saturating_sub(before) >> work.piece.unit_log2) as usize;

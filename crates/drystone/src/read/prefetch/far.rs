@@ -1,4 +1,4 @@
-//! Which ranges of which objects a selection needs, for the cache: to prefetch, to warm, to pin.
+//! The ranges of objects that a selection needs, for the cache: to prefetch, to warm, to pin.
 
 use std::ops::Range;
 
@@ -13,16 +13,16 @@ use crate::read::sources::Sources;
 /// What [`Container::warm`] did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct WarmReport {
-    /// Bytes that the selection needs of logs.
+    /// Bytes of logs that the selection needs.
     pub wanted_bytes: u64,
-    /// Bytes that were fetched from home.
+    /// Bytes that were fetched from the home store.
     pub fetched_bytes: u64,
     /// Bytes that are in the cache now.
     pub held_bytes: u64,
 }
 
 impl Reading {
-    /// The ranges that a read of the selection needs, of parts of logs. Tables of subchunks are loaded on the way, which caches them.
+    /// The ranges of log parts that a read of the selection needs. Subchunk tables are loaded, and thereby cached.
     pub(super) fn ranges(&self, selection: &Selection) -> Result<Vec<(String, Range<u64>)>> {
         let mut found = Vec::new();
         if selection.is_empty() {
@@ -48,10 +48,10 @@ impl Reading {
         trailers.chain(payloads).map(|(source, range)| Ok((sources.key(source)?, range.clone()))).collect()
     }
 
-    /// Brings what the selection needs into the cache folder, pins it there, or unpins it. `go_on` gets bytes done and bytes in all, and
-    /// stops it by false.
+    /// Fetches what the selection needs into the cache folder, pins it there, or unpins it. `go_on` gets bytes done and
+    /// in all; it stops the work by returning false.
     ///
-    /// Errors: as of [`read`](Self::read); `InvalidArgument` where the handle has no cache folder; `Cancelled`.
+    /// Errors: those of [`read`](Self::read); `InvalidArgument` if the handle has no cache folder; `Cancelled`.
     pub fn keep(
         &self,
         selection: &Selection,

@@ -1,4 +1,4 @@
-//! Hints for what a read that begins needs, and for what follows it, to files of this machine.
+//! Read-ahead hints for local files: for what a beginning read needs, and for what follows it.
 
 use std::ops::Range;
 
@@ -10,7 +10,7 @@ use drystone_store::{Reply, Request};
 use crate::read::Reading;
 use crate::read::sources::Sources;
 
-/// Prefetches ranges that a plan reads now; `slow`: the medium may have to be waited for.
+/// Prefetches ranges that a plan reads now; `slow`: the read may have to wait for the medium.
 pub(in crate::read) fn now(
     reading: &Reading,
     ranges: &[(u32, Range<u64>)],
@@ -22,12 +22,12 @@ pub(in crate::read) fn now(
             one(reading, of_source, sources);
         }
     } else {
-        // What was read before was at hand: as soon as some of this is, too, all is taken to be.
+        // Earlier reads were in memory: once some of this is in memory too, all of it is assumed to be.
         alike(reading, ranges, sources);
     }
 }
 
-/// Like [`now`], but stops after the first source that is already in memory: the others are taken to be, too.
+/// Like [`now`], but stops after the first source that is in memory already: the others are assumed to be, too.
 pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) {
     ranges.chunk_by(|a, b| a.0 == b.0).all(|of_source| one(reading, of_source, sources));
 }
@@ -36,7 +36,7 @@ pub(in crate::read) fn alike(reading: &Reading, ranges: &[(u32, Range<u64>)], so
 fn one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -> bool {
     let Some(Ok(key)) = ranges.first().map(|(source, _)| sources.key(*source)) else { return true };
     let ranges = ranges.iter().map(|(_, range)| (range.start, range.end - range.start)).collect();
-    // A hint: nobody waits for it, and a failure shows in the read itself.
+    // A hint only: it is not awaited, and the read itself reports a failure.
     let told = reading.inner.store.submit(Request::Expect { key, ranges });
     !(told.is_ready() && matches!(told.wait(), Ok(Reply::Expected { needless: true })))
 }
@@ -45,7 +45,7 @@ fn one(reading: &Reading, ranges: &[(u32, Range<u64>)], sources: &Sources<'_>) -
 /// the rest. Errors show when the blocks are read.
 pub(in crate::read) fn blocks(reading: &Reading, slots: &[Slot], sources: &Sources<'_>) {
     let Some(files) = reading.inner.store.local() else { return };
-    // Members of a record stand side by side: a table is not behind its own subchunks.
+    // Members of a record are stored side by side: a table does not follow its own subchunks.
     if reading.shelf.is_some() || !matches!(reading.variable.dtype, DType::Scalar(_)) {
         return;
     }

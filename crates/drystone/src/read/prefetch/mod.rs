@@ -1,11 +1,12 @@
-//! Prefetching: what is read now, and what is likely to be read next, is on its way before it is wanted.
+//! Prefetching: bytes that are read now, or are likely to be read next, are under way before they are needed.
 //!
-//! What follows is decided by `drystone_plan::next`, which ranges are hinted at by `ahead` and `in_order` there; this does it. Files of this
-//! machine get hints: the kernel reads ahead by itself. In front of a far store a thread brings the bytes into the cache.
+//! `drystone_plan::next` predicts what follows, `ahead` and `in_order` there choose the ranges; this module makes the
+//! requests. Local files get hints: the kernel reads ahead by itself. For a far store a thread fetches the bytes into
+//! the cache.
 //!
 //! Invariants
-//! - a reader of files that did not wait for the medium is not slowed down by predictions;
-//! - what is predicted is planned and fetched by another thread, behind every read that waits.
+//! - predictions do not slow down a reader of files that did not wait for the medium;
+//! - another thread plans and fetches predicted reads, after every read that waits.
 
 mod far;
 mod hints;
@@ -28,11 +29,12 @@ use crate::schema::member::Column;
 pub use far::WarmReport;
 pub(super) use hints::{alike, blocks, now};
 
-/// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: nothing in memory is as slow, encoded bytes excepted.
+/// A read that takes longer than this, and than [`PACE`] for its bytes, waited for the medium: nothing in memory is as
+/// slow, except encoded bytes.
 const WAIT: Duration = Duration::from_micros(60);
 /// Bytes a second.
 const PACE: f64 = 1e9;
-/// Variables whose same cells are fetched from a far store at a time.
+/// The number of following variables whose same cells are fetched from a far store.
 const VARIABLES: usize = 4;
 
 /// Whether the next read of the handle may wait for the medium, judged by the last one.
@@ -41,7 +43,7 @@ pub(super) fn may_wait(reading: &Reading) -> bool {
 }
 
 impl Reading {
-    /// Reads by `read`, and takes note of it; prefetches what is likely to be read next.
+    /// Reads by `read` and observes that; then prefetches what is likely to be read next.
     pub(super) fn predicted_before(
         &self,
         selection: &Selection,
@@ -69,24 +71,25 @@ impl Reading {
         Ok(report)
     }
 
-    /// These pieces are going to be read in their order, each by [`read`](Self::read): they are prefetched from a far store.
+    /// Announces that these pieces will be read in order, each by [`read`](Self::read): they are prefetched from a far
+    /// store.
     pub fn announce(&self, pieces: &Tiles) {
         if self.inner.window().is_some() && prefetches() && self.is_predicted_far() {
             lock(&self.inner.predictor).announce(self.variable.id, pieces.clone());
         }
     }
 
-    /// Whether its cells lie in the log, and as one member.
+    /// Whether its cells lie in the log, as one member.
     fn is_predicted(&self) -> bool {
         self.shelf.is_none() && self.is_predicted_far()
     }
 
-    /// The same; what was published may be read instead, which is not prefetched.
+    /// The same for a far store: published shards may be read instead, which are not prefetched.
     fn is_predicted_far(&self) -> bool {
         !self.is_derived() && matches!(self.variable.dtype, DType::Scalar(_))
     }
 
-    /// Prefetches what is read now from files, and the same cells of the variables that follow.
+    /// Prefetches from files what is read now, and the same cells of the variables that follow.
     fn prefetch_variables(&self, next: &Next, selection: &Selection) {
         // A far store has all requests of a read under way at once.
         if *next == Next::Unknown || self.inner.window().is_some() {
@@ -107,7 +110,7 @@ impl Reading {
         }
     }
 
-    /// Has fetched from a far store what follows.
+    /// Lets the thread fetch from a far store what follows.
     fn prefetch_far(&self, next: &Next, selection: &Selection) {
         let Some(cache) = self.inner.cache.clone() else { return };
         let device = self.inner.device();
@@ -142,7 +145,7 @@ impl Reading {
                 if reading.inner.require_open().is_err() {
                     return;
                 }
-                // What is wrong with it is said when it is read.
+                // The read itself reports the error.
                 if let Ok(ranges) = reading.ranges(&cells) {
                     cache.prefetch(&ranges, go_on);
                 }
@@ -150,7 +153,7 @@ impl Reading {
         }
     }
 
-    /// The readings of the variables that follow, as far as they have the same cells.
+    /// The readings of the following variables, as long as they have the same cells.
     fn alike_of<'a>(&'a self, next: &'a Next) -> impl Iterator<Item = Reading> + 'a {
         let all = &self.snapshot.schema.variables;
         next.among(all).filter(move |other| self.is_like(other)).map(move |other| self.of(other))
@@ -162,20 +165,20 @@ impl Reading {
         same && !other.local && matches!(other.dtype, DType::Scalar(_))
     }
 
-    /// The reading of another variable, for its blocks alone.
+    /// The reading of another variable, for its blocks only.
     fn of(&self, other: &Variable) -> Reading {
         let leaves = Column::all(&other.dtype);
         let item = other.dtype.item_size();
         Reading { variable: Arc::new(other.clone()), leaves, item, ..self.clone() }
     }
 
-    /// What is wrong with it is said when it is read.
+    /// The read itself reports the error.
     fn next_slots(&self, steps: &Axis, cells: &Selection) -> Option<Vec<Slot>> {
         self.sought(steps, cells).ok().map(|sought| sought.slots)
     }
 }
 
-/// `DRYSTONE_PREFETCH=off` fetches nothing from a far store before it is wanted: for measurements.
+/// `DRYSTONE_PREFETCH=off` fetches nothing from a far store before it is requested: for measurements.
 fn prefetches() -> bool {
     static ON: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *ON.get_or_init(|| std::env::var_os("DRYSTONE_PREFETCH").is_none_or(|value| value != "off"))

@@ -63,13 +63,14 @@ pub enum Kept {
     Yes,
     /// Parts are missing, or it is another process's turn.
     NotYet,
-    /// There are parts that no other node can keep: none of another failure group has parts, or its folders are not seen here.
+    /// There are parts that no other node can keep: no node of another failure group has parts, or its folders are not
+    /// visible here.
     Cannot,
 }
 
 impl TieredStore {
-    /// Makes the parity of a step's registered parts that have none yet, where this process sees the folders of the other nodes. `writers`:
-    /// so many have to have registered parts of the step, if that is given.
+    /// Makes the parity of a step's registered parts that have none yet, if this process sees the folders of the other
+    /// nodes. `writers`: the number of writers that must have registered parts of the step, if given.
     pub fn protect(&self, step: u64, writers: Option<u32>, turn: Turn) -> Result<Kept> {
         let scheme = self.redundancy.scheme;
         if scheme == Scheme::None || !self.has_tiers() {
@@ -111,7 +112,8 @@ impl TieredStore {
         Some(Found { bytes: Bytes(bytes), folders, candidate })
     }
 
-    /// Makes the parity objects of one group and puts the group; whether it could be done. `with_bytes`: the first so many have bytes.
+    /// Makes the parity objects of one group and puts the group; returns whether that was possible. `with_bytes`: how
+    /// many of the first members have bytes.
     fn keep(&self, step: u64, members: &[&Found], with_bytes: usize) -> Result<bool> {
         let Some(registry) = &self.registry else { return Ok(false) };
         let scheme = self.redundancy.scheme;

@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - a group is put at home after all its parity objects are whole, and removed when all its parts are home;
-//! - a folder that a registration names is taken for that writer's only if the writer's lock lies in it: nodes may give different
-//!   folders one name.
+//! - a folder named in a registration counts as that writer's only if the writer's lock is in it: nodes may give
+//!   different folders the same name.
 
 mod encode;
 mod object;
@@ -32,7 +32,7 @@ pub use team::ParityObject;
 #[derive(Debug, Default)]
 pub(crate) struct Redundancy {
     pub(crate) scheme: Scheme,
-    /// By key. What a group says never changes.
+    /// By key. The content of a group never changes.
     groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
@@ -42,11 +42,11 @@ impl Redundancy {
     }
 }
 
-/// A writer with registered parts of a step of which no parity is kept yet.
+/// A writer with registered parts of a step that have no parity yet.
 #[derive(Debug, Clone)]
 pub(crate) struct Candidate {
     pub(crate) writer: u64,
-    /// What is registered of it, by key.
+    /// Its registered parts, by key.
     pub(crate) parts: BTreeMap<String, Registered>,
     pub(crate) node: String,
     pub(crate) group: String,
@@ -67,12 +67,12 @@ fn parts_of(group: &Group) -> impl Iterator<Item = (u64, u32)> + '_ {
 }
 
 impl TieredStore {
-    /// How what lies in tiers survives the loss of nodes.
+    /// How data in tiers survives the loss of nodes.
     pub fn scheme(&self) -> Scheme {
         self.redundancy.scheme
     }
 
-    /// Whether this build codes what a scheme needs.
+    /// Whether this build supports a scheme.
     pub fn codes(scheme: Scheme) -> bool {
         drystone_parity::is_supported(scheme.parity())
     }
@@ -107,7 +107,7 @@ impl TieredStore {
         Ok(found)
     }
 
-    /// Parts of which other nodes keep parity: writer and number.
+    /// Parts whose parity other nodes keep: writer and number.
     pub fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
         Ok(self
             .groups(keys::PARITY)?
@@ -116,7 +116,8 @@ impl TieredStore {
             .collect())
     }
 
-    /// Steps of closed parts of this handle's writers that are not home, and of which nothing is kept as far as is known without asking.
+    /// Steps of closed parts of this handle's writers that are not home and, as far as is known without a request, have
+    /// no parity.
     pub fn unkept_steps(&self) -> BTreeSet<u64> {
         if self.redundancy.scheme == Scheme::None {
             return BTreeSet::new();
@@ -134,12 +135,13 @@ impl TieredStore {
         unkept.filter_map(|(_, one)| one.step).collect()
     }
 
-    /// Writers with registered parts of this step, and those of them of which nothing is kept. `others`: writers that may keep parity.
+    /// Writers with registered parts of this step, and those of them without parity. `others`: writers that may keep
+    /// parity.
     fn candidates(&self, step: u64) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
         let Some(registry) = &self.registry else { return Ok(Default::default()) };
         registry.is_outdated();
         let said: BTreeMap<String, Registered> = registry.look(self.home.as_ref())?.parts.clone();
-        // After the registrations: what a group keeps stays registered until it is home.
+        // After the registrations: parts in a group stay registered until they are home.
         let groups = self.groups(&keys::groups_of(step))?;
         let kept: BTreeSet<(u64, u32)> =
             groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
@@ -180,7 +182,7 @@ impl TieredStore {
         Ok(own.iter().all(|part| kept.contains(part)))
     }
 
-    /// The store in which a registered part lies whole: a folder of its node that this process sees, or home.
+    /// The store that has a registered part completely: a folder of its node that this process sees, or home.
     fn part_at(&self, folders: &[PathBuf], key: &str, length: u64) -> Option<Arc<dyn Store>> {
         let whole = |store: &dyn Store| store.len(key).is_ok_and(|len| len == length);
         for folder in folders {

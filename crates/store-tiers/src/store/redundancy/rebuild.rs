@@ -2,7 +2,7 @@
 //!
 //! Invariants
 //! - a rebuilt part counts only if its CRC is the registered one; else home keeps nothing of it;
-//! - what a lost node had is not used, even where this process still sees it.
+//! - the tiers of a lost node are not used, even if this process still sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::store::bring::{self, PIECES_UNDER_WAY};
 use crate::store::{Away, TieredStore};
 use crate::tier::parity_of;
 
-/// A part is read and goes home in pieces of this length, in bytes.
+/// A part is read and written home in pieces of this length, in bytes.
 const PIECE: usize = bring::PIECE as usize;
 
 /// What a recovery got back.
@@ -29,7 +29,7 @@ const PIECE: usize = bring::PIECE as usize;
 pub struct Rebuilt {
     /// Parts that are home now.
     pub parts: Vec<Away>,
-    /// What was damaged or missing on the way, for people.
+    /// Damage found on the way, for people.
     pub notes: Vec<String>,
 }
 
@@ -41,8 +41,8 @@ struct Left {
 }
 
 impl TieredStore {
-    /// Rebuilds lost parts at home where the scheme allows, syncs them there, and takes them out of the registrations. Groups with a lost
-    /// member are removed then: what they still keep is kept anew.
+    /// Rebuilds lost parts at home if the scheme permits, syncs them there, and takes them out of the registrations.
+    /// Groups with a lost member are removed then; the parity of their other members is made again.
     pub fn rebuild(&self, lost: &[Away], lost_nodes: &[String]) -> Result<Rebuilt> {
         let mut done = Rebuilt::default();
         let mut missing: BTreeMap<(u64, u32), Away> =
@@ -94,7 +94,7 @@ impl TieredStore {
             }
             let mut rebuilt = self.rebuild_member(group, number, missing, &left)?;
             if rebuilt.is_none() && self.drop_damaged(group, &mut left, notes) {
-                // Without what was found damaged the rest may suffice.
+                // Without the damaged objects the rest may suffice.
                 rebuilt = self.rebuild_member(group, number, missing, &left)?;
             }
             match rebuilt {
@@ -227,7 +227,7 @@ impl TieredStore {
             stripe.data.first().map_or(0, |(first, _)| group.chunk(if group.copies { *first } else { 0 }));
         let mut data: Vec<Option<Vec<u8>>> = Vec::with_capacity(stripe.data.len());
         for (other, part) in &stripe.data {
-            // What is wanted is rebuilt, even where a piece of it is there.
+            // A wanted part is rebuilt, even if a piece of it exists.
             let bytes = left.bytes.get(*other).and_then(Option::as_ref).filter(|_| *other != member);
             data.push(match bytes {
                 Some(bytes) => {
@@ -258,7 +258,8 @@ impl TieredStore {
         }
     }
 
-    /// Reads what is left of a group's members, and drops what is not as it was registered; whether there was such.
+    /// Reads the remaining members of a group, and drops those that differ from the registration; returns whether there
+    /// were any.
     fn drop_damaged(&self, group: &Group, left: &mut Left, notes: &mut Vec<String>) -> bool {
         let mut found = false;
         for (member, bytes) in group.members.iter().zip(&mut left.bytes) {
@@ -297,7 +298,7 @@ struct ToHome<'a> {
 }
 
 impl<'a> ToHome<'a> {
-    /// Begins anew: what a drain had brought of it is no more than its beginning.
+    /// Starts again: a drain may have written its beginning.
     fn begin(home: &'a dyn Store, (writer, number): (u64, u32), part: &StagedPart) -> Result<Self> {
         let key = keys::segment(writer, number);
         home.delete(&key)?;

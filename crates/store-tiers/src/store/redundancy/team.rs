@@ -1,4 +1,4 @@
-//! What a program's ranks need to make parity together: their own parts, and their own parity objects.
+//! What the ranks of a program need to make parity together: their own parts, and their own parity objects.
 
 use std::path::{Path, PathBuf};
 

@@ -1,12 +1,12 @@
-//! Conditions tried where the bytes are: boxes of a variable go out as programs with a condition, and cells that
+//! Conditions tested where the bytes are: boxes of a variable go out as programs with a condition, and the cells that
 //! satisfy it come back.
 //!
-//! A query asks for many boxes at once, so that those of one object are one program. What overlaps what is settled
-//! here, before anything is sent: each program is about the visible parts of subchunks alone.
+//! A query asks for many boxes at once, so that those of one object become one program. Overlaps are resolved here,
+//! before anything is sent: each program covers only the visible parts of subchunks.
 //!
 //! Invariants
-//! - a box is settled by programs as a whole, or not at all: the caller then reads it;
-//! - cells that nobody wrote are in no program, so they satisfy nothing.
+//! - programs settle a box completely or not at all: the caller then reads it;
+//! - cells that were never written are in no program, so they satisfy nothing.
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -20,10 +20,10 @@ use super::{Calls, READ_2, Sources, asked, pool};
 use crate::Result;
 use crate::read::{Prepared, ReadReport, Reading};
 
-/// A box in which a condition is tried.
+/// A box in which a condition is tested.
 #[derive(Debug, Clone)]
 pub(crate) struct Trial {
-    /// One step, first, where the variable has steps.
+    /// One step, first, if the variable has steps.
     pub(crate) selection: Selection,
 }
 
@@ -32,38 +32,38 @@ pub(crate) struct Trial {
 pub(crate) struct Tried {
     /// How many cells satisfy the condition.
     pub(crate) count: u64,
-    /// A bit for each cell of the box, row by row, if cells were asked for.
+    /// A bit for each cell of the box in row-major order, if cells were requested.
     pub(crate) cells: Vec<u64>,
-    /// Their values in that order, if these were asked for.
+    /// Their values in that order, if values were requested.
     pub(crate) values: Vec<u8>,
 }
 
 /// Where the trials of a condition run, and why.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Way {
-    /// Trials that programs settle, and all of them.
+    /// The number of trials that programs settle, and of all.
     pub(crate) there: usize,
     pub(crate) of: usize,
-    /// Programs, the bytes that travel for them, and predicted seconds.
+    /// Number of programs, bytes transferred for them, and predicted seconds.
     pub(crate) programs: (u64, u64, f64),
-    /// Bytes that would travel for the same trials by ranges, and predicted seconds.
+    /// Bytes transferred if ranges were read instead, and predicted seconds.
     pub(crate) ranges: (u64, f64),
-    /// Why some trials are not settled there.
+    /// Why some trials do not run there.
     pub(crate) reason: Option<String>,
 }
 
-/// Calls that are ready to go out.
+/// Calls that are ready to be sent.
 struct Ready {
     prepared: Prepared,
     calls: Vec<Call>,
-    /// By trial: whether the calls settle it.
+    /// For each trial, whether the calls settle it.
     settled: Vec<bool>,
     way: Way,
 }
 
 impl Reading {
-    /// Tries a condition on the values of boxes where the bytes are, as far as that is cheaper than reading them;
-    /// `None` for boxes that are to be read. What it cost is in the report.
+    /// Tests a condition on the values of boxes where the bytes are, if that is cheaper than reading them; `None` for
+    /// boxes that must be read. The report has the cost.
     pub(crate) fn try_there(
         &self,
         trials: &[Trial],
@@ -121,7 +121,7 @@ impl Reading {
         Ok((out, report))
     }
 
-    /// Where the trials would run, and why; nothing is tried.
+    /// Where the trials would run, and why; nothing is tested.
     pub(crate) fn way_of(&self, trials: &[Trial], condition: &Condition) -> Result<Way> {
         let log = self.clone().from_log();
         let sources = Sources::of(&log);
@@ -167,7 +167,7 @@ impl Reading {
         let resolved = read_plan::resolve_slots(&slots).map_err(fail)?;
         let tables = self.tables(&slots, &resolved, sources)?;
         let get = |slot, candidate| tables.get(&(slot, candidate)).map_or(&[][..], |t| t.as_slice());
-        // Metadata of trailers is the keeper's to read.
+        // The store's program reads the metadata of trailers.
         let options = Options { max_request: 16 << 20, ..self.options() };
         let plan = read_plan::plan(&slots, &resolved, get, |_, _| None, &options).map_err(fail)?;
         let prepared = Prepared { columns, slots, listings: Vec::new(), resolved: Vec::new(), plan };
@@ -232,12 +232,12 @@ impl Reading {
 struct Found {
     shape: Vec<u64>,
     tried: Tried,
-    /// The cells whose values are there, in their order.
+    /// The cells whose values are present, in their order.
     at: Vec<u32>,
 }
 
 impl Found {
-    /// Takes the hits of one part of the box; `None` if they do not fit it.
+    /// Adds the hits of one part of the box; `None` if they do not fit it.
     fn take(&mut self, part: &drystone_plan::parts::SubchunkPart, hits: &Hits<'_>) -> Option<()> {
         (u64::from(hits.of) == part.cells()).then_some(())?;
         self.tried.count += u64::from(hits.count);
@@ -259,7 +259,7 @@ impl Found {
         rest.next().is_none().then_some(())
     }
 
-    /// Puts the values into the order of cells: those of several parts came one part after the other.
+    /// Sorts the values into the order of cells: parts arrived one after the other.
     fn finish(self, size: usize) -> Tried {
         let Found { mut tried, at, .. } = self;
         if at.windows(2).any(|pair| pair[0] > pair[1]) {
@@ -272,7 +272,7 @@ impl Found {
     }
 }
 
-/// Takes what a reply holds; `None`: something is missing or damaged.
+/// Adds the content of a reply; `None`: something is missing or damaged.
 fn take(
     call: &Call,
     plan: &ReadPlan,

@@ -1,12 +1,14 @@
-//! Reading where the bytes are: objects whose keeper runs a read program, while others are read by ranges.
+//! Reading where the bytes are: some objects are read by programs that the store runs, others by ranges.
 //!
-//! The plan by ranges is made first. Where the store can run programs, a second plan, with requests as large as subchunks, becomes
-//! programs, and object by object the cheaper way is taken ([`drystone_plan::programs`]). What a program does not give, for
-//! whatever reason, is read by ranges: a keeper that cannot, will not or dies costs time and nothing else.
+//! The plan by ranges is made first. If the store can run programs, a second plan, with requests as large as subchunks,
+//! is turned into programs, and for each object the cheaper way is taken ([`drystone_plan::programs`]). Anything that a
+//! program does not return, for whatever reason, is read by ranges: a store that cannot run programs, refuses, or fails
+//! costs only time.
 //!
 //! Invariants
-//! - every byte of a reply is verified by its frame before it is placed; the keeper verified it against the check of its piece;
-//! - calls under way and their replies are bound by the window.
+//! - every byte of a reply is verified by its frame before it is placed; the store has verified it against the checksum
+//!   of its piece;
+//! - calls under way and their replies are bounded by the window.
 
 mod hits;
 mod pool;
@@ -36,18 +38,18 @@ use crate::read::{Carried, Prepared, Reading};
 
 pub(crate) use hits::{Trial, Tried, Way};
 
-/// The method that runs a program, the same for programs of version 2, and the one that says whether there are these.
+/// The method that runs a program, the method for programs of version 2, and the one that says whether that exists.
 pub(crate) const READ: &str = "dry.read.1";
 pub(crate) const READ_2: &str = "dry.read.2";
 pub(crate) const VERSION: &str = "dry.version";
-/// Bytes of a reply beside results: its header, frames, and what refusals say.
+/// Bytes of a reply besides results: its header, frames, and messages of refusals.
 const BESIDE: u64 = 64 << 10;
 
 /// A read that is divided between programs and ranges.
 struct Divided {
-    /// What is read by ranges anyway.
+    /// The part that is read by ranges in any case.
     rest: Prepared,
-    /// What is read by programs: works, and the calls for them.
+    /// The part that is read by programs: works, and their calls.
     there: Prepared,
     calls: Vec<Call>,
     /// The same by ranges.
@@ -55,7 +57,7 @@ struct Divided {
     decisions: Vec<Decision>,
 }
 
-/// What was decided, object by object, for a plan; nothing where the store runs no programs, or none are to be sent.
+/// The decision for each object of a plan; empty if the store runs no programs, or none are to be sent.
 pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Result<Vec<Decision>> {
     let sources = Sources::of(reading);
     match asked(reading, prepared, &sources)? {
@@ -75,7 +77,7 @@ pub(in crate::read) fn decisions(reading: &Reading, prepared: &Prepared) -> Resu
     }
 }
 
-/// What programs and ranges cost on the store of a read, or why it runs none; `None` where it is not asked.
+/// The cost of programs and of ranges on the store of a read, or why it runs none; `None` if it is not asked.
 fn asked(
     reading: &Reading,
     prepared: &Prepared,
@@ -94,7 +96,7 @@ fn asked(
     Ok(Some(pool.rates(inner, &sources.key(first.source)?, &first.range, reading.programs)))
 }
 
-/// Reads what is cheaper to be read where it lies; `None` if that is nothing, and nothing was done.
+/// Reads what is cheaper to read by programs; `None` if that is nothing, and nothing was done.
 pub(super) fn run(
     reading: &Reading,
     prepared: &Prepared,
@@ -145,7 +147,7 @@ fn consider(reading: &Reading, prepared: &Prepared, sources: &Sources<'_>) -> Re
     Ok(Some(Divided { rest: with(rest), there: with(plan), calls, instead: with(instead), decisions }))
 }
 
-/// The plan of the same read with other options; tables and trailers are at hand.
+/// The plan of the same read with other options; tables and trailers are cached already.
 fn replanned(
     reading: &Reading,
     prepared: &Prepared,
@@ -179,7 +181,7 @@ fn replanned(
     }
 }
 
-/// Calls of one read, as they go out.
+/// Calls of one read that are being sent.
 struct Calls<'a> {
     reading: &'a Reading,
     method: &'static str,
@@ -187,13 +189,13 @@ struct Calls<'a> {
     keys: Vec<String>,
     window: Window,
     arrivals: Arc<Arrivals>,
-    /// The next call; those under way, and the bytes of their replies.
+    /// The next call; the calls under way, and the bytes of their replies.
     state: Mutex<(usize, (u32, u64))>,
     claimed: AtomicUsize,
 }
 
 impl<'a> Calls<'a> {
-    /// Calls of a method that go out as far as the window lets them.
+    /// Calls of a method, sent as far as the window permits.
     fn new(
         reading: &'a Reading,
         method: &'static str,
@@ -264,7 +266,7 @@ impl<'a> Calls<'a> {
 }
 
 impl Divided {
-    /// Sends the calls and places what comes back. Gives the objects of which something is missing.
+    /// Sends the calls and places the replies. Returns the objects with missing parts.
     fn carry_out(
         &self,
         reading: &Reading,
@@ -322,7 +324,7 @@ impl Divided {
 }
 
 impl Job<'_> {
-    /// Places what a reply holds; `false`: something is missing or damaged.
+    /// Places the content of a reply; `false`: something is missing or damaged.
     fn place_reply(&self, call: &Call, reply: &[u8]) -> Result<bool> {
         let Ok(frames) = Frames::new(reply) else { return Ok(false) };
         let mut done = vec![false; call.works.len()];
@@ -359,7 +361,7 @@ impl Job<'_> {
     }
 }
 
-/// Values that came as float32, as the float64 that they are.
+/// Converts values that came as float32 to the float64 that they stand for.
 fn widened(bytes: &[u8]) -> Vec<u8> {
     let values = bytes.chunks_exact(4).map(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]));
     values.flat_map(|value| f64::from(value).to_le_bytes()).collect()

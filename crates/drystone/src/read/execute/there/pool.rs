@@ -1,7 +1,7 @@
-//! What is known of the keepers of a pool's objects: whether they run programs, how fast, and how fast the link is.
+//! What is known about the object servers of a pool: whether they run programs, how fast, and how fast the link is.
 //!
-//! It is kept per device in the process: what one container learns, others on the same pool need not. A pool that refused is
-//! asked again after a while, since daemons are upgraded.
+//! It is kept per device in the process, so that containers on the same pool share it. A pool that refused is asked
+//! again after a while, since servers are upgraded.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -17,17 +17,18 @@ use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::container::Inner;
 
-/// A pool that refused is asked again after so long.
+/// When a pool that refused is asked again.
 const AGAIN: Duration = Duration::from_secs(600);
-/// A link is measured with a read of so many bytes, and longer ones until one takes notably longer than the first.
+/// A link is measured with a read of this many bytes, then with longer ones until one takes notably longer than the
+/// first.
 const PROBES: [u64; 3] = [4 << 10, 64 << 10, 1 << 20];
-/// So much longer than the first read, in seconds: a slow link, of which no more is needed.
+/// Notably longer than the first read, in seconds: the link is slow, and needs no further measurement.
 const NOTABLE: f64 = 2e-3;
-/// Programs are tried again after so many reads by ranges: what was seen of keepers may have been a bad moment.
+/// Reads by ranges after which programs are tried again: earlier observations may have been made at a bad moment.
 const TRY_AGAIN: u32 = 64;
-/// One reading that is far off is a bad moment, and no more.
+/// A single observation changes a rate by no more than these factors.
 const FACTORS: (f64, f64) = (0.2, 20.0);
-/// Less than this says nothing of rates.
+/// Fewer bytes tell nothing about rates.
 const TELLING: u64 = 1 << 20;
 
 /// What is known of one pool.
@@ -37,27 +38,27 @@ pub(super) struct Pool {
 
 #[derive(Default)]
 struct Known {
-    /// When it refused to run programs, and how.
+    /// When and how it refused to run programs.
     refused: Option<(Instant, String)>,
-    /// It has said that it runs them.
+    /// It has stated that it runs them.
     speaks: bool,
-    /// It has said that it runs those of version 2, too.
+    /// It has stated that it also runs those of version 2.
     counts: bool,
     /// The link as it was probed.
     link: Option<Device>,
-    /// Bytes per second that keepers decode and gather.
+    /// Bytes per second that the servers decode and gather.
     there: Option<f64>,
-    /// How much longer reads by ranges took than predicted.
+    /// By which factor reads by ranges took longer than predicted.
     here: Option<f64>,
-    /// Reads by ranges since programs were run.
+    /// Reads by ranges since the last program.
     passed: u32,
-    /// Calls that failed otherwise.
+    /// Calls that failed for other reasons.
     failures: u32,
 }
 
 static POOLS: Mutex<Option<HashMap<String, Arc<Pool>>>> = Mutex::new(None);
 
-/// What is known of the pool of a store.
+/// What is known about the pool of a store.
 pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
     let name = store.device().unwrap_or_else(|| store.describe());
     let mut pools = lock(&POOLS);
@@ -66,9 +67,9 @@ pub(super) fn of(store: &dyn Store) -> Arc<Pool> {
 }
 
 impl Pool {
-    /// What the two ways cost, as far as it was measured, or why no program is run. The first time, the pool is asked for its
-    /// version, and the link is measured with the beginning of a range that would be read anyway; not where programs are sent
-    /// whatever they cost.
+    /// The cost of the two ways, as far as it was measured, or why no program is run. At the first call the pool is
+    /// asked for its version, and the link is measured with the beginning of a range that would be read anyway; not if
+    /// programs are always sent.
     pub(super) fn rates(
         &self,
         inner: &Inner,
@@ -98,7 +99,7 @@ impl Pool {
         Ok(Rates { device, there, here, threads: threads(), trial, narrow: false })
     }
 
-    /// Whether programs of version 2 are run, which say what a condition gives; known once rates were asked for.
+    /// Whether programs of version 2 are run, which count the hits of a condition; known once rates were requested.
     pub(super) fn counts(&self) -> bool {
         lock(&self.known).counts
     }
@@ -121,7 +122,7 @@ impl Pool {
     }
 
     fn probe(&self, inner: &Inner, key: &str, range: &Range<u64>) -> Option<Device> {
-        // The faster of two: whatever else the machine does makes one slower, and none faster.
+        // The faster of two: other load slows one down, and speeds none up.
         let timed = |len: u64| {
             let len = len.min(range.end.saturating_sub(range.start));
             let mut bytes = vec![0; usize::try_from(len).ok()?];
@@ -166,7 +167,7 @@ impl Pool {
         }
     }
 
-    /// A call has failed. One that is not supported is not tried again for a while; neither is one that keeps failing.
+    /// A call failed. A call that is not supported is not tried again for a while, nor is one that keeps failing.
     pub(super) fn failed(&self, inner: &Inner, error: &StoreError) {
         const MOST: u32 = 3;
         let failures = {
@@ -179,7 +180,7 @@ impl Pool {
         }
     }
 
-    /// Calls took so long: their bytes on the wire, and those that were read and decoded for them.
+    /// Calls took this long: bytes transferred, and bytes that were read and decoded for them.
     pub(super) fn took(&self, time: Duration, bytes: u64, decoded: u64, calls: usize) {
         if decoded < TELLING {
             return;
@@ -187,7 +188,7 @@ impl Pool {
         let mut known = lock(&self.known);
         (known.failures, known.passed) = (0, 0);
         let link = known.link.map_or(0.0, |link| link.seconds(calls as f64, bytes as f64));
-        // What the link did not take, the keepers did; at least a little.
+        // The time that the link did not take, the servers took; at least a little.
         let spent = (time.as_secs_f64() - link).max(time.as_secs_f64() * 0.1).max(1e-6);
         let seen = decoded as f64 / spent;
         known.there = Some(known.there.map_or(seen, |before| 0.5 * (before + seen)));
@@ -195,7 +196,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// A read by ranges took so long that was predicted to take `predicted` seconds, by what was known then.
+    /// A read by ranges took this long, which was predicted to take `predicted` seconds by what was known then.
     pub(super) fn ranges_took(&self, time: Duration, predicted: f64, bytes: u64) {
         let mut known = lock(&self.known);
         known.passed = known.passed.saturating_add(1);

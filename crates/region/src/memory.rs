@@ -8,12 +8,14 @@ use std::sync::Arc;
 use drystone_client::Piece;
 
 use super::values::Lent;
-use crate::{Error, Result};
+use drystone::{Error, Result};
 
-/// Its first byte is at a multiple of this: a line of the cache.
+use super::error::invalid;
+
+/// The alignment of its first byte: a cache line.
 const ALIGN: usize = 64;
 
-/// Memory of a fixed length. Its users agree who writes when: nothing here is locked.
+/// Memory of a fixed length. Its users agree on who writes and when: nothing here is locked.
 #[derive(Debug)]
 pub struct Memory {
     kind: Kind,
@@ -35,14 +37,14 @@ unsafe impl Sync for Memory {}
 impl Memory {
     /// Memory of this process, all zero.
     pub(super) fn own(len: usize) -> Result<Memory> {
-        let too_large = || Error::invalid(format!("a region of {len} bytes does not fit into memory"));
+        let too_large = || invalid(format!("a region of {len} bytes does not fit into memory"));
         let layout = Layout::from_size_align(len.max(1), ALIGN).map_err(|_| too_large())?;
         // SAFETY: the layout has a size above 0.
         let first = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(too_large)?;
         Ok(Memory { kind: Kind::Own(first), len })
     }
 
-    /// Memory that a server has, too, all zero as well.
+    /// Memory shared with a server, all zero as well.
     #[cfg(feature = "object")]
     pub(super) fn shared(piece: Piece) -> Memory {
         let len = piece.len();
@@ -53,7 +55,7 @@ impl Memory {
         Memory { kind: Kind::Shared(piece), len }
     }
 
-    /// Its first byte. Valid while this lives.
+    /// Its first byte. Valid as long as this value lives.
     pub fn pointer(&self) -> *mut u8 {
         match &self.kind {
             Kind::Own(first) => first.as_ptr(),
@@ -72,7 +74,7 @@ impl Memory {
         self.len == 0
     }
 
-    /// The piece of an arena that it is.
+    /// Its piece of an arena, if it is one.
     #[cfg(feature = "object")]
     pub(super) fn piece(&self) -> Option<&Piece> {
         match &self.kind {
@@ -81,12 +83,12 @@ impl Memory {
         }
     }
 
-    /// Whether a server has it, too.
+    /// Whether it is shared with a server.
     pub fn is_shared(&self) -> bool {
         !matches!(self.kind, Kind::Own(_))
     }
 
-    /// A copy of its bytes, at a moment at which nobody writes.
+    /// A copy of its bytes, taken while nothing writes to it.
     pub(super) fn copied(&self) -> Vec<u8> {
         let mut out = vec![0; self.len];
         self.copy_to(0, &mut out);
@@ -111,7 +113,7 @@ impl Drop for Memory {
     }
 }
 
-/// Memory that its holder has released and does not write to.
+/// Memory that was released; its holder does not write to it.
 pub(super) struct Released(pub(super) Arc<Memory>);
 
 impl Lent for Released {

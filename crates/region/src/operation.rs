@@ -1,17 +1,17 @@
-//! Operations in transit: what is computed from the values of a box. Pure.
+//! Operations in transit: computations on the values of a box. Pure.
 //!
-//! A *local* operation gives cells of the result for cells of its source: a box of values is all that it needs.
-//! A *reduction* gives one result for a whole step; those of boxes that are apart are merged, in the order of their
-//! places.
+//! A *local* operation computes cells of the result from cells of its source: it needs only a box of values. A
+//! *reduction* has one result for a whole step; the parts of disjoint boxes are merged, in the order of their places.
 //!
 //! Invariants
-//! - an operation has one text, and other texts for it are refused;
-//! - the result does not depend on the order in which boxes came.
+//! - an operation has one text, and other spellings are refused;
+//! - the result does not depend on the order in which boxes arrived.
 
-use drystone_format::dtype::{DType, Scalar};
+use drystone::format::dtype::{DType, Scalar};
+use drystone::{Error, Result};
 
-use crate::region::lease::Cells;
-use crate::{Error, Result};
+use super::error::{invalid, unsupported};
+use super::lease::Cells;
 
 /// The most bins of a histogram.
 const BINS: u64 = 1 << 16;
@@ -27,7 +27,8 @@ pub enum Operation {
     Sum,
     /// The mean of a step.
     Mean,
-    /// How many values of a step lie in each of several intervals of equal width; the last one has both of its ends.
+    /// The number of values of a step in each of several intervals of equal width; the last interval includes both
+    /// ends.
     Histogram {
         /// Intervals.
         bins: u64,
@@ -41,7 +42,7 @@ pub enum Operation {
         /// Cells along each axis.
         factor: u64,
     },
-    /// Every so manieth cell along each axis.
+    /// Every n-th cell along each axis.
     Stride {
         /// Cells from one to the next.
         by: u64,
@@ -58,7 +59,7 @@ pub enum Operation {
     },
 }
 
-/// A part of a reduction: that of one box.
+/// The part of a reduction for one box.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Partial {
     /// Least or greatest value, or a sum; and the number of values.
@@ -141,13 +142,13 @@ impl Operation {
         })
     }
 
-    /// Whether its result is one for a whole step.
+    /// Whether it has one result for a whole step.
     pub(super) fn is_reduction(&self) -> bool {
         use Operation::{Histogram, Max, Mean, Min, Sum};
         matches!(self, Min | Max | Sum | Mean | Histogram { .. })
     }
 
-    /// Type and shape of the result, of a source of this type and shape.
+    /// Type and shape of the result, for a source of this type and shape.
     pub(super) fn result(&self, dtype: &DType, shape: &[u64]) -> Result<(DType, Vec<u64>)> {
         let DType::Scalar(scalar) = *dtype else { return Err(unfit(dtype)) };
         element(scalar).ok_or_else(|| unfit(dtype))?;
@@ -167,7 +168,7 @@ impl Operation {
         Ok((DType::Scalar(scalar), shape))
     }
 
-    /// The part of a reduction that values give.
+    /// The part of a reduction for these values.
     pub(super) fn partial(&self, values: &[f64]) -> Partial {
         match self {
             Operation::Min => Partial::Number(extreme(values, |a, b| a < b), values.len() as u64),
@@ -206,7 +207,8 @@ impl Operation {
         encoded(&[number], scalar)
     }
 
-    /// What a local operation gives for a box of a source with this shape; `None`: no cell of the result.
+    /// The result of a local operation for a box of a source with this shape; `None`: it contributes no cell of the
+    /// result.
     pub(super) fn local(
         &self,
         cells: &Cells,
@@ -232,7 +234,7 @@ impl Operation {
             !at.is_multiple_of(by) || (!n.is_multiple_of(by) && at + n < *all)
         };
         if is_mean && offset.iter().zip(count).zip(shape).any(cuts) {
-            return Err(Error::invalid(format!(
+            return Err(invalid(format!(
                 "the box at {offset:?} of {count:?} cells cuts blocks of downsample:factor={by}: release boxes that \
                  begin and end at multiples of {by}, or at the end of \"{}\"",
                 cells.variable
@@ -293,11 +295,11 @@ impl std::fmt::Display for Operation {
 }
 
 fn wrong(text: &str, what: &str) -> Error {
-    Error::invalid(format!("{text:?} is no operation: {what}"))
+    invalid(format!("{text:?} is no operation: {what}"))
 }
 
 fn unfit(dtype: &DType) -> Error {
-    Error::unsupported(format!(
+    unsupported(format!(
         "values of type {dtype} cannot be computed with in transit; floats of 32 and 64 bits and integers to \
          32 bits can"
     ))
@@ -307,7 +309,7 @@ fn listed(keys: &[&str]) -> String {
     if keys.is_empty() { "no parameters".into() } else { keys.join(", ") }
 }
 
-/// Bytes of an element whose values are all exact as floats of 64 bits.
+/// Bytes of an element, if all its values are exact as 64-bit floats.
 fn element(scalar: Scalar) -> Option<usize> {
     match scalar {
         Scalar::I8 | Scalar::U8 => Some(1),
@@ -318,7 +320,7 @@ fn element(scalar: Scalar) -> Option<usize> {
     }
 }
 
-/// Elements as floats of 64 bits, exactly.
+/// Elements as 64-bit floats, exactly.
 pub(super) fn decoded(bytes: &[u8], dtype: &DType) -> Result<Vec<f64>> {
     fn all<const N: usize>(bytes: &[u8], one: impl Fn([u8; N]) -> f64) -> Vec<f64> {
         bytes.as_chunks::<N>().0.iter().map(|chunk| one(*chunk)).collect()
@@ -337,7 +339,7 @@ pub(super) fn decoded(bytes: &[u8], dtype: &DType) -> Result<Vec<f64>> {
     })
 }
 
-/// Values that were of a type, or are rounded to it.
+/// The values in a type, rounded to it where necessary.
 fn encoded(values: &[f64], scalar: Scalar) -> Vec<u8> {
     fn all<const N: usize>(values: &[f64], one: impl Fn(f64) -> [u8; N]) -> Vec<u8> {
         values.iter().flat_map(|value| one(*value)).collect()
@@ -354,7 +356,7 @@ fn encoded(values: &[f64], scalar: Scalar) -> Vec<u8> {
     }
 }
 
-/// The value that is before all others; a NaN where there is one, as NumPy has it.
+/// The first value in an order; a NaN if there is one, as in NumPy.
 fn extreme(values: &[f64], before: impl Fn(f64, f64) -> bool) -> f64 {
     let first = values.first().copied().unwrap_or(f64::NAN);
     values
@@ -362,7 +364,7 @@ fn extreme(values: &[f64], before: impl Fn(f64, f64) -> bool) -> f64 {
         .fold(first, |kept, x| if kept.is_nan() || !(x.is_nan() || before(*x, kept)) { kept } else { *x })
 }
 
-/// Counts as NumPy's `histogram` has them: the ends of intervals decide, not the quotient.
+/// Counts as NumPy's `histogram` does: the ends of intervals decide, not the quotient.
 fn counted(values: &[f64], bins: u64, low: f64, high: f64) -> Vec<u64> {
     let width = (high - low) / bins as f64;
     let end = |n: u64| if n == bins { high } else { n as f64 * width + low };

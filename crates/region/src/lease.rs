@@ -1,9 +1,9 @@
-//! Who holds which boxes: leases with an end, ordered by fencing numbers. Pure: the caller says what time it is.
+//! Which leases hold which boxes: leases expire, and fencing numbers order them. Pure: the caller supplies the time.
 //!
 //! Invariants
-//! - of two leases that are alive no boxes meet;
-//! - a request gets all of its boxes or none, so no two requests wait for each other's second box for ever;
-//! - fencing numbers ascend with the order in which leases were granted, also from one table to the next.
+//! - boxes of two live leases never overlap;
+//! - a request gets all of its boxes or none, so two requests never wait for each other's second box;
+//! - fencing numbers ascend in the order in which leases were granted, also from one table to the next.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -22,7 +22,7 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// Whether a cell lies in both.
+    /// Whether the boxes have a cell in common.
     pub(crate) fn meets(&self, other: &Cells) -> bool {
         let axis =
             |(a, n): (u64, u64), (b, m): (u64, u64)| a < b.saturating_add(m) && b < a.saturating_add(n);
@@ -38,9 +38,9 @@ impl Cells {
 /// A lease that was granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lease {
-    /// Its number, which is its fencing number, too.
+    /// Its number, which is also its fencing number.
     pub fence: u64,
-    /// It ends so long after it was granted or renewed last.
+    /// It expires this long after it was granted or last renewed.
     pub life: Duration,
 }
 
@@ -49,7 +49,7 @@ struct Held {
     cells: Vec<Cells>,
     life: Duration,
     until: Instant,
-    /// The request that it was granted to, which may come again.
+    /// The request to which it was granted, which may be repeated.
     once: u64,
 }
 
@@ -66,8 +66,8 @@ impl Leases {
         Leases { held: BTreeMap::new(), next: from + 1 }
     }
 
-    /// Grants all of these boxes, or says when the first of those in the way ends if it is not renewed. The same request, by its number
-    /// `once`, gets the lease that it has.
+    /// Grants all of these boxes, or returns when the first conflicting lease expires unless it is renewed. A repeated
+    /// request, identified by its number `once`, gets the lease that it has.
     pub(crate) fn acquire(
         &mut self,
         now: Instant,
@@ -90,7 +90,7 @@ impl Leases {
         Ok(Lease { fence, life })
     }
 
-    /// Begins the lease's time anew; whether it was alive.
+    /// Restarts the lease's time; returns whether it was live.
     pub(crate) fn renew(&mut self, now: Instant, fence: u64) -> bool {
         match self.held.get_mut(&fence) {
             Some(held) if held.until > now => {
@@ -101,7 +101,7 @@ impl Leases {
         }
     }
 
-    /// Whether the lease is alive and has all cells of this box.
+    /// Whether the lease is live and covers all cells of this box.
     pub(crate) fn covers(&self, now: Instant, fence: u64, cells: &Cells) -> bool {
         let within = |held: &Cells| {
             let axis = |((a, n), (b, m)): ((u64, u64), (u64, u64))| {
@@ -117,7 +117,7 @@ impl Leases {
         self.held.get(&fence).is_some_and(|held| held.until > now && held.cells.iter().any(within))
     }
 
-    /// Ends the lease; whether it was alive.
+    /// Ends the lease; returns whether it was live.
     pub(crate) fn end(&mut self, now: Instant, fence: u64) -> bool {
         self.held.remove(&fence).is_some_and(|held| held.until > now)
     }

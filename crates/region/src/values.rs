@@ -1,8 +1,8 @@
 //! The values of a release: bytes of this process, or memory that another process may still write to.
 //!
 //! Invariants
-//! - of memory that is lent each byte is read once, by a copy; checksums, codecs and results in transit see the copy alone;
-//! - a copy is of bounded length, however long the release is, unless results in transit need all of it.
+//! - of lent memory each byte is read once, by a copy; checksums, codecs and results in transit see only the copy;
+//! - a copy has bounded length, however long the release is, unless results in transit need all of it.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ pub trait Lent: Send + Sync {
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
-    /// Copies the bytes from `at` on, which lie in it.
+    /// Copies the bytes from `at` on, which must lie in it.
     fn copy_out(&self, at: usize, out: &mut [u8]);
 }
 
@@ -38,7 +38,7 @@ impl std::fmt::Debug for Values {
     }
 }
 
-/// A part of a dense box that lies in one run of bytes.
+/// A part of a dense box that is one run of bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Slab {
     offset: Vec<u64>,
@@ -61,7 +61,7 @@ impl Values {
         self.len() == 0
     }
 
-    /// Bytes of this process that it holds.
+    /// Bytes of this process that it occupies.
     pub(super) fn held(&self) -> usize {
         match self {
             Values::Owned(bytes) => bytes.len(),
@@ -81,7 +81,8 @@ impl Values {
         }
     }
 
-    /// Gives a box of `count` elements of `item` bytes part by part, where it can be copied: offset and extents within the box, and bytes.
+    /// Passes on a box of `count` elements of `item` bytes, part by part if it has to be copied: offset and extents
+    /// within the box, and bytes.
     pub(super) fn each<E>(
         &self,
         count: &[u64],
@@ -106,7 +107,7 @@ impl Values {
 /// A dense box in runs of at most `most` bytes, one element at least. Pure.
 fn slabs(count: &[u64], item: usize, most: usize) -> Vec<Slab> {
     let most = (most / item.max(1)).max(1) as u64;
-    // Axes behind `axis` fit as a whole, and some cells of `axis` with them.
+    // Axes after `axis` fit as a whole, and some cells of `axis` with them.
     let mut axis = count.len();
     let mut inner = 1_u64;
     while axis > 0 && inner.saturating_mul(count.get(axis - 1).copied().unwrap_or(1)) <= most {
@@ -133,7 +134,7 @@ fn slabs(count: &[u64], item: usize, most: usize) -> Vec<Slab> {
         let len = bytes(n.saturating_mul(inner));
         out.push(Slab { offset: offset.clone(), count: part.collect(), at, len });
         at += len;
-        // The next run, as the hands of a clock go on.
+        // The next run: the index counts up like an odometer.
         let mut axis = cut;
         let mut by = n;
         loop {

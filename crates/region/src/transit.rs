@@ -1,104 +1,108 @@
-//! In transit: results that are put beside what they are computed from, in the same step of the log.
+//! In transit: results that are put with the values from which they are computed, in the same step of the log.
 //!
-//! A rule is an attribute of the variable that takes the results, so that it is as durable as the container, and any server that releases
-//! regions of its source finds it. Whoever commits the step commits both.
+//! A rule is an attribute of the variable that takes the results. So it is as durable as the container, and every
+//! server that releases regions of its source finds it. A commit of the step commits both.
 //!
 //! Invariants
 //! - a release and its results are in one step of the log, or neither is;
-//! - the result of a reduction is that of all cells of the step that are committed or were released here: a box that was released again
-//!   counts once.
+//! - the result of a reduction covers all cells of the step that are committed or were released here: a box that was
+//!   released again counts once.
 
 use std::collections::BTreeMap;
 
-use drystone_format::dtype::DType;
-use drystone_format::schema::{Name, Schema, Variable};
-use drystone_format::value::Value;
-use drystone_plan::selection::Selection;
+use drystone::array::{Source, Target};
+use drystone::format::dtype::DType;
+use drystone::format::schema::{Name, Schema, Variable};
+use drystone::format::value::Value;
+use drystone::plan::selection::Selection;
+use drystone::{Container, NewVariable, Reading, Result, SchemaOp, Writer, WriterOptions};
 
 use super::boxes::{Bounds, meet, outside, slabs};
+use super::error::{invalid, not_found, unsupported};
 use super::lease::Cells;
 use super::operation::{Computed, Operation, Partial, decoded};
-use crate::array::{Source, Target};
-use crate::read::Reading;
-use crate::write::{Writer, WriterOptions};
-use crate::{Container, Error, NewVariable, Result, SchemaOp};
 
-/// The attribute that is a rule: `OPERATION of SOURCE`.
+/// The attribute that holds a rule: `OPERATION of SOURCE`.
 const RULE: &str = "drystone_on";
 /// Cells that are read at once.
 const CELLS: u64 = 4 << 20;
 /// Steps of rules whose parts are remembered.
 const REMEMBERED: usize = 4096;
 
-impl Container {
-    /// From now on, what is released of a variable with steps gives results in `into`, which is created; the same again is no change.
-    ///
-    /// `NotFound`: there is no such variable. `Unsupported`: its type or form is none that can be computed with. `Conflict`: `into`
-    /// is another variable.
-    pub fn on(&self, source: &str, operation: &Operation, into: &str) -> Result<()> {
-        let source = Self::normal_path(source);
-        let variable = self.variable(source)?;
-        let followed = self.schema().follow(source);
-        let source = followed.as_deref().unwrap_or(source);
-        if variable.attrs.contains_key(RULE) {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" is itself a result: name the variable that it is computed from"
-            )));
-        }
-        if !variable.steps {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" has no steps: results in transit are of steps; use transfer"
-            )));
-        }
-        let rule = Value::Text(format!("{operation} of {source}"));
-        self.make_result(source, &variable, Some(operation), into, BTreeMap::from([(RULE.into(), rule)]))
+/// Declares an operation that is applied to each release of `source`, a variable with steps; results go into `into`,
+/// which is created.
+///
+/// The same declaration again changes nothing. Errors: `NotFound` if there is no such variable, `Unsupported` if its type or
+/// shape cannot be computed with, `Conflict` if `into` is another variable.
+pub fn compute_on_release(
+    container: &Container,
+    source: &str,
+    operation: &Operation,
+    into: &str,
+) -> Result<()> {
+    let source = Container::normal_path(source);
+    let variable = container.variable(source)?;
+    let followed = container.schema().follow(source);
+    let source = followed.as_deref().unwrap_or(source);
+    if variable.attrs.contains_key(RULE) {
+        return Err(unsupported(format!(
+            "\"{source}\" is itself a result: name the variable that it is computed from"
+        )));
     }
-
-    fn make_result(
-        &self,
-        source: &str,
-        variable: &Variable,
-        operation: Option<&Operation>,
-        into: &str,
-        attrs: BTreeMap<String, Value>,
-    ) -> Result<()> {
-        if variable.local || variable.growable.contains(&true) {
-            return Err(Error::unsupported(format!(
-                "\"{source}\" has a shape of its own in each block, or grows: in transit its shape must be fixed"
-            )));
-        }
-        let (dtype, shape) = match operation {
-            Some(operation) => operation.result(&variable.dtype, &variable.shape)?,
-            None => (variable.dtype.clone(), variable.shape.clone()),
-        };
-        let keeps_values = matches!(operation, None | Some(Operation::Stride { .. }));
-        let dims = if shape.len() == variable.shape.len() { variable.dims.clone() } else { Vec::new() };
-        let new = NewVariable {
-            dtype,
-            shape: shape.into_iter().map(Some).collect(),
-            dims,
-            steps: variable.steps,
-            local: false,
-            transform: String::new(),
-            chunks: None,
-            fill: None,
-            attrs,
-            access: String::new(),
-            meaning: if keeps_values { variable.meaning.clone() } else { None },
-        };
-        let into = Self::normal_path(into).to_owned();
-        self.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
+    if !variable.steps {
+        return Err(unsupported(format!(
+            "\"{source}\" has no steps: results in transit are of steps; use transfer"
+        )));
     }
+    let rule = Value::Text(format!("{operation} of {source}"));
+    let attrs = BTreeMap::from([(RULE.into(), rule)]);
+    create_result(container, (source, &variable), Some(operation), into, attrs)
 }
 
-/// What is computed of a variable, and where it goes.
+/// Creates the variable that takes the results of an operation (`None`: the values as they are).
+fn create_result(
+    container: &Container,
+    (source, variable): (&str, &Variable),
+    operation: Option<&Operation>,
+    into: &str,
+    attrs: BTreeMap<String, Value>,
+) -> Result<()> {
+    if variable.local || variable.growable.contains(&true) {
+        return Err(unsupported(format!(
+            "\"{source}\" has a shape of its own in each block, or grows: in transit its shape must be fixed"
+        )));
+    }
+    let (dtype, shape) = match operation {
+        Some(operation) => operation.result(&variable.dtype, &variable.shape)?,
+        None => (variable.dtype.clone(), variable.shape.clone()),
+    };
+    let keeps_values = matches!(operation, None | Some(Operation::Stride { .. }));
+    let dims = if shape.len() == variable.shape.len() { variable.dims.clone() } else { Vec::new() };
+    let new = NewVariable {
+        dtype,
+        shape: shape.into_iter().map(Some).collect(),
+        dims,
+        steps: variable.steps,
+        local: false,
+        transform: String::new(),
+        chunks: None,
+        fill: None,
+        attrs,
+        access: String::new(),
+        meaning: if keeps_values { variable.meaning.clone() } else { None },
+    };
+    let into = Container::normal_path(into).to_owned();
+    container.apply(vec![SchemaOp::CreateVariable(into, Box::new(new))]).map(drop)
+}
+
+/// An operation, and where its results go.
 pub(super) struct Rule {
     into: String,
     operation: Operation,
     dtype: DType,
 }
 
-/// The rules of a source. An attribute that is no rule, or whose variable is none that could take the results, does nothing.
+/// The rules of a source. An attribute that is not a rule, or whose variable could not take the results, is ignored.
 fn rules(schema: &Schema, source: &str, variable: &Variable) -> Vec<Rule> {
     let followed = schema.follow(source);
     let source = followed.as_deref().unwrap_or(source);
@@ -120,7 +124,7 @@ fn rules(schema: &Schema, source: &str, variable: &Variable) -> Vec<Rule> {
     found
 }
 
-/// The rules of what is released here.
+/// The rules for the cells of a release.
 pub(super) fn rules_of(container: &Container, cells: &Cells, variable: &Variable) -> Vec<Rule> {
     match cells.step {
         Some(_) => rules(&container.schema(), &cells.variable, variable),
@@ -154,7 +158,7 @@ fn put_box(writer: &Writer, into: &str, dtype: &DType, computed: &Computed) -> R
     writer.put(into, dtype, &source, Some(&computed.offset), None)
 }
 
-/// The parts of a reduction: boxes that are apart.
+/// The parts of a reduction, for disjoint boxes.
 #[derive(Clone, Default)]
 struct Tally(Vec<(Bounds, Partial)>);
 
@@ -180,7 +184,8 @@ pub(super) struct Tallies {
 }
 
 impl Tallies {
-    /// What a release gives by these rules; `bytes` where there are any. Nothing is remembered before [`Tallies::keep`].
+    /// The results of a release by these rules; `bytes` if there are any. Nothing is remembered before
+    /// [`Tallies::keep`].
     pub(super) fn results(
         &mut self,
         container: &Container,
@@ -207,7 +212,7 @@ impl Tallies {
         Ok(results)
     }
 
-    /// The release of these results is in the log.
+    /// Remembers the parts, once the release of these results is in the log.
     pub(super) fn keep(&mut self, results: Results) {
         self.known.extend(results.tallies);
         while self.known.len() > REMEMBERED {
@@ -218,7 +223,7 @@ impl Tallies {
         }
     }
 
-    /// The parts of a step, with that of a box that is released now.
+    /// The parts of a step, including that of a box that is released now.
     fn with(
         &mut self,
         container: &Container,
@@ -233,7 +238,7 @@ impl Tallies {
         let mut tally = match known.filter(fits) {
             Some(tally) => tally.clone(),
             None => {
-                // What was released before, here or by a process that died, is read as everybody reads it: committed.
+                // Earlier releases, of this process or a dead one, are read from a commit.
                 if known.is_some() || !self.has_begun || self.has_forgotten {
                     container.commit()?;
                 }
@@ -248,7 +253,7 @@ impl Tallies {
     }
 }
 
-/// The parts of what is committed of a step, without the cells of a box.
+/// The parts of the committed cells of a step, without those of a box.
 fn stored(container: &Container, cells: &Cells, step: u64, operation: &Operation) -> Result<Tally> {
     let reading = container.reading(&cells.variable, None)?;
     let mut tally = Tally::default();
@@ -281,42 +286,40 @@ fn read(reading: &Reading, step: Option<u64>, (offset, count): &Bounds) -> Resul
     let len = usize::try_from(cells).ok().and_then(|cells| cells.checked_mul(item));
     let mut bytes = Vec::new();
     let len = len.filter(|len| bytes.try_reserve_exact(*len).is_ok());
-    let len =
-        len.ok_or_else(|| Error::invalid(format!("a box of {count:?} cells does not fit into memory")))?;
+    let len = len.ok_or_else(|| invalid(format!("a box of {count:?} cells does not fit into memory")))?;
     bytes.resize(len, 0);
     reading.read(&Selection::boxed(&offset, &count), &Target::dense(&mut bytes, &count, item)?)?;
     Ok(bytes)
 }
 
-/// Values of one variable that become those of another.
+/// A transfer of the values of one variable to another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ObjectTransfer {
     /// Whose values.
     pub from: String,
-    /// Where they go; it is created where it is not there.
+    /// The target variable; it is created if it does not exist.
     pub to: String,
-    /// One step; `None`: all that are committed, or the values of a variable without steps.
+    /// One step; `None`: all committed ones, or the values of a variable without steps.
     pub step: Option<u64>,
-    /// What is computed of them; `None`: they stay as they are.
+    /// The operation that is applied; `None`: values stay unchanged.
     pub rule: Option<Operation>,
-    /// Number of the request, which may come again.
+    /// Number of the request, which may be repeated.
     pub once: u64,
 }
 
 impl ObjectTransfer {
-    /// Copies in one pass, slab after slab; each step of the result is a step of the log. `kept` is a writer that may be used again.
+    /// Copies in one pass, slab after slab; each step of the result is a step of the log. `kept` is a writer that may
+    /// be reused.
     pub(super) fn run(&self, container: &Container, kept: &mut Option<Writer>) -> Result<()> {
         container.refresh()?;
         let reading = container.reading(&self.from, None)?;
         let variable = reading.variable();
         if variable.dtype.is_blob() {
-            return Err(Error::unsupported(format!(
-                "\"{}\" holds strings, which are not carried",
-                self.from
-            )));
+            return Err(unsupported(format!("\"{}\" holds strings, which are not carried", self.from)));
         }
         if container.variable(&self.to).is_err() {
-            container.make_result(&self.from, variable, self.rule.as_ref(), &self.to, BTreeMap::new())?;
+            let from = (self.from.as_str(), variable);
+            create_result(container, from, self.rule.as_ref(), &self.to, BTreeMap::new())?;
         }
         let dtype = match &self.rule {
             Some(rule) => rule.result(&variable.dtype, &variable.shape)?.0,
@@ -324,7 +327,7 @@ impl ObjectTransfer {
         };
         let steps: Vec<Option<u64>> = match (variable.steps, self.step) {
             (true, Some(step)) if !reading.snapshot().steps.contains(step) => {
-                return Err(Error::not_found(format!(
+                return Err(not_found(format!(
                     "there is no step {step} of \"{}\" that is committed",
                     self.from
                 )));
@@ -332,7 +335,7 @@ impl ObjectTransfer {
             (true, Some(step)) => vec![Some(step)],
             (true, None) => reading.steps()?.into_iter().map(Some).collect(),
             (false, None) => vec![None],
-            (false, Some(_)) => return Err(Error::invalid(format!("\"{}\" has no steps", self.from))),
+            (false, Some(_)) => return Err(invalid(format!("\"{}\" has no steps", self.from))),
         };
         for step in steps {
             let writer = match kept.take() {

@@ -1,30 +1,30 @@
 //! A region with memory for its values: mapped, locked, released.
 //!
 //! Invariants
-//! - after a release whose values were not copied, [`Mapped::memory`] waits until they are in the log: who asks for the memory each time
-//!   never changes what is on its way;
-//! - a lock that is renewed is renewed until it is released, ended, or its region is gone.
+//! - after a release whose values were not copied, [`Mapped::memory`] waits until they are in the log: a caller that
+//!   asks for the memory each time never changes values under way;
+//! - a lock with renewal is renewed until it is released, ended, or its region is dropped.
 
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
-use drystone_plan::selection::Selection;
-use drystone_plan::tier::level::Level;
+use drystone::array::Target;
+use drystone::plan::selection::Selection;
+use drystone::{Container, Level, Result};
 
+use super::element_size;
+use super::error::{RegionError, invalid};
 use super::keeper::Keeper;
 use super::lease::Cells;
 use super::memory::Memory;
-use super::{RegionError, element_size};
-use crate::array::Target;
-use crate::base::sync::lock;
-use crate::{Container, Error, Result};
+use super::sync::lock;
 
 /// What a region is mapped for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// Its memory is filled with what is committed.
+    /// Its memory is filled with committed values.
     pub read: bool,
-    /// Its values go to the container.
+    /// Its values may be released into the container.
     pub write: bool,
 }
 
@@ -42,7 +42,7 @@ struct State {
     memory: Option<Arc<Memory>>,
     /// Bytes of it.
     len: usize,
-    /// A transfer that still reads it.
+    /// A transfer that still reads the memory.
     reading: Option<u64>,
     lock: Option<Held>,
     closed: bool,
@@ -54,7 +54,7 @@ struct Held {
     renewal: Option<Arc<Renewal>>,
 }
 
-/// The end of the thread that renews a lease.
+/// Signals the end to the thread that renews a lease.
 #[derive(Debug, Default)]
 struct Renewal {
     ended: Mutex<bool>,
@@ -67,7 +67,7 @@ impl Renewal {
         let (keeper, own) = (Arc::clone(keeper), Arc::clone(&renewal));
         std::thread::spawn(move || {
             while !own.ended_within(every) {
-                // One that has ended is told by the release; other failures may pass.
+                // The release reports an expired lease; other failures may be temporary.
                 if let Err(RegionError::LeaseExpired(_)) = keeper.renew(fence) {
                     return;
                 }
@@ -99,15 +99,16 @@ impl Drop for Held {
 }
 
 impl Mapped {
-    /// A box of a variable at one step, checked against the handle's snapshot. Its memory is made when it is asked for.
+    /// A box of a variable at one step, checked against the handle's snapshot. Its memory is allocated at the first
+    /// use.
     ///
-    /// `InvalidArgument`: a step of a variable without steps, or none of one with; `OutOfRange`: the box does not lie in it; `Unsupported`:
-    /// its elements have no fixed size.
+    /// `InvalidArgument`: a step for a variable without steps, or none for one with steps; `OutOfRange`: the box is not
+    /// in the variable; `Unsupported`: its elements have no fixed size.
     pub fn new(keeper: Arc<Keeper>, container: &Container, cells: Cells, access: Access) -> Result<Mapped> {
         let item = element_size(container, &cells)? as u64;
         let len = cells.count.iter().try_fold(item, |all, n| all.checked_mul(*n));
         let len = len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= isize::MAX as usize);
-        let len = len.ok_or_else(|| Error::invalid("the region does not fit the address space"))?;
+        let len = len.ok_or_else(|| invalid("the region does not fit the address space"))?;
         let state = State { len, ..State::default() };
         Ok(Mapped { keeper, cells, access, state: Mutex::new(state) })
     }
@@ -127,12 +128,13 @@ impl Mapped {
         &self.cells
     }
 
-    /// Its memory: dense elements in C order. Waits until a release has left it. What is written to it is the caller's to arrange.
+    /// Its memory: dense elements in C order. Waits until a release no longer reads it. The caller synchronises writes
+    /// to it.
     pub fn memory(&self) -> std::result::Result<Arc<Memory>, RegionError> {
         let (memory, reading) = {
             let mut state = lock(&self.state);
             if state.closed {
-                return Err(Error::invalid("the region is closed").into());
+                return Err(invalid("the region is closed").into());
             }
             let memory = match &state.memory {
                 Some(memory) => Arc::clone(memory),
@@ -145,7 +147,7 @@ impl Mapped {
             (memory, state.reading)
         };
         if let Some(transfer) = reading {
-            // Why it failed is told by the transfer; its memory is free either way.
+            // The transfer reports why it failed; the memory is free either way.
             while matches!(self.keeper.wait(transfer, false, Duration::from_secs(1)), Ok(Level::Received)) {}
             let mut state = lock(&self.state);
             if state.reading == Some(transfer) {
@@ -165,8 +167,9 @@ impl Mapped {
         lock(&self.state).reading.is_some()
     }
 
-    /// Locks the box to write, once nobody else has a cell of it, for at most `timeout`. The lease ends after `life` (zero: the usual
-    /// time) unless it is renewed, which a thread of this process does where `renew` says so. The memory stays as it is.
+    /// Locks the box to write, once no other lease has a cell of it, waiting at most `timeout`. The lease expires after
+    /// `life` (zero: the default) unless it is renewed, which a thread of this process does if `renew` is set. The
+    /// memory stays unchanged.
     pub fn lock(
         &self,
         timeout: Duration,
@@ -174,7 +177,7 @@ impl Mapped {
         renew: bool,
     ) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
-            return Err(Error::invalid("the region was mapped to be read: map it to write").into());
+            return Err(invalid("the region was mapped to be read: map it to write").into());
         }
         self.require_free()?;
         let lease = self.keeper.lock(&self.cells, timeout, life)?;
@@ -186,20 +189,19 @@ impl Mapped {
     fn require_free(&self) -> Result<()> {
         let state = lock(&self.state);
         if state.closed {
-            return Err(Error::invalid("the region is closed"));
+            return Err(invalid("the region is closed"));
         }
         if state.lock.is_some() {
-            return Err(Error::invalid("the region is locked: release it first"));
+            return Err(invalid("the region is locked: release it first"));
         }
         Ok(())
     }
 
-    /// Hands the values over, and ends the lock where there is one; the transfer. `LeaseExpired`: nothing was written.
+    /// Releases the values, and ends the lock if there is one; returns the transfer. `LeaseExpired`: nothing was
+    /// written.
     pub fn release(&self, stable: bool) -> std::result::Result<u64, RegionError> {
         if !self.access.write {
-            return Err(
-                Error::invalid("the region was mapped to be read: there is nothing to release").into()
-            );
+            return Err(invalid("the region was mapped to be read: there is nothing to release").into());
         }
         let memory = self.memory()?;
         let held = lock(&self.state).lock.take();
@@ -209,18 +211,18 @@ impl Mapped {
         Ok(transfer)
     }
 
-    /// Ends the lock; what was written to the memory goes nowhere.
+    /// Ends the lock; changes in the memory are not written.
     pub fn unlock(&self) -> std::result::Result<(), RegionError> {
         let held = lock(&self.state).lock.take();
         held.map_or(Ok(()), |held| self.keeper.unlock(held.fence))
     }
 
-    /// Fills the memory with what is committed now.
+    /// Fills the memory with the values of the newest commit.
     pub fn load_newest(&self) -> std::result::Result<(), RegionError> {
         self.load(self.keeper.newest()?)
     }
 
-    /// Fills the memory with the values of a handle's snapshot; with the fill value where nothing is written yet.
+    /// Fills the memory with the values of a handle's snapshot, and with the fill value where nothing is written yet.
     pub fn load(&self, from: &Container) -> std::result::Result<(), RegionError> {
         let memory = self.memory()?;
         let reading = from.reading(&self.cells.variable, None)?;
@@ -232,7 +234,7 @@ impl Mapped {
         let shape = reading.shape();
         let is_there = offset.len() == shape.len()
             && offset.iter().zip(&count).zip(&shape).all(|((at, n), extent)| at + n <= *extent);
-        let strides = crate::array::dense_strides(&count, item as u64)?;
+        let strides = drystone::array::dense_strides(&count, item as u64)?;
         if is_there {
             // SAFETY: the memory has an element for each cell of the box, and belongs to the region alone while it is loaded.
             let target = unsafe { Target::new(memory.pointer(), &count, &strides, item)? };
@@ -250,7 +252,7 @@ impl Mapped {
         Ok(())
     }
 
-    /// Ends the lock, and lets go of the memory. Again: nothing happens.
+    /// Ends the lock, and frees the memory. A second call does nothing.
     pub fn close(&self) -> std::result::Result<(), RegionError> {
         let ended = self.unlock();
         let mut state = lock(&self.state);

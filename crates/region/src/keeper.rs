@@ -1,8 +1,9 @@
-//! Who keeps the locks of a container and takes its releases: this process, or the server that the container is on.
+//! The keeper of a container's locks and releases: this process, or the server that has the container.
 //!
 //! Invariants
 //! - all handles of one container in a process have one keeper, so they see each other's locks;
-//! - memory of a release that is not copied stays as it is, and is given to nobody else, until its values are in the log.
+//! - memory that a release did not copy stays unchanged, and is given to no other region, until its values are in the
+//!   log.
 #![cfg_attr(
     not(feature = "object"),
     allow(dead_code, unused_imports, reason = "these are for containers on servers")
@@ -13,24 +14,25 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use drystone::{Container, Level, Result};
+#[cfg(feature = "object")]
+use drystone::{Error, ErrorKind, Mode, OpenOptions};
 #[cfg(feature = "object")]
 use drystone_client::{Options, Refused, Region, Session, Status};
-use drystone_plan::tier::level::Level;
 
+use super::error::{RegionError, invalid};
 use super::lease::{Cells, Lease};
 use super::memory::{Memory, Released};
 use super::operation::Operation;
-use super::{ObjectTransfer, Progress, RegionError, Regions, Release, Values};
-use crate::base::sync::lock;
-use crate::{Container, Mode, Result};
-#[cfg(feature = "object")]
-use crate::{Error, ErrorKind};
+use super::sync::lock;
+use super::{ObjectTransfer, Progress, Regions, Release, Values};
 
-/// The life of a lease where nobody says it.
+/// The default life of a lease.
 const LIFE: Duration = Duration::from_secs(10);
-/// A region of at most so many bytes is copied when it is released, which takes less time than to wait for its memory.
+/// A region of at most this many bytes is copied when it is released, which takes less time than waiting for its
+/// memory.
 pub(super) const SMALL: usize = 256 << 10;
-/// Memory that others have released is waited for so long before a region gets memory of its own.
+/// How long to wait for memory of earlier releases before a region gets memory of its own.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// The keeper of one container.
@@ -50,22 +52,20 @@ enum Way {
     },
 }
 
-/// A number by which a request is known: in one process a counter will do.
+/// A number that identifies a request: within one process a counter suffices.
 fn number() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     NEXT.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Keeper {
-    /// The keeper of a container that this handle may write to. `options` are those of its store, where it is on a server.
+    /// The keeper of a container that this handle may write to. `options` are those of its store, if it is on a server.
     pub fn of(container: &Container, options: &[(String, String)]) -> Result<Arc<Keeper>> {
         type Known = HashMap<(u32, [u8; 16]), Weak<Keeper>>;
         static HERE: LazyLock<Mutex<Known>> = LazyLock::new(Mutex::default);
 
         if !container.is_writable() {
-            return Err(crate::Error::invalid(
-                "regions are written in a container that was opened to write (mode \"r+\")",
-            ));
+            return Err(invalid("regions are written in a container that was opened to write (mode \"r+\")"));
         }
         #[cfg(feature = "object")]
         if let Some(server) = Self::on_server(container, options)? {
@@ -87,7 +87,8 @@ impl Keeper {
         Keeper { way, newest: OnceLock::new(), parked: Mutex::default() }
     }
 
-    /// A lease on a box, once nobody else has a cell of it; waits for at most `timeout`. A life of zero is the usual one.
+    /// A lease on a box, once no other lease has a cell of it; waits for at most `timeout`. A life of zero is the
+    /// default.
     pub fn lock(
         &self,
         cells: &Cells,
@@ -107,7 +108,7 @@ impl Keeper {
         }
     }
 
-    /// Begins the lease's time anew.
+    /// Restarts the lease's time.
     pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
         match &self.way {
             Way::Here(regions) => regions.renew(fence),
@@ -128,7 +129,7 @@ impl Keeper {
         }
     }
 
-    /// Memory of this many bytes, all zero; shared with the server where it has room and is on this machine.
+    /// Memory of this many bytes, all zero; shared with the server if that is on this machine and has room.
     pub fn memory(&self, len: usize) -> Result<Arc<Memory>> {
         #[cfg(feature = "object")]
         if let Way::Server { session, .. } = &self.way
@@ -139,7 +140,7 @@ impl Keeper {
                 if let Some(piece) = session.memory(len) {
                     return Ok(Arc::new(Memory::shared(piece)));
                 }
-                // Room that comes back when what was released is written.
+                // Memory of earlier releases returns when their values are written.
                 if !self.reclaim(until.saturating_duration_since(Instant::now())) {
                     break;
                 }
@@ -148,7 +149,8 @@ impl Keeper {
         Memory::own(len).map(Arc::new)
     }
 
-    /// Takes the values of a region, and ends its lease. The transfer, and whether the memory must stay as it is until that is at level node.
+    /// Takes the values of a region, and ends its lease. Returns the transfer, and whether the memory must stay
+    /// unchanged until that is at level node.
     pub(super) fn release(
         &self,
         cells: &Cells,
@@ -182,19 +184,20 @@ impl Keeper {
         }
     }
 
-    /// Keeps memory that its region does not need any more until its values are in the log.
+    /// Keeps memory that its region no longer needs until its values are in the log.
     pub(super) fn park(&self, transfer: u64, memory: Arc<Memory>) {
         if memory.is_shared() {
             lock(&self.parked).push_back((transfer, memory));
         }
     }
 
-    /// Lets go of parked memory whose values are in the log. Waits for the first of them for `timeout`; whether any was let go.
+    /// Frees parked memory whose values are in the log. Waits up to `timeout` for the first of them; returns whether
+    /// any was freed.
     fn reclaim(&self, timeout: Duration) -> bool {
         let (mut freed, mut timeout) = (false, timeout);
         loop {
             let Some(first) = lock(&self.parked).front().map(|(transfer, _)| *transfer) else { return freed };
-            // A transfer that failed, or that nobody knows, needs its memory no more.
+            // A transfer that failed, or is unknown, needs its memory no more.
             if matches!(self.wait(first, false, timeout), Ok(Level::Received)) {
                 return freed;
             }
@@ -219,14 +222,15 @@ impl Keeper {
                 Some(Progress::Logged) => Ok(Level::Node),
                 Some(Progress::Stable) => Ok(Level::Stable),
                 Some(Progress::Failed(error)) => Err(error.into()),
-                None => Err(crate::Error::invalid("there is no such transfer").into()),
+                None => Err(invalid("there is no such transfer").into()),
             },
             #[cfg(feature = "object")]
             Way::Server { session, .. } => session.wait(transfer, stable, timeout).map_err(of_server),
         }
     }
 
-    /// Begins to carry values of one variable to another, through an operation (empty: as they are); the transfer.
+    /// Starts to transfer values of one variable to another, through an operation (empty: unchanged); returns the
+    /// transfer.
     pub fn transfer(
         &self,
         from: &str,
@@ -246,7 +250,7 @@ impl Keeper {
         }
     }
 
-    /// Commits what was released, and what all writers have closed; the snapshot.
+    /// Commits what was released, and what all writers have closed; returns the snapshot.
     pub fn commit(&self) -> std::result::Result<u64, RegionError> {
         match &self.way {
             Way::Here(regions) => Ok(regions.commit()?.snapshot.version()),
@@ -255,7 +259,7 @@ impl Keeper {
         }
     }
 
-    /// A handle on the newest snapshot, for reading.
+    /// A handle on the newest snapshot, to read.
     pub(super) fn newest(&self) -> Result<&Container> {
         let container = match &self.way {
             Way::Here(regions) => regions.container(),
@@ -263,7 +267,8 @@ impl Keeper {
             Way::Server { session, options } => match self.newest.get() {
                 Some(container) => container,
                 None => {
-                    let opened = Container::open_url(&session.address().to_string(), options, Mode::Read)?;
+                    let options = OpenOptions { store: options.as_slice().into(), ..Mode::Read.into() };
+                    let opened = Container::open(session.address().to_string(), options)?;
                     return Ok(self.newest.get_or_init(|| opened));
                 }
             },
@@ -281,7 +286,7 @@ impl Keeper {
             return Ok(None);
         }
         let session = Session::open(&place, &Options::new(options.iter().cloned()));
-        let session = session.map_err(|error| Error::invalid(error.to_string()))?;
+        let session = session.map_err(|error| invalid(error.to_string()))?;
         Ok(Some(Self::new(Way::Server { session, options: options.to_vec() })))
     }
 }

@@ -1,15 +1,15 @@
-//! Boxes of cells: what of one lies outside of another, and slabs of one. Pure.
+//! Boxes of cells: the part of one outside another, and slabs of one. Pure.
 
 /// First cell, and extents.
 pub(super) type Bounds = (Vec<u64>, Vec<u64>);
 
-/// Whether a cell lies in both.
+/// Whether the boxes have a cell in common.
 pub(super) fn meet(a: &Bounds, b: &Bounds) -> bool {
     let mut axes = a.0.iter().zip(&a.1).zip(b.0.iter().zip(&b.1));
     axes.all(|((a, n), (b, m))| *a < b.saturating_add(*m) && *b < a.saturating_add(*n))
 }
 
-/// What of `a` lies outside of `b`: boxes that are apart.
+/// The part of `a` outside `b`, as disjoint boxes.
 pub(super) fn outside(a: &Bounds, b: &Bounds) -> Vec<Bounds> {
     if !meet(a, b) {
         return vec![a.clone()];
@@ -37,7 +37,8 @@ fn set((offset, count): &mut Bounds, axis: usize, from: u64, to: u64) {
     }
 }
 
-/// Slabs across the first axis, of at most so many cells, whose first cells are multiples of `by`; a slab has `by` rows at least.
+/// Slabs across the first axis, of at most this many cells, whose first rows are multiples of `by`; a slab has at least
+/// `by` rows.
 pub(super) fn slabs(whole: &Bounds, most: u64, by: u64) -> Vec<Bounds> {
     let (Some(from), Some(count)) = (whole.0.first().copied(), whole.1.first().copied()) else {
         return vec![whole.clone()];

@@ -1,52 +1,54 @@
-//! Does a store keep what containers rely on? Each promise is tried in a folder of its own, which is removed afterwards.
+//! Whether a store keeps the guarantees that containers rely on. Each is tested in a folder of its own, which is
+//! removed afterwards.
 //!
-//! A promise that was kept in a few rounds may still be broken in others; one that was broken is a fact. Nothing outside the folder is
-//! read or changed.
+//! A guarantee that held in a few rounds may still fail in others; one that failed is a fact. Nothing outside the
+//! folder is read or changed.
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use drystone_store::{PutMode, Reply, Request, Store, StoreError, StoreExt};
+use crate::error::{Result, StoreError};
+use crate::process::process_id;
+use crate::request::{Reply, Request};
+use crate::store::{PutMode, Store, StoreExt};
 
-use crate::Result;
-use crate::base::random::{id64, now};
-
-/// The outcome of one promise.
+/// The outcome of one guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Promise {
+pub struct Guarantee {
     /// What was tried.
     pub what: &'static str,
-    /// Whether it was kept; `None`: not tried, or of no weight here.
+    /// Whether it held; `None`: not tested, or irrelevant here.
     pub kept: Option<bool>,
-    /// What was found, in a sentence.
+    /// The finding, in a sentence.
     pub found: String,
-    /// What to do where it is not kept.
+    /// What to do if it did not hold.
     pub remedy: &'static str,
 }
 
 /// The result of examining a store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Examination {
-    /// Each promise, in the order in which they were tried.
-    pub promises: Vec<Promise>,
+    /// Each guarantee, in the order in which they were tested.
+    pub guarantees: Vec<Guarantee>,
     /// Median time of a request for a few bytes.
     pub latency: Option<Duration>,
     /// Bytes per second of one large read and one large write.
     pub bandwidth: Option<(f64, f64)>,
-    /// Objects that could not be removed again.
+    /// Objects that could not be removed.
     pub left: Vec<String>,
 }
 
 /// Rounds of each race, and writers in it.
 const ROUNDS: u64 = 8;
 const RACERS: usize = 8;
-/// An object that far stores send in parts.
+/// The size of an object that far stores upload in parts.
 const LARGE: usize = 17 << 20;
 
-/// Tries a store. The first failure that says nothing about a promise, such as missing rights, is the error.
+/// Examines a store. The first failure that says nothing about a guarantee, such as missing rights, is the error.
 pub fn examine(store: &dyn Store) -> Result<Examination> {
-    let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", now(), id64()) };
-    let mut promises = Vec::new();
+    let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", random(), random()) };
+    let mut guarantees = Vec::new();
     let is_readonly = match store.put(&folder.key("first"), &[b"first"], PutMode::IfAbsent, true) {
         Err(StoreError::ReadOnly { .. } | StoreError::Unsupported { .. }) => true,
         outcome => {
@@ -57,18 +59,23 @@ pub fn examine(store: &dyn Store) -> Result<Examination> {
     if is_readonly {
         let found =
             "this store is read only: containers behind it can be opened, nothing else was tried".into();
-        promises.push(Promise { what: "it takes objects", kept: None, found, remedy: "" });
-        return Ok(Examination { promises, latency: None, bandwidth: None, left: Vec::new() });
+        guarantees.push(Guarantee { what: "it takes objects", kept: None, found, remedy: "" });
+        return Ok(Examination { guarantees, latency: None, bandwidth: None, left: Vec::new() });
     }
-    promises.push(folder.raced()?);
-    promises.push(folder.read_after_write()?);
-    promises.push(folder.listed()?);
-    promises.push(folder.ranges()?);
-    promises.push(folder.absent()?);
+    guarantees.push(folder.raced()?);
+    guarantees.push(folder.read_after_write()?);
+    guarantees.push(folder.listed()?);
+    guarantees.push(folder.ranges()?);
+    guarantees.push(folder.absent()?);
     let (large, bandwidth) = folder.large()?;
-    promises.push(large);
+    guarantees.push(large);
     let latency = folder.latency()?;
-    Ok(Examination { promises, latency: Some(latency), bandwidth: Some(bandwidth), left: folder.remove() })
+    Ok(Examination { guarantees, latency: Some(latency), bandwidth: Some(bandwidth), left: folder.remove() })
+}
+
+/// A number that differs in every call and process.
+fn random() -> u64 {
+    RandomState::new().hash_one(process_id())
 }
 
 struct Folder<'a> {
@@ -87,18 +94,18 @@ impl Folder<'_> {
         format!("{}{name}", self.prefix)
     }
 
-    /// Removes what was made; what is still there.
+    /// Removes what was created; returns what remains.
     fn remove(&self) -> Vec<String> {
         let entries = self.store.list(&self.prefix).unwrap_or_default();
         let deletes = entries.into_iter().map(|entry| Request::Delete { key: entry.key }).collect();
         drop(self.store.together(deletes));
-        // Without the slash, so that the folder itself goes too.
+        // Without the slash, so that the folder itself is removed too.
         let _ = self.store.sweep(self.prefix.trim_end_matches('/'), Duration::ZERO);
         self.store.list(&self.prefix).unwrap_or_default().into_iter().map(|entry| entry.key).collect()
     }
 
-    /// Writers at once create one key: exactly one must win, and its bytes must stay.
-    fn raced(&self) -> Result<Promise> {
+    /// Several writers create one key at once: exactly one must win, and its bytes must stay.
+    fn raced(&self) -> Result<Guarantee> {
         let mut wrong = None;
         for round in 0..ROUNDS {
             let key = self.key(&format!("race/{round}"));
@@ -130,7 +137,7 @@ impl Folder<'_> {
             }
         }
         let found = format!("{RACERS} creators at once, {ROUNDS} times: one won each time");
-        Ok(Promise {
+        Ok(Guarantee {
             what: "create if absent",
             kept: Some(wrong.is_none()),
             found: wrong.unwrap_or(found),
@@ -139,14 +146,14 @@ impl Folder<'_> {
         })
     }
 
-    fn read_after_write(&self) -> Result<Promise> {
+    fn read_after_write(&self) -> Result<Guarantee> {
         let key = self.key("replaced");
         let mut stale = 0;
         for round in 0..ROUNDS as u8 {
             self.store.put(&key, &[&[round; 128]], PutMode::Replace, true)?;
             stale += u64::from(self.store.read_all(&key, 1024)? != [round; 128]);
         }
-        Ok(Promise {
+        Ok(Guarantee {
             what: "read after write",
             kept: Some(stale == 0),
             found: format!("{stale} of {ROUNDS} reads behind a write gave what was there before"),
@@ -154,8 +161,8 @@ impl Folder<'_> {
         })
     }
 
-    /// Every object is listed at once, and none that was deleted.
-    fn listed(&self) -> Result<Promise> {
+    /// Every new object must be listed at once, and no deleted one.
+    fn listed(&self) -> Result<Guarantee> {
         let names: Vec<String> = (0..12).map(|n| self.key(&format!("list/{:02}", n * 7 % 12))).collect();
         for name in &names {
             self.store.put(name, &[b"x"], PutMode::IfAbsent, true)?;
@@ -168,7 +175,7 @@ impl Folder<'_> {
         let all = keys()? == wanted;
         self.store.delete(&wanted[3])?;
         let gone = !keys()?.contains(&wanted[3]);
-        Ok(Promise {
+        Ok(Guarantee {
             what: "list after write",
             kept: Some(all && gone),
             found: match (all, gone) {
@@ -182,7 +189,7 @@ impl Folder<'_> {
         })
     }
 
-    fn ranges(&self) -> Result<Promise> {
+    fn ranges(&self) -> Result<Guarantee> {
         let key = self.key("ranges");
         let bytes: Vec<u8> = (0..100_000_u32).map(|n| (n / 7) as u8 ^ n as u8).collect();
         self.store.put(&key, &[&bytes], PutMode::Replace, true)?;
@@ -192,7 +199,7 @@ impl Folder<'_> {
         }
         let behind = self.store.read_vec(&key, 99_990, 20);
         let short = matches!(behind, Err(StoreError::ShortRead { got: 10, .. }));
-        Ok(Promise {
+        Ok(Guarantee {
             what: "ranges",
             kept: Some(right && short),
             found: match (right, short) {
@@ -204,7 +211,7 @@ impl Folder<'_> {
         })
     }
 
-    fn absent(&self) -> Result<Promise> {
+    fn absent(&self) -> Result<Guarantee> {
         let key = self.key("absent");
         let told = matches!(self.store.len(&key), Err(StoreError::NotFound { .. }));
         let deleted = self.store.delete(&key);
@@ -215,13 +222,13 @@ impl Folder<'_> {
             _ => "an absent object is told as absent, and deleting it succeeds".to_owned(),
         };
         let remedy = "give the right to list the bucket: without it an absent object looks forbidden";
-        Ok(Promise { what: "absent objects", kept: Some(is_fine), found, remedy })
+        Ok(Guarantee { what: "absent objects", kept: Some(is_fine), found, remedy })
     }
 
-    /// An object that goes up in parts where the store takes these: whole, and created once.
-    fn large(&self) -> Result<(Promise, (f64, f64))> {
+    /// An object that is uploaded in parts where the store supports it must be complete, and created once.
+    fn large(&self) -> Result<(Guarantee, (f64, f64))> {
         let key = self.key("large");
-        let mut state = id64();
+        let mut state = random();
         let bytes: Vec<u8> = (0..LARGE / 8)
             .flat_map(|_| {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -243,8 +250,8 @@ impl Folder<'_> {
         };
         let remedy =
             "the server does not keep the condition of a large upload: write from one process at a time";
-        let promise = Promise { what: "large objects", kept: Some(same && once), found, remedy };
-        Ok((promise, (LARGE as f64 / read, LARGE as f64 / written)))
+        let guarantee = Guarantee { what: "large objects", kept: Some(same && once), found, remedy };
+        Ok((guarantee, (LARGE as f64 / read, LARGE as f64 / written)))
     }
 
     fn latency(&self) -> Result<Duration> {
@@ -265,7 +272,7 @@ impl Folder<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use drystone_store::{LocalStore, MemoryStore, NoAppendStore};
+    use crate::{LocalStore, MemoryStore, NoAppendStore};
 
     #[test]
     fn stores_that_keep_the_contract_are_found_to_and_nothing_is_left() {
@@ -277,9 +284,9 @@ mod tests {
         ];
         for store in stores {
             let found = examine(&store).unwrap();
-            assert_eq!(found.promises.len(), 6);
-            for promise in &found.promises {
-                assert_eq!(promise.kept, Some(true), "{promise:?}");
+            assert_eq!(found.guarantees.len(), 6);
+            for guarantee in &found.guarantees {
+                assert_eq!(guarantee.kept, Some(true), "{guarantee:?}");
             }
             assert!(found.left.is_empty() && store.list("").unwrap().is_empty());
             assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "not even a folder");

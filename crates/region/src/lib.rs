@@ -7,17 +7,19 @@
 //! ```
 //!
 //! Invariants
-//! - all releases of a container in this process go through one writer, one after the other, so of two that meet the later one is newer,
-//!   also within one commit;
-//! - a release under a lease that has ended is refused before anything is queued;
-//! - the queue holds a bounded number of bytes: beyond it a release waits.
+//! - all releases of a container in this process go through one writer, one after the other, so of two that overlap the
+//!   later one is newer, also within one commit;
+//! - a release under an expired lease is refused before anything is queued;
+//! - the queue holds a bounded number of bytes: beyond that a release waits.
 
 mod boxes;
+mod error;
 mod keeper;
-pub mod lease;
+mod lease;
 mod mapped;
 mod memory;
-pub mod operation;
+mod operation;
+mod sync;
 mod transit;
 mod values;
 
@@ -26,26 +28,29 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use crate::array::Source;
-use crate::base::sync::lock;
-use crate::write::{Writer, WriterOptions};
-use crate::{Committed, Container, Error, ErrorKind, Result};
-use lease::{Cells, Lease, Leases};
+use drystone::array::Source;
+use drystone::{Committed, Container, Error, ErrorKind, Result, Writer, WriterOptions};
+
+use error::{expired, invalid, unsupported};
+use lease::Leases;
+use sync::lock;
 use transit::{Results, Tallies, rules_of};
 
-pub use drystone_plan::tier::level::Level;
+pub use error::RegionError;
 pub use keeper::Keeper;
+pub use lease::{Cells, Lease};
 pub use mapped::{Access, Mapped};
 pub use memory::Memory;
-pub use transit::ObjectTransfer;
+pub use operation::Operation;
+pub use transit::{ObjectTransfer, compute_on_release};
 pub use values::{Lent, Values};
 
-/// Bytes that may wait to be written.
+/// The most bytes that wait to be written.
 const QUEUED: usize = 64 << 20;
-/// Transfers whose end is remembered.
+/// Number of transfers whose outcome is remembered.
 const REMEMBERED: usize = 1 << 16;
 
-/// How far a transfer has come.
+/// The progress of a transfer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Progress {
     /// In memory.
@@ -58,46 +63,18 @@ pub enum Progress {
     Failed(Error),
 }
 
-/// Why a call on a region was not done.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RegionError {
-    /// The lease has ended; nothing was done.
-    LeaseExpired(String),
-    /// The time is over; nothing was done.
-    Deadline(String),
-    /// Any other reason.
-    Engine(Error),
-}
-
-impl From<Error> for RegionError {
-    fn from(error: Error) -> Self {
-        RegionError::Engine(error)
-    }
-}
-
-impl std::fmt::Display for RegionError {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            RegionError::LeaseExpired(text) | RegionError::Deadline(text) => f.write_str(text),
-            RegionError::Engine(error) => error.fmt(f),
-        }
-    }
-}
-
-impl std::error::Error for RegionError {}
-
-/// A region that is given back with its values.
+/// A region that is released with its values.
 #[derive(Clone, Debug)]
 pub struct Release {
     /// Where they belong.
     pub cells: Cells,
     /// Elements of the variable's type.
     pub values: Values,
-    /// The lease that ends with it; `None`: nobody locked.
+    /// The lease that ends with it; `None`: the region was not locked.
     pub fence: Option<u64>,
-    /// It shall come to stable storage.
+    /// Whether it must reach stable storage.
     pub stable: bool,
-    /// Number of the request, which may come again.
+    /// Number of the request, which may be repeated.
     pub once: u64,
 }
 
@@ -134,7 +111,7 @@ impl Job {
 struct Queue {
     waiting: VecDeque<(u64, Job)>,
     bytes: usize,
-    /// The worker has taken one and not finished it.
+    /// The worker has taken a job and not finished it.
     busy: bool,
     has_worker: bool,
     closed: bool,
@@ -144,9 +121,9 @@ struct Queue {
 }
 
 impl Regions {
-    /// Of a container that can be written to.
+    /// For a container that is open to write.
     pub fn new(container: Container) -> Self {
-        // Later tables, also of other processes on this machine, go on above.
+        // Later tables, also of other processes on this machine, use higher numbers.
         let from = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros());
         let shared = Shared {
             container,
@@ -163,12 +140,12 @@ impl Regions {
         &self.shared.container
     }
 
-    /// Bytes in an element of this variable, after a check that the box lies in it.
+    /// Bytes of an element of this variable, after a check that the box lies in it.
     pub fn element_size(&self, cells: &Cells) -> Result<usize> {
         self.shared.element_size(cells)
     }
 
-    /// Grants a lease on all of these boxes, as soon as nobody else has a cell of them; waits for at most `timeout`.
+    /// Grants a lease on all of these boxes, as soon as no other lease has a cell of them; waits for at most `timeout`.
     pub fn lock(
         &self,
         cells: &[Cells],
@@ -201,24 +178,25 @@ impl Regions {
         }
     }
 
-    /// Begins the lease's time anew.
+    /// Restarts the lease's time.
     pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
         if lock(&self.shared.leases).renew(Instant::now(), fence) { Ok(()) } else { Err(expired()) }
     }
 
-    /// Ends a lease without a release. One that has ended is no error.
+    /// Ends a lease without a release. An expired one is no error.
     pub fn unlock(&self, fence: u64) {
         lock(&self.shared.leases).end(Instant::now(), fence);
         self.shared.freed.notify_all();
     }
 
-    /// Takes the values of a region, ends its lease, and gives the number of the transfer. They are in memory when this returns.
+    /// Takes the values of a region, ends its lease, and returns the number of the transfer. The values are in memory
+    /// when this returns.
     pub fn release(&self, release: Release) -> std::result::Result<u64, RegionError> {
         let shared = &self.shared;
         let size = shared.element_size(&release.cells)?;
         let wanted = release.cells.count.iter().try_fold(size as u64, |all, n| all.checked_mul(*n));
         if wanted != Some(release.values.len() as u64) {
-            return Err(Error::invalid(format!(
+            return Err(invalid(format!(
                 "{} bytes do not fill a box of {:?} cells of {size} bytes in \"{}\"",
                 release.values.len(),
                 release.cells.count,
@@ -234,7 +212,7 @@ impl Regions {
             queue = shared.wait(queue, None);
         }
         if let Some(fence) = release.fence {
-            // The lease ends where the release gets its place in the queue: what is locked next is released behind it.
+            // The lease ends when the release gets its place in the queue: what is locked next is released after it.
             let mut leases = lock(&shared.leases);
             let now = Instant::now();
             if !leases.covers(now, fence, &release.cells) {
@@ -248,7 +226,8 @@ impl Regions {
         Ok(number)
     }
 
-    /// Begins to carry values of one variable to another; the number of the transfer, which is waited for as that of a release.
+    /// Starts to transfer values of one variable to another; returns the number of the transfer, which is awaited like
+    /// that of a release.
     pub fn transfer(&self, transfer: ObjectTransfer) -> Result<u64> {
         let queue = lock(&self.shared.queue);
         if let Some(known) = queue.by_request.get(&transfer.once) {
@@ -258,7 +237,8 @@ impl Regions {
         Ok(self.shared.push(queue, Job::Transfer(transfer), once))
     }
 
-    /// How far the transfer has come, after it is logged (or stable) or `timeout` has passed. `None`: there is none of this number.
+    /// The progress of the transfer, once it is logged (or stable) or `timeout` has passed. `None`: there is no such
+    /// transfer.
     pub fn wait(&self, transfer: u64, stable: bool, timeout: Duration) -> Option<Progress> {
         let until = Instant::now() + timeout;
         let mut queue = lock(&self.shared.queue);
@@ -277,7 +257,7 @@ impl Regions {
         }
     }
 
-    /// Waits until all that was released is logged.
+    /// Waits until everything that was released is logged.
     pub fn drain(&self) {
         let mut queue = lock(&self.shared.queue);
         while queue.busy || !queue.waiting.is_empty() {
@@ -285,7 +265,7 @@ impl Regions {
         }
     }
 
-    /// Commits what was released, and all that other writers have closed.
+    /// Commits what was released, and what other writers have closed.
     pub fn commit(&self) -> Result<Committed> {
         self.drain();
         self.shared.container.commit()
@@ -298,7 +278,7 @@ impl Regions {
 }
 
 impl Drop for Regions {
-    /// What was received is written before the container is closed.
+    /// Writes what was received before the container is closed.
     fn drop(&mut self) {
         let mut queue = lock(&self.shared.queue);
         queue.closed = true;
@@ -311,17 +291,10 @@ impl Drop for Regions {
     }
 }
 
-fn expired() -> RegionError {
-    RegionError::LeaseExpired(
-        "the lease of the region has ended: it was not renewed in time, or released; lock the region again, and read it anew"
-            .into(),
-    )
-}
-
-/// Bytes in an element of this variable, after a check that the box lies in it.
+/// Bytes of an element of this variable, after a check that the box lies in it.
 fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
     let reading = match container.reading(&cells.variable, None) {
-        // Another process may have made it since.
+        // Another process may have created it since.
         Err(error) if error.kind() == ErrorKind::NotFound => {
             container.refresh()?;
             container.reading(&cells.variable, None)?
@@ -332,13 +305,10 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
     let path = &cells.variable;
     if variable.steps != cells.step.is_some() {
         let which = if variable.steps { "has steps: say which" } else { "has no steps" };
-        return Err(Error::invalid(format!("\"{path}\" {which}")));
+        return Err(invalid(format!("\"{path}\" {which}")));
     }
     if variable.dtype.item_size() == 0 || variable.dtype.is_blob() {
-        return Err(Error::unsupported(format!(
-            "\"{path}\" holds {}, which cannot be mapped",
-            variable.dtype
-        )));
+        return Err(unsupported(format!("\"{path}\" holds {}, which cannot be mapped", variable.dtype)));
     }
     let fits = cells.offset.len() == variable.shape.len()
         && cells.count.len() == variable.shape.len()
@@ -360,7 +330,7 @@ fn element_size(container: &Container, cells: &Cells) -> Result<usize> {
 }
 
 impl Shared {
-    /// Adds a job and gives its number; begins the writer's thread where there is none.
+    /// Adds a job and returns its number; starts the writer's thread if there is none.
     fn push(self: &Arc<Self>, mut queue: MutexGuard<'_, Queue>, job: Job, once: u64) -> u64 {
         queue.next += 1;
         let number = queue.next;
@@ -389,7 +359,7 @@ impl Shared {
         element_size(&self.container, cells)
     }
 
-    /// Writes what is released, in its order, until the regions are dropped.
+    /// Writes releases in their order, until the regions are dropped.
     fn work(&self) {
         let (mut writer, mut tallies) = (None, Tallies::default());
         loop {
@@ -401,7 +371,7 @@ impl Shared {
                 if queue.closed {
                     queue.has_worker = false;
                     drop(queue);
-                    // What was put without a step is committed by it.
+                    // Closing commits what was put without a step.
                     let closed = writer.take().map_or(Ok(()), |writer: Writer| writer.close());
                     drop(closed);
                     self.changed.notify_all();
@@ -449,7 +419,7 @@ impl Shared {
     fn write(&self, kept: &mut Option<Writer>, tallies: &mut Tallies, release: &Release) -> Result<()> {
         let cells = &release.cells;
         if cells.step.is_some() {
-            // Rules that others have made since.
+            // Other processes may have added rules since.
             self.container.refresh()?;
         }
         let variable = self.container.reading(&cells.variable, None)?.variable().clone();
@@ -457,7 +427,7 @@ impl Shared {
         let rules = rules_of(&self.container, cells, &variable);
         let whole = if rules.is_empty() { None } else { Some(release.values.whole()) };
         let results = tallies.results(&self.container, cells, &variable, rules, whole.as_deref())?;
-        // Where results were computed of a copy, that copy is stored.
+        // If results were computed from a copy, that copy is stored.
         let copied = match whole {
             Some(Cow::Owned(bytes)) => Some(Values::Owned(bytes)),
             _ => None,

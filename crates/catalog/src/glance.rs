@@ -1,0 +1,62 @@
+//! Whether a container has changed since it was seen, without opening it: it is another one, or has a newer snapshot.
+//!
+//! Two small requests; the index is not read. Every answer of a catalogue asks this of its containers.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use drystone::{Container, Error, ErrorKind, Mode, Result, is_url, open_store};
+use drystone_format::identity::Identity as ContainerIdentity;
+use drystone_format::keys;
+use drystone_format::packs::{Floor, MAX_FLOOR};
+use drystone_store::{LocalStore, Store, StoreError, StoreExt};
+
+use crate::identity::Identity;
+
+/// No identity of a container is longer, in bytes.
+const MAX_IDENTITY: u64 = 64 << 10;
+
+/// The objects at a path or a URL, for reading.
+fn store_at(location: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    if is_url(location) {
+        return open_store(location, options);
+    }
+    let path = Path::new(location.strip_prefix("file://").unwrap_or(location));
+    Ok(Arc::new(LocalStore::open(path, true)?))
+}
+
+/// Whether a container is another one, or has a newer snapshot, than `seen`. Leaves no trace in the container.
+///
+/// `NotFound` if it does not exist any more, `Corrupt` if a file that says so is damaged, `Io` if it cannot be read.
+pub(crate) fn moved_on(location: &str, options: &[(String, String)], seen: &Identity) -> Result<bool> {
+    if !is_url(location) && Path::new(location).is_file() {
+        // The stub of an HDF5 program: opening it finds the container that it names.
+        let now = Container::open(location, Mode::Read)?;
+        return Ok(now.identity().uuid != seen.uuid || now.snapshot().version() != seen.version);
+    }
+    let store = store_at(location, options)?;
+    let bytes = store.read_all(keys::IDENTITY, MAX_IDENTITY)?;
+    let identity = ContainerIdentity::decode(&bytes).map_err(|e| damaged(keys::IDENTITY, &e))?;
+    if identity.uuid != seen.uuid || store.exists(&keys::manifest(seen.version.saturating_add(1)))? {
+        return Ok(true);
+    }
+    let floor = match store.read_all(keys::FLOOR, MAX_FLOOR) {
+        Ok(bytes) => Floor::decode(&bytes).map_err(|e| damaged(keys::FLOOR, &e))?.version,
+        Err(e) if e.is_not_found() => 0,
+        Err(e) => return Err(e.into()),
+    };
+    if floor >= seen.version {
+        return Ok(true); // packed manifests have newer ones above them
+    }
+    if seen.version > 0 {
+        store.len(&keys::manifest(seen.version)).map_err(|e| match e {
+            StoreError::NotFound { .. } => damaged(&keys::manifest(seen.version), &"it is missing"),
+            other => other.into(),
+        })?;
+    }
+    Ok(false)
+}
+
+fn damaged(key: &str, what: &dyn std::fmt::Display) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("{key} is damaged: {what}"))
+}

@@ -1,0 +1,313 @@
+//! The descent from the newest manifest to a snapshot that can be shown: what is missing, and what that means.
+
+use std::sync::Arc;
+
+use drystone_format::identity::{Durability, Identity};
+use drystone_format::keys;
+use drystone_plan::tree::Pages;
+use drystone_store::{Reply, Request, Store, StoreError, StoreExt};
+
+use super::loss::{self, Losses, Trust};
+use super::manifests::{below, is_void, listed, manifest_file, manifest_of, read_manifest};
+use super::packs::Packed;
+use super::pages::PageLoader;
+use super::probing::{Floors, take_floor};
+use super::snapshot::Snapshot;
+use crate::base::error::must_exist;
+use crate::base::writer_process;
+use crate::{Error, ErrorKind, Result};
+
+/// The newest usable snapshot, and what was passed over to reach it.
+pub(crate) struct Head {
+    pub(crate) snapshot: Snapshot,
+    /// Highest manifest number in the store, readable or not: the next commit goes above it.
+    pub(crate) top: u64,
+    /// Missing numbers below `top` and above every mark (known only if all were listed).
+    pub(crate) gaps: Vec<u64>,
+    pub(crate) warnings: Vec<String>,
+    /// What was lost on the way.
+    pub(crate) losses: Losses,
+}
+
+/// An object that a snapshot needs and that is missing or incomplete.
+pub(super) struct Missing {
+    pub(super) key: String,
+    pub(super) error: Error,
+}
+
+/// The descent from the newest manifest to one that can be shown: what is refused, and what is reported.
+pub(super) struct Descent<'a> {
+    store: &'a Arc<dyn Store>,
+    identity: &'a Identity,
+    trust: Trust,
+    warnings: Vec<String>,
+    losses: Losses,
+}
+
+impl<'a> Descent<'a> {
+    pub(super) fn new(store: &'a Arc<dyn Store>, identity: &'a Identity, trust: Trust) -> Self {
+        Descent { store, identity, trust, warnings: Vec::new(), losses: Losses::default() }
+    }
+
+    fn durable(&self) -> bool {
+        self.identity.durability == Durability::Durable
+    }
+
+    fn is_of_this_boot(&self, version: u64) -> Result<bool> {
+        is_of_this_boot(self.store.as_ref(), &self.identity.uuid, version)
+    }
+
+    /// A hint, a mark or a log shows that there was a manifest above all existing ones.
+    pub(super) fn newest_is_missing(&mut self, hint: Option<u64>, top: u64) -> Result<()> {
+        let store = self.store.as_ref();
+        let marked = newest_mark(store)?;
+        let known = hint.unwrap_or(0).max(marked);
+        let key = keys::manifest(top + 1);
+        if known > top {
+            if marked > top || self.durable() {
+                let what = format!("{key} is missing although snapshot {known} was on stable storage");
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+                self.losses.add(key, what, true);
+            } else if self.is_of_this_boot(top)? {
+                let what = format!(
+                    "{key} is missing although snapshot {known} was committed in this boot: no power cut took it"
+                );
+                self.refuse_reading(&what)?;
+                self.losses.add(key, what, true);
+            } else {
+                let what =
+                    format!("snapshots {}..{known} are lost: they were not flushed before a crash", top + 1);
+                self.losses.add(key, what, true);
+            }
+            self.warnings.extend(self.losses.found.last().map(|loss| loss.message.clone()));
+        } else if top == 0 && hint.is_none() && has_log(store)? {
+            // Blocks belong to variables, and creating one is a commit: there was a manifest.
+            let what =
+                "no manifest is there, although writers have written: the folder \"manifest\" was lost";
+            if self.durable() {
+                self.refuse(&format!("{what}; restore it from a backup"))?;
+            }
+            let headers = loss::headers(store, &self.identity.uuid, usize::MAX)?;
+            // Values may be written before the commit that creates their variables: only the logs show whether there
+            // was one.
+            let based = self.durable() || headers.iter().any(|(_, header)| header.base > 0);
+            let this_boot = based && self.is_of_this_boot(0)?;
+            if this_boot {
+                self.refuse_reading(what)?;
+            }
+            if based {
+                self.losses.add(key, what.into(), true);
+            }
+            let how = if this_boot { "" } else { ", or never reached the disk before a crash" };
+            self.warnings.push(format!("{what}{how}; the container looks empty"));
+        }
+        Ok(())
+    }
+
+    /// Whether a snapshot is shown although bytes that it needs are missing. A power cut cannot have destroyed what was
+    /// flushed, or written during this boot.
+    pub(super) fn stays(&self, snapshot: &Snapshot) -> Result<bool> {
+        let this_boot = snapshot
+            .manifest
+            .boot
+            .as_deref()
+            .is_some_and(|boot| loss::boot_of(self.store.as_ref()).is_some_and(|this| this == boot));
+        Ok(this_boot || newest_mark(self.store.as_ref())? >= snapshot.version())
+    }
+
+    pub(super) fn is_not_whole(&mut self, snapshot: &Snapshot, missing: Vec<Missing>) {
+        let (version, count) = (snapshot.version(), missing.len());
+        let more = if count > 1 { format!(" (and {} more files)", count - 1) } else { String::new() };
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message = format!("snapshot {version} is not whole, and no power cut did that: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}{more}; what needs it cannot be read, see verify()"));
+            }
+            self.losses.add(key, message, false);
+        }
+    }
+
+    /// The version to try next.
+    pub(super) fn before(&self, version: u64) -> Result<u64> {
+        Ok(match read_manifest(self.store.as_ref(), version, &self.identity.uuid) {
+            Ok(manifest)
+                if manifest.parent == 0 || self.store.exists(&keys::manifest(manifest.parent))? =>
+            {
+                manifest.parent
+            }
+            _ => below(self.store.as_ref(), version)?,
+        })
+    }
+
+    /// What is left of a version names no objects.
+    pub(super) fn is_unreadable(&self, version: u64, failure: &Error) -> Result<()> {
+        if version == 0 || self.durable() {
+            if version > 0 && self.trust == Trust::Damaged {
+                return Ok(());
+            }
+            return Err(Error::corrupt(failure.to_string()));
+        }
+        if is_void(self.store.as_ref(), version) {
+            return Ok(());
+        }
+        if newest_mark(self.store.as_ref())? >= version {
+            let flushed = format!("snapshot {version} was flushed, but cannot be read: {failure}");
+            return self.refuse(&flushed);
+        }
+        if self.trust == Trust::Reading && self.is_of_this_boot(version - 1)? {
+            self.refuse_reading(&format!(
+                "{failure}; it was committed in this boot, so no power cut did that"
+            ))?;
+        }
+        Ok(())
+    }
+
+    fn refuse(&self, why: &str) -> Result<()> {
+        if self.trust == Trust::Damaged { Ok(()) } else { Err(Error::corrupt(why)) }
+    }
+
+    fn refuse_reading(&self, why: &str) -> Result<()> {
+        if self.trust != Trust::Reading {
+            return Ok(());
+        }
+        Err(Error::corrupt(format!(
+            "{why}; restore the file, open what is left with damaged=True (--damaged), or settle it with recover()"
+        )))
+    }
+
+    pub(super) fn pass_over(&mut self, version: u64, missing: Vec<Missing>) {
+        let is_void = is_void(self.store.as_ref(), version);
+        for (number, Missing { key, error }) in missing.into_iter().enumerate() {
+            let message =
+                format!("snapshot {version} is passed over, it was not flushed before a crash: {error}");
+            if number == 0 {
+                self.warnings.push(format!("{message}; see recover()"));
+            }
+            if !is_void && !self.losses.found.iter().any(|loss| loss.key == key) {
+                self.losses.add(key, message, true);
+            }
+        }
+    }
+
+    pub(super) fn end(mut self, snapshot: Snapshot, passed: Vec<Snapshot>, top: u64, gaps: Vec<u64>) -> Head {
+        self.losses.steps = loss::given_up(&passed, &snapshot);
+        if !self.losses.steps.is_empty() {
+            let steps = loss::in_words(&self.losses.steps);
+            self.warnings.push(format!("with the snapshots passed over {steps} cannot be seen"));
+            for loss in self.losses.found.iter_mut().filter(|loss| loss.passed_over) {
+                loss.message.push_str(&format!(" ({steps} cannot be seen)"));
+            }
+        }
+        Head { snapshot, top, gaps, warnings: self.warnings, losses: self.losses }
+    }
+}
+
+/// Whether the newest readable objects, up to a version, were written during this boot of the machine. Then no power
+/// cut has destroyed what came after them.
+pub(crate) fn is_of_this_boot(store: &dyn Store, uuid: &[u8; 16], version: u64) -> Result<bool> {
+    let Some(boot) = loss::boot_of(store) else { return Ok(false) };
+    let mut version = version;
+    while version > 0 {
+        match read_manifest(store, version, uuid) {
+            Ok(manifest) => return Ok(manifest.boot.as_deref() == Some(boot)),
+            Err(e) if matches!(e.kind(), ErrorKind::Corrupt | ErrorKind::NotFound) => {}
+            Err(e) => return Err(e),
+        }
+        version = below(store, version)?;
+    }
+    let headers = loss::headers(store, uuid, loss::MOST_HEADERS)?;
+    Ok(!headers.is_empty() && headers.iter().all(|(_, h)| writer_process::is_of_boot(&h.process, boot)))
+}
+
+/// Whether any writer has written; false where the store cannot list.
+fn has_log(store: &dyn Store) -> Result<bool> {
+    match store.list("log/") {
+        Err(StoreError::Unsupported { .. }) => Ok(false),
+        entries => Ok(!entries?.is_empty()),
+    }
+}
+
+/// The newest version that a mark shows as flushed.
+pub(crate) fn newest_mark(store: &dyn Store) -> Result<u64> {
+    listed(store, keys::parse_mark)
+}
+
+/// Loads one version and, unless it is marked, checks that the objects that it names exist. `file`: the bytes of the
+/// manifest, if they were read already.
+pub(super) fn load(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    identity: &Identity,
+    (version, file): (u64, Option<Vec<u8>>),
+    floors: &mut Floors<'_>,
+) -> Result<(Snapshot, Vec<Missing>)> {
+    if version == 0 {
+        return Ok((Snapshot::empty(identity.uuid), Vec::new()));
+    }
+    let (manifest, file) = match file {
+        Some(bytes) => manifest_of(bytes, version, &identity.uuid)?,
+        None => manifest_file(store.as_ref(), version, &identity.uuid)?,
+    };
+    pages.hold(version, file);
+    let snapshot = Snapshot::load(manifest, pages)?;
+    // Where puts are durable, the objects that a manifest names reached stable storage before the manifest did.
+    let may_be_lost = !store.features().put_is_durable;
+    let checked = may_be_lost && !snapshot.manifest.marked && identity.durability == Durability::Async;
+    let missing = if checked { missing(store, pages, &snapshot, floors)? } else { Vec::new() };
+    Ok((snapshot, missing))
+}
+
+/// Objects that a snapshot needs and that are missing or incomplete. Only names and lengths are checked, and the root
+/// page is read.
+fn missing(
+    store: &Arc<dyn Store>,
+    pages: &PageLoader,
+    snapshot: &Snapshot,
+    floors: &mut Floors<'_>,
+) -> Result<Vec<Missing>> {
+    let lost = |key: String, error: Error| match error.kind() {
+        ErrorKind::Corrupt => Ok(Missing { key, error }),
+        _ => Err(error),
+    };
+    let mut out = Vec::new();
+    if let Some(root) = &snapshot.manifest.root {
+        let page = match root.height {
+            0 => pages.leaf(&root.page).map(|_| ()),
+            _ => pages.branch(&root.page).map(|_| ()),
+        };
+        if let Err(error) = page {
+            out.push(lost(keys::page_file(root.page.file), error)?);
+        }
+    }
+    let sources = match snapshot.sources(pages) {
+        Ok(sources) => sources,
+        Err(error) => {
+            out.push(lost("the source table".into(), error)?);
+            return Ok(out);
+        }
+    };
+    let sources: Vec<_> = sources.iter().filter(|s| s.kind == 0 && s.seg_length > 0).collect();
+    // On a far store all are requested together, with the floor.
+    let asked = sources.iter().map(|source| Request::Len { key: keys::segment(source.writer, source.part) });
+    let mut asked: Vec<Request> = asked.collect();
+    let floor_goes_along = floors.packs.filter(|_| !asked.is_empty());
+    asked.extend(floor_goes_along.map(|_| Packed::request()));
+    let mut replies = store.together(asked);
+    if let Some(packs) = floor_goes_along {
+        take_floor(packs, replies.pop())?;
+        floors.is_settled = true;
+    }
+    for (source, reply) in sources.iter().zip(replies) {
+        let key = keys::segment(source.writer, source.part);
+        match reply.map_err(must_exist) {
+            Ok(Reply::Len { len }) if len < source.seg_length => {
+                let error =
+                    Error::corrupt(format!("{key} ends at byte {len}, {} are needed", source.seg_length));
+                out.push(Missing { key, error });
+            }
+            Ok(_) => {}
+            Err(error) => out.push(lost(key, error)?),
+        }
+    }
+    Ok(out)
+}
