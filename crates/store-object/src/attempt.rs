@@ -183,7 +183,7 @@ pub(crate) struct Attempts<'a> {
     count: u32,
     // Attempts since the last progress, which decide how long to wait.
     in_vain: u32,
-    // Microseconds spent waiting for a turn since the last progress.
+    // Microseconds since the last progress that do not count: waiting for a turn, and for answers that have deadlines of their own.
     queued: AtomicU64,
     // Bytes that arrived since the last progress.
     arrived: u64,
@@ -212,6 +212,14 @@ impl<'a> Attempts<'a> {
         let turn = self.client.gate.enter().await;
         self.queued.fetch_add(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
         turn
+    }
+
+    /// The answer to a question that has a deadline of its own, turns included: its time does not count here.
+    pub(crate) async fn beside<T>(&self, question: impl Future<Output = T>) -> T {
+        let asked = Instant::now();
+        let answer = question.await;
+        self.queued.fetch_add(asked.elapsed().as_micros() as u64, Ordering::Relaxed);
+        answer
     }
 
     /// How long one attempt over this many bytes may take.

@@ -55,7 +55,9 @@ pub(crate) async fn put(
         let failure = match outcome {
             Ok(_) => return Ok(()),
             Err(failure) if mode == PutMode::IfAbsent && failure.is_unmet() => {
-                match settled(client, path, place, &id, Proof::Bytes(data), attempts.failed() > 0).await? {
+                let doubtful = attempts.failed() > 0;
+                let whose = settled(client, path, place, &id, Proof::Bytes(data), doubtful);
+                match attempts.beside(whose).await? {
                     Settled::Ours => return Ok(()),
                     Settled::Others => return Err(exists(place)),
                     // It was there and is gone, or the server refused because of another put under way.

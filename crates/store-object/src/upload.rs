@@ -149,7 +149,8 @@ impl Object<'_> {
                 Ok(_) => return Ok(()),
                 // A missing upload was completed by an attempt whose reply was lost, or not at all.
                 Err(failure) if failure.is_unmet() || failure.what == What::NoUpload => {
-                    match settled(client, path, place, id, proof, attempts.failed() > 0).await? {
+                    let whose = settled(client, path, place, id, proof, attempts.failed() > 0);
+                    match attempts.beside(whose).await? {
                         Settled::Ours => return Ok(()),
                         Settled::Others if mode == PutMode::IfAbsent => return Err(exists(place)),
                         Settled::Absent if failure.is_unmet() => Failure { what: What::Again, ..failure },
