@@ -273,14 +273,14 @@ def peers(folder: Path, array: Array, rounds: int) -> list[dict[str, Any]]:
         import adios2
 
         # Its query names blocks whose extremes meet the range; their values are compared here.
-        name = str(folder / "v.bp")
-        with adios2.Stream(name, "w") as out:
+        steps = str(folder / "v.bp")
+        with adios2.Stream(steps, "w") as out:
             for first in range(0, len(flat), 1 << 16):
                 block = flat[first : first + (1 << 16)]
                 out.write("v", block, [len(flat)], [first], [len(block)])
 
         def adios(low: float) -> int:
-            with adios2.FileReader(name) as file:
+            with adios2.FileReader(steps) as file:
                 blocks = file.all_blocks_info("v")[0]
                 met = [b for b in blocks if float(b["Max"]) >= low]
                 read = [file.read("v", [int(b["Start"])], [int(b["Count"])]) for b in met]

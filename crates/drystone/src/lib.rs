@@ -67,7 +67,7 @@ pub use maintain::verify::{Damage, VerifyReport};
 pub use parts::{format, member, plan, store};
 pub use publish::{
     Compressor, FlatArray, Format, Frame, PublishOptions, PublishReport, PublishedArray, Skipped, ZarrView,
-    netcdf_path,
+    hdf5_attributes, netcdf_path,
 };
 pub use query::{
     Batch, Batches, Columns, Found, HitBox, Query, QueryPlan, QueryReport, Summary, TermSite, TermSummary,

@@ -10,12 +10,30 @@ pub enum Datatype {
     Number(Number),
     /// Bytes of text; it ends before them where a zero is.
     Text(u32),
+    /// Bytes of fixed length, filled up with zeros: NumPy's `S`.
+    Bytes(u32),
     /// Text of any length.
     AnyText,
     /// The place of an object.
     Reference,
     /// A list of any length of places of objects.
     ReferenceList,
+    /// A list of any length of numbers.
+    NumberList(Number),
+    /// Integers, some of which have names.
+    Enumeration {
+        /// The integers' type.
+        base: Number,
+        /// Names with their values, which fit the type.
+        names: Vec<(String, i128)>,
+    },
+    /// An array of the same shape in every element.
+    Array {
+        /// Its extents, at most 32.
+        shape: Vec<u32>,
+        /// What each of its cells is.
+        of: Box<Datatype>,
+    },
     /// Several values beside each other.
     Compound {
         /// Bytes of the whole.
@@ -41,16 +59,24 @@ pub struct Member {
 const TEXT: u8 = 3;
 const COMPOUND: u8 = 6;
 const REFERENCE: u8 = 7;
+const ENUMERATION: u8 = 8;
 const VARIABLE: u8 = 9;
+const ARRAY: u8 = 10;
 const UTF8: u8 = 1;
+/// Of a text: zeros fill it up.
+const FILLED: u8 = 1;
 
 impl Datatype {
     /// Bytes of an element.
     pub fn size(&self) -> u32 {
         match self {
             Datatype::Number(number) => number.size(),
-            Datatype::Text(len) => *len,
-            Datatype::AnyText | Datatype::ReferenceList => 16,
+            Datatype::Text(len) | Datatype::Bytes(len) => *len,
+            Datatype::AnyText | Datatype::ReferenceList | Datatype::NumberList(_) => 16,
+            Datatype::Enumeration { base, .. } => base.size(),
+            Datatype::Array { shape, of } => {
+                shape.iter().fold(of.size(), |n, extent| n.saturating_mul(*extent))
+            }
             Datatype::Reference => 8,
             Datatype::Compound { size, .. } | Datatype::Named(_, size) => *size,
         }
@@ -61,6 +87,21 @@ impl Datatype {
         let member =
             |name: &str, offset| Member { name: name.into(), offset, datatype: Datatype::Number(part) };
         Datatype::Compound { size: 2 * part.size(), members: vec![member("r", 0), member("i", part.size())] }
+    }
+
+    /// The body of a datatype message (HDF5 file format, IV.A.2.d), which `H5Tdecode` takes behind two bytes of its own.
+    /// `None` of a type that has a name in the file, and of one that contains such a type.
+    pub fn message(&self) -> Option<Vec<u8>> {
+        (!self.is_named()).then(|| self.encode(&[]))
+    }
+
+    fn is_named(&self) -> bool {
+        match self {
+            Datatype::Named(..) => true,
+            Datatype::Compound { members, .. } => members.iter().any(|member| member.datatype.is_named()),
+            Datatype::Array { of, .. } => of.is_named(),
+            _ => false,
+        }
     }
 
     /// The message body; of a named type the reference to it, which its message must say it is.
@@ -74,6 +115,7 @@ impl Datatype {
         match self {
             Datatype::Number(number) => write_number(*number, out),
             Datatype::Text(len) => head(1, TEXT, [UTF8 << 4, 0, 0], *len, out),
+            Datatype::Bytes(len) => head(1, TEXT, [FILLED, 0, 0], *len, out),
             Datatype::AnyText => {
                 head(1, VARIABLE, [1, UTF8, 0], 16, out);
                 write_number(Number::U8, out);
@@ -82,6 +124,30 @@ impl Datatype {
             Datatype::ReferenceList => {
                 head(1, VARIABLE, [0; 3], 16, out);
                 Datatype::Reference.write(places, out);
+            }
+            Datatype::NumberList(number) => {
+                head(1, VARIABLE, [0; 3], 16, out);
+                write_number(*number, out);
+            }
+            Datatype::Enumeration { base, names } => {
+                let many = (names.len() as u16).to_le_bytes();
+                head(3, ENUMERATION, [many[0], many[1], 0], base.size(), out);
+                write_number(*base, out);
+                for (name, _) in names {
+                    out.extend_from_slice(name.as_bytes());
+                    out.push(0);
+                }
+                for (_, value) in names {
+                    out.extend_from_slice(&value.to_le_bytes()[..base.size() as usize]);
+                }
+            }
+            Datatype::Array { shape, of } => {
+                head(3, ARRAY, [0; 3], self.size(), out);
+                out.push(shape.len() as u8);
+                for extent in shape {
+                    out.extend_from_slice(&extent.to_le_bytes());
+                }
+                of.write(places, out);
             }
             Datatype::Compound { size, members } => {
                 let many = (members.len() as u16).to_le_bytes();
@@ -121,6 +187,7 @@ fn write_number(number: Number, out: &mut Vec<u8>) {
     };
     match number {
         Number::F16 => float(5, 10, out),
+        Number::BF16 => float(8, 7, out),
         Number::F32 => float(8, 23, out),
         Number::F64 => float(11, 52, out),
         _ => {

@@ -13,6 +13,7 @@ pub enum Number {
     U32,
     U64,
     F16,
+    BF16,
     F32,
     F64,
 }
@@ -22,7 +23,7 @@ impl Number {
     pub fn size(self) -> u32 {
         match self {
             Number::I8 | Number::U8 => 1,
-            Number::I16 | Number::U16 | Number::F16 => 2,
+            Number::I16 | Number::U16 | Number::F16 | Number::BF16 => 2,
             Number::I32 | Number::U32 | Number::F32 => 4,
             Number::I64 | Number::U64 | Number::F64 => 8,
         }

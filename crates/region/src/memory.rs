@@ -8,7 +8,7 @@ use std::sync::Arc;
 use drystone_client::Piece;
 
 use super::values::Lent;
-use drystone::{Error, Result};
+use drystone::Result;
 
 use super::error::invalid;
 

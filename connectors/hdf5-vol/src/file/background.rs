@@ -19,7 +19,8 @@ use drystone::format::dtype::{DType, Scalar};
 use drystone::format::schema::Variable;
 use drystone::{Writer, WriterOptions};
 
-use crate::file::state::{Block, CATALOGUE, FileState, HEAP, Shared};
+use crate::file::heap::{CATALOGUE, HEAP};
+use crate::file::state::{Block, FileState, Shared};
 use crate::library::failure::{Failure, Result};
 use crate::model::catalogue::Catalogue;
 use crate::model::element;

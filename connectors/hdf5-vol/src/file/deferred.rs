@@ -16,7 +16,8 @@ use drystone::format::schema::{Schema, Variable};
 use drystone::format::value::Value;
 use drystone::{Error, ErrorKind, NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, Deferred, FileState, HEAP};
+use crate::file::heap::{CATALOGUE, HEAP};
+use crate::file::state::{Deferred, FileState};
 use crate::file::variables::{OBJECT, bytes_variable};
 use crate::library::failure::{Failure, Result};
 use crate::model::element;

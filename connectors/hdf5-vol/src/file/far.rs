@@ -1,6 +1,6 @@
 //! What lies at a URL, as a file: the container lies there itself, and no stub leads to it.
 //!
-//! Invariant: a container without the catalogue of HDF5's names is opened, replaced or removed by nothing here.
+//! Invariant: a container without the catalogue of HDF5's names is changed, replaced or removed by nothing here.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use drystone::store::Store;
 use drystone::{Container, Error, ErrorKind, Mode, StoreOptions};
 
 use crate::file::config::Config;
-use crate::file::state::CATALOGUE;
+use crate::file::heap::CATALOGUE;
 use crate::library::failure::{Failure, Result, system};
 
 pub(super) const CREATE: &str = "unable to create file";
@@ -56,17 +56,21 @@ pub(super) fn not_ours(url: &str) -> Failure {
     Failure {
         minor: "H5E_NOTHDF5_g\0",
         ..Failure::damaged(format!(
-            "the container {url} was not written through HDF5: read it with drystone.open, or copy it with drystone copy"
+            "the container {url} was not written through HDF5, so HDF5 programs may read it, not replace or remove it"
         ))
     }
 }
 
-/// Whether a program that uses HDF5 can open what lies at a URL. An error if there is nothing.
+/// A program wants to change what others wrote.
+pub(super) fn read_only(url: &str) -> Failure {
+    let told = system(Path::new(url), OPEN, &rustix::io::Errno::ACCESS.into());
+    let why = "it was not written through HDF5, so HDF5 programs may read it, not change it";
+    Failure { message: format!("{}: {why}", told.message), ..told }
+}
+
+/// Whether a program that uses HDF5 can open what lies at a URL: any container. An error if there is nothing.
 pub(super) fn accessible(url: &str) -> Result<bool> {
-    match Container::open(url, Mode::Read) {
-        Ok(container) => Ok(is_ours(&container)),
-        Err(e) => Err(failed(url, OPEN, e)),
-    }
+    Container::open(url, Mode::Read).map(|_| true).map_err(|e| failed(url, OPEN, e))
 }
 
 /// Removes the file at a URL.

@@ -15,14 +15,17 @@ use drystone::{Container, CreateOptions, Mode, OpenOptions};
 
 use crate::file::config::Config;
 use crate::file::far;
+use crate::file::heap::Heap;
 use crate::file::state::{Shared, load};
 use crate::file::stub::{self, FileContent, Stub};
 use crate::library::abi::access;
 use crate::library::driver;
 use crate::library::failure::{Failure, Result, system};
-use crate::model::catalogue::Catalogue;
 use crate::model::tree::Tree;
 use crate::ranks::team::{self, Act, Ranks, Team, attempt};
+
+/// The object by which a folder is a container.
+const IDENTITY: &str = "drystone.json";
 
 /// A file of this process; ranks that are threads have one each.
 type Key = (PathBuf, u32);
@@ -52,7 +55,7 @@ fn lock(container: &Path, path: &Path) -> Result<Option<File>> {
         return Ok(None);
     }
     let failed = |e: &std::io::Error| system(path, "unable to lock file", e);
-    let file = File::open(container.join("drystone.json")).map_err(|e| failed(&e))?;
+    let file = File::open(container.join(IDENTITY)).map_err(|e| failed(&e))?;
     match rustix::fs::flock(&file, rustix::fs::FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(Some(file)),
         Err(e) if e == rustix::io::Errno::WOULDBLOCK => Err(failed(&e.into())),
@@ -237,7 +240,7 @@ impl Opening {
         };
         let container = open_container(&path, given, &stub, Mode::ReadWrite, &config)?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
-        let shared = Shared::new(path, true, config, container, (tree, 0), None, Some(team));
+        let shared = Shared::new(path, true, config, container, (tree, Heap::default()), None, Some(team));
         shared.lock().dirty = true;
         files.insert(key, shared.clone());
         Ok(Opening::of(shared, flags, name, true))
@@ -307,7 +310,7 @@ impl Opening {
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let tree = new.tree;
         let together = team.is_some();
-        let shared = Shared::new(path, true, config, container, (tree, 0), lock, team);
+        let shared = Shared::new(path, true, config, container, (tree, Heap::default()), lock, team);
         shared.lock().dirty = true;
         files.insert(key, shared.clone());
         Ok(Opening::of(shared, flags, name, together))
@@ -382,7 +385,12 @@ impl Opening {
             return Self::share(shared, flags, name, team.is_some());
         }
         if path.is_dir() {
-            return Err(failed(&rustix::io::Errno::ISDIR.into()));
+            let follows = team.as_ref().and_then(|(_, version)| *version);
+            let container = folder(&path, given, writable)?;
+            let shared = Self::read_only(key, config, container, follows, team.map(|(team, _)| team))?;
+            let together = shared.team.is_some();
+            files.insert((path, shared.team.as_ref().map_or(0, |team| team.lane())), shared.clone());
+            return Ok(Opening::of(shared, flags, name, together));
         }
         if !path.is_file() {
             return Err(failed(&not_a_file()));
@@ -421,7 +429,7 @@ impl Opening {
         } else if let Some(version) = follows.filter(|v| *v != container.snapshot().version()) {
             container = container.at(version)?;
         }
-        let Catalogue { tree, heap } = load(&container)
+        let (tree, heap) = load(&container, None)
             .map_err(|f| Failure { message: format!("{}: {}", given.display(), f.message), ..f })?;
         let together = team.is_some();
         let team = team.map(|(team, _)| team);
@@ -433,12 +441,32 @@ impl Opening {
         Ok(Opening::of(shared, flags, name, together))
     }
 
-    /// Whether the file at the path is a stub of this connector. An error if there is none.
+    /// A container that is named itself, without a stub: for reading.
+    fn read_only(
+        (path, _): Key,
+        config: Config,
+        mut container: Container,
+        follows: Option<u64>,
+        team: Option<Arc<Team>>,
+    ) -> Result<Arc<Shared>> {
+        if let Some(version) = follows.filter(|v| *v != container.snapshot().version()) {
+            container = container.at(version)?;
+        }
+        let (tree, heap) = load(&container, None)
+            .map_err(|f| Failure { message: format!("{}: {}", path.display(), f.message), ..f })?;
+        Ok(Shared::new(path, false, config, container, (tree, heap), None, team))
+    }
+
+    /// Whether a program that uses HDF5 can open what is at the path: a stub of this connector, or a container. An
+    /// error if there is nothing.
     pub fn accessible(name: &[u8]) -> Result<bool> {
         if let Some(url) = far::url(name) {
             return far::accessible(url);
         }
         let path = path_of(name);
+        if path.is_dir() {
+            return Ok(Container::open(path, Mode::Read).is_ok());
+        }
         match stub::read(path) {
             Ok(found) => Ok(matches!(found, FileContent::Stub(_))),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
@@ -510,6 +538,20 @@ fn not_a_file() -> std::io::Error {
 pub fn path_of(name: &[u8]) -> &Path {
     use std::os::unix::ffi::OsStrExt;
     Path::new(std::ffi::OsStr::from_bytes(name))
+}
+
+/// The container in a folder that a program names in place of a file. A folder without one is no file.
+fn folder(path: &Path, given: &Path, writable: bool) -> Result<Container> {
+    let is_folder = || system(given, "unable to open file", &rustix::io::Errno::ISDIR.into());
+    if !path.join(IDENTITY).is_file() {
+        return Err(is_folder());
+    }
+    if writable {
+        let told = is_folder();
+        let why = "a container that is named itself is open to HDF5 programs for reading only";
+        return Err(Failure { message: format!("{}: {why}", told.message), ..told });
+    }
+    Container::open(path, Mode::Read).map_err(|e| Failure::damaged(format!("{}: {e}", given.display())))
 }
 
 /// The container that a stub names.

@@ -22,17 +22,14 @@ use drystone::{Container, Writer};
 
 use crate::file::config::Config;
 use crate::file::head::Head;
+use crate::file::heap::{CATALOGUE, Heap};
+use crate::file::native;
 use crate::file::patch::Patch;
 use crate::file::spare::Spare;
 use crate::library::failure::{Failure, Result};
 use crate::model::catalogue::{self, Catalogue};
 use crate::model::tree::{Id, Tree};
 use crate::ranks::team::Team;
-
-/// Variable that holds the catalogue.
-pub const CATALOGUE: &str = ".hdf5/catalogue";
-/// Variable that holds values of variable length.
-pub const HEAP: &str = ".hdf5/heap";
 
 /// A box of cells that waits to be put.
 pub struct Block {
@@ -54,17 +51,6 @@ pub(crate) struct Deferred {
     pub(super) from: u32,
     /// On the rank that commits: the schema before, and after.
     pub(super) schemas: Option<(Arc<Schema>, Schema)>,
-}
-
-/// Values of variable length: the committed ones, and later ones.
-#[derive(Default)]
-pub struct Heap {
-    /// Bytes in the container.
-    pub(crate) stored: u64,
-    /// Bytes that follow them.
-    pub(crate) pending: Vec<u8>,
-    /// Pages of the container that were read.
-    pub(crate) pages: BTreeMap<u64, Arc<Vec<u8>>>,
 }
 
 /// The mutable state, under one lock.
@@ -149,8 +135,19 @@ pub struct Shared {
     _lock: Option<File>,
 }
 
-/// The catalogue of a container; that of an empty file if none was committed yet.
-pub(crate) fn load(container: &Container) -> Result<Catalogue> {
+/// The objects of a container and their values of variable length.
+///
+/// They come from its catalogue. Of a container that HDF5 programs did not write they are made, with the numbers that
+/// they had `before`. If nothing was committed yet, they are those of an empty file.
+pub(crate) fn load(container: &Container, before: Option<&Tree>) -> Result<(Tree, Heap)> {
+    if native::is_native(&container.schema()) {
+        return Ok(native::content(container, before));
+    }
+    let Catalogue { tree, heap } = catalogue(container)?;
+    Ok((tree, Heap { stored: heap, ..Heap::default() }))
+}
+
+fn catalogue(container: &Container) -> Result<Catalogue> {
     if container.schema().resolve(CATALOGUE).is_none() {
         return Ok(Catalogue { tree: Tree::new(0, 0), heap: 0 });
     }
@@ -181,7 +178,7 @@ impl Shared {
         writable: bool,
         config: Config,
         container: Container,
-        (tree, heap): (Tree, u64),
+        (tree, heap): (Tree, Heap),
         lock: Option<File>,
         team: Option<Arc<Team>>,
     ) -> Arc<Shared> {
@@ -205,7 +202,7 @@ impl Shared {
             written: Instant::now(),
             pressed: false,
             spare: Spare::default(),
-            heap: Heap { stored: heap, ..Heap::default() },
+            heap,
             session: team.as_ref().map(|team| team.session.load(Ordering::SeqCst)),
             variables: BTreeMap::new(),
             adopted: 0,
@@ -253,9 +250,7 @@ impl Shared {
         if !newer.refresh()? {
             return Ok(());
         }
-        let Catalogue { tree, heap } = load(&newer)?;
-        state.tree = tree;
-        state.heap = Heap { stored: heap, ..Heap::default() };
+        (state.tree, state.heap) = load(&newer, Some(&state.tree))?;
         state.learn_variables();
         Ok(())
     }

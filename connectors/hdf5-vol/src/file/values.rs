@@ -10,8 +10,10 @@ use drystone::array::Target;
 use drystone::plan::selection::Selection;
 
 use crate::file::background;
+use crate::file::heap::HEAP;
+use crate::file::native;
 use crate::file::patches;
-use crate::file::state::{Block, FileState, HEAP, Resident, Shared};
+use crate::file::state::{Block, FileState, Resident, Shared};
 use crate::library::failure::{Failure, Result};
 use crate::library::space::Cells;
 use crate::model::boxes::{self, Dense};
@@ -399,7 +401,7 @@ impl FileState {
 
     /// The committed cells of a box, and the fill value elsewhere.
     fn read_committed(
-        &self,
+        &mut self,
         id: Id,
         first: &[u64],
         count: &[u64],
@@ -425,6 +427,9 @@ impl FileState {
         let reading = self.container.reading(path, None)?;
         if reading.variable().uid != uid {
             return Err(Failure::damaged(format!("{path} is not the variable that the catalogue means")));
+        }
+        if reading.variable().dtype.is_blob() {
+            return native::read_variable_length(&mut self.heap, &reading, first, count, out);
         }
         let element = crate::model::element::Element::of(&reading.variable().dtype, dataset.dtype.size);
         let there = reading.shape();

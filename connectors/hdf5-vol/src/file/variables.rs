@@ -12,7 +12,8 @@ use drystone::format::schema::{Attrs, Schema, Variable, check_path};
 use drystone::format::value::Value;
 use drystone::{NewVariable, SchemaOp};
 
-use crate::file::state::{CATALOGUE, FileState, HEAP};
+use crate::file::heap::{CATALOGUE, HEAP};
+use crate::file::state::FileState;
 use crate::library::failure::{Failure, Result};
 use crate::model::element;
 use crate::model::tree::Body;

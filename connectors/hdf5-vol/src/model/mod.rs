@@ -5,5 +5,6 @@ pub mod boxes;
 pub mod catalogue;
 pub mod element;
 pub mod encoded;
+pub mod native_type;
 pub mod record;
 pub mod tree;

@@ -90,10 +90,11 @@ impl Container {
         }
         require_room(path, options.among_files)?;
         let config = Config::find(Some(path))?;
-        let durable = options.clone().configured(config.as_ref()).durability == Durability::Durable;
+        // `finish` waits until what is written here is on the device, unless nothing is guaranteed.
+        let waits = options.clone().configured(config.as_ref()).durability != Durability::Memory;
         let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();
-        let early = durable || options.early_writeback;
+        let early = waits || options.early_writeback;
         let store = LocalStore::create(path)?.with_early_writeback(early).with_map_policy(mapped);
         let created = Self::create_configured(Arc::new(store), options, config, None).inspect_err(|e| {
             if is_new && matches!(e.kind(), ErrorKind::Io | ErrorKind::Permission) {

@@ -67,6 +67,13 @@ impl Inner {
             // Everything that the version needs was on stable storage before its manifest.
             return self.mark(version, ends);
         }
+        // A pack takes many manifests to stable storage by one sync.
+        if self.packs_many(version, since) {
+            if !self.sync_needed(snapshot, elsewhere, false)? {
+                return self.flush_after(elsewhere);
+            }
+            self.pack_below(version);
+        }
         match self.sync_needed(snapshot, elsewhere, true)? {
             true => self.mark(version, ends),
             false => self.flush_after(elsewhere),

@@ -83,6 +83,17 @@ impl Inner {
         }
     }
 
+    /// Whether a flush packs the versions after `since` first.
+    pub(super) fn packs_many(&self, version: u64, since: u64) -> bool {
+        self.packs.is_some() && version.saturating_sub(since) > FEW + KEPT
+    }
+
+    /// Packs all manifests but the newest ones, if what they need is on stable storage. If that fails, or another process packs
+    /// at the moment, the flush syncs each manifest.
+    pub(super) fn pack_below(&self, version: u64) {
+        let _ = self.pack(version.saturating_sub(KEPT));
+    }
+
     /// The newest version that no power cut can destroy, or for which nothing is guaranteed.
     fn is_safe_to(&self, snapshot: &Snapshot) -> u64 {
         match self.identity.durability {

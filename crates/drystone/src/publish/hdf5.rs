@@ -273,6 +273,20 @@ pub(super) fn number_type(scalar: Scalar) -> Datatype {
     })
 }
 
+/// Attributes as HDF5 and netCDF have them.
+///
+/// `of` is the variable that they are about, or `None` for those of a group. Of a variable of times there are CF's `units` as
+/// well. Numbers have their types; what HDF5 has no type for is JSON.
+pub fn hdf5_attributes(attrs: &Attrs, of: Option<&Variable>) -> Vec<(String, Attribute)> {
+    let like = match of.map(|variable| &variable.dtype) {
+        Some(DType::Scalar(scalar)) => Some(*scalar),
+        _ => None,
+    };
+    let mut all = of.and_then(|variable| variable.meaning.as_ref()).map(times).unwrap_or_default();
+    all.extend(attrs.iter().map(|(name, value)| (name.clone(), value.clone())));
+    typed(&all, like)
+}
+
 /// Attributes of a variable whose elements are stored as `scalar`.
 fn of_variable(variable: &Variable, scalar: Scalar, meaning: Option<&Meaning>) -> Vec<(String, Attribute)> {
     let held = |name: &str, value: &Value| {

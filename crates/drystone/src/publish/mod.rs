@@ -56,6 +56,7 @@ use document::{Codec, Document};
 use nodes::{Array, Nodes};
 
 pub use flat::{FlatArray, Frame};
+pub use hdf5::hdf5_attributes;
 pub use netcdf::netcdf_path;
 pub use nodes::Skipped;
 pub use options::{Compressor, Format, PublishOptions, PublishReport, PublishedArray};

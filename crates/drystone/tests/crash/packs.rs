@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use drystone::{Adopt, Container, CreateOptions, Durability, ErrorKind, GcOptions, Mode, WriterOptions};
 use drystone_format::keys;
@@ -69,6 +69,42 @@ fn a_thousand_assignments_leave_few_files_and_every_snapshot() {
         let left = files(&*store);
         assert!(left.len() <= 32, "{durability:?}: {} files: {left:?}", left.len());
         check(&store, 1000, durability.name());
+    }
+}
+
+/// Counts the manifests that are synced one by one.
+#[derive(Debug)]
+struct Syncs {
+    inner: MemoryStore,
+    manifests: AtomicU64,
+}
+
+impl Store for Syncs {
+    drystone_store::forward!(inner => features, describe, device, local, watch, unchanged, len, read, read_whole, append);
+    drystone_store::forward!(inner => write_at, put, upload, list, delete, sweep, exec, submit);
+
+    fn sync(&self, keys: &[&str]) -> drystone_store::Result<()> {
+        let manifests = keys.iter().filter(|key| keys::parse_manifest(key).is_some()).count();
+        self.manifests.fetch_add(manifests as u64, Ordering::Relaxed);
+        self.inner.sync(keys)
+    }
+}
+
+/// A sync of each of many manifests would take most of the time of a flush.
+#[test]
+fn a_flush_takes_many_manifests_to_stable_storage_in_packs() {
+    for (flushes, most) in [(1, 8), (4, 24)] {
+        let syncs = Arc::new(Syncs { inner: MemoryStore::new(), manifests: AtomicU64::new(0) });
+        let store: Arc<dyn Store> = syncs.clone();
+        let c = container(store.clone(), Durability::Async);
+        for n in 0..flushes {
+            assign(&c, 200 * n / flushes..200 * (n + 1) / flushes);
+            c.flush().unwrap();
+        }
+        c.finish().unwrap();
+        let synced = syncs.manifests.load(Ordering::Relaxed);
+        assert!(synced <= most, "{flushes} flushes: {synced} manifests were synced by themselves");
+        check(&store, 200, "packed by a flush");
     }
 }
 

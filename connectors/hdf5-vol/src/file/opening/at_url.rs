@@ -8,12 +8,12 @@ use drystone::{Container, CreateOptions, ErrorKind, Mode, StoreOptions};
 
 use super::{New, Opening, files};
 use crate::file::config::Config;
-use crate::file::far::{CREATE, OPEN, check, failed, is_ours, not_ours};
+use crate::file::far::{CREATE, OPEN, check, failed, is_ours, not_ours, read_only};
 use crate::file::head::Head;
+use crate::file::heap::Heap;
 use crate::file::state::{Shared, load};
 use crate::library::abi::access;
 use crate::library::failure::{Failure, Result};
-use crate::model::catalogue::Catalogue;
 use crate::model::tree::Tree;
 use crate::ranks::team::{self, Team};
 
@@ -49,7 +49,8 @@ impl Opening {
             Container::create(url, CreateOptions::default()).map_err(|e| failed(url, CREATE, e))?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
         let together = team.is_some();
-        let shared = Shared::new(key.0.clone(), true, config, container, (new.tree, 0), None, team);
+        let shared =
+            Shared::new(key.0.clone(), true, config, container, (new.tree, Heap::default()), None, team);
         {
             let mut state = shared.lock();
             state.dirty = true;
@@ -76,7 +77,8 @@ impl Opening {
         }
         let container = Container::open(url, Mode::ReadWrite).map_err(|e| failed(url, CREATE, e))?;
         let flags = (flags & !(access::TRUNC | access::EXCL)) | access::RDWR;
-        let shared = Shared::new(key.0.clone(), true, config, container, (tree, 0), None, Some(team));
+        let shared =
+            Shared::new(key.0.clone(), true, config, container, (tree, Heap::default()), None, Some(team));
         shared.lock().dirty = true;
         files.insert(key, shared.clone());
         Ok(Opening::of(shared, flags, url.as_bytes(), true))
@@ -104,11 +106,11 @@ impl Opening {
         if let Some(version) = follows.filter(|v| !writable && *v != container.snapshot().version()) {
             container = container.at(version)?;
         }
-        if !is_ours(&container) {
-            return Err(not_ours(url));
+        if !is_ours(&container) && writable {
+            return Err(read_only(url));
         }
-        let Catalogue { tree, heap } =
-            load(&container).map_err(|f| Failure { message: format!("{url}: {}", f.message), ..f })?;
+        let (tree, heap) =
+            load(&container, None).map_err(|f| Failure { message: format!("{url}: {}", f.message), ..f })?;
         let team = team.map(|(team, _)| team);
         let together = team.is_some();
         if let Some(team) = team.as_ref().filter(|_| writable) {

@@ -1,0 +1,244 @@
+//! A container that HDF5 programs did not write, as an HDF5 file for reading.
+//!
+//! Variables are datasets, and groups, links and attributes are what they are in the container. Steps are the first
+//! axis, which is unlimited. The values of derived variables are computed when they are read. Local variables, whose
+//! blocks are not one array, and types that HDF5 does not have are left out.
+//!
+//! Invariant: an object keeps its number as long as its path leads to an object of the same kind, so that handles that
+//! are open lead to what a refresh finds.
+
+use std::collections::BTreeMap;
+
+use drystone::format::MAX_NDIM;
+use drystone::format::dtype::DType;
+use drystone::format::schema::{Attrs, Name, Schema, Variable};
+use drystone::plan::selection::Selection;
+use drystone::{Container, Reading, hdf5_attributes};
+use drystone_hdf5_file::Attribute as Value;
+
+use crate::file::heap::{CATALOGUE, Heap};
+use crate::library::failure::{Failure, Result};
+use crate::model::native_type::{self, VARIABLE};
+use crate::model::tree::{
+    Attribute, Body, Dataset, Group, Id, Object, Properties, ROOT, Space, Target, Times, Tree,
+};
+
+/// Bytes of variable length that are kept; once there are more, a read begins with those of attributes alone.
+const KEPT: usize = 16 << 20;
+/// Of a dataset's properties (`H5D_layout_t`).
+const CONTIGUOUS: u8 = 1;
+const CHUNKED: u8 = 2;
+
+/// Whether a container was filled by other means than HDF5. One without anything is the empty file of a program that
+/// was killed before its first flush.
+pub(super) fn is_native(schema: &Schema) -> bool {
+    schema.resolve(CATALOGUE).is_none()
+        && (!schema.variables.is_empty() || schema.groups.keys().any(|path| !path.is_empty()))
+}
+
+/// The objects of a container, with the numbers that they had `before`, and the texts of their attributes.
+pub(super) fn content(container: &Container, before: Option<&Tree>) -> (Tree, Heap) {
+    let mut heap = Heap::default();
+    let tree = tree(container, before, &mut heap);
+    heap.fixed = heap.pending.len();
+    (tree, heap)
+}
+
+fn tree(container: &Container, before: Option<&Tree>, heap: &mut Heap) -> Tree {
+    let schema = container.schema();
+    let known = before.map(paths).unwrap_or_default();
+    let mut tree = Tree::new(0, 0);
+    tree.next = before.map_or(tree.next, |before| before.next);
+    for path in schema.groups.keys().filter(|path| is_shown(path)) {
+        group(&mut tree, &known, path);
+    }
+    for (path, attrs) in schema.groups.iter().filter(|(path, _)| is_shown(path)) {
+        let id = group(&mut tree, &known, path);
+        if let Some(object) = tree.objects.get_mut(&id) {
+            put_attributes(object, heap, attrs, None);
+        }
+    }
+    for (path, name) in schema.names.iter().filter(|(path, _)| is_shown(path)) {
+        let (above, own) = path.rsplit_once('/').unwrap_or(("", path));
+        match name {
+            Name::Link(target) => {
+                let above = group(&mut tree, &known, above);
+                tree.link(above, own.as_bytes(), 1, Target::Soft(format!("/{target}").into_bytes()));
+            }
+            Name::Variable(id) => {
+                let Some(variable) = schema.variables.get(id) else { continue };
+                let Some(dataset) = dataset(container, path, variable) else { continue };
+                let mut object = Object::new(Body::Dataset(Box::new(dataset)), Times::now(false));
+                put_attributes(&mut object, heap, &variable.attrs, Some(variable));
+                let above = group(&mut tree, &known, above);
+                let id = add(&mut tree, known.get(&(path.clone(), false)).copied(), object);
+                tree.link(above, own.as_bytes(), 1, Target::Hard(id));
+            }
+        }
+    }
+    tree
+}
+
+/// Names that begin with a point are the library's own books.
+fn is_shown(path: &str) -> bool {
+    !path.split('/').any(|name| name.starts_with('.'))
+}
+
+/// The numbers of objects by path, and whether they are groups.
+fn paths(tree: &Tree) -> BTreeMap<(String, bool), Id> {
+    let mut found = BTreeMap::new();
+    let mut look = vec![(String::new(), ROOT)];
+    while let Some((path, id)) = look.pop() {
+        let group = tree.group(id);
+        for (name, link) in group.map(|group| group.links.iter()).into_iter().flatten() {
+            let (Target::Hard(id), Ok(name)) = (&link.target, std::str::from_utf8(name)) else { continue };
+            look.push((if path.is_empty() { name.to_owned() } else { format!("{path}/{name}") }, *id));
+        }
+        found.insert((path, group.is_some()), id);
+    }
+    found
+}
+
+fn add(tree: &mut Tree, known: Option<Id>, object: Object) -> Id {
+    match known {
+        Some(id) => {
+            tree.objects.insert(id, object);
+            id
+        }
+        None => tree.add(object),
+    }
+}
+
+/// The group at a path, with those that it lies in.
+fn group(tree: &mut Tree, known: &BTreeMap<(String, bool), Id>, path: &str) -> Id {
+    let mut at = ROOT;
+    for (end, _) in path.match_indices('/').chain([(path.len(), "")]).filter(|(end, _)| *end > 0) {
+        let name = path[..end].rsplit('/').next().unwrap_or_default().as_bytes();
+        let there = tree.group(at).and_then(|group| group.links.get(name)).map(|link| link.target.clone());
+        at = match there {
+            Some(Target::Hard(id)) => id,
+            _ => {
+                let object = Object::new(Body::Group(Group::default()), Times::now(false));
+                let id = add(tree, known.get(&(path[..end].to_owned(), true)).copied(), object);
+                tree.link(at, name, 1, Target::Hard(id));
+                id
+            }
+        };
+    }
+    at
+}
+
+/// A variable as a dataset; `None` of what HDF5 cannot show.
+fn dataset(container: &Container, path: &str, variable: &Variable) -> Option<Dataset> {
+    if variable.local {
+        return None;
+    }
+    let dtype = native_type::stored(&variable.dtype, variable.meaning.as_ref())?;
+    let steps = u64::from(variable.steps);
+    // The inputs of a derived variable say how large it is; where one is gone, the error comes when it is read.
+    let now = container.reading(path, None).map(|reading| reading.shape().to_vec());
+    let dims = now.unwrap_or_else(|_| (0..steps).map(|_| 0).chain(variable.shape.iter().copied()).collect());
+    if dims.len() > MAX_NDIM {
+        return None;
+    }
+    let grows = |axis: usize| match axis.checked_sub(steps as usize) {
+        None => true,
+        Some(axis) => variable.growable.get(axis).copied().unwrap_or(false),
+    };
+    let max: Vec<u64> = dims.iter().enumerate().map(|(i, n)| if grows(i) { u64::MAX } else { *n }).collect();
+    let mut properties = Properties {
+        layout: CONTIGUOUS,
+        fill_defined: 1,
+        fill_time: 2,
+        alloc_time: 2,
+        ..Properties::default()
+    };
+    if max.contains(&u64::MAX) {
+        let own = variable.chunks.as_ref().filter(|chunks| chunks.len() == variable.shape.len());
+        let cells = own.unwrap_or(&variable.shape).iter().map(|n| (*n).clamp(1, u64::from(u32::MAX)));
+        properties.layout = CHUNKED;
+        properties.chunk = (0..steps).map(|_| 1).chain(cells).collect();
+    }
+    Some(Dataset {
+        fill: variable.fill.clone().filter(|fill| fill.len() == dtype.size as usize),
+        dtype,
+        high: dims.clone(),
+        space: if dims.is_empty() { Space::Scalar } else { Space::Simple(dims, max) },
+        properties,
+        variable: Some((variable.id, variable.uid)),
+    })
+}
+
+fn put_attributes(object: &mut Object, heap: &mut Heap, attrs: &Attrs, of: Option<&Variable>) {
+    for (name, value) in hdf5_attributes(attrs, of) {
+        if let Some(attribute) = attribute(value, heap) {
+            object.put_attribute(name.as_bytes(), attribute);
+        }
+    }
+}
+
+/// Values as they are stored in an attribute.
+fn attribute(value: Value, heap: &mut Heap) -> Option<Attribute> {
+    let mut texts = |all: &[String]| -> Option<Vec<u8>> {
+        let mut data = Vec::new();
+        for text in all {
+            data.extend(element(heap, text.as_bytes(), 1)?);
+        }
+        Some(data)
+    };
+    let line = |n: u64| Space::Simple(vec![n], vec![n]);
+    let (dtype, space, data) = match value {
+        Value::Values { datatype, shape, bytes } => {
+            let space = shape.map_or(Space::Scalar, |shape| Space::Simple(shape.clone(), shape));
+            (native_type::plain(&datatype)?, space, bytes)
+        }
+        Value::Text(text) => (native_type::stored(&DType::String, None)?, Space::Scalar, texts(&[text])?),
+        Value::Texts(all) => {
+            (native_type::stored(&DType::String, None)?, line(all.len() as u64), texts(&all)?)
+        }
+        Value::Axes(_) | Value::References(_) => return None,
+    };
+    let expected = space.points()?.checked_mul(u64::from(dtype.size))?;
+    (data.len() as u64 == expected).then_some(Attribute { order: 0, cset: 1, dtype, space, data })
+}
+
+/// Keeps the bytes of an element of variable length. Returns the element as it is stored: how many items it has, and
+/// where they are. `None` where there are too many items.
+fn element(heap: &mut Heap, bytes: &[u8], item: usize) -> Option<[u8; VARIABLE as usize]> {
+    let mut out = [0; VARIABLE as usize];
+    let count = u32::try_from(bytes.len() / item).ok()?;
+    if count > 0 {
+        let at = heap.stored + heap.pending.len() as u64;
+        heap.pending.extend_from_slice(bytes);
+        out[..4].copy_from_slice(&count.to_le_bytes());
+        out[4..12].copy_from_slice(&at.to_le_bytes());
+        out[12..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
+    }
+    Some(out)
+}
+
+/// Reads texts or lists: the bytes go to the heap in memory, and `out` gets their lengths and where they are.
+pub(super) fn read_variable_length(
+    heap: &mut Heap,
+    reading: &Reading,
+    first: &[u64],
+    count: &[u64],
+    out: &mut [u8],
+) -> Result<()> {
+    let (cells, _) = reading.read_strings(&Selection::boxed(first, count))?;
+    if out.len() != cells.len() * VARIABLE as usize {
+        return Err(Failure::damaged("elements of variable length have another size than their type"));
+    }
+    if heap.pending.len() > heap.fixed + KEPT {
+        heap.pending.truncate(heap.fixed); // the library has converted what was read before
+    }
+    let item = match &reading.variable().dtype {
+        DType::Ragged(scalar) => scalar.size() as usize,
+        _ => 1,
+    };
+    for (out, bytes) in out.chunks_exact_mut(VARIABLE as usize).zip(&cells) {
+        let made = element(heap, bytes, item).ok_or_else(|| Failure::range("a value of 4 GiB or more"))?;
+        out.copy_from_slice(&made);
+    }
+    Ok(())
+}

@@ -1,0 +1,182 @@
+"""Containers that HDF5 programs did not write, read by HDF5 programs as they are: no file of HDF5 is made.
+
+Each program runs in a process of its own with the connector in its environment.
+"""
+
+import subprocess
+
+import drystone as dry
+import numpy as np
+import pytest
+from conftest import program
+
+PARTICLE = np.dtype([("id", "i4"), ("x", "f8", (3,)), ("tag", "S5"), ("alive", "?")], align=True)
+
+
+def values(step):
+    return (np.arange(60, dtype="f4").reshape(6, 10) - 30) * (step + 1)
+
+
+@pytest.fixture(scope="module")
+def container(tmp_path_factory):
+    path = tmp_path_factory.mktemp("native") / "run.dry"
+    with dry.create(path) as c:
+        c.attrs.update(title="dam", numbers=[1, 2, 3], words=["a", "längst"], dt=0.5, on=True)
+        c.create_group("fields")
+        c["fields"].attrs["note"] = "two"
+        c.create_variable("fields/u", "f4", (6, 10), steps=True, dims=("y", "x"), attrs={"units": "m/s"})
+        c.derive("speed", "abs(fields/u)")
+        c["mask"] = np.arange(8).reshape(2, 4) % 3 == 0
+        c["complex"] = np.array([1 + 2j, 3 - 4j], "c16")
+        c["half"] = np.arange(5, dtype="f2")
+        c["when"] = np.array(["2026-01-01", "NaT"], "datetime64[s]")
+        c["texts"] = np.array([b"one", b"three"], "S5")
+        c["names"] = np.array(["a", "", "ccc" * 50], dtype=object)
+        c["grid/p"] = np.array([(i, (i, 2 * i, 3 * i), b"t%d" % i, i % 2) for i in range(4)], PARTICLE)
+        c["scalar"] = np.float64(2.5)
+        grows = c.create_variable("grows", "i8", (None, 3))
+        grows.append(np.arange(6).reshape(2, 3))
+        c.create_variable("own", "f4", local=True)
+        for step in range(3):
+            with c.writer() as w, w.step(step):
+                w.put("fields/u", values(step))
+            c.commit()
+        c.link("alias", "fields/u")
+    return path
+
+
+def test_everything_that_hdf5_can_say_is_there(container, connector_environment):
+    code = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1]) as f:
+    assert sorted(f) == sorted("alias complex fields grid grows half mask names scalar speed texts when".split()), sorted(f)
+    assert f.attrs["title"] == "dam" and f.attrs["numbers"].tolist() == [1, 2, 3] and f.attrs["dt"] == 0.5
+    assert list(f.attrs["words"]) == ["a", "längst"] and f["fields"].attrs["note"] == "two"
+    u = f["fields/u"]
+    values = lambda step: (np.arange(60, dtype="f4").reshape(6, 10) - 30) * (step + 1)
+    assert u.shape == (3, 6, 10) and u.maxshape == (None, 6, 10) and u.dtype == "<f4" and u.attrs["units"] == "m/s"
+    for step in range(3):
+        np.testing.assert_array_equal(u[step], values(step))
+        np.testing.assert_array_equal(f["speed"][step], abs(values(step)))
+    np.testing.assert_array_equal(f["alias"][1:, ::2, 3:7], np.stack([values(1), values(2)])[:, ::2, 3:7])
+    np.testing.assert_array_equal(f["speed"][:, [1, 4], 2], abs(u[:, [1, 4], 2]))
+    assert f["mask"].dtype == bool and f["mask"][...].ravel().tolist() == [i % 3 == 0 for i in range(8)]
+    assert f["complex"][:].tolist() == [1 + 2j, 3 - 4j] and f["half"][:].tolist() == [0, 1, 2, 3, 4]
+    assert f["when"].attrs["units"] == "seconds since 1970-01-01"
+    assert f["when"][0] == np.datetime64("2026-01-01", "s").astype("i8")
+    assert f["texts"].dtype == "S5" and f["texts"][:].tolist() == [b"one", b"three"]
+    assert [n.decode() for n in f["names"][:]] == ["a", "", "ccc" * 50] and f["names"].asstr()[2] == "ccc" * 50
+    p = f["grid/p"][:]
+    assert p["id"].tolist() == [0, 1, 2, 3] and p["x"][2].tolist() == [2, 4, 6] and p["tag"][3] == b"t3"
+    assert p["alive"].dtype == bool and p["alive"].tolist() == [False, True, False, True]
+    assert f["grid/p"]["x"].shape == (4, 3)
+    assert f["scalar"][()] == 2.5 and f["scalar"].shape == ()
+    assert f["grows"].shape == (2, 3) and f["grows"].maxshape == (None, 3) and f["grows"][:].sum() == 15
+"""
+    program(connector_environment, code, container)
+
+
+def test_nobody_changes_it_through_hdf5(container, connector_environment):
+    before = sorted(p.name for p in container.rglob("*"))
+    code = """
+import sys, h5py
+path = sys.argv[1]
+for mode in ["r+", "a", "w", "x"]:
+    try:
+        h5py.File(path, mode)
+        print("opened", mode)
+    except OSError as e:
+        print(mode, e)
+with h5py.File(path) as f:
+    for change in [lambda: f["fields/u"].__setitem__(0, 1), lambda: f.create_group("g"), lambda: f.__delitem__("mask")]:
+        try:
+            change()
+            print("changed")
+        except Exception as e:
+            print(type(e).__name__)
+print(h5py.is_hdf5(path))
+"""
+    said = program(connector_environment, code, container).stdout
+    assert "opened" not in said, said
+    assert "changed" not in said, said
+    assert "reading only" in said, said
+    assert sorted(p.name for p in container.rglob("*")) == before
+
+
+def test_a_folder_without_a_container_is_no_file(tmp_path, connector_environment):
+    code = "import sys, h5py; h5py.File(sys.argv[1])"
+    done = program(connector_environment, code, tmp_path, ok=False)
+    assert done.returncode != 0
+    assert "directory" in done.stderr.lower()
+
+
+def test_a_damaged_block_is_an_error_to_hdf5_programs(container, connector_environment, tmp_path):
+    import shutil
+
+    broken = tmp_path / "broken.dry"
+    shutil.copytree(container, broken)
+    logs = [p for p in broken.rglob("*") if p.is_file() and values(1).tobytes() in p.read_bytes()]
+    assert len(logs) == 1
+    data = logs[0].read_bytes()
+    at = data.index(values(1).tobytes()) + 20
+    logs[0].write_bytes(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+    code = """
+import sys, h5py
+with h5py.File(sys.argv[1]) as f:
+    f["fields/u"][0]
+    try:
+        f["fields/u"][1]
+        print("read")
+    except OSError as e:
+        print("refused")
+"""
+    assert program(connector_environment, code, broken).stdout.strip() == "refused"
+
+
+def test_a_reader_follows_a_writer(tmp_path, connector_environment):
+    path = tmp_path / "run.dry"
+    c = dry.create(path)
+    c.create_variable("u", "i4", (2,), steps=True)
+    with c.writer() as w, w.step(0):
+        w.put("u", [1, 2])
+    c.commit()
+    code = """
+import sys, h5py
+f = h5py.File(sys.argv[1])
+u = f["u"]
+print(u.shape, flush=True)
+sys.stdin.readline()
+u.refresh()
+print(u.shape, u[-1].tolist(), sorted(f), flush=True)
+"""
+    import sys
+
+    reader = subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], env=connector_environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert reader.stdout.readline().strip() == "(1, 2)"
+    c["new"] = np.zeros(3)
+    with c.writer() as w, w.step(1):
+        w.put("u", [3, 4])
+    c.commit()
+    out, err = reader.communicate("go\n", timeout=60)
+    assert out.strip() == "(2, 2) [3, 4] ['new', 'u']", out + err
+    c.close()
+
+
+def test_lists_of_any_length_are_sequences(tmp_path, connector_environment):
+    path = tmp_path / "lists.dry"
+    with dry.create(path) as c:
+        v = c.create_variable("hits", dry.ragged("i4"), (3,))
+        v[:] = np.array(
+            [np.array([1, 2], "i4"), np.array([], "i4"), np.arange(1000, dtype="i4")], dtype=object
+        )
+    code = """
+import sys, h5py, numpy as np
+with h5py.File(sys.argv[1]) as f:
+    found = [x.tolist() for x in f["hits"][:]]
+    assert found == [[1, 2], [], list(range(1000))], found
+    assert h5py.check_vlen_dtype(f["hits"].dtype) == np.dtype("i4")
+"""
+    program(connector_environment, code, path)
