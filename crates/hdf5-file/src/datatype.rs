@@ -91,7 +91,8 @@ impl Datatype {
 
     /// The body of a datatype message (HDF5 file format, IV.A.2.d).
     ///
-    /// `H5Tdecode` expects it after two bytes of its own. `None` for a type that has a name in the file, and for one that contains such a type.
+    /// `H5Tdecode` expects it after two bytes of its own. `None` for a type that has a name in the file, and for
+    /// one that contains such a type.
     pub fn message(&self) -> Option<Vec<u8>> {
         (!self.is_named()).then(|| self.encode(&[]))
     }
