@@ -1,4 +1,4 @@
-"""Checks what a release says of itself: one version everywhere, release notes that are dated, wheels that hold what they should.
+"""Checks what a release says of itself: versions, the oldest versions of what it needs, dated notes, wheels with all their parts.
 
 `python tools/release_check.py` checks the tree. With `--tag v0.1.0` the tree must be that release: the tag names the version, and its
 section of CHANGELOG.md has a date. With `--wheels FOLDER` the wheels there must be of the version, for a C library that is old enough
@@ -18,6 +18,9 @@ SECTION = re.compile(r"^## (\d+\.\d+\.\d+), (.+)$", re.MULTILINE)
 DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 WHEEL = re.compile(r"drystone-(?P<version>[^-]+)-cp311-abi3-(?P<platforms>[^-]+)\.whl")
 OLD_ENOUGH = (2, 28)
+CONDA = "packaging/conda/recipe.yaml"
+SPACK = "packaging/spack/packages/py_drystone/package.py"
+SPACK_EXTRAS = ("files", "xarray")
 INSIDE = (
     r"drystone/_core\.abi3\.so",
     r"drystone/_core\.pyi",
@@ -49,12 +52,38 @@ def versions(root: Path) -> Iterator[str]:
     if project.get("version", version) != version:
         yield f"pyproject.toml: version {project['version']}, the workspace is {version}"
     for path, pattern in (
-        ("packaging/conda/recipe.yaml", r'^  version: "([^"]+)"$'),
-        ("packaging/spack/packages/py_drystone/package.py", r'^    version\("([^"]+)"'),
+        (CONDA, r'^  version: "([^"]+)"$'),
+        (SPACK, r'^    version\("([^"]+)"'),
     ):
         found = re.findall(pattern, (root / path).read_text(), re.MULTILINE)
         if version not in found:
             yield f"{path}: names {', '.join(found) or 'no version'}, the workspace is {version}"
+
+
+def needs(root: Path) -> Iterator[str]:
+    """What the recipes of conda and Spack need in other versions than pyproject.toml and Cargo.toml."""
+    described = tomllib.loads((root / "pyproject.toml").read_text())
+    project = described["project"]
+    rust: str = tomllib.loads((root / "Cargo.toml").read_text())["workspace"]["package"]["rust-version"]
+    least = {"python": project["requires-python"].removeprefix(">="), "rust": rust}
+    for one in [*project["dependencies"], *described["build-system"]["requires"]]:
+        name, _, version = one.partition(">=")
+        least[name] = version.partition(",")[0]
+    for extra in SPACK_EXTRAS:
+        for one in project["optional-dependencies"][extra]:
+            name, _, version = one.partition(">=")
+            least[name.partition("[")[0].lower()] = version
+    conda = (root / CONDA).read_text()
+    for name in ("python", "numpy", "maturin", "rust"):
+        found = re.findall(rf"^ *- {name} >=([0-9.]+)", conda, re.MULTILINE)
+        if found != [least[name]]:
+            yield f"{CONDA}: {name} is asked for as {' and '.join(found) or 'any'}, not from {least[name]} on"
+    spack = (root / SPACK).read_text()
+    for name, version in least.items():
+        package = name if name in ("python", "rust") else f"py-{name}"
+        found = re.findall(rf'"{package}@([0-9.]+):', spack)
+        if found != [version]:
+            yield f"{SPACK}: {package} is asked for as {' and '.join(found) or 'any'}, not from {version} on"
 
 
 def notes(root: Path, tag: str | None) -> Iterator[str]:
@@ -106,7 +135,7 @@ def main() -> int:
     parser.add_argument("--tag", help="the tree is to be this release")
     parser.add_argument("--wheels", type=Path, help="a folder of wheels to look into")
     asked = parser.parse_args()
-    faults = [*versions(ROOT), *notes(ROOT, asked.tag)]
+    faults = [*versions(ROOT), *needs(ROOT), *notes(ROOT, asked.tag)]
     if asked.wheels is not None:
         faults += wheels(asked.wheels, version_of(ROOT))
     for fault in faults:

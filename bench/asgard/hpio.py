@@ -11,9 +11,7 @@ Run by run.py under mpiexec; rank 0 prints one line of JSON per figure.
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,19 @@ import drystone as dry
 import h5py
 import numpy as np
 from mpi4py import MPI
-from ranks import RANK, RANKS, WORLD, all_agree, on_first, same_bits, sync, together
+from ranks import (
+    RANK,
+    RANKS,
+    URL,
+    WORLD,
+    all_agree,
+    container_at,
+    on_first,
+    remove,
+    same_bits,
+    sync,
+    together,
+)
 
 Array = np.ndarray[Any, Any]
 STRUCT = np.dtype([("x", "f8"), ("y", "f8"), ("z", "f8")])
@@ -174,10 +184,12 @@ class Drystone:
     """Each rank its own log, rank 0 commits. Members are columns, or the struct is stored whole."""
 
     def __init__(self, case: Case, *, whole: bool) -> None:
-        self.case, self.path = case, case.folder / f"dry-{whole}.dry"
+        self.case, self.path = case, container_at(case.folder, f"dry-{whole}.dry")
         self.field = WANTED if case.file == "n" else None
         if RANK == 0:
-            with dry.create(self.path, durability="durable" if case.durable else "async") as c:
+            with dry.create(
+                self.path, durability="durable" if case.durable else "async", overwrite=True
+            ) as c:
                 if case.file == "n":
                     c.declare(WHOLE % case.structs + (KEPT % case.structs if whole else ""))
                 else:
@@ -219,8 +231,7 @@ class Drystone:
         self.writer.close()
         self.container.close()
         self.reader.close()
-        WORLD.Barrier()
-        on_first(lambda: shutil.rmtree(self.path))
+        remove(self.path)
 
 
 def engines(case: Case) -> dict[str, Any]:
@@ -228,9 +239,10 @@ def engines(case: Case) -> dict[str, Any]:
     made: dict[str, Any] = {
         "MPI-IO independent": Mpi(case, collective=False),
         "MPI-IO collective": Mpi(case, collective=True),
-        "NumPy memmap": Mapped(case),
     }
-    if RANKS == 1:
+    if URL is None:
+        made["NumPy memmap"] = Mapped(case)
+    if URL is None and RANKS == 1:
         made["h5py"] = Hdf(case)
     made["drystone, columns"] = Drystone(case, whole=False)
     if case.file == "n":
@@ -253,7 +265,7 @@ def run(case: Case, rounds: int) -> None:
                     case.values[...] = case.expected()
                 cost = together(getattr(here[name], act))
                 if turn > 0:  # the first round warms up
-                    costs.setdefault((act, name), []).append(asdict(cost))
+                    costs.setdefault((act, name), []).append(cost)
                 if act == "read":
                     all_agree(same_bits(np.array(case.values), case.expected()), f"{name}, {act}")
                 elif turn == rounds:

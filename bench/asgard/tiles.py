@@ -9,9 +9,7 @@ As in hpio.py, a write ends when the values are where durability demands them an
 from __future__ import annotations
 
 import json
-import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +17,19 @@ import drystone as dry
 import h5py
 import numpy as np
 from mpi4py import MPI
-from ranks import RANK, RANKS, WORLD, all_agree, on_first, same_bits, sync, together
+from ranks import (
+    RANK,
+    RANKS,
+    URL,
+    WORLD,
+    all_agree,
+    container_at,
+    on_first,
+    remove,
+    same_bits,
+    sync,
+    together,
+)
 
 Array = np.ndarray[Any, Any]
 
@@ -126,9 +136,11 @@ class Drystone:
     """Each rank its own log, rank 0 commits."""
 
     def __init__(self, case: Case) -> None:
-        self.case, self.path = case, case.folder / "tiles.dry"
+        self.case, self.path = case, container_at(case.folder, "tiles.dry")
         if RANK == 0:
-            with dry.create(self.path, durability="durable" if case.durable else "async") as c:
+            with dry.create(
+                self.path, durability="durable" if case.durable else "async", overwrite=True
+            ) as c:
                 c.create_variable("u", "f8", shape=case.shape, steps=True)
         WORLD.Barrier()
         self.container = dry.open(self.path, mode="r+")
@@ -156,8 +168,7 @@ class Drystone:
         self.writer.close()
         self.container.close()
         self.reader.close()
-        WORLD.Barrier()
-        on_first(lambda: shutil.rmtree(self.path))
+        remove(self.path)
 
 
 def run(case: Case, rounds: int) -> None:
@@ -165,9 +176,10 @@ def run(case: Case, rounds: int) -> None:
     here: dict[str, Any] = {
         "MPI-IO independent": Mpi(case, collective=False),
         "MPI-IO collective": Mpi(case, collective=True),
-        "NumPy memmap": Mapped(case),
     }
-    if RANKS == 1:
+    if URL is None:
+        here["NumPy memmap"] = Mapped(case)
+    if URL is None and RANKS == 1:
         here["h5py"] = Hdf(case)
     here["drystone"] = Drystone(case)
     names = list(here)
@@ -182,7 +194,7 @@ def run(case: Case, rounds: int) -> None:
                     here[name].reader.refresh()
                 cost = together(getattr(here[name], act))
                 if turn > 0:  # the first round warms up
-                    costs.setdefault((act, name), []).append(asdict(cost))
+                    costs.setdefault((act, name), []).append(cost)
                 if act == "read":
                     all_agree(same_bits(case.buffer, case.expected()), f"{name}, {act}")
     for engine in here.values():

@@ -28,20 +28,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "servers"))
 import ceph  # noqa: E402
+from link import document, enter, limit, received  # noqa: E402
 
 CLASS = Path(os.environ.get("DRYSTONE_RADOS_CLASS", ROOT / "build" / "rados-class"))
-DOCUMENT = ROOT / "docs" / "benchmarks" / "ceph.md"
 FIELDS = 699_050
 """16 MiB of three 8-byte values each."""
-COUNTERS = Path("/proc/self/net/dev")
 LINKS = {"1 Gbit/s": "1gbit", "free loopback": ""}
 TRANSFORMS = {"raw": "", "shuffle,zstd:1": "shuffle,zstd:1"}
-
-
-def received() -> int:
-    """Bytes that the loopback of this namespace has received."""
-    line = next(line for line in COUNTERS.read_text().splitlines() if line.strip().startswith("lo:"))
-    return int(line.split(":")[1].split()[0])
 
 
 def read(where: str, conf: str, rounds: int) -> None:
@@ -109,14 +102,6 @@ print(json.dumps({{name: sorted(t)[len(t) // 2] * 1e6 for name, t in times.items
     return {name: float(value) for name, value in json.loads(done.stdout).items()}
 
 
-def limit(rate: str) -> None:
-    """Makes the loopback of this namespace as slow as a link, or as fast as it is."""
-    subprocess.run(["tc", "qdisc", "del", "dev", "lo", "root"], capture_output=True)
-    if rate:
-        bucket = ["tbf", "rate", rate, "burst", "512kb", "latency", "200ms"]
-        subprocess.run(["tc", "qdisc", "add", "dev", "lo", "root", *bucket], check=True)
-
-
 def measure(cluster: ceph.Cluster, quick: bool) -> dict[str, Any]:
     """All figures."""
     steps, rounds = (2, 2) if quick else (6, 7)
@@ -172,6 +157,7 @@ def table(found: dict[str, Any]) -> str:
     small = ", ".join(f"{name} {value:.0f} us" for name, value in found["small"].items())
     lines.append("")
     lines.append(
+        f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} processors, load {os.getloadavg()[0]:.1f}. "
         f"{found['steps']} blocks of 16 MiB. Small calls, one after the other, from Python: {small}."
     )
     return "\n".join(lines)
@@ -196,11 +182,7 @@ def main() -> None:
         sys.exit(f"{lacking}")
     if not (CLASS / "libcls_dry.so").exists():
         sys.exit("the object class is not built: make rados-class")
-    if not said.inside:
-        sys.exit(
-            subprocess.run(["unshare", "-n", sys.executable, __file__, "--inside", *sys.argv[1:]]).returncode
-        )
-    subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
+    enter(__file__, said.inside)
     with (
         tempfile.TemporaryDirectory(prefix="drystone-ceph-") as folder,
         ceph.Cluster(Path(folder), classes=CLASS) as cluster,
@@ -208,10 +190,7 @@ def main() -> None:
         shown = table(measure(cluster, said.quick))
     print(shown)
     if said.document:
-        text = DOCUMENT.read_text()
-        head, _, rest = text.partition("<!-- figures -->\n")
-        _, _, tail = rest.partition("<!-- end -->")
-        DOCUMENT.write_text(f"{head}<!-- figures -->\n{shown}\n<!-- end -->{tail}")
+        document("figures", shown)
 
 
 if __name__ == "__main__":

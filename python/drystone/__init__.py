@@ -9,6 +9,7 @@ from drystone._core import Plan, __version__
 from drystone.catalogue import Catalog, Match, Matches, catalog
 from drystone.comparing import Difference, diff
 from drystone.container import Container
+from drystone.contiguous import flattened, unflattened
 from drystone.described import Derived, Description, Files, PublishedStatistics, Statistics, Usage, WriterLog
 from drystone.disk_use import DiskUse, VariableUse, du
 from drystone.drawing import Plotted, plot
@@ -135,6 +136,7 @@ __all__ = [
     "enum_names",
     "export",
     "expr",
+    "flattened",
     "function",
     "import_file",
     "metrics",
@@ -146,4 +148,5 @@ __all__ = [
     "reference",
     "reference_kind",
     "rules",
+    "unflattened",
 ]

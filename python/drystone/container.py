@@ -131,6 +131,10 @@ class Container(Tiered, Queried, Maintained, Published):
         found = None if has_none else ContainerHandle.targets(self._location)
         return () if found is None else tuple(os.fspath(folder) for folder in found[0])
 
+    def _holders(self, keys: Sequence[str]) -> list[str | None]:
+        """The storage target that holds each of the container's files: a folder, or a storage daemon of Ceph."""
+        return ContainerHandle.holders(self._location, list(self._all_options()), list(keys))
+
     @property
     def uuid(self) -> str:
         """Its permanent identity, in hexadecimal."""

@@ -78,8 +78,9 @@ def plot(
         layout: Draw where the blocks lie, which writers wrote them, and their bytes.
         step: With `layout`: of which step; by default that of the selection, or the last.
         axes: With `layout`: the axes that go down and across.
-        by: With `layout`: what gives a block its colour, "writer" or "file". Files, which are objects in far stores,
-            are what a read is spread over: disks of a striped file system, storage daemons of Ceph.
+        by: With `layout`: what gives a block its colour, "writer", "file" or "target". Files, which are objects in far
+            stores, are what a read is spread over. Targets are what holds them: folders given as `targets`, or storage
+            daemons of Ceph; other stores have none, which is an `InvalidArgumentError` or `UnsupportedError`.
         colours: A colour map of matplotlib.
         range: Values of the ends of the colours, the lower first.
         at: An earlier snapshot, by its number.
@@ -98,8 +99,8 @@ def plot(
         raise InvalidArgumentError(
             f"range is two numbers, the lower one first and both finite, not {range[0]:g} {range[1]:g}"
         )
-    if by not in ("writer", "file"):
-        raise InvalidArgumentError(f'blocks are coloured by "writer" or "file", not {by!r}')
+    if by not in ("writer", "file", "target"):
+        raise InvalidArgumentError(f'blocks are coloured by "writer", "file" or "target", not {by!r}')
     out = Path(output or f"{variable.replace('/', '_')}.png")
     figure = Figure(figsize=(8, 6), layout="constrained")
     kinds = sorted(FigureCanvasAgg(figure).get_supported_filetypes())
@@ -253,8 +254,7 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         )
         for b in blocks
     ]
-    by_file = wanted.by == "file"
-    owners: list[Any] = [_file(b) if by_file else b.writer for b in blocks]
+    owners = _owners(v, blocks, wanted.by)
     known = sorted(set(owners))
     drawn = PatchCollection(boxes, cmap=wanted.colours, edgecolor="black", linewidth=0.6, alpha=0.75)
     drawn.set_array(np.array([known.index(owner) for owner in owners], float))
@@ -272,9 +272,10 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         axes.set_ylim(0, max(1, shape[down]))
     if known:
         bar = figure.colorbar(drawn, ticks=range(len(known)) if len(known) <= 12 else None)
-        bar.set_label("file" if by_file else "writer (rank or number)")
+        by_writer = wanted.by == "writer"
+        bar.set_label("writer (rank or number)" if by_writer else _CALLED[wanted.by])
         if len(known) <= 12:
-            said = [str(w) if by_file or w < 1 << 20 else f"{w:x}"[:6] for w in known]
+            said = [str(w) if not by_writer or w < 1 << 20 else f"{w:x}"[:6] for w in known]
             bar.ax.set_yticklabels(said)
     if chosen:
         spans = ((chosen[d][0], chosen[d][1] - chosen[d][0]) for d in (across, down))
@@ -284,14 +285,30 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
     stored = sum(b.nbytes for b in blocks)
     axes.set_title(f"{wanted.variable}{f', step {step}' if v.has_steps else ''}: blocks")
     cells = sum(math.prod(b.shape) for b in blocks)
-    owned = f"in {counted(len(known), 'file')}" if by_file else f"by {counted(len(known), 'writer')}"
+    how = {"writer": "by", "file": "in", "target": "on"}[wanted.by]
+    owned = f"{how} {counted(len(known), _CALLED[wanted.by])}"
     shows = f"{counted(len(blocks), 'block')} {owned}, {size(stored)} stored, {counted(cells, 'cell')}"
-    if by_file and known:
+    if wanted.by != "writer" and known:
         each = [
-            sum(b.nbytes for b, owner in zip(blocks, owners, strict=True) if owner == file) for file in known
+            sum(b.nbytes for b, owner in zip(blocks, owners, strict=True) if owner == one) for one in known
         ]
-        shows += f"; {size(min(each))} to {size(max(each))} of each file"
+        shows += f"; {size(min(each))} to {size(max(each))} of each {_CALLED[wanted.by]}"
     return shows
+
+
+_CALLED = {"writer": "writer", "file": "file", "target": "storage target"}
+
+
+def _owners(v: Variable, blocks: list[Block], by: str) -> list[Any]:
+    """What gives each block its colour."""
+    if by == "writer":
+        return [block.writer for block in blocks]
+    if by == "file":
+        return [_file(block) for block in blocks]
+    keys = sorted({block.place[0] for block in blocks if block.place})
+    holders = dict(zip(keys, v.container._holders(keys), strict=True))
+    found = [holders[block.place[0]] if block.place else None for block in blocks]
+    return ["no target" if holder is None else holder for holder in found]
 
 
 def _box(v: Variable, key: Any) -> tuple[int | None, list[tuple[int, int]] | None]:

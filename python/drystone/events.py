@@ -23,7 +23,8 @@ class Event:
     """One thing that was done."""
 
     kind: str
-    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`; with `detail` also `read` or `put`."""
+    """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`; with `detail` also
+    `read`, `put`, `drain` or `warm`."""
     container: str
     """Path or URL."""
     time: float
@@ -50,8 +51,9 @@ def on_event(listener: Listener, *, detail: bool = False) -> Callable[[], None]:
 
     Args:
         listener: Called as `listener(event)`.
-        detail: Also report each read and each put. There may be many, and the engine may hold locks during
-        the call: the function must not use a container.
+        detail: Also report each read, each put, each part that goes home from a tier, and each warming. There may be
+            many, and the engine may hold locks during the call: the function must not use a container. Parts go home
+            in another thread.
 
     Raises:
         InvalidArgumentError: If it cannot be called.
@@ -89,12 +91,16 @@ def _without(listeners: tuple[Listener, ...], listener: Listener) -> tuple[Liste
 def _heard(
     kind: str, container: str, variable: str, seconds: float, values: tuple[int, int, int, int, int]
 ) -> None:
-    """A read or put of the engine."""
+    """A read, put, drain or warming of the engine."""
     from drystone.metrics import path_of  # which uses events
 
     wanted, nbytes, requests, rounds, blocks = values
     found: dict[str, Any] = {"variable": variable, "wanted_bytes": wanted}
-    if kind == "read":
+    if kind == "drain":
+        found = {"part": variable, "bytes": nbytes}
+    elif kind == "warm":
+        found = {"wanted_bytes": wanted, "bytes": nbytes}
+    elif kind == "read":
         found |= {"bytes": nbytes, "requests": requests, "rounds": rounds, "blocks": blocks}
     _tell(_detailed, Event(kind, path_of(container), time.time(), seconds, found))
 

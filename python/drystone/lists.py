@@ -13,6 +13,9 @@ import numpy.typing as npt
 
 from drystone.errors import InvalidArgumentError
 
+REFERENCES_TO = "drystone_reference"
+"""The attribute of texts that are references in a format without a type for them: `object` or `region`."""
+
 
 def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
     """The dtype of lists of numbers of any length: `create_variable("hits", dry.ragged("f4"), shape)`.
@@ -82,7 +85,7 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
     from drystone.values import as_stored
 
     if not isinstance(value, np.ndarray) and hasattr(value, "tolist") and hasattr(value, "layout"):
-        value = value.tolist()  # of awkward, whose own arrays NumPy refuses if they are ragged
+        value = _of_awkward(value)
     shape, lists = _cells(value, element, what)
     out = np.empty(len(lists), object)
     for n, one in enumerate(lists):
@@ -93,6 +96,19 @@ def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.ob
             raise InvalidArgumentError(f"{what} holds lists of {element}, not arrays of {stored.ndim} axes")
         out[n] = stored
     return out.reshape(shape)
+
+
+def _of_awkward(value: Any) -> Any:
+    """An array of awkward, which NumPy refuses if it is ragged, without an object of Python for each number."""
+    import awkward  # type: ignore[import-untyped]
+
+    from drystone.contiguous import unflattened
+
+    try:
+        counts = awkward.to_numpy(awkward.num(value, axis=-1))
+        return unflattened(awkward.to_numpy(awkward.flatten(value, axis=None)), counts)
+    except (ValueError, TypeError, InvalidArgumentError):
+        return value.tolist()  # of several depths or lengths, which the caller names
 
 
 def _cells(value: Any, element: np.dtype[Any], what: str) -> tuple[tuple[int, ...], list[Any]]:

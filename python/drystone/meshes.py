@@ -1,12 +1,14 @@
 """Meshes: variables of a container with the same axes, which visualization programs show together.
 
-A mesh is what variables with the same axes share: their names and lengths, and the coordinates along them. Variables of
-one to three axes without that of the steps have a mesh. Of a record each member of numbers is a field; axes of a
-member's own are components of a vector.
+A mesh is what variables with the same axes share: their names and lengths, and the coordinates along them. The last
+three axes are those of the mesh; axes in front of them, but not that of the steps, are *outer* axes, of which a program
+shows one cell. Of a record each member of numbers is a field; axes of a member's own are components of a vector. The
+cells of a mesh of one axis are particles where some of its fields are their positions.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +23,7 @@ from drystone.variable import Variable
 
 _MOST_COORDINATES = 1 << 24
 _MOST_COMPONENTS = 9
+_POSITIONS = ("position", "positions", "pos", "coordinates", "coords", "xyz")
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,8 @@ class Field:
     variable: str
     member: str | None
     components: int
+    outer: tuple[tuple[str, int], ...] = ()
+    """Name and length of each axis in front of those of the mesh."""
 
     @property
     def name(self) -> str:
@@ -89,7 +94,9 @@ def meshes(c: Container) -> tuple[list[Mesh], list[str]]:
         if reason := _unfit(v, dims, shape):
             left_out.append(f"{name} ({reason})")
             continue
-        found = list(_fields(v))
+        outer = tuple(zip(dims[:-3], shape[:-3], strict=True))
+        dims, shape = dims[-3:], shape[-3:]
+        found = list(_fields(v, outer))
         if not found:
             left_out.append(f"{name} (it holds no numbers)")
             continue
@@ -105,7 +112,7 @@ def meshes(c: Container) -> tuple[list[Mesh], list[str]]:
 def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
     """The mesh of this name, the first where none is named."""
     if not found:
-        raise InvalidArgumentError("no variable of the container has one to three axes of numbers")
+        raise InvalidArgumentError("no variable of the container has axes and holds numbers")
     if not name:
         return found[0]
     for mesh in found:
@@ -114,6 +121,46 @@ def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
     raise InvalidArgumentError(
         f"there is no mesh {name!r}; there are: {'; '.join(one.name for one in found)}"
     )
+
+
+def positions(mesh: Mesh, named: str | None = None) -> tuple[Field, ...] | None:
+    """The fields that say where the cells of a mesh of one axis are: particles; None where the mesh is none of particles.
+
+    Args:
+        mesh: The mesh.
+        named: Names of fields, separated by commas, with two or three components together. Without it they are a vector
+            of three components that is called `position`, `pos`, `coordinates` or the like, or else fields called `x`,
+            `y` and perhaps `z` behind one prefix, as in `gas.x`.
+
+    Raises:
+        InvalidArgumentError: What is named is not there, or no position.
+
+    """
+    fields = {one.name: one for one in mesh.fields}
+    if named:
+        names = [name.strip() for name in named.split(",")]
+        unknown = [name for name in names if name not in fields]
+        if unknown or len(mesh.shape) != 1:
+            why = f"it has no {unknown[0]}; it has {', '.join(fields)}" if unknown else "it has several axes"
+            raise InvalidArgumentError(f"{named!r} are no positions on the mesh {mesh.name!r}: {why}")
+        found = tuple(fields[name] for name in names)
+        if sum(one.components for one in found) not in (2, 3):
+            raise InvalidArgumentError(
+                f"positions have two or three components, and {named!r} have {sum(one.components for one in found)}"
+            )
+        return found
+    if len(mesh.shape) != 1:
+        return None
+    for one in mesh.fields:
+        if one.components == 3 and re.split(r"[/.]", one.name)[-1].lower() in _POSITIONS:
+            return (one,)
+    for name in sorted(fields, key=lambda name: (len(name), name)):
+        names = [name[:-1] + letter for letter in "xyz"]
+        is_first = re.fullmatch(r"(.*[/._])?x", name) is not None
+        there = [fields[one] for one in names if one in fields and fields[one].components == 1]
+        if is_first and [one.name for one in there] in (names, names[:2]):
+            return tuple(there)
+    return None
 
 
 def times(c: Container, fields: tuple[Field, ...]) -> tuple[list[int], list[float]]:
@@ -136,8 +183,8 @@ def _unfit(v: Variable, dims: tuple[str, ...], shape: tuple[int, ...]) -> str | 
     inner = len(v._reading().inner)
     if inner:
         return "each of its cells is an array"
-    if not 1 <= len(shape) <= 3:
-        return f"it has {len(shape)} axes"
+    if not shape:
+        return "it has no axes"
     if 0 in shape:
         return "it is empty"
     if len(dims) == 1 and not v.has_steps and v.name.rpartition("/")[2] == dims[0]:
@@ -145,12 +192,12 @@ def _unfit(v: Variable, dims: tuple[str, ...], shape: tuple[int, ...]) -> str | 
     return None
 
 
-def _fields(v: Variable) -> list[Field]:
+def _fields(v: Variable, outer: tuple[tuple[str, int], ...]) -> list[Field]:
     found = []
     for path, dtype in _leaves(v.dtype) if v.dtype.names else [(None, v.dtype)]:
         base, inner = dtype.base, int(np.prod(dtype.shape, dtype=np.int64))
         if (base.kind in "biufc" or is_bfloat16(base)) and inner <= _MOST_COMPONENTS:
-            found.append(Field(v.name, path, inner * (2 if base.kind == "c" else 1)))
+            found.append(Field(v.name, path, inner * (2 if base.kind == "c" else 1), outer))
     return found
 
 

@@ -15,6 +15,7 @@ from drystone.events import emit
 from drystone.group import check_name
 from drystone.lists import as_bytes, ragged_element
 from drystone.reports import TransformChoice
+from drystone.variable import Variable
 
 if TYPE_CHECKING:
     from drystone._core import WriterHandle
@@ -48,19 +49,23 @@ class Writer:
 
     def put(
         self,
-        name: str,
+        name: str | Variable,
         array: Any,
         offset: Sequence[SupportsIndex] | SupportsIndex | None = None,
         field: str | None = None,
     ) -> None:
         """Write a block of a variable, or of one member of a record (`field`), with its first cell at `offset`.
 
+        `name` is the variable's path, or the variable itself (`c["T"]`, or a member as `c["P"]["x"]`), which must be of
+        the writer's container.
         Takes an array in any memory layout, a scalar, a list or a text. Values of another dtype are converted
         by the casting rule (docs/guide/reading.md): within its kind, and only if no value changes by more
         than the last digits of a float.
         `offset` has an entry per dimension, without the step axis, and is zero if left out. The array may be changed
         again when this returns.
         """
+        if isinstance(name, Variable):
+            name, field = self._place(name, field)
         if isinstance(name, str) and (len(name) > 255 or not name.isascii()):
             check_name(name)
         if values.is_masked(array):
@@ -77,6 +82,18 @@ class Writer:
             self._handle.put_strings(name, stored.shape, blobs, offset)
         elif not self._handle.put(name, stored, offset, field):
             raise InvalidArgumentError(f"{what} holds {dtype}, the array {stored.dtype}: convert it first")
+
+    def _place(self, variable: Variable, field: str | None) -> tuple[str, str | None]:
+        """Path and member of a variable that is given in place of its name."""
+        if variable.container.uuid != self._container.uuid:
+            raise InvalidArgumentError(
+                f'"{variable.name}" is a variable of {variable.container.path}, the writer writes to {self._container.path}'
+            )
+        if variable.member is not None and field is not None:
+            raise InvalidArgumentError(
+                f'"{variable.name}" is given as its member "{variable.member}": leave field out'
+            )
+        return variable.name, variable.member if field is None else field
 
     def put_fragment(self, fragment: Fragment, data: Any) -> None:
         """Write a declared fragment: its array, its arrays by name, or its memory as bytes."""

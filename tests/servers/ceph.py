@@ -24,6 +24,7 @@ from pathlib import Path
 
 PROGRAMS = ("ceph-mon", "ceph-osd", "monmaptool")
 SYSTEM_PYTHON = "/usr/bin/python3"
+COUNTERS = ("op_r", "op_w", "op_r_out_bytes", "op_w_in_bytes")
 
 CONFIGURATION = """[global]
 fsid = {fsid}
@@ -156,7 +157,7 @@ class Cluster:
         address = f"[v2:127.0.0.1:{port},v1:127.0.0.1:{other}]"
         self._run("monmaptool", "--create", "--fsid", fsid, "--addv", "a", address, str(monmap))
         self._run("ceph-mon", "--mkfs", "-i", "a", "--monmap", str(monmap))
-        self.monitor = self._daemon("mon.a", "ceph-mon", "-i", "a", "-f")
+        self.monitor = self.daemon("mon.a", "ceph-mon", "-i", "a", "-f")
         self._uuids = [str(uuid.uuid4()) for _ in range(osds)]
         making = []
         for number, name in enumerate(self._uuids):
@@ -192,7 +193,8 @@ class Cluster:
         if done.returncode != 0:
             raise RuntimeError(f"{command[0]}: {done.stderr}")
 
-    def _daemon(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+    def daemon(self, name: str, *command: str) -> subprocess.Popen[bytes]:
+        """Starts a program of the cluster; it ends with it."""
         with (self.folder / "log" / f"{name}.out").open("ab") as log:
             process = subprocess.Popen(
                 command,
@@ -224,7 +226,7 @@ class Cluster:
         return self.commands(command)[0]
 
     def start_osd(self, number: int) -> None:
-        self.osds[number] = self._daemon(
+        self.osds[number] = self.daemon(
             f"osd.{number}", "ceph-osd", "-i", str(number), "-f", "--no-mon-config"
         )
 
@@ -244,7 +246,7 @@ class Cluster:
                 raise RuntimeError(f"the storage daemons are not up; see {self.folder}/log")
             time.sleep(0.05)
 
-    def pool(self, name: str, size: int = 1, erasure: bool = False) -> None:
+    def pool(self, name: str, size: int = 1, erasure: bool = False, application: str = "drystone") -> None:
         """Makes a pool and waits until it can be written to."""
         made: dict[str, object] = {"prefix": "osd pool create", "pool": name, "pg_num": 32}
         if erasure:
@@ -257,7 +259,7 @@ class Cluster:
             setting = {"prefix": "osd pool set", "pool": name}
             self.commands(made, {**setting, "var": "size", "val": str(size), "yes_i_really_mean_it": True})
             self.commands({**setting, "var": "min_size", "val": "1"})
-        self.commands({"prefix": "osd pool application enable", "pool": name, "app": "drystone"})
+        self.commands({"prefix": "osd pool application enable", "pool": name, "app": application})
         subprocess.run(
             [SYSTEM_PYTHON, "-c", PROBE, str(self.conf), name],
             check=True,
@@ -267,7 +269,12 @@ class Cluster:
 
     def counters(self) -> dict[str, int]:
         """Operations and bytes of all storage daemons together."""
-        total = {"op_r": 0, "op_w": 0, "op_r_out_bytes": 0, "op_w_in_bytes": 0}
+        each = self.counters_of_each().values()
+        return {name: sum(one[name] for one in each) for name in COUNTERS}
+
+    def counters_of_each(self) -> dict[int, dict[str, int]]:
+        """Operations and bytes of each storage daemon, as it counted them itself."""
+        total = {}
         for number in self.osds:
             socket_path = self.folder / "run" / f"osd.{number}.asok"
             done = subprocess.run(
@@ -279,8 +286,7 @@ class Cluster:
                 check=True,
             )
             found = json.loads(done.stdout)["osd"]
-            for name in total:
-                total[name] += found[name]
+            total[number] = {name: int(found[name]) for name in COUNTERS}
         return total
 
     def stop(self) -> None:

@@ -73,6 +73,45 @@ def test_another_version_is_named_with_its_place(tree, name, old, new):
     assert "0.1.0" in fault
 
 
+@pytest.mark.parametrize(
+    ("name", "old", "new", "says"),
+    [
+        ("pyproject.toml", '"numpy>=2.0"', '"numpy>=2.1"', "numpy is asked for as 2.0"),
+        ("pyproject.toml", '"zarr>=3.1"', '"zarr>=3.2"', "py-zarr is asked for as 3.1"),
+        ("Cargo.toml", 'rust-version = "1.95"', 'rust-version = "1.96"', "rust is asked for as 1.95"),
+        ("packaging/conda/recipe.yaml", "    - rust >=1.95\n", "", "rust is asked for as any"),
+        (
+            "packaging/spack/packages/py_drystone/package.py",
+            '"py-numpy@2.0:"',
+            '"py-numpy@1.26:"',
+            "py-numpy is asked for as 1.26",
+        ),
+    ],
+)
+def test_recipes_that_need_other_versions_are_named(tree, name, old, new, says):
+    assert list(release_check.needs(tree)) == []
+    edit(tree / name, old, new)
+    faults = list(release_check.needs(tree))
+    assert faults
+    assert all(says in fault for fault in faults)
+
+
+def test_the_conda_recipe_is_rendered_for_each_python():
+    rattler_build = pytest.importorskip("rattler_build", reason="pip install py-rattler-build")
+    recipe = rattler_build.Stage0Recipe.from_file(str(ROOT / "packaging/conda/recipe.yaml"))
+    # What the channel conda-forge pins.
+    pinned = "python: [3.11.*, 3.13.*]\nc_stdlib: [sysroot]\nc_stdlib_version: ['2.28']\n"
+    variants = rattler_build.VariantConfig.from_yaml(pinned)
+    found = [one.recipe.to_dict() for one in recipe.render(variants)]
+    assert [one["build"]["string"][:5] for one in found] == ["py311", "py313"]
+    for one in found:
+        assert one["package"] == {"name": "drystone", "version": release_check.version_of(ROOT)}
+        assert {"rust >=1.95", "gcc_linux-64", "rust_linux-64"} <= set(one["requirements"]["build"])
+        scripts = [line for line in one["build"]["script"] if "tools/" in line]
+        assert all((ROOT / path).exists() for line in scripts for path in re.findall(r"tools/\S+", line))
+        assert scripts
+
+
 def test_a_release_has_a_date_and_its_own_tag(tree):
     assert "give it the date" in "".join(release_check.notes(tree, "v0.1.0"))
     text = (tree / "CHANGELOG.md").read_text()

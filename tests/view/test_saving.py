@@ -135,6 +135,30 @@ def test_the_picture_is_saved_as_pixels_and_as_a_drawing(page, tmp_path):
     assert size == [NX, NY]
 
 
+def test_the_map_of_blocks_is_saved_as_a_picture_and_a_table(page, gappy, tmp_path):
+    show(page, "q", "?tab=layout")
+    page.wait("!!document.querySelector('#map')?.clientWidth && !!document.querySelector('[data-save=SVG]')")
+    width, height = page.run(
+        "(() => { const c = document.querySelector('#map'); return [c.clientWidth, c.clientHeight]; })()"
+    )
+    png = saved(page, tmp_path, "PNG", "run7-q-blocks-4-1")
+    assert png[:8] == b"\x89PNG\r\n\x1a\n"
+    assert int.from_bytes(png[16:20], "big") == 2 * width
+    assert int.from_bytes(png[20:24], "big") == 2 * (height + 28)
+    root = ET.fromstring(saved(page, tmp_path, "SVG", "run7-q-blocks-4-1"))
+    assert (int(root.get("width")), int(root.get("height"))) == (width, height + 28)
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert texts[0] == "q  ·  blocks  ·  step 4  ·  z 1"
+    assert {"lat (cell)", "lon (cell)"} <= set(texts)
+    rows = list(csv.DictReader(io.StringIO(saved(page, tmp_path, "CSV", "run7-q-blocks-4-1").decode())))
+    (block,) = gappy[0]["q"].blocks(4)
+    assert [(int(row["put"]), int(row["stored"]), int(row["begin"])) for row in rows] == [
+        (block.put, block.nbytes, block.place[1])
+    ]
+    assert [int(rows[0][f"cells {dim}"]) for dim in ("z", "lat", "lon")] == [3, NY, NX]
+    assert float(rows[0]["highest"]) == block.max
+
+
 def test_a_second_variable_follows_the_first(page, gappy, tmp_path):
     c, _ = gappy
     show(page, "T", "?index=[4,0,0]&shown=[1,2]&mode=image")

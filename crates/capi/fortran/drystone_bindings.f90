@@ -11,7 +11,7 @@ module drystone_bindings
        DRY_DEADLINE = 12, DRY_NOT_YET_HOME = 13
   integer(int32), parameter :: DRY_BOOL = 1, DRY_INT8 = 2, DRY_INT16 = 3, DRY_INT32 = 4, DRY_INT64 = 5, &
        DRY_UINT8 = 6, DRY_UINT16 = 7, DRY_UINT32 = 8, DRY_UINT64 = 9, DRY_FLOAT32 = 12, DRY_FLOAT64 = 13, &
-       DRY_COMPLEX64 = 14, DRY_COMPLEX128 = 15, DRY_BYTES = 16, DRY_STRING = 18, DRY_RECORD = 19
+       DRY_COMPLEX64 = 14, DRY_COMPLEX128 = 15, DRY_BYTES = 16, DRY_STRING = 18, DRY_RECORD = 19, DRY_RAGGED = 20
   integer(int32), parameter :: DRY_ASYNC = 0, DRY_DURABLE = 1, DRY_MEMORY = 2
   integer(int32), parameter :: DRY_READ = 0, DRY_READ_WRITE = 1, DRY_APPEND = 2
   integer(int32), parameter :: DRY_ADOPT_ALL = 0, DRY_ADOPT_NONE = 1
@@ -268,6 +268,32 @@ module drystone_bindings
        integer(c_size_t), intent(inout) :: length
        integer(c_int32_t) :: status
      end function c_read_strings
+     function c_put_lists(handle, path, numbers, lengths, offset_count, offset) result(status) &
+          bind(c, name="dry_fortran_put_lists")
+       import
+       type(c_ptr), value :: handle, offset
+       character(kind=c_char), intent(in) :: path(*)
+       type(*), dimension(..), intent(in) :: numbers, lengths
+       integer(c_int32_t), value :: offset_count
+       integer(c_int32_t) :: status
+     end function c_put_lists
+     function c_list_lengths(handle, step, ndim, offset, counts, lengths, cells) result(status) &
+          bind(c, name="dry_fortran_list_lengths")
+       import
+       type(c_ptr), value :: handle, offset, counts, lengths
+       integer(c_int64_t), value :: step
+       integer(c_int32_t), value :: ndim
+       integer(c_size_t), value :: cells
+       integer(c_int32_t) :: status
+     end function c_list_lengths
+     function c_read_lists(handle, step, ndim, offset, counts, numbers) result(status) bind(c, name="dry_fortran_read_lists")
+       import
+       type(c_ptr), value :: handle, offset, counts
+       integer(c_int64_t), value :: step
+       integer(c_int32_t), value :: ndim
+       type(*), dimension(..), intent(inout) :: numbers
+       integer(c_int32_t) :: status
+     end function c_read_lists
      function c_rule_compile(src, dst, start_count, src_start, dst_start, narrowing, rule) result(status) &
           bind(c, name="dry_fortran_rule_compile")
        import

@@ -316,10 +316,9 @@ dry_status dry_fortran_put_strings(dry_writer *writer, const char *path, const C
     return status;
 }
 
-dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_t ndim, const int64_t *offset,
-                                    const int64_t *counts, char *text, size_t capacity, size_t *length, uint64_t *ends,
-                                    size_t cells) {
-    dry_axis axes[RANKS + 1];
+/* The axes of a box, in C's order. */
+static dry_status box_axes(int64_t step, int32_t ndim, const int64_t *offset, const int64_t *counts, dry_axis *axes,
+                           uint32_t *naxes) {
     const int32_t first = step == DRY_NO_STEP ? 0 : 1;
     int32_t d;
     dry_status status;
@@ -329,7 +328,7 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
     status = refused("offset", ndim, offset, (uint32_t)ndim);
     if (status == DRY_OK) status = refused("count", ndim, counts, (uint32_t)ndim);
     if (status != DRY_OK) return status;
-    memset(axes, 0, sizeof axes);
+    memset(axes, 0, (RANKS + 1) * sizeof *axes);
     axes[0].start = (uint64_t)step;
     axes[0].count = 1;
     for (d = 0; d < ndim; d++) {
@@ -337,7 +336,86 @@ dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_
         axes[first + d].count = (uint64_t)counts[ndim - 1 - d];
         axes[first + d].step = 1;
     }
-    return dry_read_strings(variable, (uint32_t)(first + ndim), axes, text, capacity, length, ends, cells);
+    *naxes = (uint32_t)(first + ndim);
+    return DRY_OK;
+}
+
+dry_status dry_fortran_read_strings(dry_variable *variable, int64_t step, int32_t ndim, const int64_t *offset,
+                                    const int64_t *counts, char *text, size_t capacity, size_t *length, uint64_t *ends,
+                                    size_t cells) {
+    dry_axis axes[RANKS + 1];
+    uint32_t naxes;
+    const dry_status status = box_axes(step, ndim, offset, counts, axes, &naxes);
+    if (status != DRY_OK) return status;
+    return dry_read_strings(variable, naxes, axes, text, capacity, length, ends, cells);
+}
+
+/* Lists of numbers: all numbers in a row, and how many each list has, in the shape of the block. */
+dry_status dry_fortran_put_lists(dry_writer *writer, const char *path, const CFI_cdesc_t *numbers, const CFI_cdesc_t *lengths,
+                                 int32_t offset_count, const int64_t *offset) {
+    const struct array row = describe(numbers), a = describe(lengths);
+    uint64_t place[RANKS], index[RANKS] = {0}, cells = 1, sum = 0, i, *counts;
+    uint32_t d;
+    dry_status status = unfit(numbers);
+    if (status == DRY_OK) status = unfit(lengths);
+    if (status != DRY_OK) return status;
+    if (a.type != DRY_INT32 && a.type != DRY_INT64)
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the lengths of the lists are no integers of 32 or 64 bits");
+    if (row.ndim != 1 || (row.shape[0] > 0 && dense_size(numbers) == 0))
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are not one array in one piece, list behind list");
+    status = refused("offset", offset_count, offset, a.ndim);
+    if (status != DRY_OK) return status;
+    for (d = 0; d < a.ndim; d++) cells *= a.shape[d];
+    counts = (uint64_t *)malloc((cells + 1) * sizeof *counts);
+    if (counts == NULL) return dry_set_error(DRY_IO, "there is no memory for the lengths");
+    for (i = 0; i < cells; i++) {
+        const char *at = (const char *)lengths->base_addr;
+        int64_t length;
+        for (d = 0; d < a.ndim; d++) at += (int64_t)index[d] * a.strides[d];
+        length = a.type == DRY_INT32 ? *(const int32_t *)at : *(const int64_t *)at;
+        if (length < 0 || (uint64_t)length > row.shape[0] - sum) break;
+        counts[i] = (uint64_t)length;
+        sum += counts[i];
+        for (d = a.ndim; d-- > 0 && ++index[d] == a.shape[d];) index[d] = 0;
+    }
+    if (i == cells && sum == row.shape[0])
+        status = dry_put_lists(writer, path, row.type, numbers->base_addr, counts, a.ndim, reversed(offset, a.ndim, place),
+                               a.shape);
+    else
+        status = dry_set_error(DRY_INVALID_ARGUMENT, "the lengths of the lists do not add up to the number of numbers");
+    free(counts);
+    return status;
+}
+
+dry_status dry_fortran_list_lengths(dry_variable *variable, int64_t step, int32_t ndim, const int64_t *offset,
+                                    const int64_t *counts, uint64_t *lengths, size_t cells) {
+    dry_axis axes[RANKS + 1];
+    dry_variable_info info = dry_variable_info_new();
+    size_t length;
+    uint32_t naxes;
+    dry_status status = box_axes(step, ndim, offset, counts, axes, &naxes);
+    if (status == DRY_OK) status = dry_variable_describe(variable, &info);
+    if (status != DRY_OK) return status;
+    return dry_read_lists(variable, (dry_type)info.length, naxes, axes, NULL, 0, &length, lengths, cells);
+}
+
+dry_status dry_fortran_read_lists(dry_variable *variable, int64_t step, int32_t ndim, const int64_t *offset,
+                                  const int64_t *counts, CFI_cdesc_t *numbers) {
+    const struct array row = describe(numbers);
+    dry_axis axes[RANKS + 1];
+    size_t length = 0;
+    uint32_t naxes;
+    dry_status status = box_axes(step, ndim, offset, counts, axes, &naxes);
+    if (status == DRY_OK) status = unfit(numbers);
+    if (status != DRY_OK) return status;
+    if (row.ndim != 1 || (row.shape[0] > 0 && dense_size(numbers) == 0))
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the numbers of the lists are read into one array in one piece");
+    status = dry_read_lists(variable, row.type, naxes, axes, NULL, 0, &length, NULL, 0);
+    if (status != DRY_OK) return status;
+    if (length != row.shape[0])
+        return dry_set_error(DRY_INVALID_ARGUMENT, "the lists have another number of numbers than the array: list_lengths says how many");
+    return length == 0 ? DRY_OK
+                       : dry_read_lists(variable, row.type, naxes, axes, numbers->base_addr, row.shape[0], &length, NULL, 0);
 }
 
 /* A list of cells, one element each; `naxes` coordinates per cell, as C has them. */

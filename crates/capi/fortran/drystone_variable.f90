@@ -19,6 +19,8 @@ module drystone_variable
      procedure :: close => variable_close
      procedure :: read => variable_read
      procedure :: read_strings
+     procedure :: list_lengths
+     procedure :: read_lists
      procedure :: extents
      procedure :: step_axis
      procedure :: read_points
@@ -63,7 +65,7 @@ contains
     class(*), intent(in), optional :: offset(:)
     integer(int32), intent(out), optional :: status
     integer(c_int64_t), target :: place(RANKS), many(RANKS)
-    integer(c_int32_t) :: places, counts
+    integer(c_int32_t) :: counts
     type(c_ptr) :: place_given, count_given
     character(kind=c_char), allocatable, target :: buffer(:)
     integer(c_int64_t), allocatable, target :: ends(:)
@@ -71,15 +73,7 @@ contains
     integer(int32) :: code
     integer :: i, from, longest
 
-    call convert_place(offset, place, places, place_given)
-    call convert_place(count, many, counts, count_given)
-    if (counts == -1) counts = 0 ! gfortran takes an empty constructor for nothing
-    if (.not. present(offset)) then
-       place = 0
-       place_given = c_loc(place)
-    else if (places /= counts) then
-       counts = merge(NO_INTEGERS, -1_c_int32_t, places == NO_INTEGERS) ! refused: an offset of another number of dimensions
-    end if
+    call convert_box(offset, count, place, many, counts, place_given, count_given)
     cells = product(int(many(:min(max(counts, 0), RANKS)), c_size_t))
     length = 0
     code = c_read_strings(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t, length, &
@@ -104,6 +98,70 @@ contains
     end do
     call settle(code, status)
   end subroutine read_strings
+
+  !> How many numbers each list of a box of a DRY_RAGGED variable has, in the order of the box's elements. Their sum is the length of
+  !> the array for read_lists.
+  subroutine list_lengths(self, lengths, count, step, offset, status)
+    class(dry_variable), intent(in) :: self
+    integer(int64), allocatable, target, intent(out) :: lengths(:)
+    class(*), intent(in) :: count(:)
+    integer, intent(in), optional :: step
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS), many(RANKS)
+    integer(c_int32_t) :: counts
+    type(c_ptr) :: place_given, count_given
+    integer(c_size_t) :: cells
+    integer(int32) :: code
+
+    call convert_box(offset, count, place, many, counts, place_given, count_given)
+    cells = product(int(many(:min(max(counts, 0), RANKS)), c_size_t))
+    allocate (lengths(0))
+    ! Asked first without lengths: there is no memory for cells that are not there.
+    code = c_list_lengths(self%handle, step_given(step), counts, place_given, count_given, c_null_ptr, 0_c_size_t)
+    if (code == DRY_OK .and. cells > 0) then
+       deallocate (lengths)
+       allocate (lengths(cells))
+       code = c_list_lengths(self%handle, step_given(step), counts, place_given, count_given, c_loc(lengths), cells)
+    end if
+    call settle(code, status)
+  end subroutine list_lengths
+
+  !> Fills an array of one dimension with the numbers of the lists of a box, list behind list, in the order of list_lengths.
+  subroutine read_lists(self, numbers, count, step, offset, status)
+    class(dry_variable), intent(in) :: self
+    type(*), dimension(..), intent(inout) :: numbers
+    class(*), intent(in) :: count(:)
+    integer, intent(in), optional :: step
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS), many(RANKS)
+    integer(c_int32_t) :: counts
+    type(c_ptr) :: place_given, count_given
+
+    call convert_box(offset, count, place, many, counts, place_given, count_given)
+    call settle(c_read_lists(self%handle, step_given(step), counts, place_given, count_given, numbers), status)
+  end subroutine read_lists
+
+  !> A box with an offset or from the beginning on, of one number of dimensions: else `counts` is no number of them.
+  subroutine convert_box(offset, count, place, many, counts, place_given, count_given)
+    class(*), intent(in), optional :: offset(:)
+    class(*), intent(in) :: count(:)
+    integer(c_int64_t), target, intent(out) :: place(RANKS), many(RANKS)
+    integer(c_int32_t), intent(out) :: counts
+    type(c_ptr), intent(out) :: place_given, count_given
+    integer(c_int32_t) :: places
+
+    call convert_place(offset, place, places, place_given)
+    call convert_place(count, many, counts, count_given)
+    if (counts == -1) counts = 0 ! gfortran takes an empty constructor for nothing
+    if (.not. present(offset)) then
+       place = 0
+       place_given = c_loc(place)
+    else if (places /= counts) then
+       counts = merge(NO_INTEGERS, -1_c_int32_t, places == NO_INTEGERS) ! refused: an offset of another number of dimensions
+    end if
+  end subroutine convert_box
 
   !> The extents in Fortran's order, without the step axis.
   function extents(self) result(list)

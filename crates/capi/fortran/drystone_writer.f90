@@ -17,6 +17,7 @@ module drystone_writer
      procedure :: abort_step
      procedure :: put
      procedure :: put_strings
+     procedure :: put_lists
   end type dry_writer
 
 contains
@@ -88,4 +89,20 @@ contains
     call convert_place(offset, place, count, place_given)
     call settle(c_put_strings(self%handle, c_text(path), texts, count, place_given), status)
   end subroutine put_strings
+
+  !> Writes a block of a DRY_RAGGED variable: the numbers of all lists in a row, and how many each list has, in an array of integers
+  !> with the shape of the block.
+  subroutine put_lists(self, path, numbers, lengths, offset, status)
+    class(dry_writer), intent(in) :: self
+    character(*), intent(in) :: path
+    type(*), dimension(..), intent(in) :: numbers, lengths
+    class(*), intent(in), optional :: offset(:)
+    integer(int32), intent(out), optional :: status
+    integer(c_int64_t), target :: place(RANKS)
+    integer(c_int32_t) :: count
+    type(c_ptr) :: place_given
+
+    call convert_place(offset, place, count, place_given)
+    call settle(c_put_lists(self%handle, c_text(path), numbers, lengths, count, place_given), status)
+  end subroutine put_lists
 end module drystone_writer

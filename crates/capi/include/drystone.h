@@ -459,6 +459,11 @@ dry_status dry_put(dry_writer *writer, const char *path, dry_type type, const vo
 dry_status dry_put_strings(dry_writer *writer, const char *path, const char *const *values, const uint64_t *lengths,
                            uint32_t ndim, const uint64_t *offset, const uint64_t *count);
 
+/** Writes a block of a DRY_RAGGED variable, row-major: `numbers` of `type`, which is that of the variable's numbers, list behind
+ *  list, and in `lengths` how many each list has. */
+dry_status dry_put_lists(dry_writer *writer, const char *path, dry_type type, const void *numbers, const uint64_t *lengths,
+                         uint32_t ndim, const uint64_t *offset, const uint64_t *count);
+
 /** Hands everything staged to the system. Nothing becomes visible by it. */
 dry_status dry_writer_flush(dry_writer *writer);
 
@@ -587,6 +592,12 @@ dry_status dry_read(dry_variable *variable, dry_type type, void *data, uint64_t 
  *  (or NULL), of `cells` entries, gets for each cell at which byte its text or list ends. */
 dry_status dry_read_strings(dry_variable *variable, uint32_t naxes, const dry_axis *axes, char *text, size_t capacity,
                             size_t *length, uint64_t *ends, size_t cells);
+
+/** Reads lists of a DRY_RAGGED variable, list behind list, into `numbers` of `type`, which has room for `capacity` of them; `length`
+ *  gets how many there are, and `lengths` (or NULL), of `cells` entries, how many each list has. With NULL and 0 for `numbers` and
+ *  `capacity` it asks for `length` alone. */
+dry_status dry_read_lists(dry_variable *variable, dry_type type, uint32_t naxes, const dry_axis *axes, void *numbers,
+                          size_t capacity, size_t *length, uint64_t *lengths, size_t cells);
 
 /** Reads `count` listed cells, one element each, in the order of the list: `naxes` coordinates per cell, for a variable with
  *  steps the step first. `data` has one dimension. */

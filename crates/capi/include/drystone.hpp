@@ -279,6 +279,29 @@ class variable : public detail::handle<dry_variable, dry_variable_close> {
         return out;
     }
 
+    /// Lists of numbers of a selection, row-major.
+    template <class T> std::vector<std::vector<T>> lists(const std::vector<axis> &axes) const {
+        static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no memory of its own: use dry_read_lists");
+        const auto wanted = convert(axes);
+        std::size_t cells = 1;
+        for (const auto &one : wanted) cells *= one.count;
+        std::vector<std::uint64_t> lengths; // of cells that are there: none that the library has not been asked for before
+        const auto numbers = detail::list<T>([&](T *out, std::size_t capacity, std::size_t *length) {
+            auto *const places = lengths.empty() ? nullptr : lengths.data();
+            const dry_status status = dry_read_lists(get(), type_of<T>(), static_cast<std::uint32_t>(wanted.size()),
+                                                     wanted.data(), out, capacity, length, places, lengths.size());
+            if (status == DRY_OK && lengths.empty()) lengths.resize(cells);
+            return status;
+        });
+        std::vector<std::vector<T>> out;
+        auto from = numbers.begin();
+        for (const auto length : lengths) {
+            out.emplace_back(from, from + static_cast<std::ptrdiff_t>(length));
+            from += static_cast<std::ptrdiff_t>(length);
+        }
+        return out;
+    }
+
   private:
     template <class T> static dry_read_options options(const view<T> &out, dry_read_report &report) {
         static_assert(!std::is_const_v<T>, "memory to read into cannot be const");
@@ -368,6 +391,24 @@ class writer : public detail::handle<dry_writer, dry_writer_close> {
         }
         detail::check(dry_put_strings(get(), detail::text_of(path), values.data(), lengths.data(), detail::ndim(shape),
                                       detail::offset_of(offset, shape.size()), detail::pointer(shape)));
+    }
+
+    /// A block of lists of numbers, row-major in `shape`.
+    template <class T>
+    void put_lists(const std::string &path, const std::vector<std::vector<T>> &lists, const extents &shape,
+                   const extents &offset = {}) {
+        static_assert(!std::is_same_v<T, bool>, "std::vector<bool> has no memory of its own: use dry_put_lists");
+        if (detail::product(shape) != lists.size())
+            detail::refuse("there are " + std::to_string(lists.size()) + " lists, the shape " + detail::listed(shape) +
+                           " has another number");
+        std::vector<T> numbers;
+        std::vector<std::uint64_t> lengths;
+        for (const auto &one : lists) {
+            numbers.insert(numbers.end(), one.begin(), one.end());
+            lengths.push_back(one.size());
+        }
+        detail::check(dry_put_lists(get(), detail::text_of(path), type_of<T>(), numbers.data(), lengths.data(),
+                                    detail::ndim(shape), detail::offset_of(offset, shape.size()), detail::pointer(shape)));
     }
 
     void flush() { detail::check(dry_writer_flush(get())); }
@@ -539,6 +580,14 @@ class container : public detail::handle<dry_container, dry_container_close> {
     void create_strings(const std::string &path, const variable_options &wanted) {
         auto options = convert(wanted);
         options.type = DRY_STRING;
+        create(path, wanted, options);
+    }
+
+    /// Creates a variable of lists of numbers of a C++ type.
+    template <class T> void create_lists(const std::string &path, const variable_options &wanted) {
+        auto options = convert(wanted);
+        options.type = DRY_RAGGED;
+        options.length = static_cast<std::uint32_t>(type_of<T>());
         create(path, wanted, options);
     }
 

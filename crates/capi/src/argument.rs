@@ -133,7 +133,7 @@ unsafe fn fill<T: Sized32>(out: *mut u8, size: usize, value: &T) {
     }
 }
 
-fn aligned<T>(pointer: *const T, name: &str) -> Result<()> {
+pub(crate) fn aligned<T>(pointer: *const T, name: &str) -> Result<()> {
     if pointer.is_aligned() {
         return Ok(());
     }
@@ -252,7 +252,7 @@ pub(crate) unsafe fn set<T>(out: *mut T, value: T, what: &str) -> Result<()> {
 }
 
 /// Returns how many entries there are; true if they are to be written.
-unsafe fn count_entries(
+pub(crate) unsafe fn count_entries(
     what: &str,
     there: usize,
     asking: bool,

@@ -24,6 +24,7 @@ mod fragment;
 mod handle;
 mod keepers;
 mod last_error;
+mod lists;
 mod log;
 mod memory;
 mod publish;

@@ -33,7 +33,7 @@ pub(crate) struct dry_variable {
 pub(crate) struct OpenVariable {
     pub(crate) reading: Arc<Reading>,
     member: Option<FoundMember>,
-    what: String,
+    pub(crate) what: String,
 }
 
 impl Handled for OpenVariable {
@@ -200,7 +200,7 @@ impl dry_read_options {
 }
 
 impl OpenVariable {
-    fn dtype(&self) -> &DType {
+    pub(crate) fn dtype(&self) -> &DType {
         self.member.as_ref().map_or(&self.reading.variable().dtype, |m| &m.dtype)
     }
 

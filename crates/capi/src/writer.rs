@@ -90,6 +90,21 @@ impl OpenWriter {
         OpenWriter { kind: WriterKind::Together(Box::new(writer)), container }
     }
 
+    /// Puts texts, or the bytes of lists.
+    pub(crate) fn put_strings(
+        &self,
+        name: &str,
+        count: &[u64],
+        values: &[&[u8]],
+        offset: Option<&[u64]>,
+    ) -> Result<()> {
+        match &self.kind {
+            WriterKind::Alone(writer) => writer.put_strings(name, count, values, offset)?,
+            WriterKind::Together(writer) => writer.put_strings(name, count, values, offset)?,
+        }
+        Ok(())
+    }
+
     /// Puts the memory of a fragment.
     pub(crate) fn put_fragment(&self, fragment: &FragmentHandle, data: &[u8]) -> Result<()> {
         match &self.kind {
@@ -101,7 +116,7 @@ impl OpenWriter {
 
     /// Type and axes of the variable at a path and member; refreshes and repeats if another process may have
     /// just created it.
-    fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
+    pub(crate) fn element(&self, name: &str, field: Option<&str>) -> Result<(DType, Vec<u64>)> {
         let reading = match self.container.reading(name, field) {
             Err(e) if e.kind() == ErrorKind::NotFound => {
                 self.container.refresh()?;
@@ -300,10 +315,6 @@ pub(crate) unsafe extern "C" fn dry_put_strings(
             let lengths = optional_list(lengths, cells, "the lengths")?;
             crate::strings::gather(values, lengths)?
         };
-        match &writer(handle)?.kind {
-            WriterKind::Alone(writer) => writer.put_strings(name, count, &texts, offset)?,
-            WriterKind::Together(writer) => writer.put_strings(name, count, &texts, offset)?,
-        }
-        Ok(())
+        writer(handle)?.put_strings(name, count, &texts, offset)
     })
 }

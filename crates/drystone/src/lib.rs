@@ -48,7 +48,7 @@ pub use container::hdf5_stub::find as find_hdf5_stub;
 pub use container::targets::Targets;
 pub use container::{
     CacheFolder, Config, Container, CreateOptions, Keep, Location, Mode, OpenOptions, Rule, StagedPart,
-    StoreOptions, TierFolder, TierRow, is_url, open_store, public_options,
+    StoreOptions, TierFolder, TierRow, holders, is_url, open_store, public_options,
 };
 pub use drystone_format::identity::Durability;
 pub use drystone_plan::tier::level::Level;

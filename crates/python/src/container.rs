@@ -147,6 +147,17 @@ impl ContainerHandle {
         Ok(Container::targets(path)?)
     }
 
+    /// The storage target that holds each object, by key: a folder, or a storage daemon of Ceph.
+    #[staticmethod]
+    fn holders(
+        py: Python<'_>,
+        place: &str,
+        store: Vec<(String, String)>,
+        keys: Vec<String>,
+    ) -> Result<Vec<Option<String>>> {
+        Ok(py.detach(|| drystone::holders(place, &store, &keys))?)
+    }
+
     /// (weight, extents) of the reads that are remembered of a variable.
     fn learnt_reads(&self, py: Python<'_>, path: &str) -> Result<Vec<(u64, Vec<u64>)>> {
         Ok(py.detach(|| self.container.learnt_reads(path))?)

@@ -17,14 +17,15 @@ impl SpanListener {
     }
 }
 
-/// Has `listener(kind, container, variable, seconds, (wanted_bytes, bytes, requests, rounds, blocks))` called with each read and put.
+/// Has `listener(kind, container, variable, seconds, (wanted_bytes, bytes, requests, rounds, blocks))` called with each read, put, drain and warming.
+/// Commits, publications and recoveries are events of the Python face, which knows more of them.
 #[pyfunction]
 pub(crate) fn listen_to_spans(listener: Py<PyAny>) -> SpanListener {
     SpanListener(Mutex::new(Some(listen(move |span| {
-        let kind = match span.kind {
-            SpanKind::Read => "read",
-            SpanKind::Put => "put",
-        };
+        if matches!(span.kind, SpanKind::Commit | SpanKind::Publish | SpanKind::Recover) {
+            return;
+        }
+        let kind = span.kind.name();
         let v = &span.values;
         let values = (v.wanted_bytes, v.bytes, v.requests, v.rounds, v.blocks);
         // A process that ends has no interpreter any more.

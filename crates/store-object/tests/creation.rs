@@ -77,11 +77,13 @@ fn an_attempt_that_lands_late_does_no_harm() {
     }
 }
 
+/// The put before failed on a busy machine: a server that has not answered yet is given up after a third of the deadline, here 0.2 s.
 #[test]
 fn what_is_unknown_at_the_deadline_is_said_to_be() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_with(&rig, "s3://bucket/deadline.dry", "600ms");
-    store.put("other", &[b"1"], PutMode::Replace, false).unwrap();
+    let answers = || store.put("other", &[b"1"], PutMode::Replace, false).is_ok();
+    assert!((0..100).any(|_| answers()), "the server answers once within 20 s");
     rig.set_script(Script::new(1).rule(Rule::new(Action::Cut(None)).of_kind("PUT")));
     let outcome = store.put("k", &[b"x"], PutMode::IfAbsent, false);
     assert!(matches!(outcome, Err(StoreError::Deadline { .. })), "{outcome:?}");

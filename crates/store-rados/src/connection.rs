@@ -16,7 +16,7 @@ use crate::{Address, Options};
 /// What a pool is reached by. Both handles may be used by any number of threads.
 pub(crate) struct Connection {
     pub(crate) api: &'static Api,
-    cluster: Handle,
+    pub(crate) cluster: Handle,
     pub(crate) io: Handle,
     process: u32,
     pub(crate) fsid: String,

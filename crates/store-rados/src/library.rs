@@ -12,6 +12,29 @@ pub(crate) type Handle = *mut c_void;
 /// What is called when an operation is complete.
 pub(crate) type Callback = unsafe extern "C" fn(Handle, *mut c_void);
 
+/// `rados_object_list_item`: an object of a listing. Its texts do not end with a zero; empty ones are null pointers.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Listed {
+    pub(crate) name_len: usize,
+    pub(crate) name: *mut c_char,
+    pub(crate) namespace_len: usize,
+    pub(crate) namespace: *mut c_char,
+    pub(crate) locator_len: usize,
+    pub(crate) locator: *mut c_char,
+}
+
+impl Listed {
+    pub(crate) const NONE: Listed = Listed {
+        name_len: 0,
+        name: std::ptr::null_mut(),
+        namespace_len: 0,
+        namespace: std::ptr::null_mut(),
+        locator_len: 0,
+        locator: std::ptr::null_mut(),
+    };
+}
+
 /// The names under which distributions install the library.
 const NAMES: [&str; 2] = ["librados.so.2", "librados.2.dylib"];
 
@@ -48,12 +71,19 @@ api! {
     rados_connect(Handle) -> c_int;
     rados_shutdown(Handle);
     rados_cluster_fsid(Handle, *mut c_char, usize) -> c_int;
+    rados_mon_command(Handle, *mut *const c_char, usize, *const c_char, usize, *mut *mut c_char, *mut usize, *mut *mut c_char, *mut usize) -> c_int;
+    rados_buffer_free(*mut c_char);
     rados_ioctx_create(Handle, *const c_char, *mut Handle) -> c_int;
     rados_ioctx_destroy(Handle);
     rados_ioctx_set_namespace(Handle, *const c_char);
-    rados_nobjects_list_open(Handle, *mut Handle) -> c_int;
-    rados_nobjects_list_next(Handle, *mut *const c_char, *mut *const c_char, *mut *const c_char) -> c_int;
-    rados_nobjects_list_close(Handle);
+    rados_object_list_begin(Handle) -> Handle;
+    rados_object_list_end(Handle) -> Handle;
+    rados_object_list_is_end(Handle, Handle) -> c_int;
+    rados_object_list_cursor_cmp(Handle, Handle, Handle) -> c_int;
+    rados_object_list_cursor_free(Handle, Handle);
+    rados_object_list_slice(Handle, Handle, Handle, usize, usize, *mut Handle, *mut Handle);
+    rados_object_list(Handle, Handle, Handle, usize, *const c_char, usize, *mut Listed, *mut Handle) -> c_int;
+    rados_object_list_free(usize, *mut Listed);
     rados_aio_create_completion2(*mut c_void, Option<Callback>, *mut Handle) -> c_int;
     rados_aio_wait_for_complete(Handle) -> c_int;
     rados_aio_get_return_value(Handle) -> c_int;

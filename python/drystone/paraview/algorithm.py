@@ -5,19 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from vtkmodules.util.numpy_support import numpy_to_vtk
+import numpy as np
+from vtkmodules.util.numpy_support import numpy_to_vtk, numpy_to_vtkIdTypeArray
 from vtkmodules.util.vtkAlgorithm import VTKPythonAlgorithmBase
-from vtkmodules.vtkCommonCore import vtkDataArraySelection
-from vtkmodules.vtkCommonDataModel import vtkDataObject, vtkImageData, vtkRectilinearGrid
+from vtkmodules.vtkCommonCore import vtkDataArraySelection, vtkPoints
+from vtkmodules.vtkCommonDataModel import (
+    vtkCellArray,
+    vtkDataObject,
+    vtkImageData,
+    vtkPolyData,
+    vtkRectilinearGrid,
+)
 from vtkmodules.vtkCommonExecutionModel import vtkAlgorithm, vtkStreamingDemandDrivenPipeline
 
+from drystone.meshes import Field
 from drystone.paraview.reading import Extent, Reading
 
 __all__ = ["ContainerReader"]
 
 
 class ContainerReader(VTKPythonAlgorithmBase):
-    """The variables of a container on one mesh, as an image or a rectilinear grid.
+    """The variables of a container that lie on one mesh, as an image, a rectilinear grid, or particles.
 
     Each piece of a parallel program reads the blocks of its own extent. `SetFileName` takes a folder, a URL, or the
     `drystone.json` in a folder.
@@ -31,6 +39,8 @@ class ContainerReader(VTKPythonAlgorithmBase):
             "every": 1,
             "max_error": 0.0,
             "relative": False,
+            "points": None,
+            "at": None,
         }
         self._opened: Reading | None = None
         self._arrays = vtkDataArraySelection()
@@ -57,6 +67,14 @@ class ContainerReader(VTKPythonAlgorithmBase):
     def SetRelative(self, relative: int) -> None:
         """Whether the error is a part of each value's magnitude."""
         self._set("relative", bool(relative))
+
+    def SetPositions(self, names: str | None) -> None:
+        """The fields that say where particles are: `x, y, z`; found by name where it is empty; `none`: no particles."""
+        self._set("points", names or None)
+
+    def SetFurtherAxes(self, cells: str | None) -> None:
+        """Which cell of axes in front of those of the mesh is shown: `species=2`; else the first."""
+        self._set("at", cells or None)
 
     def GetMeshes(self) -> list[str]:
         """The names of the meshes that there are."""
@@ -98,7 +116,7 @@ class ContainerReader(VTKPythonAlgorithmBase):
     # What the pipeline asks.
 
     def RequestDataObject(self, request: Any, inputs: Any, outputs: Any) -> int:
-        """An image where points are even, else a rectilinear grid."""
+        """Particles, an image where points are even, or else a rectilinear grid."""
         return self._attempt(lambda: self._make(outputs))
 
     def RequestInformation(self, request: Any, inputs: Any, outputs: Any) -> int:
@@ -119,7 +137,14 @@ class ContainerReader(VTKPythonAlgorithmBase):
         return 1
 
     def _make(self, outputs: Any) -> None:
-        kind = vtkRectilinearGrid if self._reading().spacing() is None else vtkImageData
+        reading = self._reading()
+        kind = (
+            vtkPolyData
+            if reading.points
+            else vtkRectilinearGrid
+            if reading.spacing() is None
+            else vtkImageData
+        )
         information = outputs.GetInformationObject(0)
         there = vtkDataObject.GetData(information)
         if there is None or not there.IsA(kind.__name__):
@@ -128,9 +153,12 @@ class ContainerReader(VTKPythonAlgorithmBase):
     def _inform(self, information: Any) -> None:
         reading = self._reading()
         pipeline = vtkStreamingDemandDrivenPipeline
-        information.Set(pipeline.WHOLE_EXTENT(), reading.extent, 6)
-        information.Set(vtkAlgorithm.CAN_PRODUCE_SUB_EXTENT(), 1)
-        spacing = reading.spacing()
+        if reading.points:
+            information.Set(vtkAlgorithm.CAN_HANDLE_PIECE_REQUEST(), 1)
+        else:
+            information.Set(pipeline.WHOLE_EXTENT(), reading.extent, 6)
+            information.Set(vtkAlgorithm.CAN_PRODUCE_SUB_EXTENT(), 1)
+        spacing = None if reading.points else reading.spacing()
         if spacing is not None:
             xyz = [*reversed(spacing), (0.0, 1.0), (0.0, 1.0)][:3]
             information.Set(vtkDataObject.ORIGIN(), [origin for origin, _ in xyz], 3)
@@ -151,9 +179,46 @@ class ContainerReader(VTKPythonAlgorithmBase):
             else None
         )
         step = reading.step_at(time)
+        output.Initialize()
+        if reading.points:
+            asked = [
+                information.Get(pipeline.UPDATE_PIECE_NUMBER()),
+                information.Get(pipeline.UPDATE_NUMBER_OF_PIECES()),
+            ]
+            self._strew(output, reading, step, *(asked if None not in asked else (0, 1)))
+        else:
+            self._lay(output, reading, step, information)
+        if step is not None:
+            output.GetInformation().Set(
+                vtkDataObject.DATA_TIME_STEP(), reading.times[reading.steps.index(step)]
+            )
+
+    def _chosen(self, reading: Reading) -> list[Field]:
+        return [one for one in reading.mesh.fields if self._arrays.ArrayIsEnabled(one.name)]
+
+    def _strew(self, output: Any, reading: Reading, step: int | None, piece: int, pieces: int) -> None:
+        """Each particle is a vertex."""
+        chosen = self._chosen(reading)
+        where, values = reading.read_particles(chosen, step, reading.particles(piece, pieces))
+        points, vertices = vtkPoints(), vtkCellArray()
+        points.SetData(numpy_to_vtk(where, deep=1))
+        numbers = np.arange(len(where), dtype="i8")
+        vertices.SetData(
+            numpy_to_vtkIdTypeArray(np.arange(len(where) + 1, dtype="i8"), deep=1),
+            numpy_to_vtkIdTypeArray(numbers, deep=1),
+        )
+        output.SetPoints(points)
+        output.SetVerts(vertices)
+        for field, found in zip(chosen, values, strict=True):
+            array = numpy_to_vtk(found, deep=1)
+            array.SetName(field.name)
+            output.GetPointData().AddArray(array)
+
+    def _lay(self, output: Any, reading: Reading, step: int | None, information: Any) -> None:
+        """The points of an extent, on an image or a rectilinear grid."""
+        pipeline = vtkStreamingDemandDrivenPipeline
         x0, x1, y0, y1, z0, z1 = (int(one) for one in information.Get(pipeline.UPDATE_EXTENT()))
         extent: Extent = (x0, x1, y0, y1, z0, z1)
-        output.Initialize()
         output.SetExtent(extent)
         if any(extent[2 * n] > extent[2 * n + 1] for n in range(3)):
             return  # more pieces than cells: this one has none
@@ -164,16 +229,10 @@ class ContainerReader(VTKPythonAlgorithmBase):
             xyz = [*reversed(spacing), (0.0, 1.0), (0.0, 1.0)][:3]
             output.SetOrigin([origin for origin, _ in xyz])
             output.SetSpacing([distance for _, distance in xyz])
-        for field in reading.mesh.fields:
-            if not self._arrays.ArrayIsEnabled(field.name):
-                continue
+        for field in self._chosen(reading):
             array = numpy_to_vtk(reading.read(field, step, extent), deep=1)
             array.SetName(field.name)
             output.GetPointData().AddArray(array)
-        if step is not None:
-            output.GetInformation().Set(
-                vtkDataObject.DATA_TIME_STEP(), reading.times[reading.steps.index(step)]
-            )
 
     def _place(self, output: Any, extent: Extent) -> None:
         """Coordinates of a rectilinear grid; x is the last axis of the array."""

@@ -67,6 +67,16 @@ class DrystoneReader(ContainerReader):
         """Whether the error is a part of each value's magnitude."""
         super().SetRelative(relative)
 
+    @smproperty.stringvector(name="Positions", label="Positions of particles", default_values="")
+    def SetPositions(self, names: str | None) -> None:
+        """Fields that say where particles are, as in "px, py, pz"; empty: found by their names; "none": no particles."""
+        super().SetPositions(names)
+
+    @smproperty.stringvector(name="FurtherAxes", label="Further axes", default_values="")
+    def SetFurtherAxes(self, cells: str | None) -> None:
+        """Which cell of axes in front of the last three is shown, as in "species=2"; else the first."""
+        super().SetFurtherAxes(cells)
+
     @smproperty.doublevector(name="TimestepValues", information_only="1", si_class="vtkSITimeStepsProperty")
     def GetTimestepValues(self) -> list[float] | None:
         """The times of the steps."""

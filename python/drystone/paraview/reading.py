@@ -15,7 +15,7 @@ import numpy.typing as npt
 import drystone
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.interchange.formats.bfloat16 import is_bfloat16
-from drystone.meshes import Field, mesh_named, meshes, times
+from drystone.meshes import Field, Mesh, mesh_named, meshes, positions, times
 from drystone.view.pictures import missing
 
 Extent = tuple[int, int, int, int, int, int]
@@ -30,6 +30,9 @@ class Reading:
         every: Read every n-th point along each axis.
         max_error: No value is off by more from what was written; 0 reads values as they are stored.
         relative: `max_error` is a part of the magnitude of each value.
+        points: Fields that say where particles are, as of `drystone.meshes.positions`; found by name where none is
+            given, and a mesh of one axis is a line where `"none"` is.
+        at: Which cell of each outer axis is shown, as in `"species=2, level=0"`; 0 of those that are not named.
 
     """
 
@@ -40,14 +43,22 @@ class Reading:
         every: int = 1,
         max_error: float = 0.0,
         relative: bool = False,
+        points: str | None = None,
+        at: str | None = None,
     ) -> None:
         if every < 1:
             raise InvalidArgumentError(f"every {every}th point cannot be read: it is 1 for all of them")
         if not max_error >= 0:
             raise InvalidArgumentError(f"max_error is {max_error}; it is 0 or a positive number")
         self.container = drystone.open(container_of(path))
-        self.meshes, self.left_out = meshes(self.container)
-        self.mesh = mesh_named(self.meshes, mesh)
+        try:
+            self.meshes, self.left_out = meshes(self.container)
+            self.mesh = mesh_named(self.meshes, mesh)
+            self.points = None if points == "none" else positions(self.mesh, points)
+            self.at = _cells(at, self.mesh)
+        except Exception:
+            self.container.close()
+            raise
         self.every, self.max_error, self.relative = every, max_error, relative
         self.steps, self.times = times(self.container, self.mesh.fields)
 
@@ -97,16 +108,42 @@ class Reading:
         Missing floats are NaN, and so is a step without committed values. bool is uint8, float16
         and bfloat16 are float32, complex numbers have two components.
         """
+        return self._read(field, step, self._box(extent))
+
+    def particles(self, piece: int, pieces: int) -> slice:
+        """The particles of one of several pieces, every n-th of all."""
+        count = -(-self.mesh.shape[0] // self.every)
+        first, last = (count * one // pieces for one in (piece, piece + 1))
+        return slice(first * self.every, last * self.every, self.every)
+
+    def read_particles(
+        self, fields: list[Field], step: int | None, cells: slice
+    ) -> tuple[npt.NDArray[np.float64], list[npt.NDArray[Any]]]:
+        """Where particles are, shape `(particles, 3)`, and the values of fields for them.
+
+        Particles of which a part of the position stands for nothing are left out.
+        """
+        parts = [self._read(one, step, (cells,)) for one in self.points or ()]
+        columns = [part.reshape(len(part), -1).astype("f8") for part in parts]
+        where = np.concatenate(columns, axis=1) if columns else np.empty((0, 0))
+        where = np.pad(where, ((0, 0), (0, 3 - where.shape[1])))
+        known = np.isfinite(where).all(axis=1)
+        values = [self._read(one, step, (cells,)) for one in fields]
+        if known.all():
+            return where, values
+        return where[known], [one[known] for one in values]
+
+    def _read(self, field: Field, step: int | None, box: tuple[slice, ...]) -> npt.NDArray[Any]:
         v = field.of(self.container)
         if self.max_error:
             v = v.within(self.max_error, relative=self.relative)
-        box = self._box(extent)
         shape = tuple(len(range(one.start, one.stop, one.step)) for one in box)
+        outer = tuple(self.at.get(name, 0) for name, _ in field.outer)
         if v.has_steps and (step is None or step not in v.steps):
             stored = np.full((*shape, *v.dtype.shape), _nothing(v.dtype.base), v.dtype.base)
         else:
             # Forwards from the store, backwards in memory.
-            stored = np.asarray(v[(step, *box)] if v.has_steps else v[box])
+            stored = np.asarray(v[(step, *outer, *box)] if v.has_steps else v[(*outer, *box)])
         if v.dtype.base.kind == "f":
             gaps = missing(stored, v)
             if gaps.any():
@@ -138,6 +175,26 @@ def container_of(path: str | os.PathLike[str]) -> str:
         raise NotFoundError("no container is named")
     folder, _, name = text.rpartition("/")
     return (folder or ".") if name == "drystone.json" else text
+
+
+def _cells(text: str | None, mesh: Mesh) -> dict[str, int]:
+    """Which cell of each outer axis is shown."""
+    lengths: dict[str, int] = {}
+    for one in mesh.fields:
+        for name, length in one.outer:
+            lengths[name] = min(length, lengths.get(name, length))
+    found = {}
+    for part in filter(None, (one.strip() for one in (text or "").split(","))):
+        name, _, cell = (one.strip() for one in part.partition("="))
+        if name not in lengths:
+            there = ", ".join(lengths) or "there is none"
+            raise InvalidArgumentError(f"{name!r} is no further axis of what is shown: {there}")
+        if not cell.isdecimal() or int(cell) >= lengths[name]:
+            raise InvalidArgumentError(
+                f"{part!r} names no cell: those of {name} are 0 to {lengths[name] - 1}"
+            )
+        found[name] = int(cell)
+    return found
 
 
 def _nothing(dtype: np.dtype[Any]) -> Any:

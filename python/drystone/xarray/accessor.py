@@ -17,6 +17,7 @@ from drystone.errors import InvalidArgumentError, NotFoundError, warn
 from drystone.opening import open as open_container
 from drystone.undoing import Addition
 from drystone.xarray.casting import checked
+from drystone.xarray.lists import joined
 from drystone.xarray.store import DrystoneStore
 from drystone.xarray.times import as_fine_as_units, counted, in_units_for_centuries, in_units_for_steps
 
@@ -59,6 +60,7 @@ class DatasetAccessor:
         unlimited_dims: Iterable[Hashable] | None = None,
         durability: Literal["async", "durable", "memory"] = "async",
         compute: bool = True,
+        lists: bool = False,
     ) -> Any:
         """Write the dataset, with its coordinates and attributes.
 
@@ -78,14 +80,18 @@ class DatasetAccessor:
             unlimited_dims: Dimensions that may grow.
             durability: Of a container that is created.
             compute: If False, gives a Dask object which does the writing of Dask arrays when it is computed.
+            lists: Store the ragged arrays of the CF conventions, contiguous and indexed, as lists of numbers. Not with
+                `append_dim`, `region` or `compute=False`.
 
         """
         if append_dim is not None and step_dim not in (None, append_dim):
             raise InvalidArgumentError("append_dim= and step_dim= name different dimensions")
-        dataset = self._dataset
+        dataset, as_lists = joined(self._dataset) if lists else (self._dataset, {})
+        if as_lists and (append_dim is not None or region is not None or not compute):
+            raise InvalidArgumentError("lists=True does not go with append_dim=, region= or compute=False")
         if append_dim is not None or step_dim is not None:
             step_dim = append_dim or step_dim
-            if step_dim not in dataset.dims:
+            if step_dim not in self._dataset.dims:
                 raise InvalidArgumentError(f'the dataset has no dimension "{step_dim}"')
         if region is not None:
             dataset = _part_of_region(dataset, region)
@@ -98,11 +104,14 @@ class DatasetAccessor:
         container = adding.container
         try:
             own = "" if group is None else str(group)
-            adding.begin([own, *(f"{own}/{name}" for name in dataset.variables)])
+            adding.begin([own, *(f"{own}/{name}" for name in (*dataset.variables, *as_lists))])
             below = container if group in (None, "", "/") else container.create_group(str(group))
             store = DrystoneStore(below, step_dim=step_dim, append=append_dim is not None, region=region)
             writer = ArrayWriter(lock=False)
-            _dump(dataset, store, writer, encoding or {}, unlimited_dims)
+            given = encoding or {}
+            plain = {name: one for name, one in given.items() if name not in as_lists}
+            _dump(dataset, store, writer, plain, unlimited_dims)
+            store.set_lists(as_lists, given)
             written = writer.sync(compute=compute)
             if not compute:
                 from dask.delayed import delayed

@@ -23,8 +23,8 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
     """Opens containers as datasets: lazily, ready for Dask, with CF decoding.
 
     Of its own it takes `group=` (a path in the container), `snapshot=` (the number of an earlier one), `storage_options=` where the
-    container is named by a URL, and `damaged=True` (go on with what is left of a container that has lost files, which is an error
-    otherwise).
+    container is named by a URL, `damaged=True` (go on with what is left of a container that has lost files, which is an error
+    otherwise), and `lists=True` (variables of lists as two arrays, the contiguous ragged arrays of CF; they are read when opened).
     """
 
     description = "Open Drystone containers"
@@ -58,6 +58,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         damaged: bool = False,
         storage_options: Mapping[str, object] | None = None,
         credentials: Callable[[], Mapping[str, object]] | None = None,
+        lists: bool = False,
     ) -> xr.Dataset:
         """The variables directly in a group, the root by default."""
         decoding = {
@@ -71,7 +72,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         }
         container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options, credentials)
         try:
-            return _dataset(_group(container, group), owned, decoding)
+            return _dataset(_group(container, group), owned, decoding, lists)
         except BaseException:
             if owned:
                 container.close()
@@ -93,6 +94,7 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         damaged: bool = False,
         storage_options: Mapping[str, object] | None = None,
         credentials: Callable[[], Mapping[str, object]] | None = None,
+        lists: bool = False,
     ) -> dict[str, xr.Dataset]:
         """A dataset for each group, by its path from `group`."""
         decoding = {
@@ -107,9 +109,9 @@ class DrystoneBackendEntrypoint(BackendEntrypoint):
         container, owned = _opened(filename_or_obj, snapshot, damaged, storage_options, credentials)
         try:
             root = _group(container, group)
-            found = {"/": _dataset(root, owned, decoding)}
+            found = {"/": _dataset(root, owned, decoding, lists)}
             for name in sorted(root.groups):
-                found[f"/{name}"] = _dataset(root.groups[name], False, decoding)
+                found[f"/{name}"] = _dataset(root.groups[name], False, decoding, lists)
             return found
         except BaseException:
             if owned:
@@ -159,5 +161,5 @@ def _group(container: Container, path: str | None) -> Group:
     return found
 
 
-def _dataset(group: Group, owned: bool, decoding: dict[str, Any]) -> xr.Dataset:
-    return StoreBackendEntrypoint().open_dataset(DrystoneStore(group, owned=owned), **decoding)
+def _dataset(group: Group, owned: bool, decoding: dict[str, Any], lists: bool) -> xr.Dataset:
+    return StoreBackendEntrypoint().open_dataset(DrystoneStore(group, owned=owned, lists=lists), **decoding)

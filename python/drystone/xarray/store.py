@@ -22,13 +22,14 @@ from drystone.container import Container
 from drystone.enumerations import enum_names
 from drystone.errors import ConflictError, InvalidArgumentError, warn
 from drystone.group import Group
-from drystone.lists import ragged_element
+from drystone.lists import ragged_element, reference, reference_kind
 from drystone.variable import Variable
 from drystone.xarray.arrays import StoredArray, Target
+from drystone.xarray.lists import Lists, as_two_arrays
 
 STEP_DIM = "_step_dim"
 _CHUNK_BYTES = 16 << 20
-_ENCODINGS = {"transform", "chunks"}
+_ENCODINGS = {"transform", "chunks", "reference"}
 _OF_STRINGS = {"_FillValue", "char_dim_name", "_Encoding"}
 _MEANINGLESS = {"source", "original_shape", "preferred_chunks", "dtype", "unlimited_dims", "coordinates"}
 
@@ -48,14 +49,16 @@ class DrystoneStore(WritableCFDataStore):
         append: bool = False,
         region: Mapping[str, slice] | None = None,
         owned: bool = False,
+        lists: bool = False,
     ) -> None:
-        """A store; `owned` closes the container with it. The others are for writing: see `to_container`."""
+        """A store; `owned` closes the container with it, and `lists` shows lists. The others are for writing: see `to_container`."""
         self._group = group
         self.step_dim = step_dim
         """The dimension that becomes the steps of what is written."""
         self._append = append
         self._region = dict(region or {})
         self._owned = owned
+        self._shows_lists = lists
         self._appended: dict[str, int] = {}
         self.times: set[str] = set()
         """What holds times, which decide by their values in which units they can be stored."""
@@ -86,17 +89,35 @@ class DrystoneStore(WritableCFDataStore):
     def get_variables(self) -> dict[str, xr.Variable]:
         """Its variables; of arrays of records, the members. Local variables have no one array and are left out."""
         stored = dict(self._stored())
-        steps = self._steps(stored.values())
+        lists = dict(self._lists()) if self._shows_lists else {}
+        all_of_them = [*stored.values(), *lists.values()]
+        steps = self._steps(all_of_them)
         out = {name: self._labelled(name, variable, steps) for name, variable in stored.items()}
         for dim, numbers in steps.items():
-            if dim not in out and _step_dim(next(iter(self._with_dim(stored.values(), dim)))) is None:
+            if dim not in out and _step_dim(next(iter(self._with_dim(all_of_them, dim)))) is None:
                 out[dim] = xr.Variable((dim,), numbers)
+        for name, variable in lists.items():
+            own = _step_dim(variable) or "step"
+            found = as_two_arrays(name, variable, steps[own] if variable.has_steps else None, own)
+            if taken := found.keys() & (stored.keys() | (lists.keys() - {name})):
+                warn(f'"{name}" holds lists, and is left out: {sorted(taken)} would be of two variables')
+            else:
+                out |= found
         return out
+
+    def _lists(self) -> Iterable[tuple[str, Variable]]:
+        for name, variable in self._group.variables.items():
+            if "/" not in name and not variable.local and ragged_element(variable.dtype) is not None:
+                yield name, variable
 
     def _stored(self) -> Iterable[tuple[str, Variable]]:
         for name, variable in self._group.variables.items():
             if ragged_element(variable.dtype) is not None:
-                warn(f'"{name}" holds lists of numbers, which xarray has no arrays for: it is left out')
+                if not self._shows_lists:
+                    warn(
+                        f'"{name}" holds lists of numbers, which xarray has no arrays for: it is left out; lists=True '
+                        "shows it as two arrays"
+                    )
             elif "/" not in name and not variable.local:
                 yield from _members(name, variable)
 
@@ -138,6 +159,8 @@ class DrystoneStore(WritableCFDataStore):
             # As xarray does of netCDF's, so that it writes them there as such.
             named = {"enum": names, "enum_name": f"{name}_enum"}
             encoding["dtype"] = np.dtype(array.dtype.str, metadata=named)
+        if (kind := reference_kind(variable.dtype)) is not None:
+            encoding["reference"] = kind
         if variable.transform:
             encoding["transform"] = variable.transform
         if variable.chunk_shape:
@@ -213,6 +236,31 @@ class DrystoneStore(WritableCFDataStore):
         for path, (start, steps), variable in made:
             writer.add(variable.data, Target(self.container, path, start, variable.shape, steps))
 
+    def set_lists(self, found: Mapping[str, Lists], encoding: Mapping[str, Mapping[str, Any]]) -> None:
+        """Create variables of lists and write them; the step dimension comes first."""
+        for name, one in found.items():
+            if self._group.variables.get(name) is not None:
+                self._group.delete(name)
+            steps = self.step_dim in one.dims
+            if steps and one.dims[0] != self.step_dim:
+                raise InvalidArgumentError(f'"{name}" has the dimensions {one.dims}: steps come first')
+            own = one.dims[1:] if steps else one.dims
+            made = self._group.create_variable(
+                name,
+                one.dtype,
+                one.lists.shape[1:] if steps else one.lists.shape,
+                dims=own,
+                steps=steps,
+                transform=dict(encoding.get(name, {})).get("transform"),
+                attrs={key: _attribute(value) for key, value in one.attrs.items()}
+                | ({STEP_DIM: self.step_dim} if steps else {}),
+            )
+            if steps:
+                for step, block in enumerate(one.lists):
+                    made[step] = block
+            else:
+                made[...] = one.lists
+
     def _created(
         self, name: str, variable: xr.Variable, check_encoding: bool, unlimited_dims: Iterable[Any]
     ) -> tuple[str, _Place, xr.Variable]:
@@ -236,6 +284,8 @@ class DrystoneStore(WritableCFDataStore):
             attrs[STEP_DIM] = self.step_dim
         text = check_vlen_dtype(variable.dtype) is str or variable.dtype.kind == "O"
         dtype = str if text else variable.dtype
+        if text and encoding.get("reference") is not None:
+            dtype = reference(encoding["reference"])
         encoded_as = variable.encoding.get("dtype")
         if isinstance(encoded_as, np.dtype) and enum_names(encoded_as) is not None and encoded_as == dtype:
             dtype = encoded_as

@@ -145,6 +145,37 @@ def test_reads_and_puts_are_told_to_those_who_ask_for_detail(tmp_path, heard):
     assert {event.kind for event in heard} == {"create", "step", "commit"}  # who did not ask hears none
 
 
+def test_what_goes_home_from_a_tier_is_told_and_counted(tmp_path):
+    heard = []
+    remove = dry.on_event(heard.append, detail=True)
+    with dry.create(tmp_path / "home.dry", tiers=[tmp_path / "near"]) as c:
+        c.create_variable("T", "f4", (1000,), steps=True)
+        with c.writer(rank=0, nranks=1) as w, w.step():
+            w.put("T", np.ones(1000, "f4"))
+        c.drain()
+        metrics = c.metrics()
+    remove()
+    drains = [event for event in heard if event.kind == "drain"]
+    assert drains
+    assert len(drains) == metrics["drained_parts"]
+    assert sum(event.values["bytes"] for event in drains) == metrics["drained_bytes"] >= 4000
+    assert all(event.values["part"].startswith("log/") for event in drains)
+    assert {event.container for event in drains} == {str(tmp_path / "home.dry")}
+
+
+def test_publications_and_the_time_of_commits_are_counted(container):
+    container["T"] = np.ones((64, 64), "f4")
+    container.commit()
+    container.publish()
+    metrics = container.metrics()
+    assert metrics["published_shards"] >= 1
+    assert metrics["published_bytes"] > 0
+    assert metrics["commit_microseconds"] > 0
+    before = metrics["published_bytes"]
+    container.publish()
+    assert container.metrics()["published_bytes"] == before
+
+
 def test_reads_of_packages_are_told_too(tmp_path):
     xr = pytest.importorskip("xarray")
     with dry.create(tmp_path / "a.dry") as c:

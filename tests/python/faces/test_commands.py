@@ -552,6 +552,31 @@ def test_a_layout_shows_the_files_that_a_read_is_spread_over(tmp_path):
     assert shown("--by", "file").startswith("4 blocks in 4 files, ")
     assert shown("[1:3, 8:20]", "--by", "file").startswith("2 blocks in 2 files, ")
     assert shown("[3]").startswith("1 block by 1 writer, ")
+    with pytest.raises(dry.InvalidArgumentError, match="has no storage targets"):
+        dry.plot(tmp_path / "spread.dry", "T", layout=True, by="target", output=tmp_path / "p.png")
+
+
+def test_a_layout_shows_the_storage_targets_that_hold_blocks(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    for folder in folders:
+        folder.mkdir()
+    with dry.create(tmp_path / "spread.dry", targets=folders) as c:
+        c.create_variable("T", "f4", shape=(4, 64))
+        for rank in range(4):
+            with c.writer(rank=rank, nranks=4, layout="log") as w:
+                w.put("T", np.full((1, 64), rank, "f4"), offset=(rank, 0))
+        c.commit()
+        on = {
+            block.offset[0]: (tmp_path / "spread.dry" / block.place[0]).readlink()
+            for block in c["T"].blocks()
+        }
+    first = sum(file.is_relative_to(folders[0]) for file in on.values())
+    assert 0 < first < 4
+    shown = dry.plot(tmp_path / "spread.dry", "T", layout=True, by="target", output=tmp_path / "p.png").shows
+    assert shown.startswith("4 blocks on 2 storage targets, ")
+    assert (
+        f"{256 * min(first, 4 - first)} B to {256 * max(first, 4 - first)} B of each storage target" in shown
+    )
 
 
 def test_numbers_below_zero_are_no_options(run, tmp_path):

@@ -11,7 +11,7 @@ from pathlib import Path
 import drystone as dry
 import numpy as np
 import pytest
-from drystone.meshes import mesh_named, meshes, times
+from drystone.meshes import mesh_named, meshes, positions, times
 from drystone.paraview import plugin_path
 from drystone.paraview.reading import Reading
 
@@ -68,7 +68,13 @@ def run(tmp_path_factory):
 def test_variables_with_the_same_axes_are_one_mesh(run):
     with dry.open(run) as c:
         found, left_out = meshes(c)
-        assert [mesh.name for mesh in found] == ["depth, lat, lon: 4 x 6 x 9", "i, j: 7 x 5"]
+        assert [mesh.name for mesh in found] == [
+            "depth, lat, lon: 4 x 6 x 9",
+            "dim_1, dim_2, dim_3: 2 x 2 x 2",
+            "i, j: 7 x 5",
+        ]
+        (deep,) = found.pop(1).fields
+        assert (deep.name, deep.outer) == ("deep", (("dim_0", 2),))
         assert [one.name for one in found[0].fields] == ["T", "mask", "q"]
         assert [(one.name, one.components) for one in found[1].fields] == [
             ("plane", 1),
@@ -81,7 +87,6 @@ def test_variables_with_the_same_axes_are_one_mesh(run):
         assert times(c, found[0].fields) == ([0, 1, 3], [0.0, 0.5, 1.5])
         assert times(c, found[1].fields) == ([0, 1, 3], [0.0, 1.0, 3.0])
         reasons = dict(one.rstrip(")").split(" (", 1) for one in left_out)
-        assert reasons["deep"] == "it has 4 axes"
         assert reasons["names"] == "it holds no numbers"
         assert reasons["each"] == "a local variable has no one array"
         assert reasons["lat"] == "it is a coordinate"
@@ -125,6 +130,89 @@ def test_boxes_are_read_in_the_order_of_vtk(run):
             Reading(run, **wrong)
     with pytest.raises(dry.NotFoundError):
         Reading("")
+
+
+@pytest.fixture(scope="module")
+def gas(tmp_path_factory):
+    """Particles that move, one of which is nowhere in step 1; and concentrations of five species on a grid."""
+    path = tmp_path_factory.mktemp("gas") / "gas.dry"
+    rng = np.random.default_rng(3)
+    where = rng.normal(size=(2, 100, 3))
+    where[1, 7, 2] = np.nan
+    species = rng.random((5, NZ, NY, NX)).astype("f4")
+    with dry.create(path) as c:
+        for n, letter in enumerate("xyz"):
+            c.create_variable(f"gas/{letter}", "f8", (100,), ("particle",), steps=True)[0] = where[0, :, n]
+            c[f"gas/{letter}"][1] = where[1, :, n]
+        c.create_variable("gas/id", "i8", (100,), ("particle",))[...] = np.arange(100)
+        c.create_variable("stars", [("pos", "f4", (3,)), ("mass", "f8")], (10,), ("star",))
+        c.create_variable("share", "f4", species.shape, ("species", "z", "y", "x"))[...] = species
+        c.create_variable("T", "f4", (NZ, NY, NX), ("z", "y", "x"))[...] = field(0)
+        record = np.zeros(10, c["stars"].dtype)
+        record["pos"] = rng.random((10, 3))
+        c["stars"][...] = record
+        c.commit()
+    return path, where, species, record
+
+
+def test_particles_lie_where_their_positions_are(gas):
+    path, where, _, record = gas
+    reading = Reading(path, "particle: 100")
+    assert [one.name for one in reading.points] == ["gas/x", "gas/y", "gas/z"]
+    ids = [one for one in reading.mesh.fields if one.name == "gas/id"]
+    found, (numbers,) = reading.read_particles(ids, 0, reading.particles(0, 1))
+    np.testing.assert_array_equal(found, where[0])
+    np.testing.assert_array_equal(numbers, np.arange(100))
+    # A particle that is nowhere is left out, with its values. Pieces are the whole, each particle once.
+    parts = [reading.read_particles(ids, 1, reading.particles(piece, 3)) for piece in range(3)]
+    assert [len(found) for found, _ in parts] == [32, 33, 34]
+    np.testing.assert_array_equal(np.concatenate([found for found, _ in parts]), np.delete(where[1], 7, 0))
+    np.testing.assert_array_equal(np.concatenate([one for _, (one,) in parts]), np.delete(np.arange(100), 7))
+    reading.close()
+    thinned = Reading(path, "particle: 100", every=7)
+    pieces = [thinned.read_particles([], 0, thinned.particles(piece, 4))[0] for piece in range(4)]
+    np.testing.assert_array_equal(np.concatenate(pieces), where[0, ::7])
+    thinned.close()
+    stars = Reading(path, "star: 10")
+    assert [one.name for one in stars.points] == ["stars.pos"]
+    np.testing.assert_array_equal(
+        stars.read_particles([], None, slice(0, 10, 1))[0], record["pos"].astype("f8")
+    )
+    stars.close()
+    flat = Reading(path, "particle: 100", points="gas/y, gas/id")
+    found, _ = flat.read_particles([], 0, flat.particles(0, 1))
+    np.testing.assert_array_equal(found, np.stack([where[0, :, 1], np.arange(100), np.zeros(100)], axis=1))
+    flat.close()
+    assert Reading(path, "particle: 100", points="none").points is None
+    for wrong, why in (
+        ("gas/u", "it has no gas/u"),
+        ("gas/x", "have 1"),
+        ("gas/x,gas/y,gas/z,gas/id", "have 4"),
+    ):
+        with pytest.raises(dry.InvalidArgumentError, match=why):
+            Reading(path, "particle: 100", points=wrong)
+    with pytest.raises(dry.InvalidArgumentError, match="several axes"):
+        Reading(path, points="T")
+
+
+def test_axes_in_front_of_the_last_three_are_chosen_cells(gas):
+    path, _, species, _ = gas
+    with dry.open(path) as c:
+        found, _ = meshes(c)
+        assert found[0].name == "z, y, x: 4 x 6 x 9"
+        assert [(one.name, one.outer) for one in found[0].fields] == [("T", ()), ("share", (("species", 5),))]
+        assert positions(found[0]) is None
+    for at, cell in ((None, 0), ("species=3", 3), (" species = 4 ,", 4)):
+        reading = Reading(path, at=at)
+        by_name = {one.name: one for one in reading.mesh.fields}
+        np.testing.assert_array_equal(
+            reading.read(by_name["share"], None, reading.extent), species[cell].ravel()
+        )
+        np.testing.assert_array_equal(reading.read(by_name["T"], None, reading.extent), field(0).ravel())
+        reading.close()
+    for wrong, why in (("level=1", "no further axis"), ("species=5", "0 to 4"), ("species", "names no cell")):
+        with pytest.raises(dry.InvalidArgumentError, match=why):
+            Reading(path, at=wrong)
 
 
 def test_a_lower_precision_reads_fewer_bytes_and_keeps_its_bound(tmp_path):
@@ -297,7 +385,7 @@ def pvbatch():
     pvbatch() is None,
     reason="no ParaView: apt-get install python3-paraview, or name pvbatch in DRYSTONE_PVBATCH",
 )
-def test_paraview_loads_the_plugin_and_reads_steps_meshes_and_xdmf(run, tmp_path):
+def test_paraview_loads_the_plugin_and_reads_steps_meshes_particles_and_xdmf(run, gas, tmp_path):
     dry.export(run, tmp_path / "run.xdmf", ["T", "mask"])
     script = tmp_path / "look.py"
     script.write_text(
@@ -329,6 +417,15 @@ def test_paraview_loads_the_plugin_and_reads_steps_meshes_and_xdmf(run, tmp_path
         run.Mesh = "i, j: 7 x 5"
         run.UpdatePipeline(3.0)
         print("plane", shown(run).GetClassName())
+        gas = DrystoneReader(FileName={str(gas[0])!r}, Mesh="particle: 100")
+        gas.UpdatePipeline(1.0)
+        points = shown(gas)
+        print("particles", points.GetClassName(), points.GetNumberOfPoints(), points.GetNumberOfVerts())
+        print("ids", int(vtk_to_numpy(points.GetPointData().GetArray("gas/id")).sum()))
+        print("lies", vtk_to_numpy(points.GetPoints().GetData())[3].tolist())
+        species = DrystoneReader(FileName={str(gas[0])!r}, Furtheraxes="species=3")
+        species.UpdatePipeline()
+        print("share", float(vtk_to_numpy(shown(species).GetPointData().GetArray("share")).max()))
         other = XDMFReader(FileNames=[{str(tmp_path / "run.xdmf")!r}])
         other.UpdatePipeline(1.5)
         print("xdmf", list(other.TimestepValues))
@@ -353,6 +450,10 @@ def test_paraview_loads_the_plugin_and_reads_steps_meshes_and_xdmf(run, tmp_path
         f"sum {field(0).sum()}",
         "coarse (5, 3, 2) ['T']",
         "plane vtkImageData",
+        "particles vtkPolyData 99 99",
+        f"ids {4950 - 7}",
+        f"lies {gas[1][1, 3].tolist()}",
+        f"share {float(gas[2][3].max())}",
         "xdmf [0.0, 0.5, 1.5]",
         f"xdmf (9, 6, 4) {field(3).sum()}",
     ):

@@ -14,8 +14,9 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import drystone as dry
 import numpy as np
@@ -141,19 +142,8 @@ def test_a_container_copied_to_a_directory_s3_and_a_pool_is_the_same_bytes(
     before, after = pieces(tmp_path / "a.dry"), pieces(tmp_path / "b.dry")
     assert before == after
     assert sum(map(len, before.values())) >= 3
-
-
-def test_copies_between_a_directory_and_a_pool_have_the_same_content(
-    options: dict[str, str], tmp_path: Path
-) -> None:
-    data = values()
-    write(tmp_path / "a.dry", data, "zstd:3")
-    with dry.open(tmp_path / "a.dry") as c:
-        c.copy(url("copied"), storage_options=options)
-    with dry.open(url("copied"), storage_options=options) as c:
-        c.copy(tmp_path / "b.dry")
     with dry.open(tmp_path / "a.dry") as a, dry.open(tmp_path / "b.dry") as b:
-        assert a["T"][...].tobytes() == b["T"][...].tobytes() == data.tobytes()
+        assert a["T"][...].tobytes() == b["T"][...].tobytes() == values().tobytes()
         assert dict(a.attrs) == dict(b.attrs)
         assert a["T"].transform == b["T"].transform
 
@@ -189,6 +179,13 @@ def test_secrets_are_not_pickled(options: dict[str, str]) -> None:
         assert pickle.loads(pickle.dumps(c))["T"].shape == c["T"].shape
 
 
+def primaries(cluster: ceph.Cluster, namespace: str, keys: Iterable[str]) -> list[int]:
+    """The daemon that serves each file of a container, as the monitor says."""
+    asked = {"prefix": "osd map", "pool": "test", "nspace": namespace, "format": "json"}
+    answers = cluster.commands(*({**asked, "object": f"run.dry/{key}"} for key in keys))
+    return [json.loads(out)["acting_primary"] for out in answers]
+
+
 def test_parts_of_a_variable_lie_on_all_daemons(cluster: ceph.Cluster, options: dict[str, str]) -> None:
     data = np.random.default_rng(1).normal(size=(24, 256, 1024)).astype("f8")
     where = url("spread")
@@ -199,15 +196,8 @@ def test_parts_of_a_variable_lie_on_all_daemons(cluster: ceph.Cluster, options: 
                 with w.step():
                     w.put("T", step)
         keys = {block.place[0] for step in range(24) for block in c["T"].blocks(step)}
-    asked = [
-        {"prefix": "osd map", "pool": "test", "object": f"run.dry/{key}", "nspace": "spread"} for key in keys
-    ]
-    primaries = [
-        json.loads(out)["acting_primary"]
-        for out in cluster.commands(*({**a, "format": "json"} for a in asked))
-    ]
     assert len(keys) >= 5, keys
-    assert set(primaries) == {0, 1, 2}
+    assert set(primaries(cluster, "spread", keys)) == {0, 1, 2}
 
 
 READ = """
@@ -256,83 +246,128 @@ def test_daemons_give_what_ranges_give(
     assert not cluster.dead_osds()
 
 
-@needs_class
-def test_a_field_of_three_moves_its_bytes_and_little_more(
-    cluster: ceph.Cluster, options: dict[str, str], tmp_path: Path
-) -> None:
-    rng = np.random.default_rng(2)
-    data = np.round(rng.normal(size=(1, 200_000, 1, 3)), 2).astype("f8")
-    for transform in (None, "shuffle,zstd:1"):
-        where = url(f"field-{transform is None}")
-        with dry.create(where, storage_options=options) as c:
-            c.create_variable("T", "f8", shape=data.shape[1:], steps=True, transform=transform)
-            with c.writer(rank=0, nranks=1, layout="log") as w, w.step():
-                w.put("T", data[0])
-        code = (
-            "import sys, drystone as dry\n"
-            "c = dry.open(sys.argv[1], storage_options={'conf': sys.argv[2]}); c['T'][0, 0, 0, 0]\n"
-            "print('ready', flush=True); input()\n"
-            "a = c['T'][0, :, :, 1]; print(a.sum(), flush=True); input()\n"
-        )
-        process = subprocess.Popen(
-            [sys.executable, "-c", code, where, str(cluster.conf)],
-            env={**os.environ, "DRYSTONE_PROGRAMS": "always"},
+READER = """
+import json, sys, numpy as np, drystone as dry
+with dry.open(sys.argv[1], storage_options={"conf": sys.argv[2]}) as c:
+    names = {"c": c, "np": np}
+    for line in sys.stdin:
+        print(json.dumps(eval(line, names)), flush=True)
+"""
+
+
+class Reader:
+    """A process that has a container open and evaluates expressions, so that daemons count what each of them moves."""
+
+    def __init__(self, cluster: ceph.Cluster, where: str, programs: str = "always") -> None:
+        self.cluster = cluster
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", READER, where, str(cluster.conf)],
+            env={**os.environ, "DRYSTONE_PROGRAMS": programs},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        before = cluster.counters()
-        process.stdin.write("\n")
-        process.stdin.flush()
-        assert float(process.stdout.readline()) == data[0, :, :, 1].sum()
-        after = cluster.counters()
-        process.communicate("\n", timeout=30)
-        wanted = data[0, :, :, 1].nbytes
-        moved = after["op_r_out_bytes"] - before["op_r_out_bytes"]
-        assert wanted <= moved <= 1.02 * wanted, (transform, moved, wanted)
+
+    def __enter__(self) -> Reader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate(timeout=60)
+        assert self._process.returncode == 0
+
+    def ask(self, expression: str) -> Any:
+        """The value of an expression of `c` and `np`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(expression + "\n")
+        self._process.stdin.flush()
+        return json.loads(self._process.stdout.readline())
+
+    def sent(self, expression: str) -> tuple[Any, dict[int, int]]:
+        """The value, and the bytes that each daemon sent for it."""
+        before = self.cluster.counters_of_each()
+        value = self.ask(expression)
+        after = self.cluster.counters_of_each()
+        return value, {osd: after[osd]["op_r_out_bytes"] - before[osd]["op_r_out_bytes"] for osd in after}
 
 
 @needs_class
-def test_conditions_are_tried_by_daemons_and_hits_come_back(
-    cluster: ceph.Cluster, options: dict[str, str]
+@pytest.mark.parametrize("transform", [None, "shuffle,zstd:1"])
+def test_a_field_of_three_moves_its_bytes_and_little_more(
+    cluster: ceph.Cluster, options: dict[str, str], transform: str | None
 ) -> None:
-    data = np.random.default_rng(8).random(200_000)
-    where = url("conditions")
+    data = np.round(np.random.default_rng(2).normal(size=(1, 200_000, 1, 3)), 2)
+    where = url(f"field-{transform is None}")
     with dry.create(where, storage_options=options) as c:
-        c.create_variable("p", "f8", shape=data.shape, transform="shuffle,zstd:1")
+        c.create_variable("T", "f8", shape=data.shape[1:], steps=True, transform=transform)
+        with c.writer(rank=0, nranks=1, layout="log") as w, w.step():
+            w.put("T", data[0])
+    wanted = data[0, :, :, 1].nbytes
+    with Reader(cluster, where) as reader:
+        reader.ask("float(c['T'][0, 0, 0, 0])")
+        total, sent = reader.sent("float(c['T'][0, :, :, 1].sum())")
+    assert total == data[0, :, :, 1].sum()
+    assert wanted <= sum(sent.values()) <= 1.02 * wanted
+
+
+@needs_class
+@pytest.mark.parametrize("transform", [None, "shuffle,zstd:1", "aplod"])
+def test_conditions_are_tried_by_daemons_and_hits_come_back(
+    cluster: ceph.Cluster, options: dict[str, str], transform: str | None
+) -> None:
+    """A number for a count; places, or places and values, for hits; and never the cells that are none."""
+    data = np.random.default_rng(8).random(200_000)
+    where = url(f"conditions-{transform or 'raw'}".translate({ord(c): "-" for c in ",:"}))
+    with dry.create(where, storage_options=options) as c:
+        c.create_variable("p", "f8", shape=data.shape, transform=transform)
         c["p"][:] = data
-    code = (
-        "import sys, json, drystone as dry\n"
-        "c = dry.open(sys.argv[1], storage_options={'conf': sys.argv[2]}); q = c.query('p < 0.01')\n"
-        "q.bounds(); print('ready', flush=True); input()\n"
-        "print(q.count(), flush=True); input()\n"
-        "print(json.dumps(q.coords()[:, 0].tolist()), flush=True); print(json.dumps(str(q.explain)), flush=True)\n"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, where, str(cluster.conf)],
-        env={**os.environ, "DRYSTONE_PROGRAMS": "always"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdin is not None
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
-    before = cluster.counters()
-    process.stdin.write("\n")
-    process.stdin.flush()
     expected = np.flatnonzero(data < 0.01)
-    assert int(process.stdout.readline()) == len(expected)
-    moved = cluster.counters()["op_r_out_bytes"] - before["op_r_out_bytes"]
-    out, _ = process.communicate("\n", timeout=30)
-    cells, explained = map(json.loads, out.splitlines())
+    with Reader(cluster, where) as reader:
+        reader.ask("str((q := c.query('p < 0.01')).bounds())")
+        count, for_count = reader.sent("q.count()")
+        cells, for_cells = reader.sent("q.coords()[:, 0].tolist()")
+        values, for_values = reader.sent("q.values('p').tolist()")
+        explained = reader.ask("str(q.explain)")
+    assert count == len(expected)
     assert cells == expected.tolist()
-    assert "tried there in" in explained
-    assert moved < 16 << 10, f"{moved} bytes for a number, of {data.nbytes}"
+    assert values == data[expected].tolist()
+    assert "tried there in" in explained, explained
+    assert sum(for_count.values()) < 4 << 10, for_count
+    assert sum(for_cells.values()) < 8 * len(expected) + (4 << 10), for_cells
+    assert sum(for_values.values()) < 16 * len(expected) + (4 << 10), for_values
     assert not cluster.dead_osds()
+
+
+def test_one_fragment_is_read_from_all_daemons_and_the_picture_shows_which(
+    cluster: ceph.Cluster, options: dict[str, str], tmp_path: Path
+) -> None:
+    """Each daemon sends about the share of the fragment that it holds; the picture's daemons are those that the monitor names."""
+    pytest.importorskip("matplotlib")
+    where, edge, rows = url("fragment"), 1024, 32
+    text = f"""dataset {{ var u[{edge}, {edge}] float64 }}
+        fragment half(r) {{ var u[i:{edge // 2}, j:{edge}] = u[i + {edge // 2}*r, j] }}
+    """
+    data = np.random.default_rng(3).normal(size=(edge, edge))
+    with dry.create(where, storage_options={**options, "append": "true"}) as c:
+        c.declare(text)
+        for rank in range(edge // rows):
+            with c.writer(rank=rank, nranks=edge // rows, layout="log") as w:
+                w.put("u", data[rank * rows : (rank + 1) * rows], offset=(rank * rows, 0))
+        c.commit()
+        places = {block.offset[0]: block.place[0] for block in c["u"].blocks() if block.place}
+        shown = dry.plot(
+            c, "u", f"[0:{edge // 2}]", layout=True, by="target", output=tmp_path / "p.png"
+        ).shows
+    first = primaries(cluster, "fragment", [key for row, key in places.items() if row < edge // 2])
+    held = {osd: first.count(osd) * rows * edge * 8 for osd in cluster.osds}
+    assert all(held.values()), held
+    assert shown.startswith("16 blocks on 3 storage targets, "), shown
+    with Reader(cluster, where, programs="never") as reader:
+        reader.ask("float(c.fragment('half', r=1).read()[0, 0])")
+        column, sent = reader.sent("c.fragment('half', r=0).read()[:, 7].tolist()")
+    assert column == data[: edge // 2, 7].tolist()
+    for osd, share in held.items():
+        assert share <= sent[osd] <= 1.02 * share + (64 << 10), (held, sent)
 
 
 @pytest.mark.parametrize("how", ["missing", "unlisted", "erasure"])

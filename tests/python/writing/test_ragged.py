@@ -66,7 +66,127 @@ def test_awkward_arrays_are_taken_and_given(run):
     ak = pytest.importorskip("awkward")
     v = run.create_variable("v", dry.ragged("f8"), (4,))
     v[...] = ak.Array(LISTS)
-    assert ak.Array([one.tolist() for one in v[...]]).tolist() == LISTS
+    assert ak.unflatten(*dry.flattened(v[...])).tolist() == LISTS
+    v[1:3] = ak.Array([[7], []])
+    assert listed(v[...]) == [LISTS[0], [7], [], LISTS[3]]
+    deep = run.create_variable("deep", dry.ragged("i4"), (2, 2))
+    deep[...] = ak.to_regular(ak.Array([[[1], []], [[2, 3], [4]]]), axis=1)
+    assert [listed(row) for row in deep[...]] == [[[1], []], [[2, 3], [4]]]
+    for wrong in (
+        ak.Array([[1.5], None, [], [2]]),
+        ak.Array([[[1]], [], [[2], [3]], []]),
+        ak.Array(["a"] * 4),
+    ):
+        with pytest.raises((InvalidArgumentError, TypeError)):
+            v[...] = wrong
+
+
+def test_lists_are_numbers_in_a_row_and_lengths():
+    lists = np.empty((2, 2), object)
+    lists[:] = [
+        [np.array([1, 2], "i4"), np.array([], "i4")],
+        [np.array([3], "i4"), np.array([4, 5, 6], "i4")],
+    ]
+    values, counts = dry.flattened(lists)
+    assert values.dtype == np.int32
+    assert values.tolist() == [1, 2, 3, 4, 5, 6]
+    assert counts.tolist() == [[2, 0], [1, 3]]
+    back = dry.unflattened(values, counts)
+    assert back.shape == (2, 2)
+    assert listed(back.ravel()) == listed(lists.ravel())
+    values, counts = dry.flattened(np.empty(0, object), dry.ragged("u2"))
+    assert (values.dtype, values.shape, counts.shape) == (np.uint16, (0,), (0,))
+    assert [one.tolist() for one in dry.flattened([[1.5], [2, 3]])] == [[1.5, 2, 3], [1, 2]]
+    assert [np.asarray(one).tolist() for one in dry.flattened(np.array([1.5, 2]))] == [[1.5, 2], 2]
+    for counts in ([1, 2], [4, -1], [1.5, 1.5], [[3]] * 2):
+        with pytest.raises(InvalidArgumentError, match="add up"):
+            dry.unflattened(np.arange(4)[:3] if counts[0] == 4 else np.arange(2), counts)
+
+
+def test_xarray_has_lists_as_ragged_arrays_of_cf(run, tmp_path):
+    import xarray as xr
+
+    hits = run.create_variable("hits", dry.ragged("f4"), (3,), dims=("event",), attrs={"units": "keV"})
+    hits[...] = [[1.5, 2.5], [], [3]]
+    moved = run.create_variable("moved", dry.ragged("i8"), (2,), dims=("cell",), steps=True)
+    for step, block in {0: [[1], [2, 3]], 2: [[], [4]]}.items():
+        moved[step] = block
+    run.create_variable("weight", "f8", (3,), dims=("event",))[...] = [1, 2, 3]
+    run.commit()
+    ds = xr.open_dataset(run.path, engine="drystone", lists=True)
+    assert ds.hits.dims == ("hits_sample",)
+    assert ds.hits.attrs == {"units": "keV"}
+    assert ds.hits_count.attrs["sample_dimension"] == "hits_sample"
+    assert ds.hits_count.dims == ("event",)
+    assert ds.hits_count.values.tolist() == [2, 0, 1]
+    assert ds.step.values.tolist() == [0, 2]
+    assert ds.moved_count.dims == ("step", "cell")
+    assert ds.moved.values.tolist() == [1, 2, 3, 4]
+    ds.drystone.to_container(tmp_path / "back.dry", step_dim="step", lists=True)
+    with dry.open(tmp_path / "back.dry") as c:
+        assert list(c.keys()) == ["hits", "moved", "step", "weight"]
+        assert listed(c["hits"][...]) == [[1.5, 2.5], [], [3]]
+        assert c["hits"].dtype.metadata == {"vlen": np.dtype("f4")}
+        assert (c["hits"].dims, dict(c["hits"].attrs)) == (("event",), {"units": "keV"})
+        assert [listed(c["moved"][step]) for step in (0, 1)] == [[[1], [2, 3]], [[], [4]]]
+        again = xr.open_dataset(c, engine="drystone", lists=True)
+        assert again.identical(ds)
+    # An indexed one, as CF has it, and one of which an array has another axis too, which stays as it is.
+    index = xr.Dataset(
+        {
+            "t": ("obs", np.array([5.0, 6, 7])),
+            "station": ("obs", np.array([1, 0, 1]), {"instance_dimension": "place"}),
+            "name": ("place", ["a", "b"]),
+        }
+    )
+    index.drystone.to_container(tmp_path / "index.dry", lists=True)
+    with dry.open(tmp_path / "index.dry") as c:
+        assert list(c.keys()) == ["name", "t"]
+        assert listed(c["t"][...]) == [[6], [5, 7]]
+    index["u"] = (("obs", "level"), np.zeros((3, 2)))
+    index.drystone.to_container(tmp_path / "plain.dry", lists=True)
+    with dry.open(tmp_path / "plain.dry") as c:
+        assert c["t"].dtype == np.float64
+    with pytest.raises(InvalidArgumentError, match="does not go with"):
+        ds.drystone.to_container(tmp_path / "no.dry", lists=True, compute=False)
+    wrong = ds.copy()
+    wrong["hits_count"] = ds.hits_count + 1
+    wrong["hits_count"].attrs = ds.hits_count.attrs
+    with pytest.raises(InvalidArgumentError, match="add up"):
+        wrong.drystone.to_container(tmp_path / "no.dry", lists=True)
+    assert not (tmp_path / "no.dry").exists()
+
+
+def test_zarr_holds_lists_as_ragged_arrays_of_cf(run, tmp_path):
+    zarr = pytest.importorskip("zarr")
+    import xarray as xr
+
+    run.create_variable("deep/v", dry.ragged("i4"), (2, 2), dims=("x", "y"))[...] = [[[1], []], [[2, 3], [4]]]
+    w = run.create_variable("w", dry.ragged("f8"), (1,), dims=("z",), steps=True)
+    w[0] = [[1.5]]
+    w[1] = [[]]
+    run.create_variable("none", dry.ragged("f8"), (2,))
+    run.commit()
+    done = dry.export(run, tmp_path / "out.zarr", compression=3)
+    assert done.lost == []
+    root = zarr.open_group(tmp_path / "out.zarr", mode="r")
+    assert root["deep/v"][:].tolist() == [1, 2, 3, 4]
+    assert root["deep/v_count"][:].tolist() == [[1, 0], [2, 1]]
+    with xr.open_zarr(tmp_path / "out.zarr", group="deep") as ds:
+        assert ds.v.dims == ("v_sample",)
+        assert ds.v_count.attrs["sample_dimension"] == "v_sample"
+    assert dry.import_file(tmp_path / "out.zarr", tmp_path / "back.dry", steps="step").lost == []
+    with dry.open(tmp_path / "back.dry") as c:
+        assert [listed(row) for row in c["deep/v"][...]] == [[[1], []], [[2, 3], [4]]]
+        assert [listed(c["w"][step]) for step in (0, 1)] == [[[1.5]], [[]]]
+        assert listed(c["none"][...]) == [[], []]
+        assert sorted(c.variables) == ["deep/v", "none", "w"]
+    # Two variables of another program are two: that they are lists is not said of them.
+    two = xr.Dataset({"t": ("obs", [1.5, 2.5]), "n": ("place", [2, 0], {"sample_dimension": "obs"})})
+    two.to_zarr(tmp_path / "two.zarr", zarr_format=3, consolidated=False)
+    dry.import_file(tmp_path / "two.zarr", tmp_path / "plain.dry")
+    with dry.open(tmp_path / "plain.dry") as c:
+        assert (c["t"].dtype, c["n"].shape) == (np.float64, (2,))
 
 
 def test_lists_of_equal_length_stay_lists(run):
@@ -220,10 +340,7 @@ def test_netcdf_files_keep_lists(run, tmp_path):
     run.commit()
     with pytest.warns(DrystoneWarning):
         exported = dry.export(run, tmp_path / "out.nc")
-    assert sorted(exported.lost) == [
-        "c (netCDF-4 has no lists of complex64)",
-        "r: that its texts are references",
-    ]
+    assert exported.lost == ["c (netCDF-4 has no lists of complex64)"]
     with netCDF4.Dataset(tmp_path / "out.nc") as f:
         assert isinstance(f["v"].datatype, netCDF4.VLType)
         assert f["v"].datatype.dtype == np.int32
@@ -239,8 +356,6 @@ def test_what_has_no_lists_says_so(run, tmp_path):
     run.create_variable("v", dry.ragged("i4"), (2,), dims=("x",))[...] = [[1], [2, 3]]
     run.create_variable("t", "f4", (2,), dims=("x",))[...] = 1
     run.commit()
-    with pytest.warns(DrystoneWarning, match="Zarr has no lists"):
-        assert dry.export(run, tmp_path / "out.zarr").variables[0].name == "t"
     for suffix in ("npy", "csv"):
         with pytest.raises(InvalidArgumentError, match=r"take \.h5 or \.nc"):
             dry.export(run, tmp_path / f"out.{suffix}", "v")
@@ -273,6 +388,40 @@ def test_references_are_texts_that_keep_their_kind(run):
         dry.reference("group")
     with pytest.raises(InvalidArgumentError, match="holds strings"):
         r[0] = [1, 2]
+
+
+@pytest.mark.parametrize("suffix", ["zarr", "nc", "h5"])
+def test_references_go_into_files_and_come_back(run, tmp_path, suffix):
+    run.create_variable("d", "f4", (4,), dims=("x",))[...] = 1
+    run.create_variable("r", dry.reference("region"), (2,), dims=("n",))[...] = ["d[0:2]", "d[1:4]"]
+    run.create_variable("o", dry.reference(), (2,), dims=("n",))[...] = ["d", ""]
+    run.commit()
+    exported = dry.export(run, tmp_path / f"out.{suffix}")
+    assert exported.lost == []
+    assert dry.import_file(tmp_path / f"out.{suffix}", tmp_path / "back.dry").lost == []
+    with dry.open(tmp_path / "back.dry") as c:
+        assert dry.reference_kind(c["r"].dtype) == "region"
+        assert dry.reference_kind(c["o"].dtype) == "object"
+        assert c["r"][...].tolist() == ["d[0:2]", "d[1:4]"]
+        assert c["o"][...].tolist() == ["d", ""]
+        assert "drystone_reference" not in c["r"].attrs
+
+
+def test_references_go_through_xarray(run, tmp_path):
+    import xarray as xr
+
+    run.create_variable("r", dry.reference("region"), (2,), dims=("n",))[...] = ["d[0:2]", ""]
+    run.commit()
+    with xr.open_dataset(run.path, engine="drystone") as ds:
+        assert ds.r.values.tolist() == ["d[0:2]", ""]
+        ds.drystone.to_container(tmp_path / "back.dry")
+        ds.to_netcdf(tmp_path / "texts.nc")
+    with dry.open(tmp_path / "back.dry") as c:
+        assert dry.reference_kind(c["r"].dtype) == "region"
+        assert c["r"][...].tolist() == ["d[0:2]", ""]
+    texts = xr.Dataset({"r": ("n", np.array(["a"], object))})
+    with pytest.raises(InvalidArgumentError, match="group"):
+        texts.drystone.to_container(tmp_path / "no.dry", encoding={"r": {"reference": "group"}})
 
 
 def test_a_damaged_list_is_an_error_and_no_number(run):

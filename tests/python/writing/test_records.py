@@ -210,3 +210,27 @@ def test_a_member_of_another_shape_is_refused(container):
     container.create_variable("p", DTYPES["sub-arrays"], shape=(2,))
     with container.writer() as w, pytest.raises(dry.InvalidArgumentError, match=r"\[3\]"):
         w.put("p", np.zeros((2, 2), "f4"), field="v")
+
+
+def test_a_variable_or_a_member_of_it_may_be_given_in_place_of_its_name(tmp_path):
+    with dry.create(tmp_path / "a.dry") as c, dry.create(tmp_path / "b.dry") as other:
+        record = c.create_variable("P", [("x", "f4"), ("id", "i4")], (3,))
+        plain = c.create_variable("T", "f4", (2,))
+        foreign = other.create_variable("T", "f4", (2,))
+        with c.writer() as w:
+            w.put(plain, [1, 2])
+            w.put(record["x"], np.array([1, 2, 3], "f4"))
+            w.put(record, np.array([4, 5, 6], "i4"), field="id")
+            with pytest.raises(
+                dry.InvalidArgumentError,
+                match=r'"T" is a variable of .*b\.dry, the writer writes to .*a\.dry',
+            ):
+                w.put(foreign, [1, 2])
+            with pytest.raises(dry.InvalidArgumentError, match='as its member "x": leave field out'):
+                w.put(record["x"], np.array([4, 5, 6], "i4"), field="id")
+            with pytest.raises(TypeError):
+                w.put(3, [1, 2])
+        c.commit()
+        assert plain[:].tolist() == [1, 2]
+        assert record["x"][:].tolist() == [1, 2, 3]
+        assert record["id"][:].tolist() == [4, 5, 6]

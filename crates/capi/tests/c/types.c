@@ -245,7 +245,9 @@ static void check_strings(void) {
 static void check_lists(void) {
     float values[4] = {1.5f, 2.5f, 3.5f, 4.5f}, back[4];
     const char *lists[3] = {(const char *)values, NULL, (const char *)(values + 2)};
+    float five[5];
     uint64_t shape[1] = {3}, ends[3], lengths[3] = {8, 0, 8}, wrong[3] = {8, 0, 7};
+    uint64_t counts[1], one[1] = {1}, place[1] = {1}, huge[3] = {UINT64_MAX / 4, 1, 1};
     dry_axis axes[1] = {{0, 3, 1}};
     size_t length;
     dry_variable_options options = dry_variable_options_new();
@@ -264,7 +266,29 @@ static void check_lists(void) {
     OK(dry_writer_open(container, NULL, &writer));
     OK(dry_put_strings(writer, "lists", lists, lengths, 1, NULL, shape));
     FAILS(DRY_INVALID_ARGUMENT, "list 2 of the block", dry_put_strings(writer, "lists", lists, wrong, 1, NULL, shape));
+    counts[0] = 1;
+    OK(dry_put_lists(writer, "lists", DRY_FLOAT32, values, counts, 1, place, one));
+    FAILS(DRY_INVALID_ARGUMENT, "has lists of float32, the memory is said to have float64",
+          dry_put_lists(writer, "lists", DRY_FLOAT64, values, counts, 1, place, one));
+    FAILS(DRY_INVALID_ARGUMENT, "the lengths are too large",
+          dry_put_lists(writer, "lists", DRY_FLOAT32, values, huge, 1, NULL, shape));
+    FAILS(DRY_INVALID_ARGUMENT, "the numbers is NULL", dry_put_lists(writer, "lists", DRY_FLOAT32, NULL, counts, 1, place, one));
     OK(dry_writer_close(writer));
+    OK(dry_variable_open(container, "lists", NULL, &variable));
+    FAILS(DRY_INVALID_ARGUMENT, "said to have int32",
+          dry_read_lists(variable, DRY_INT32, 1, axes, NULL, 0, &length, NULL, 0));
+    OK(dry_read_lists(variable, DRY_FLOAT32, 1, axes, NULL, 0, &length, NULL, 0));
+    REQUIRE(length == 5);
+    FAILS(DRY_BUFFER_TOO_SMALL, "the numbers", dry_read_lists(variable, DRY_FLOAT32, 1, axes, five, 4, &length, NULL, 0));
+    OK(dry_read_lists(variable, DRY_FLOAT32, 1, axes, five, 5, &length, ends, 3));
+    REQUIRE(ends[0] == 2 && ends[1] == 1 && ends[2] == 2);
+    REQUIRE(memcmp(five, values, 8) == 0 && five[2] == values[0] && memcmp(five + 3, values + 2, 8) == 0);
+    /* An empty list again, which is what the rest expects. */
+    counts[0] = 0;
+    OK(dry_writer_open(container, NULL, &writer));
+    OK(dry_put_lists(writer, "lists", DRY_FLOAT32, NULL, counts, 1, place, one));
+    OK(dry_writer_close(writer));
+    OK(dry_variable_close(variable));
     OK(dry_variable_open(container, "lists", NULL, &variable));
     OK(dry_variable_describe(variable, &info));
     REQUIRE(info.type == DRY_RAGGED && info.length == DRY_FLOAT32);

@@ -95,6 +95,7 @@ static void check_kinds(container &c) {
         c.create_variable<std::complex<float>>("z", {{2}, {}, false, false, "", {}});
         c.create_variable<bool>("flag", {{}, {}, false, false, "", {}});
         c.create_strings("words", {{2}, {}, false, false, "", {}});
+        c.create_lists<double>("lists", {{2, 2}, {}, false, false, "", {}});
     });
     fails(DRY_CONFLICT, "exists", [&] {
         c.batch([&] {
@@ -108,6 +109,9 @@ static void check_kinds(container &c) {
     w.put("z", std::vector<std::complex<float>>{{1, 2}, {3, 4}});
     w.put("flag", true);
     w.put_strings("words", {"dry", std::string("st\0ne", 5)}, {2});
+    w.put_lists<double>("lists", {{1, 2, 3}, {}}, {1, 2}, {1, 0});
+    fails(DRY_INVALID_ARGUMENT, "has lists of float64", [&] { w.put_lists<float>("lists", {{1}}, {1, 1}); });
+    fails(DRY_INVALID_ARGUMENT, "1 lists, the shape [2, 2]", [&] { w.put_lists<double>("lists", {{1}}, {2, 2}); });
     w.close();
     const auto p = c.variable("p").read<particle>();
     REQUIRE(p.size() == 2 && p[0].id == 3 && p[1].x == 4 && p[1].y == 7);
@@ -123,6 +127,11 @@ static void check_kinds(container &c) {
     fails(DRY_INVALID_ARGUMENT, "not strings", [&] { c.variable("z").strings({axis(0, 2)}); });
     const auto words = c.variable("words").strings({axis(0, 2)});
     REQUIRE(words[0] == "dry" && words[1].size() == 5);
+    const auto lists = c.variable("lists").lists<double>({axis(0, 2), axis(0, 2)});
+    REQUIRE(lists == std::vector<std::vector<double>>({{}, {}, {1, 2, 3}, {}}));
+    fails(DRY_INVALID_ARGUMENT, "has lists of float64", [&] { c.variable("lists").lists<float>({axis(0, 2), axis(0, 2)}); });
+    fails(DRY_INVALID_ARGUMENT, "not lists", [&] { c.variable("words").lists<double>({axis(0, 2)}); });
+    c.remove("lists");
     c.set_attribute("p", "author", "Ada");
     c.set_attribute("", "dt", 0.25);
     c.set_attribute("", "counts", std::vector<std::int32_t>{1, 2, 3});

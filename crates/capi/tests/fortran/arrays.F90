@@ -2,7 +2,7 @@
 ! rank; failures with and without `status`.
 program arrays
   use, intrinsic :: iso_c_binding
-  use, intrinsic :: iso_fortran_env, only: int64, error_unit
+  use, intrinsic :: iso_fortran_env, only: int64, real32, real64, error_unit
   use drystone
   implicit none
   type, bind(c) :: particle
@@ -18,6 +18,7 @@ program arrays
   call ranks()
   call records()
   call strings()
+  call lists()
   call rules()
   call fragments()
   call searching()
@@ -233,6 +234,44 @@ contains
     call require(all(codes_back == codes), __LINE__)
     call v%close()
   end subroutine records
+
+  subroutine lists()
+    real(real32) :: numbers(6)
+    real(real32), allocatable :: back(:)
+    real(real64) :: wide(6)
+    integer :: lengths(2, 2), status
+    integer(int64), allocatable :: found(:)
+    type(dry_writer) :: w
+    type(dry_variable) :: v
+
+    numbers = [1, 2, 3, 4, 5, 6]
+    lengths = reshape([2, 0, 1, 3], [2, 2])
+    call c%create_variable("lists", DRY_RAGGED, [3, 2], length=DRY_FLOAT32)
+    call c%open_writer(w)
+    call w%put_lists("lists", numbers, lengths, offset=[1, 0])
+    call w%put_lists("lists", numbers(:2), [1, 1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT, __LINE__) ! of one dimension, and the variable has two
+    call w%put_lists("lists", numbers, lengths + 1, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "do not add up") > 0, __LINE__)
+    call w%put_lists("lists", wide, lengths, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "has lists of float32") > 0, __LINE__)
+    call w%put_lists("lists", numbers(::2), lengths, status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "in one piece") > 0, __LINE__)
+    call w%close()
+    call c%open_variable(v, "lists")
+    call v%list_lengths(found, count=[3, 2])
+    call require(all(found == [0, 2, 0, 0, 1, 3]), __LINE__)
+    allocate (back(sum(found)))
+    call v%read_lists(back, count=[3, 2])
+    call require(all(back == numbers), __LINE__)
+    call v%read_lists(back(:4), count=[2, 1], offset=[1, 1])
+    call require(all(back(:4) == numbers(3:)), __LINE__)
+    call v%read_lists(back(:3), count=[2, 1], offset=[1, 1], status=status)
+    call require(status == DRY_INVALID_ARGUMENT .and. index(dry_message(), "another number") > 0, __LINE__)
+    call v%list_lengths(found, count=[4, 2], status=status)
+    call require(status == DRY_OUT_OF_RANGE .and. size(found) == 0, __LINE__)
+    call v%close()
+  end subroutine lists
 
   subroutine strings()
     character(6) :: names(2, 3)

@@ -190,8 +190,8 @@ pub(crate) struct Plot {
     /// With --layout: which axes to show
     #[arg(long, num_args = 2, value_names = ["DOWN", "ACROSS"], allow_negative_numbers = true)]
     axes: Option<Vec<i64>>,
-    /// With --layout: what gives blocks their colour; files are what a read is spread over
-    #[arg(long, default_value = "writer", value_parser = ["writer", "file"])]
+    /// With --layout: what gives blocks their colour; files are what a read is spread over, targets the folders or storage daemons that hold them
+    #[arg(long, default_value = "writer", value_parser = ["writer", "file", "target"])]
     by: String,
     /// A colour map of matplotlib
     #[arg(long, default_value = "viridis")]

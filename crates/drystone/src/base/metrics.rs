@@ -51,6 +51,16 @@ counters! {
     stall_microseconds,
     /// Commits that made something visible, changes of the schema included.
     commits,
+    /// How long these took.
+    commit_microseconds,
+    /// Parts of logs that went home from tiers.
+    drained_parts,
+    /// Bytes in them.
+    drained_bytes,
+    /// Shards that publications wrote.
+    published_shards,
+    /// Bytes in them.
+    published_bytes,
     /// Cache hits for index pages, subchunk tables and trailers.
     cache_hits,
     /// Cache misses for them.

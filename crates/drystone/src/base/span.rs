@@ -1,4 +1,5 @@
-//! Spans: single reads and puts of this process. Listeners get each one when it has ended (docs/guide/metrics.md).
+//! Spans: single reads, puts, commits and what runs in the background, told to listeners when they are done
+//! (docs/guide/metrics.md).
 //!
 //! Invariants
 //! - without listeners a span costs one atomic load: it reads no clock and allocates no memory;
@@ -18,16 +19,41 @@ pub enum SpanKind {
     Read,
     /// A writer took a block.
     Put,
+    /// A commit made something visible; a change of the schema as well.
+    Commit,
+    /// A publication wrote shards, or found all of them right.
+    Publish,
+    /// A recovery settled what dead runs left.
+    Recover,
+    /// A part of a log went home from a tier.
+    Drain,
+    /// Ranges of a far store were brought into the cache folder, as a caller asked.
+    Warm,
 }
 
-/// One read or put.
+impl SpanKind {
+    /// Its name in events and in `tracing`.
+    pub fn name(self) -> &'static str {
+        match self {
+            SpanKind::Read => "read",
+            SpanKind::Put => "put",
+            SpanKind::Commit => "commit",
+            SpanKind::Publish => "publish",
+            SpanKind::Recover => "recover",
+            SpanKind::Drain => "drain",
+            SpanKind::Warm => "warm",
+        }
+    }
+}
+
+/// One thing that was done.
 #[derive(Debug, Clone)]
 pub struct Span<'a> {
-    /// Whether it read or put.
+    /// What it was.
     pub kind: SpanKind,
     /// Path or URL of the container.
     pub container: &'a str,
-    /// Path of the variable.
+    /// Path of the variable that was read or put, or the key of the part that went home; else empty.
     pub variable: &'a str,
     /// From its beginning to its end.
     pub duration: Duration,
@@ -40,13 +66,13 @@ pub struct Span<'a> {
 pub struct Values {
     /// Bytes of the values that were requested or given.
     pub wanted_bytes: u64,
-    /// Bytes fetched from the store.
+    /// Bytes that were fetched from the store, written into shards, or brought home.
     pub bytes: u64,
     /// Requests to the store for them.
     pub requests: u64,
     /// Round trips to a far store.
     pub rounds: u64,
-    /// Blocks that a read met, or that were put.
+    /// Blocks that a read met, or were put; shards that were published; steps that were adopted.
     pub blocks: u64,
 }
 
@@ -134,6 +160,11 @@ mod traced {
         match kind {
             SpanKind::Read => made!("read"),
             SpanKind::Put => made!("put"),
+            SpanKind::Commit => made!("commit"),
+            SpanKind::Publish => made!("publish"),
+            SpanKind::Recover => made!("recover"),
+            SpanKind::Drain => made!("drain"),
+            SpanKind::Warm => made!("warm"),
         }
         .entered()
     }

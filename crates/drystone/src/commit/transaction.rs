@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 use drystone_format::branch::{Branch, PageRef};
 use drystone_format::derived::Kind;
@@ -27,6 +28,7 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::dead::Dead;
 use crate::base::metrics::add;
+use crate::base::span::{self, SpanKind};
 use crate::base::{random, writer_process};
 use crate::container::Inner;
 use crate::history::manifests;
@@ -164,6 +166,7 @@ fn transact_from(
     same: bool,
     mut decide: impl FnMut(&Arc<Snapshot>, u64) -> Result<Decision>,
 ) -> Result<Committed> {
+    let (begun, since) = (span::begin(SpanKind::Commit), Instant::now());
     inner.require_unpinned()?;
     inner.require_whole()?;
     for tries in 0..MAX_TRIES {
@@ -203,6 +206,8 @@ fn transact_from(
             let snapshot = Arc::new(snapshot);
             inner.adopt_snapshot(snapshot.clone());
             add(&inner.tally.commits, 1);
+            add(&inner.tally.commit_microseconds, since.elapsed().as_micros().try_into().unwrap_or(u64::MAX));
+            begun.end(SpanKind::Commit, || inner.store.describe(), "", span::Values::default());
             inner.pack_after(&snapshot);
             return Ok(Committed { snapshot, changed: true, incomplete, notes, touched });
         }

@@ -14,6 +14,7 @@ use drystone_store_cache::{Bypass, CacheStore, Folder, Warmed};
 use super::tiers::TierRow;
 use super::{Container, Inner};
 use crate::base::metrics::Metrics;
+use crate::base::span::{self, SpanKind};
 use crate::{Error, Result};
 
 /// Options that name the folder and its budget in bytes; an empty folder is none.
@@ -120,11 +121,15 @@ impl Container {
         let mut stopped = false;
         let mut warmed = Warmed::default();
         if keep != Keep::Unpin {
+            let begun = span::begin(SpanKind::Warm);
             warmed = cache.warm(ranges, &mut |done, all| {
                 let more = go_on(done, all);
                 stopped |= !more && done < all;
                 more
             })?;
+            let values =
+                span::Values { wanted_bytes: warmed.wanted, bytes: warmed.fetched, ..Default::default() };
+            begun.end(SpanKind::Warm, || self.inner.store.describe(), "", values);
         }
         if stopped {
             return Err(Error::new(

@@ -90,7 +90,7 @@ impl Container {
         }
         require_room(path, options.among_files)?;
         let config = Config::find(Some(path))?;
-        // `finish` waits until what is written here is on the device, unless nothing is guaranteed.
+        // `finish` waits until what was made here is on the device, unless nothing is guaranteed.
         let waits = options.clone().configured(config.as_ref()).durability != Durability::Memory;
         let mapped = Config::map_policy(config.as_ref())?;
         let is_new = !path.exists();

@@ -28,6 +28,25 @@ pub fn open_store(place: &str, options: &[(String, String)]) -> Result<Arc<dyn S
     Ok(Arc::new(store))
 }
 
+/// What holds each object of the container at a path or URL, by key: the folder of one of its storage targets, or a storage daemon of
+/// Ceph (`osd.3`). `None` for an object that lies where the container does, or that no daemon serves now.
+///
+/// `Unsupported` where the store does not say, `InvalidArgument` where the container has no targets.
+pub fn holders(place: &str, options: &[(String, String)], keys: &[String]) -> Result<Vec<Option<String>>> {
+    if !is_url(place) {
+        return targets::holders(place.as_ref(), keys);
+    }
+    match place.split_once("://") {
+        Some((RADOS, _)) => {
+            let (_, options) = CacheFolder::take(options, true)?;
+            in_ceph::holders(place, &options, keys)
+        }
+        _ => Err(Error::unsupported(format!(
+            "{place}: only Ceph and folders with storage targets say what holds an object"
+        ))),
+    }
+}
+
 /// Options of a far store that are not secret: they may be stored, to open it again elsewhere.
 pub fn public_options(options: &[(String, String)]) -> Vec<(String, String)> {
     let (cache, rest): (Vec<_>, Vec<_>) =
@@ -196,10 +215,22 @@ mod in_ceph {
 
     use crate::{Error, Result};
 
-    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+    fn opened(url: &str, options: &[(String, String)]) -> Result<RadosStore> {
         let options = options.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let opened = Options::new(options).and_then(|options| RadosStore::open(url, options));
-        Ok(Arc::new(opened.map_err(|error| Error::invalid(error.to_string()))?))
+        opened.map_err(|error| Error::invalid(error.to_string()))
+    }
+
+    pub(super) fn store(url: &str, options: &[(String, String)]) -> Result<Arc<dyn Store>> {
+        Ok(Arc::new(opened(url, options)?))
+    }
+
+    pub(super) fn holders(
+        url: &str,
+        options: &[(String, String)],
+        keys: &[String],
+    ) -> Result<Vec<Option<String>>> {
+        Ok(opened(url, options)?.holders(keys)?)
     }
 
     pub(super) fn is_public(option: &str) -> bool {
@@ -215,8 +246,18 @@ mod in_ceph {
 
     use crate::{Error, Result};
 
+    const NOT_BUILT: &str = "rados:// is not built in: use a build with the feature \"rados\"";
+
     pub(super) fn store(_url: &str, _options: &[(String, String)]) -> Result<Arc<dyn Store>> {
-        Err(Error::unsupported("rados:// is not built in: use a build with the feature \"rados\""))
+        Err(Error::unsupported(NOT_BUILT))
+    }
+
+    pub(super) fn holders(
+        _url: &str,
+        _options: &[(String, String)],
+        _keys: &[String],
+    ) -> Result<Vec<Option<String>>> {
+        Err(Error::unsupported(NOT_BUILT))
     }
 
     pub(super) fn is_public(_option: &str) -> bool {

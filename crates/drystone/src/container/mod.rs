@@ -58,7 +58,7 @@ use crate::{Error, ErrorKind, Result};
 
 pub use cache::{CacheFolder, Keep};
 pub use config::{Config, Rule};
-pub use far::{open_store, public_options};
+pub use far::{holders, open_store, public_options};
 pub use location::{Location, is_url};
 pub use options::{CreateOptions, Mode, OpenOptions, StoreOptions};
 pub(crate) use same::Same;
@@ -142,6 +142,9 @@ impl Container {
             metrics.cache_misses += misses;
         }
         inner.count_cache(&mut metrics);
+        if let Some(tiers) = &inner.tiers {
+            tiers.count(&mut metrics);
+        }
         metrics
     }
 

@@ -83,13 +83,13 @@ impl Inner {
         }
     }
 
-    /// Whether a flush packs the versions after `since` first.
+    /// Whether a flush of the versions behind `since` packs them first.
     pub(super) fn packs_many(&self, version: u64, since: u64) -> bool {
         self.packs.is_some() && version.saturating_sub(since) > FEW + KEPT
     }
 
-    /// Packs all manifests but the newest ones, if what they need is on stable storage. If that fails, or another process packs
-    /// at the moment, the flush syncs each manifest.
+    /// Packs all manifests but the newest, where what they need is on stable storage. What fails, or is another process' work now, is left
+    /// to the flush of each manifest.
     pub(super) fn pack_below(&self, version: u64) {
         let _ = self.pack(version.saturating_sub(KEPT));
     }

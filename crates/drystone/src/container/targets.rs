@@ -171,6 +171,21 @@ pub(crate) fn shown(container: &Path) -> Result<Option<(Vec<PathBuf>, &'static s
     Ok(Record::load(container)?.map(|record| (record.folders, name_of(record.spread))))
 }
 
+/// The folder of a target that holds each object of a container, by key; `None` for one that lies in the container's own folder.
+pub(super) fn holders(container: &Path, keys: &[String]) -> Result<Vec<Option<String>>> {
+    let Some(record) = Record::load(container)?.filter(|record| !record.folders.is_empty()) else {
+        return Err(Error::invalid(format!("{} has no storage targets", container.display())));
+    };
+    let folders: Vec<&PathBuf> = record.folders.iter().chain(&record.former).collect();
+    let holder = |key: &String| {
+        // The name of an object on a target is a link to it.
+        let file = std::fs::read_link(container.join(key)).ok()?;
+        let folder = folders.iter().find(|folder| file.starts_with(folder))?;
+        Some(folder.display().to_string())
+    };
+    Ok(keys.iter().map(holder).collect())
+}
+
 impl Placing {
     /// The target of a cell of a grid.
     pub(crate) fn target(&self, store: &dyn Store, grid: &[u64], cell: &[u64]) -> u64 {

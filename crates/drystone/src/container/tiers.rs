@@ -8,7 +8,7 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, Weak};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ use drystone_store_tiers::{Node, Tier, TieredStore};
 
 use super::redundancy::Unkept;
 use super::{Container, Inner};
+use crate::base::metrics::{Metrics, add};
+use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::base::writer_process::{self, Process};
 use crate::history::snapshot::Snapshot;
@@ -102,6 +104,9 @@ struct Drain {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The process in which the thread runs.
     pid: AtomicUsize,
+    /// Parts that went home, and bytes in them.
+    parts: AtomicU64,
+    bytes: AtomicU64,
     /// Bytes a second of the last round.
     rate: Mutex<f64>,
     /// Why the last round failed.
@@ -136,6 +141,12 @@ impl Tiers {
     pub(crate) fn wake(&self) {
         *lock(&self.drain.work) = true;
         self.drain.wake.notify_all();
+    }
+
+    /// Adds what the drain brought home.
+    pub(super) fn count(&self, metrics: &mut Metrics) {
+        metrics.drained_parts = self.drain.parts.load(Ordering::Relaxed);
+        metrics.drained_bytes = self.drain.bytes.load(Ordering::Relaxed);
     }
 
     fn is_held(&self) -> bool {
@@ -174,8 +185,15 @@ impl Tiers {
                 while self.pace() == Pace::Yield && patience.elapsed() < PATIENCE {
                     std::thread::sleep(Duration::from_millis(1));
                 }
-                let begun = Instant::now();
-                if let Err(error) = self.store.bring_home(&part.key) {
+                let (begun, told) = (Instant::now(), span::begin(SpanKind::Drain));
+                let brought = self.store.bring_home(&part.key);
+                if brought.is_ok() {
+                    add(&self.drain.parts, 1);
+                    add(&self.drain.bytes, part.bytes);
+                    let values = span::Values { bytes: part.bytes, requests: 1, ..Default::default() };
+                    told.end(SpanKind::Drain, || self.store.describe(), &part.key, values);
+                }
+                if let Err(error) = brought {
                     // A part with wrong bytes delays no other; if home itself fails, all would fail.
                     let is_of_part = matches!(&error, StoreError::Io { source, .. }
                         if source.kind() == std::io::ErrorKind::InvalidData);

@@ -13,6 +13,7 @@ use drystone_format::identity::Durability;
 use drystone_plan::tree;
 use drystone_store_tiers::Rebuilt;
 
+use crate::base::span::{self, SpanKind};
 use crate::base::sync::lock;
 use crate::commit::adoption;
 use crate::commit::adoption::{Damaged, Scope, Verdict};
@@ -88,6 +89,14 @@ impl Container {
     /// up; other parts wait for their drain, wherever they are. `lost_nodes` are lost for good, with everything in their
     /// tiers that home lacks.
     pub fn recover(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
+        let begun = span::begin(SpanKind::Recover);
+        let report = self.settle_runs(adopt, lost_nodes)?;
+        let values = span::Values { blocks: report.adopted.len() as u64, ..Default::default() };
+        begun.end(SpanKind::Recover, || self.inner.store.describe(), "", values);
+        Ok(report)
+    }
+
+    fn settle_runs(&self, adopt: &Adopt, lost_nodes: &[String]) -> Result<RecoverReport> {
         let inner = &self.inner;
         inner.require_open()?;
         inner.require_unpinned()?;

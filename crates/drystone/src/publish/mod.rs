@@ -47,6 +47,8 @@ use drystone_plan::layout::{self, Bounds, Device, Layout, Pattern};
 use drystone_store::{PutMode, Store, StoreExt};
 use serde_json::Value as Json;
 
+use crate::base::metrics::add;
+use crate::base::span::{self, SpanKind};
 use crate::container::{Container, keeper_lock};
 use crate::published::grid::Grid;
 use crate::{Error, ErrorKind, Result};
@@ -90,12 +92,22 @@ impl Container {
         self.inner.require_writable()?;
         options.check()?;
         options.check_hierarchy()?;
+        let begun = span::begin(SpanKind::Publish);
         let done = keeper_lock::take(&self.inner).and_then(|lock| {
             let done = self.publish_locked(options, progress);
             let released = lock.release();
             done.and_then(|report| released.map(|()| report))
         });
-        done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))
+        let report = done.map_err(|e| e.while_doing(format!("publishing {}", self.location())))?;
+        let values = span::Values {
+            bytes: report.arrays.iter().map(|array| array.stored_bytes).sum(),
+            blocks: report.arrays.iter().map(|array| array.written).sum(),
+            ..Default::default()
+        };
+        add(&self.inner.tally.published_shards, values.blocks);
+        add(&self.inner.tally.published_bytes, values.bytes);
+        begun.end(SpanKind::Publish, || self.inner.store.describe(), "", values);
+        Ok(report)
     }
 
     /// The expected reads that determine an array's layout.

@@ -7,5 +7,6 @@ mod ranks;
 
 mod collective;
 mod publish_copies;
+mod spans;
 mod storage_targets;
 mod write_and_read;

@@ -1,6 +1,8 @@
 //! The store that the engine sees.
 
 mod failure;
+mod holders;
+mod listing;
 mod methods;
 mod submitted;
 mod write_op;
@@ -166,8 +168,6 @@ impl RadosStore {
         Err(self.failed(key, operation, RANGE))
     }
 }
-
-impl RadosStore {}
 
 impl std::fmt::Debug for RadosStore {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -340,7 +340,11 @@ impl Store for RadosStore {
     }
 
     fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>> {
-        self.exec_within(key, method, input, OUTPUT)
+        let (key, method, input) = (key.to_owned(), method.to_owned(), input.to_vec());
+        match self.submit_exec(key, method, input, OUTPUT).wait()? {
+            Reply::Executed { output } => Ok(output),
+            _ => Ok(Vec::new()),
+        }
     }
 
     fn submit(&self, request: Request) -> Pending {
@@ -361,44 +365,6 @@ impl Store for RadosStore {
                 connection.queue.push(keys, Box::new(work));
                 pending
             }
-        }
-    }
-}
-
-impl RadosStore {
-    /// Keys of the container that begin with a prefix, in the order of the placement groups.
-    fn names(&self, connection: &Connection, prefix: &str) -> Result<Vec<String>> {
-        let Connection { api, io, .. } = *connection;
-        let mut list = std::ptr::null_mut();
-        // SAFETY: the place for the handle is ours.
-        let opened = unsafe { (api.rados_nobjects_list_open)(io, &mut list) };
-        if opened < 0 {
-            return Err(self.failed(prefix, "list", opened));
-        }
-        let mut names = Vec::new();
-        let ended = loop {
-            let (mut entry, mut locator, mut space) = (std::ptr::null(), std::ptr::null(), std::ptr::null());
-            // SAFETY: the list is open; the places are ours.
-            let code = unsafe { (api.rados_nobjects_list_next)(list, &mut entry, &mut locator, &mut space) };
-            if code < 0 {
-                break code;
-            }
-            // SAFETY: librados gives a text that ends with a zero and lives until the next call.
-            let name = unsafe { CStr::from_ptr(entry) };
-            let key = name.to_str().ok().and_then(|name| self.inner.address.key(name));
-            if let Some(key) = key.filter(|key| key.starts_with(prefix) && validate_key(key).is_ok()) {
-                names.push(key.to_owned());
-            }
-        };
-        // SAFETY: opened above, closed once.
-        unsafe { (api.rados_nobjects_list_close)(list) };
-        match ended {
-            NO_ENTRY => {
-                names.sort_unstable();
-                names.dedup();
-                Ok(names)
-            }
-            code => Err(self.failed(prefix, "list", code)),
         }
     }
 }

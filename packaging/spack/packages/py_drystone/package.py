@@ -1,6 +1,6 @@
 """Spack's package of Drystone."""
 
-from spack.package import depends_on, license, variant, version
+from spack.package import depends_on, license, run_before, variant, version, which
 from spack_repo.builtin.build_systems.python import PythonPackage
 
 
@@ -8,7 +8,7 @@ class PyDrystone(PythonPackage):
     """An array store for simulations and for the people who analyse them."""
 
     homepage = "https://github.com/drystone-project/drystone"
-    url = "https://github.com/drystone-project/drystone/releases/download/v0.1.0/drystone-0.1.0.tar.gz"
+    url = "https://github.com/drystone-project/drystone/archive/refs/tags/v0.1.0.tar.gz"
     git = "https://github.com/drystone-project/drystone.git"
 
     license("MIT OR Apache-2.0")
@@ -31,3 +31,8 @@ class PyDrystone(PythonPackage):
         depends_on(package, type="run", when="+xarray")
     for package in with_files:
         depends_on(package, type="run", when="+files")
+
+    @run_before("install")
+    def hdf5_plugin(self) -> None:
+        """The plug-in for HDF5, which the wheel carries."""
+        which("bash", required=True)("tools/hdf5_plugin.sh", "--release")

@@ -24,7 +24,7 @@ from drystone.interchange.dimensions import Axis, Dimensions
 from drystone.interchange.exports import cells, hdf5, placed
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import times
-from drystone.lists import ragged_element, reference_kind
+from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.values import as_elements
 from drystone.variable import Variable
@@ -124,6 +124,8 @@ def _by_netcdf(
             below: Any = file.createGroup(name.rpartition("/")[0]) if "/" in name else file
             shape = cells.shape_of(c, v)
             attrs = cells.attrs_of(v)
+            if (references := reference_kind(v.dtype)) is not None:
+                attrs[REFERENCES_TO] = references
             fill = _netcdf_fill(v, kind, attrs.pop("_FillValue", None), name, lost)
             # As for HDF5: every cell is written, so contiguous datasets are not filled first.
             lists = ragged_element(v.dtype)
@@ -314,8 +316,6 @@ def _of_netcdf(v: Variable, name: str, lost: list[str]) -> Any:
             return v.dtype
         lost.append(f"{name} (netCDF-4 has no lists of {element})")
         return None
-    if reference_kind(v.dtype) is not None:
-        lost.append(f"{name}: that its texts are references")
     if kind in "OU":
         return str
     if kind == "b":

@@ -49,7 +49,7 @@ def write(
     listed: set[tuple[str, str | None]] = set()
     with h5py.File(values, "a") as file:
         for number, mesh in enumerate(found):
-            fields = [one for one in mesh.fields if (one.variable, one.member) in there]
+            fields = [one for one in mesh.fields if (one.variable, one.member) in there and not one.outer]
             listed.update((one.variable, one.member) for one in fields)
             reasons = {one: _unfit(one, there) for one in fields}
             lost.extend(reason for reason in reasons.values() if reason)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 
 from drystone.container import Container
+from drystone.contiguous import LISTS_OF, SAMPLE_DIMENSION, Named, flattened
 from drystone.enumerations import enum_names
 from drystone.interchange.exports import cells
 from drystone.interchange.exports.stored import Stored
 from drystone.interchange.formats import bfloat16
-from drystone.lists import ragged_element, reference_kind
+from drystone.lists import REFERENCES_TO, ragged_element, reference_kind
 from drystone.progress import Progress
 from drystone.variable import Variable
 
@@ -45,10 +46,8 @@ def write(
                 lost.append(f"{v.name} (a local variable has no one array)")
                 continue
             if ragged_element(v.dtype) is not None:
-                lost.append(f"{v.name} (Zarr has no lists of numbers: export .h5 or .nc)")
+                rows.append(_lists(c, v, root, variables, lost, stored, progress))
                 continue
-            if reference_kind(v.dtype) is not None:
-                lost.append(f"{v.name}: that its texts are references")
             rows.append(_array(c, v, root, lost, stored, progress))
         gaps = c.steps != list(range(len(c.steps)))
         if gaps and any(v.has_steps for v in variables) and "step" not in root:
@@ -90,6 +89,40 @@ def _array(
     return name, shape, math.prod(shape) * item
 
 
+def _lists(
+    c: Container,
+    v: Variable,
+    root: Any,
+    others: list[Variable],
+    lost: list[str],
+    stored: Stored,
+    progress: Progress,
+) -> cells.Row:
+    """Lists as CF's contiguous ragged array: the numbers in a row, and how many each list has."""
+    named = Named.of(v.name)
+    if any(other.name == named.counts for other in others):
+        lost.append(f"{v.name} (its lengths would be {named.counts}, which is another variable)")
+        return v.name, (0,), 0
+    found = v[list(c.steps)] if v.has_steps else v[...]
+    values, counts = flattened(found, v.dtype)
+    said = named.attrs_of_counts(v.name.rpartition("/")[2]) | {LISTS_OF: v.name.rpartition("/")[2]}
+    dims = [str(dim) for dim in cells.dims_of(v)]
+    row = named.sample.rpartition("/")[2]
+    said |= {SAMPLE_DIMENSION: row}
+    for name, array, names, attrs in (
+        (v.name, values, [row], cells.attrs_of(v)),
+        (named.counts, counts, dims, said),
+    ):
+        plain = _compressors(stored.level, False)
+        target = root.create_array(
+            name, shape=array.shape, dtype=array.dtype, compressors=plain, dimension_names=names
+        )
+        target[...] = array
+        cells.set_attrs(_Attributes(target), attrs, name, lost)
+    progress.add(values.nbytes)
+    return v.name, counts.shape, values.nbytes
+
+
 def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, Any]]:
     """The Zarr type for that of a variable, and attributes for what it cannot express."""
     names = enum_names(v.dtype)
@@ -100,7 +133,8 @@ def _of_zarr(v: Variable, name: str, lost: list[str]) -> tuple[Any, dict[str, An
             "flag_meanings": " ".join(words),
         }
     if v.dtype.kind == "O":
-        return str, {}
+        kind = reference_kind(v.dtype)
+        return str, {} if kind is None else {REFERENCES_TO: kind}
     if bfloat16.is_bfloat16(v.dtype):
         lost.append(f"{name}: its type bfloat16 (the values are kept as float32)")
         return np.dtype("f4"), {}

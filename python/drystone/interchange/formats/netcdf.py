@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drystone.interchange import formats
-from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, native
+from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, hdf5, marked, native
 from drystone.lists import ragged, ragged_element
 
 
@@ -28,6 +28,7 @@ def opened(path: Path) -> Iterator[Contents]:
         with ExitStack() as stack:
             _group(file, "", contents, _inside(path, file, stack))
             contents.lost.extend(_unused(file, ""))
+            marked.typed(contents)
             yield contents
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, native, times
+from drystone.interchange.formats import Array, Box, Contents, attributes, chunks, marked, native, times
 
 _CODERS = {"zstd", "gzip", "blosc", "zlib", "bz2", "lz4"}
 """Compressors that version 3 takes from numcodecs, under their own names or after "numcodecs."; those of version 2 are all of there."""
@@ -36,6 +36,7 @@ def opened(path: Path) -> Iterator[Contents]:
                     _array(name, item, contents, ways)
                 else:
                     contents.groups[name] = attributes(item.attrs.items(), name, contents)
+        marked.typed(contents)
         yield contents
 
 

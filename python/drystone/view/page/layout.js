@@ -4,6 +4,7 @@ import { ask, newest, Refused } from "./ask.js";
 import { Axis } from "./axis.js";
 import { writer } from "./colours.js";
 import { canvas, el, facts, option, replace, theme } from "./dom.js";
+import { fileName, savesOfMap } from "./save.js";
 import { bytes, count, extents, ratio, short, ticks } from "./text.js";
 
 const EDGE = { left: 66, top: 10, bottom: 44, right: 14 };
@@ -71,11 +72,32 @@ export class Layout {
     found.blocks.length > 300 ? el("p", { className: "note" }, `… and ${found.blocks.length - 300} more`) : null);
     replace(this.root,
       el("div", { className: "card" }, el("div", { className: "row", style: { marginBottom: "8px" } }, step, n > 1 ? [axis("down", 0), axis("across", 1)] : null), this.axes ? this.map : el("p", { className: "note" }, "A single value: there is nothing to lay out."),
-        el("div", { className: "sliders planes" }, this.planes()), this.shown),
+        el("div", { className: "sliders planes" }, this.planes()), this.shown, this.axes ? savesOfMap(this) : null),
       el("div", { className: "side" }, stored, this.about), list);
     if (found.left_out) this.app.problem(`${found.left_out} older blocks are not shown`);
     this.tell();
     this.choose(null);
+  }
+
+  // What is saved: the map without the block under the pointer, and the blocks as they are listed.
+  get picture() { return this.found; }
+  get drawing() { return { canvas: this.map, still: (...all) => this.still(...all) }; }
+  get name() { return this.v.member ? `${this.v.name}.${this.v.member}` : this.v.name; }
+  get across() { return this.v.local ? [] : this.found.shape.map((_, axis) => axis).filter((axis) => !this.axes.includes(axis)); }
+  get title() { return [this.name, "blocks", this.v.has_steps ? `step ${this.found.step}` : null, ...this.across.map((axis) => `${this.found.dims[axis]} ${this.at[axis]}`)].filter(Boolean).join("  ·  "); }
+  get fileName() { return fileName(this.name, "blocks", this.v.has_steps ? this.found.step : null, ...this.across.map((axis) => this.at[axis])); }
+  get table() {
+    const { dims, blocks } = this.found;
+    const named = (what) => dims.map((dim) => `${what} ${dim}`);
+    return [["writer", "put", ...named("from"), ...named("cells"), ...named("subchunk"), "encoding", "stored", "decoded", "lowest", "highest", "NaN", "file", "begin", "end"],
+      ...blocks.map((block) => [who(block, true), block.put, ...[block.offset, block.shape, block.chunks].flatMap((all) => dims.map((_, axis) => all[axis] ?? "")), block.transform ?? "none", block.stored, block.decoded, ...[0, 1].map((end) => (block.missing[end] ? "" : (end ? block.max : block.min) ?? "")), block.nans, ...(block.place ?? ["", "", ""])])];
+  }
+
+  still(context, width, height) {
+    const { over } = this;
+    this.over = null;
+    this.draw(context, width, height);
+    this.over = over;
   }
 
   // Whether a block has cells in the plane that is shown.

@@ -8,14 +8,36 @@ const HEAD = 28; // pixels above a saved picture, for its title
 
 // Buttons that save what a pane shows. A pane has `picture`, `cells` (of a table), `axes`, `v`, `drawing`, `title` and `fileName`.
 export function saves(pane) {
-  const button = (kind, title, make) => el("button", { type: "button", className: "save", "data-save": kind, title, onclick: () => pane.app.attempt(make) }, kind);
+  const button = (...all) => saveButton(pane, ...all);
   const csv = button("CSV", "The values that are shown, with their coordinates", () => keep(pane, "csv", new Blob([pane.cells ? cellsOf(pane) : valuesOf(pane)], { type: "text/csv" })));
   if (!pane.drawing) return el("div", { className: "row saves" }, el("span", { className: "note" }, "save"), csv);
   return el("div", { className: "row saves" }, el("span", { className: "note" }, "save"),
-    button("PNG", "The picture as pixels, twice as fine as here", async () => keep(pane, "png", await pixels(pane))),
-    button("SVG", "The picture as texts, lines and the pixels of its values", () => keep(pane, "svg", new Blob([drawn(pane)], { type: "image/svg+xml" }))),
+    ...pictures(pane),
     csv,
     button("npy", "The values that are shown, for numpy.load: NaN where there are none", () => keep(pane, "npy", new Blob([array(pane.picture)]))));
+}
+
+// The same for a map of blocks. It has `table`, the rows of its blocks, in place of values.
+export function savesOfMap(pane) {
+  return el("div", { className: "row saves" }, el("span", { className: "note" }, "save"), ...pictures(pane),
+    saveButton(pane, "CSV", "The blocks of the step, one a row", () => keep(pane, "csv", new Blob([rows(pane.table)], { type: "text/csv" }))));
+}
+
+function saveButton(pane, kind, title, make) {
+  return el("button", { type: "button", className: "save", "data-save": kind, title, onclick: () => pane.app.attempt(make) }, kind);
+}
+
+function pictures(pane) {
+  return [
+    saveButton(pane, "PNG", "The picture as pixels, twice as fine as here", async () => keep(pane, "png", await pixels(pane))),
+    saveButton(pane, "SVG", "The picture as texts, lines and the pixels of its values", () => keep(pane, "svg", new Blob([drawn(pane)], { type: "image/svg+xml" }))),
+  ];
+}
+
+// The name of a file that holds a part of what the page shows, without its suffix.
+export function fileName(...parts) {
+  const container = document.getElementById("where").textContent.replace(/\.dry$/, "");
+  return [container, ...parts].filter((one) => one !== "" && one !== null && one !== undefined).join("-").replace(/[^\w.-]+/g, "-");
 }
 
 function keep(pane, kind, blob) {

@@ -7,7 +7,7 @@ import { NAMES } from "./colours.js";
 import { el, facts, option, replace } from "./dom.js";
 import { ImageView } from "./image.js";
 import { histogram, LineView } from "./line.js";
-import { saves } from "./save.js";
+import { fileName, saves } from "./save.js";
 import { Steps } from "./steps.js";
 import { bytes, count, ordinal, place, short, value } from "./text.js";
 
@@ -216,7 +216,7 @@ export class Values {
   // Of a file that holds what is shown: container, variable and place.
   nameOf(name, index, shown) {
     const at = index.filter((_, axis) => !shown.includes(axis)).join("-");
-    return [document.getElementById("where").textContent.replace(/\.dry$/, ""), name, at].filter(Boolean).join("-").replace(/[^\w.-]+/g, "-");
+    return fileName(name, at);
   }
 
   async load() {

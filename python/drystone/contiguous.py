@@ -1,0 +1,103 @@
+"""Lists of numbers as two plain arrays: all numbers in a row, and how many each list has.
+
+That is the contiguous ragged array of the CF conventions, and what the package awkward calls unflattening. The variable of counts
+has the attribute `sample_dimension`, which names the dimension of the row. CF's indexed ragged array is read as well: there a
+variable with the attribute `instance_dimension` says of each number to which list it belongs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drystone.errors import InvalidArgumentError
+from drystone.lists import ragged_element
+
+SAMPLE_DIMENSION = "sample_dimension"
+INSTANCE_DIMENSION = "instance_dimension"
+LISTS_OF = "drystone_lists"
+"""Marks the counts that an export made of lists, so that an import makes lists of them again."""
+
+
+def flattened(
+    lists: Any, dtype: npt.DTypeLike | None = None
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The numbers of all lists in a row, and how many each list has; `awkward.unflatten` takes both.
+
+    Args:
+        lists: An array of lists as a variable gives it, in row-major order, or one list.
+        dtype: The dtype of the numbers, or of lists of them; by default that of the first list.
+
+    Returns:
+        The numbers, shape `(n,)`, and the lengths of the lists, in the shape of `lists`.
+
+    """
+    is_array = isinstance(lists, np.ndarray) and lists.dtype.kind == "O"
+    cells = lists if is_array else _one(lists)
+    flat = [np.asarray(one) for one in cells.ravel()]
+    if dtype is None:
+        element = flat[0].dtype if flat else np.dtype("f8")
+    else:
+        element = ragged_element(dtype) or np.dtype(dtype)
+    counts = np.array([len(one) for one in flat], np.int64).reshape(cells.shape)
+    return np.concatenate([np.empty(0, element), *flat]).astype(element, copy=False), counts
+
+
+def unflattened(values: Any, counts: Any) -> npt.NDArray[np.object_]:
+    """The lists of which `values` are the numbers in a row, and `counts` the lengths: an array of arrays in its shape.
+
+    Raises:
+        InvalidArgumentError: A length is negative or no integer, or they do not add up to the number of values.
+
+    """
+    row, lengths = np.asarray(values), np.asarray(counts)
+    if row.ndim != 1 or lengths.dtype.kind not in "iu" or (lengths < 0).any() or lengths.sum() != len(row):
+        raise InvalidArgumentError(
+            f"lengths of lists are integers that add up to the number of values, {row.size}, not to {lengths.sum()}"
+        )
+    out = np.empty(lengths.size, object)
+    ends = np.cumsum(lengths.ravel())
+    for n, (end, length) in enumerate(zip(ends.tolist(), lengths.ravel().tolist(), strict=True)):
+        out[n] = row[end - length : end]
+    return out.reshape(lengths.shape)
+
+
+def by_index(values: Any, index: Any, size: int) -> npt.NDArray[np.object_]:
+    """The lists of an indexed ragged array: `index` says of each number in which of `size` lists it stands, in order."""
+    row, of = np.asarray(values), np.asarray(index)
+    if (
+        of.shape != row.shape
+        or of.dtype.kind not in "iu"
+        or (of.size and not 0 <= of.min() <= of.max() < size)
+    ):
+        raise InvalidArgumentError(f"an index of lists has a number from 0 to {size - 1} for each value")
+    order = np.argsort(of, kind="stable")
+    return unflattened(row[order], np.bincount(of, minlength=size))
+
+
+@dataclass(frozen=True)
+class Named:
+    """How a variable of lists is named as two arrays."""
+
+    sample: str
+    counts: str
+
+    @classmethod
+    def of(cls, name: str) -> Named:
+        """The names of a variable's row, which is its dimension, and of its counts."""
+        return cls(f"{name}_sample", f"{name}_count")
+
+    def attrs_of_counts(self, name: str) -> dict[str, str]:
+        """What CF and an import are told."""
+        return {SAMPLE_DIMENSION: self.sample, "long_name": f"number of values in each list of {name}"}
+
+
+def _one(lists: Any) -> npt.NDArray[np.object_]:
+    """A list of numbers, or nested lists, as an array of lists."""
+    is_list = np.ndim(lists[0]) == 0 if len(lists) else True
+    out = np.empty((1,) if is_list else (len(lists),), object)
+    out[:] = [np.asarray(lists)] if is_list else [np.asarray(one) for one in lists]
+    return out.reshape(()) if is_list else out
