@@ -89,9 +89,10 @@ impl Datatype {
         Datatype::Compound { size: 2 * part.size(), members: vec![member("r", 0), member("i", part.size())] }
     }
 
-    /// The body of a datatype message (HDF5 file format, IV.A.2.d), which `H5Tdecode` takes behind two bytes of its
-    /// own.
-    /// `None` of a type that has a name in the file, and of one that contains such a type.
+    /// The body of a datatype message (HDF5 file format, IV.A.2.d).
+    ///
+    /// `H5Tdecode` expects it after two bytes of its own. `None` for a type that has a name in the file, and for
+    /// one that contains such a type.
     pub fn message(&self) -> Option<Vec<u8>> {
         (!self.is_named()).then(|| self.encode(&[]))
     }

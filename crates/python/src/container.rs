@@ -426,7 +426,7 @@ impl ContainerHandle {
     fn on(&self, py: Python<'_>, source: &str, operation: &str, into: &str) -> Result<()> {
         let operation = Operation::parse(operation)?;
         let container = self.open_container()?;
-        Ok(py.detach(|| compute_on_release(&container, source, &operation, into))?)
+        Ok(py.detach(|| compute_on_release(container, source, &operation, into))?)
     }
 
     /// Makes a variable that is computed from others.

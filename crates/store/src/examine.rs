@@ -126,7 +126,7 @@ impl Folder<'_> {
             for outcome in outcomes {
                 match outcome {
                     Ok(()) | Err(StoreError::AlreadyExists { .. }) => {}
-                    Err(other) => return Err(other.into()),
+                    Err(other) => return Err(other),
                 }
             }
             let there = self.store.read_all(&key, 1024)?;

@@ -137,8 +137,8 @@ pub struct Shared {
 
 /// The objects of a container and their values of variable length.
 ///
-/// They come from its catalogue. A container that HDF5 programs did not write has none: they are made, with the numbers
-/// that they had `before`. If nothing was committed yet, they are those of an empty file.
+/// They come from its catalogue. A container that HDF5 programs did not write has no catalogue: its objects are made,
+/// with the numbers that they had `before`. If nothing was committed yet, they are those of an empty file.
 pub(crate) fn load(container: &Container, before: Option<&Tree>) -> Result<(Tree, Heap)> {
     if native::is_native(&container.schema()) {
         return Ok(native::content(container, before));

@@ -340,7 +340,7 @@ fn blocks(
             output.line(&format!(
                 "{path} block {number}{at}  {}  {}{writer}",
                 style.kind(),
-                shape_text(&shape, &[])
+                shape_text(shape, &[])
             ));
         }
         let mut nested = Nested::begin(output, shape, style.json, style.is_number());

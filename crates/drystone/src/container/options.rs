@@ -146,12 +146,12 @@ impl OpenOptions {
     }
 }
 
+/// The cache, with whether the program named it, and the options of the store itself.
+type Parted = (Option<(CacheFolder, bool)>, Vec<(String, String)>);
+
 impl StoreOptions {
     /// The cache in front of the store, with whether it was named for this container, and the options that remain.
-    pub(super) fn parted(
-        &self,
-        is_far: bool,
-    ) -> Result<(Option<(CacheFolder, bool)>, Vec<(String, String)>)> {
+    pub(super) fn parted(&self, is_far: bool) -> Result<Parted> {
         let (cache, rest) = CacheFolder::take(&self.values, is_far)?;
         Ok((self.cache.clone().map(|cache| (cache, true)).or(cache), rest))
     }
