@@ -275,7 +275,7 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         by_writer = wanted.by == "writer"
         bar.set_label("writer (rank or number)" if by_writer else _CALLED[wanted.by])
         if len(known) <= 12:
-            said = [str(w) if not by_writer or w < 1 << 20 else f"{w:x}"[:6] for w in known]
+            said = [_ending(str(w)) if not by_writer or w < 1 << 20 else f"{w:x}"[:6] for w in known]
             bar.ax.set_yticklabels(said)
     if chosen:
         spans = ((chosen[d][0], chosen[d][1] - chosen[d][0]) for d in (across, down))
@@ -294,6 +294,11 @@ def _layout(v: Variable, wanted: _Wanted, figure: Any, axes: Any) -> str:
         ]
         shows += f"; {size(min(each))} to {size(max(each))} of each {_CALLED[wanted.by]}"
     return shows
+
+
+def _ending(name: str, most: int = 32) -> str:
+    """A name that fits beside a picture: of a long path the end, which tells it from others."""
+    return name if len(name) <= most else "…" + name[1 - most :]
 
 
 _CALLED = {"writer": "writer", "file": "file", "target": "storage target"}

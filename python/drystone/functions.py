@@ -158,7 +158,7 @@ def function(
 
     Args:
         address: The address as a number, or an object with one: `address` as numba's `cfunc` has it, or a
-        function of ctypes. The object that owns it is kept alive.
+            function of ctypes. The object that owns it is kept alive.
         in_dtype: Of the elements that it reads.
         out_dtype: Of the elements that it writes.
         halo: Cells on each side that it needs, one number or one per dimension.

@@ -557,9 +557,11 @@ def test_a_layout_shows_the_files_that_a_read_is_spread_over(tmp_path):
 
 
 def test_a_layout_shows_the_storage_targets_that_hold_blocks(tmp_path):
-    folders = [tmp_path / "a", tmp_path / "b"]
+    folders = [
+        tmp_path / ("long" * 30) / name for name in "ab"
+    ]  # names that would leave no room for the picture
     for folder in folders:
-        folder.mkdir()
+        folder.mkdir(parents=True)
     with dry.create(tmp_path / "spread.dry", targets=folders) as c:
         c.create_variable("T", "f4", shape=(4, 64))
         for rank in range(4):

@@ -146,7 +146,7 @@ int main(void) {
     before = snapshot_of(c);
     OK(dry_resize(c, "T", 2, small));
     OK(dry_rename(c, "fields", "old"));
-    FAILS(DRY_NOT_FOUND, "not there", dry_variable_open(c, "T", NULL, &v));
+    FAILS(DRY_NOT_FOUND, "does not exist", dry_variable_open(c, "T", NULL, &v));
     OK(dry_open_snapshot(c, before, &earlier));
     OK(dry_variable_open(earlier, "T", NULL, &v));
     OK(dry_variable_describe(v, &info));
