@@ -56,7 +56,7 @@ class Mounted:
 
     def __exit__(self, *_: object) -> None:
         subprocess.run(["fusermount3", "-u", "-z", str(self.folder)], check=False)
-        # What they hold is thrown away: nobody waits for them to settle it.
+        # Their data is discarded, so they need not stop in order.
         for process in (self._client, self._metadata):
             process.kill()
             process.wait(30)

@@ -180,3 +180,53 @@ with h5py.File(sys.argv[1]) as f:
     assert h5py.check_vlen_dtype(f["hits"].dtype) == np.dtype("i4")
 """
     program(connector_environment, code, path)
+
+
+def test_a_selection_of_many_texts_has_each_of_them(tmp_path, connector_environment):
+    """One selection is read in parts, whose texts together are more than are kept from read to read."""
+    path = tmp_path / "texts.dry"
+    count, length = 900_000, 45
+    with dry.create(path, durability="memory") as c:
+        c.attrs["title"] = "kept beside them"
+        texts = c.create_variable("texts", str, (count,))
+        texts[:] = np.array([f"{n:0{length}d}" for n in range(count)], dtype=object)
+    code = """
+import sys, h5py
+with h5py.File(sys.argv[1]) as f:
+    texts = f["texts"]
+    for _ in range(2):
+        found = texts[::3]
+        wrong = [n for n, text in enumerate(found) if int(text) != 3 * n]
+        assert not wrong, (len(wrong), wrong[:3], found[wrong[0]])
+    assert f.attrs["title"] == "kept beside them"
+"""
+    program(connector_environment, code, path)
+
+
+def test_a_derived_variable_without_its_input_is_an_error_and_not_empty(tmp_path, connector_environment):
+    path = tmp_path / "gone.dry"
+    with dry.create(path, durability="memory") as c:
+        for name, steps in (("u", False), ("v", True)):
+            c.create_variable(name, "f4", (4,), steps=steps)
+            c.derive(f"twice_{name}", f"2 * {name}")
+        with c.writer() as w:
+            w.put("u", np.ones(4, "f4"))
+            with w.step(0):
+                w.put("v", np.ones(4, "f4"))
+        c.commit()
+        c.delete("u")
+        c.delete("v")
+    code = """
+import sys, h5py
+with h5py.File(sys.argv[1]) as f:
+    for name, shape in (("twice_u", (4,)), ("twice_v", (1, 4))):
+        assert f[name].shape == shape, f[name].shape
+        try:
+            print("read", f[name][...])
+        except OSError as error:
+            print("refused", error)
+    print(f.id.get_filesize())
+"""
+    said = program(connector_environment, code, path).stdout.splitlines()
+    assert [line.split()[0] for line in said[:2]] == ["refused", "refused"], said
+    assert int(said[2]) > 100, said

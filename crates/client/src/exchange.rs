@@ -43,7 +43,7 @@ enum Arriving {
     Here { line: Line, endpoint: Arc<Endpoint>, _turn: OwnedSemaphorePermit },
 }
 
-/// Who writes requests and reads replies.
+/// Which thread writes requests and reads replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hands {
     /// The threads of the runtime. The caller's may do something else.
@@ -66,12 +66,12 @@ pub(crate) struct Attempts {
 
 /// Longer bodies of requests go by connections of the runtime, which hear an early refusal.
 const OWN: usize = 256 << 10;
-/// Memory for a reply that is taken before its bytes are there.
+/// Bytes of memory that are allocated for a reply before any of it has arrived.
 const EARNED: usize = 1 << 20;
-/// A piece of a longer body that a thread reads by itself.
+/// Bytes that a thread reads of a longer body at once.
 const PIECE: usize = 256 << 10;
 
-/// As long a busy server is asked again.
+/// How long a server that answers that it is busy is asked again.
 const BUSY: Duration = Duration::from_secs(600);
 
 impl Attempts {
@@ -339,7 +339,8 @@ impl Reply {
         }
     }
 
-    /// Bytes of the body, straight to where they shall be, where this thread reads them; 0: the body has ended. `None`: others do.
+    /// Reads bytes of the body into the caller's memory, if this thread reads the connection; 0 at the end of the body.
+    /// `None` if the runtime reads it.
     pub(crate) fn fill(&mut self, out: &mut [u8]) -> Option<Result<usize, Failure>> {
         match &mut self.body {
             Arriving::Here { line, .. } => Some(filled(line, self.stall, out)),
@@ -355,7 +356,7 @@ impl Reply {
             && let Some(left) = line.left()
         {
             let left = usize::try_from(left).ok().filter(|left| *left <= limit).ok_or_else(long)?;
-            // What is longer is believed as it comes.
+            // Memory grows with the bytes that arrive, whatever length the server announced.
             while body.len() < left {
                 let at = body.len();
                 body.resize(left.min(at.max(EARNED) * 2), 0);

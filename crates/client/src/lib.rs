@@ -21,6 +21,8 @@ mod connection;
 mod endpoint;
 mod exchange;
 mod failure;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod line;
 mod options;
 mod reading;

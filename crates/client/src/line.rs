@@ -33,12 +33,12 @@ pub(crate) enum Stream {
     Unix(UnixStream),
 }
 
-/// What is to come of a body.
+/// The part of a body that has not been read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
-    /// So many bytes.
+    /// This many bytes.
     Rest(u64),
-    /// So many bytes of a chunk, and further chunks. `is_first`: no chunk came before.
+    /// `left` bytes of a chunk, then further chunks. `is_first`: no chunk came before.
     Chunks { left: u64, is_first: bool },
     /// Nothing.
     Ended,
@@ -48,7 +48,7 @@ enum Body {
 #[derive(Debug)]
 pub(crate) struct Line {
     stream: Stream,
-    /// What arrived and was not taken: the bytes `from..to`.
+    /// Bytes that were received; those at `from..to` have not been used.
     arrived: Vec<u8>,
     from: usize,
     to: usize,
@@ -261,7 +261,7 @@ impl Line {
         }
     }
 
-    /// The length of the next chunk; behind the last, which has none, what follows is taken, too.
+    /// The length of the next chunk; 0 at the end of the body, whose trailing headers are read and ignored.
     fn chunk(&mut self, is_first: bool) -> io::Result<u64> {
         if !is_first && !self.text()?.is_empty() {
             return Err(odd("a chunk of the reply is longer than it says"));
@@ -271,10 +271,15 @@ impl Line {
         let is_number = !digits.is_empty() && digits.bytes().all(|c| c.is_ascii_hexdigit());
         let len = u64::from_str_radix(digits, 16).ok().filter(|_| is_number);
         let len = len.ok_or_else(|| odd("a chunk of the reply has no length"))?;
-        if len == 0 {
-            while !self.text()?.is_empty() {}
+        if len > 0 {
+            return Ok(len);
         }
-        Ok(len)
+        for _ in 0..=HEADERS {
+            if self.text()?.is_empty() {
+                return Ok(0);
+            }
+        }
+        Err(odd("more follows the last chunk than a reply may have"))
     }
 
     /// The text up to the next end of a line.

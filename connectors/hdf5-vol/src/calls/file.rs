@@ -356,7 +356,6 @@ fn size_of_file(h: &Handle) -> u64 {
     if let Some(url) = far::url(path.as_os_str().as_encoded_bytes()) {
         return far::size(url).unwrap_or(0);
     }
-    let Ok(crate::file::stub::FileContent::Stub(stub)) = crate::file::stub::read(path) else { return 0 };
     fn sum(folder: &std::path::Path) -> u64 {
         let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
         entries
@@ -367,7 +366,10 @@ fn size_of_file(h: &Handle) -> u64 {
             })
             .sum()
     }
-    sum(&path.with_file_name(stub.container))
+    match crate::file::stub::read(path) {
+        Ok(crate::file::stub::FileContent::Stub(stub)) => sum(&path.with_file_name(stub.container)),
+        _ => sum(path), // a container that is named itself
+    }
 }
 
 pub(crate) unsafe extern "C" fn close(at: Void, _dxpl: Hid, _req: Req) -> Herr {

@@ -9,7 +9,6 @@
 
 use std::collections::BTreeMap;
 
-use drystone::format::MAX_NDIM;
 use drystone::format::dtype::DType;
 use drystone::format::schema::{Attrs, Name, Schema, Variable};
 use drystone::plan::selection::Selection;
@@ -23,8 +22,6 @@ use crate::model::tree::{
     Attribute, Body, Dataset, Group, Id, Object, Properties, ROOT, Space, Target, Times, Tree,
 };
 
-/// Bytes of variable length that are kept; once there are more, a read begins with those of attributes alone.
-const KEPT: usize = 16 << 20;
 /// Of a dataset's properties (`H5D_layout_t`).
 const CONTIGUOUS: u8 = 1;
 const CHUNKED: u8 = 2;
@@ -38,13 +35,12 @@ pub(super) fn is_native(schema: &Schema) -> bool {
 
 /// The objects of a container, with the numbers that they had `before`, and the texts of their attributes.
 pub(super) fn content(container: &Container, before: Option<&Tree>) -> (Tree, Heap) {
-    let mut heap = Heap::default();
-    let tree = tree(container, before, &mut heap);
-    heap.fixed = heap.pending.len();
-    (tree, heap)
+    let mut texts = Vec::new();
+    let tree = tree(container, before, &mut texts);
+    (tree, Heap::of_attributes(texts))
 }
 
-fn tree(container: &Container, before: Option<&Tree>, heap: &mut Heap) -> Tree {
+fn tree(container: &Container, before: Option<&Tree>, texts: &mut Vec<u8>) -> Tree {
     let schema = container.schema();
     let known = before.map(paths).unwrap_or_default();
     let mut tree = Tree::new(0, 0);
@@ -55,7 +51,7 @@ fn tree(container: &Container, before: Option<&Tree>, heap: &mut Heap) -> Tree {
     for (path, attrs) in schema.groups.iter().filter(|(path, _)| is_shown(path)) {
         let id = group(&mut tree, &known, path);
         if let Some(object) = tree.objects.get_mut(&id) {
-            put_attributes(object, heap, attrs, None);
+            put_attributes(object, texts, attrs, None);
         }
     }
     for (path, name) in schema.names.iter().filter(|(path, _)| is_shown(path)) {
@@ -69,7 +65,7 @@ fn tree(container: &Container, before: Option<&Tree>, heap: &mut Heap) -> Tree {
                 let Some(variable) = schema.variables.get(id) else { continue };
                 let Some(dataset) = dataset(container, path, variable) else { continue };
                 let mut object = Object::new(Body::Dataset(Box::new(dataset)), Times::now(false));
-                put_attributes(&mut object, heap, &variable.attrs, Some(variable));
+                put_attributes(&mut object, texts, &variable.attrs, Some(variable));
                 let above = group(&mut tree, &known, above);
                 let id = add(&mut tree, known.get(&(path.clone(), false)).copied(), object);
                 tree.link(above, own.as_bytes(), 1, Target::Hard(id));
@@ -79,7 +75,7 @@ fn tree(container: &Container, before: Option<&Tree>, heap: &mut Heap) -> Tree {
     tree
 }
 
-/// Names that begin with a point are the library's own books.
+/// The names that begin with a point belong to the connector and to Zarr stores.
 fn is_shown(path: &str) -> bool {
     !path.split('/').any(|name| name.starts_with('.'))
 }
@@ -128,7 +124,7 @@ fn group(tree: &mut Tree, known: &BTreeMap<(String, bool), Id>, path: &str) -> I
     at
 }
 
-/// A variable as a dataset; `None` of what HDF5 cannot show.
+/// A variable as a dataset; `None` if HDF5 cannot show it.
 fn dataset(container: &Container, path: &str, variable: &Variable) -> Option<Dataset> {
     if variable.local {
         return None;
@@ -137,10 +133,10 @@ fn dataset(container: &Container, path: &str, variable: &Variable) -> Option<Dat
     let steps = u64::from(variable.steps);
     // The inputs of a derived variable say how large it is; where one is gone, the error comes when it is read.
     let now = container.reading(path, None).map(|reading| reading.shape().to_vec());
-    let dims = now.unwrap_or_else(|_| (0..steps).map(|_| 0).chain(variable.shape.iter().copied()).collect());
-    if dims.len() > MAX_NDIM {
-        return None;
-    }
+    let dims = now.unwrap_or_else(|_| {
+        let axis = container.snapshot().step_axis();
+        (0..steps).map(|_| axis).chain(variable.shape.iter().copied()).collect()
+    });
     let grows = |axis: usize| match axis.checked_sub(steps as usize) {
         None => true,
         Some(axis) => variable.growable.get(axis).copied().unwrap_or(false),
@@ -169,20 +165,20 @@ fn dataset(container: &Container, path: &str, variable: &Variable) -> Option<Dat
     })
 }
 
-fn put_attributes(object: &mut Object, heap: &mut Heap, attrs: &Attrs, of: Option<&Variable>) {
+fn put_attributes(object: &mut Object, texts: &mut Vec<u8>, attrs: &Attrs, of: Option<&Variable>) {
     for (name, value) in hdf5_attributes(attrs, of) {
-        if let Some(attribute) = attribute(value, heap) {
+        if let Some(attribute) = attribute(value, texts) {
             object.put_attribute(name.as_bytes(), attribute);
         }
     }
 }
 
 /// Values as they are stored in an attribute.
-fn attribute(value: Value, heap: &mut Heap) -> Option<Attribute> {
+fn attribute(value: Value, kept: &mut Vec<u8>) -> Option<Attribute> {
     let mut texts = |all: &[String]| -> Option<Vec<u8>> {
         let mut data = Vec::new();
         for text in all {
-            data.extend(element(heap, text.as_bytes(), 1)?);
+            data.extend(element(kept, 0, text.as_bytes(), 1)?);
         }
         Some(data)
     };
@@ -202,14 +198,14 @@ fn attribute(value: Value, heap: &mut Heap) -> Option<Attribute> {
     (data.len() as u64 == expected).then_some(Attribute { order: 0, cset: 1, dtype, space, data })
 }
 
-/// Keeps the bytes of an element of variable length. Returns the element as it is stored: how many items it has, and
-/// where they are. `None` where there are too many items.
-fn element(heap: &mut Heap, bytes: &[u8], item: usize) -> Option<[u8; VARIABLE as usize]> {
+/// Appends the bytes of an element of variable length to `kept`, whose first byte has the place `first`. Returns the
+/// element as it is stored: how many items it has, and where they are. `None` if there are too many items.
+fn element(kept: &mut Vec<u8>, first: u64, bytes: &[u8], item: usize) -> Option<[u8; VARIABLE as usize]> {
     let mut out = [0; VARIABLE as usize];
     let count = u32::try_from(bytes.len() / item).ok()?;
     if count > 0 {
-        let at = heap.stored + heap.pending.len() as u64;
-        heap.pending.extend_from_slice(bytes);
+        let at = first + kept.len() as u64;
+        kept.extend_from_slice(bytes);
         out[..4].copy_from_slice(&count.to_le_bytes());
         out[4..12].copy_from_slice(&at.to_le_bytes());
         out[12..].copy_from_slice(&(bytes.len() as u64).to_le_bytes());
@@ -229,15 +225,13 @@ pub(super) fn read_variable_length(
     if out.len() != cells.len() * VARIABLE as usize {
         return Err(Failure::damaged("elements of variable length have another size than their type"));
     }
-    if heap.pending.len() > heap.fixed + KEPT {
-        heap.pending.truncate(heap.fixed); // the library has converted what was read before
-    }
     let item = match &reading.variable().dtype {
         DType::Ragged(scalar) => scalar.size() as usize,
         _ => 1,
     };
     for (out, bytes) in out.chunks_exact_mut(VARIABLE as usize).zip(&cells) {
-        let made = element(heap, bytes, item).ok_or_else(|| Failure::range("a value of 4 GiB or more"))?;
+        let made = element(&mut heap.pending, heap.stored, bytes, item)
+            .ok_or_else(|| Failure::range("a value of 4 GiB or more"))?;
         out.copy_from_slice(&made);
     }
     Ok(())

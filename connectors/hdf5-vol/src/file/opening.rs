@@ -387,9 +387,9 @@ impl Opening {
         if path.is_dir() {
             let follows = team.as_ref().and_then(|(_, version)| *version);
             let container = folder(&path, given, writable)?;
-            let shared = Self::read_only(key, config, container, follows, team.map(|(team, _)| team))?;
+            let shared = Self::read_only(path, config, container, follows, team.map(|(team, _)| team))?;
             let together = shared.team.is_some();
-            files.insert((path, shared.team.as_ref().map_or(0, |team| team.lane())), shared.clone());
+            files.insert(key, shared.clone());
             return Ok(Opening::of(shared, flags, name, together));
         }
         if !path.is_file() {
@@ -443,7 +443,7 @@ impl Opening {
 
     /// A container that is named itself, without a stub: for reading.
     fn read_only(
-        (path, _): Key,
+        path: PathBuf,
         config: Config,
         mut container: Container,
         follows: Option<u64>,

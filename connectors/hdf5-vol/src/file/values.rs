@@ -32,7 +32,8 @@ const PAGES: usize = 16;
 impl Shared {
     /// Reads selected cells, one after the other in the order of transfer.
     pub fn read(self: &Arc<Self>, id: Id, cells: &Cells) -> Result<Vec<u8>> {
-        let state = self.lock();
+        let mut state = self.lock();
+        state.heap.begin_read();
         let (dims, item) = state.shape(id)?;
         match cells {
             Cells::Box(first, count) => {
@@ -43,7 +44,6 @@ impl Shared {
             Cells::Runs(runs) => {
                 let points = runs.iter().try_fold(0u64, |a, (_, n)| a.checked_add(*n));
                 let mut out = buffer(&[points.ok_or_else(too_large)?], item)?;
-                let mut state = state;
                 for group in boxes::groups(&dims, runs, (AROUND / item as u64).max(1)) {
                     let mut around = buffer(&group.count, item)?;
                     state = self.read_box(state, id, &group.first, &group.count, &mut around)?;
@@ -347,6 +347,12 @@ impl Shared {
     pub fn kept(self: &Arc<Self>, at: u64, out: &mut [u8]) -> Result<()> {
         let mut state = self.lock();
         let end = at.checked_add(out.len() as u64).ok_or_else(no_heap)?;
+        if let Some(bytes) = &state.heap.attributes
+            && end <= bytes.len() as u64
+        {
+            out.copy_from_slice(&bytes[at as usize..end as usize]);
+            return Ok(());
+        }
         let stored = state.heap.stored;
         if at >= stored {
             let (from, to) = ((at - stored) as usize, (end - stored) as usize);

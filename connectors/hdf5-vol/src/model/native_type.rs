@@ -7,12 +7,11 @@ use drystone_format::dtype::{DType, Record, Scalar};
 use drystone_format::meaning::Meaning;
 use drystone_hdf5_file::{Datatype, Member, Number};
 
+use crate::model::catalogue::MAX_NDIM;
 use crate::model::tree::StoredType;
 
 /// Bytes of a stored element of variable length: its length, and where it is kept ([`crate::calls::blob`]).
 pub const VARIABLE: u32 = 20;
-/// Most dimensions of an array type.
-const MAX_NDIM: usize = 32;
 
 /// The stored type of a variable's elements; `None` where HDF5 has none.
 pub fn stored(dtype: &DType, meaning: Option<&Meaning>) -> Option<StoredType> {

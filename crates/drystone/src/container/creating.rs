@@ -66,18 +66,15 @@ impl Container {
     }
 
     fn create_at(location: Location, options: CreateOptions) -> Result<Self> {
-        match location {
-            Location::Folder(path) => Self::create_in(&path, &options),
+        let (store, cache) = match location {
+            Location::Folder(path) => return Self::create_in(&path, &options),
             Location::Url(url) => {
                 let (cache, values) = options.store.parted(true)?;
-                let store = far::store(&url, &values, options.store.credentials.clone())?;
-                Self::create_configured(store, &options, Config::find(None)?, cache.as_ref())
+                (far::store(&url, &values, options.store.credentials.clone())?, cache)
             }
-            Location::Store(store) => {
-                let (cache, _) = options.store.parted(false)?;
-                Self::create_configured(store, &options, Config::find(None)?, cache.as_ref())
-            }
-        }
+            Location::Store(store) => (store, options.store.parted(false)?.0),
+        };
+        Self::create_configured(store, &options, Config::find(None)?, cache.as_ref())
     }
 
     /// Creates a container in a folder.

@@ -70,31 +70,18 @@ impl Container {
 
     fn open_at(location: Location, options: &OpenOptions) -> Result<Self> {
         options.check()?;
-        match location {
-            Location::Folder(path) => Self::open_in(&path, options),
+        let (store, cache) = match location {
+            Location::Folder(path) => return Self::open_in(&path, options),
             Location::Url(url) => {
                 let (cache, values) = options.store.parted(true)?;
                 let store = far::store(&url, &values, options.store.credentials.clone())?;
                 far::check(&url, store.as_ref(), options.mode)?;
-                Self::open_configured(
-                    store,
-                    (options.mode, options.trust()),
-                    Config::find(None)?,
-                    None,
-                    cache.as_ref(),
-                )
+                (store, cache)
             }
-            Location::Store(store) => {
-                let (cache, _) = options.store.parted(false)?;
-                Self::open_configured(
-                    store,
-                    (options.mode, options.trust()),
-                    Config::find(None)?,
-                    None,
-                    cache.as_ref(),
-                )
-            }
-        }
+            Location::Store(store) => (store, options.store.parted(false)?.0),
+        };
+        let trust = (options.mode, options.trust());
+        Self::open_configured(store, trust, Config::find(None)?, None, cache.as_ref())
     }
 
     /// The folders over which new log parts and shards are spread, and how ("lattice", "hilbert", "row-major").

@@ -5,7 +5,6 @@ use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::log::{FileHeader, FileKind, GroupEntries, GroupHead, Rank};
 
-use super::uploads;
 use crate::Result;
 use crate::base::random;
 use crate::base::writer_process::Process;
@@ -43,14 +42,8 @@ impl Part {
         let mut idx_pending = Vec::new();
         frame::push(&mut idx_pending, FrameKind::File, 0, &header.encode());
         let segment_header = FileHeader { kind: FileKind::Segment, ..header.clone() };
-        let mut segment = Segment::new(store.clone(), &segment_header, runs);
+        let segment = Segment::new(store.clone(), &segment_header, runs);
         let in_tier = inner.tiers.as_ref().is_some_and(|tiers| tiers.is_used());
-        if segment.is_held_whole()
-            && !in_tier
-            && let Some(memory) = uploads::spare()
-        {
-            segment.use_memory(memory);
-        }
         Part {
             number: header.part,
             segment: if in_tier { segment.in_tier() } else { segment },

@@ -9,7 +9,6 @@
 //! - segments under way have at most [`ROOM`] bytes together, unless a single one is longer.
 
 use std::collections::VecDeque;
-use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use drystone_store::{Pending, PutMode, Request};
@@ -22,28 +21,6 @@ use crate::log::segment::Whole;
 /// Together with a part of [`FAR_PART_LIMIT`](super::FAR_PART_LIMIT) that is being filled, or a piece of one, this is
 /// 32 MiB.
 const ROOM: u64 = 24 << 20;
-
-/// Memory of parts that are stored, for the next ones of the process: memory that is asked of the system anew for each part takes longer to
-/// come than the bytes take to be copied. So many are kept; shorter ones are not.
-static SPARE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
-const KEPT: usize = 2;
-const SHORTEST: usize = 1 << 20;
-
-fn keep(buffers: Vec<Vec<u8>>) {
-    // Nobody waits for it: a thread that a fork left behind may hold it.
-    let Ok(mut spare) = SPARE.try_lock() else { return };
-    for mut buffer in buffers {
-        if spare.len() < KEPT && (SHORTEST..=ROOM as usize).contains(&buffer.capacity()) {
-            buffer.clear();
-            spare.push(buffer);
-        }
-    }
-}
-
-/// Memory for a part, empty.
-pub(super) fn spare() -> Option<Vec<u8>> {
-    SPARE.try_lock().ok()?.pop()
-}
 
 /// Parts that were handed over and may not be stored yet.
 #[derive(Debug, Default)]
@@ -137,7 +114,7 @@ impl Uploads {
         }
         let Some(first) = self.parts.front_mut().filter(|_| self.idx.is_none()) else { return Ok(false) };
         if let Some(segment) = first.segment.take_if(|segment| wait || segment.is_ready()) {
-            keep(segment.wait()?.into_buffers());
+            segment.wait()?;
         }
         if first.segment.is_some() {
             return Ok(false);

@@ -110,17 +110,6 @@ impl Segment {
         }
     }
 
-    /// Whether its bytes are held until it is whole.
-    pub(crate) fn is_held_whole(&self) -> bool {
-        !self.append && !self.rises
-    }
-
-    /// Uses this memory, which is empty, for what is pending; of little use once there is much.
-    pub(crate) fn use_memory(&mut self, mut memory: Vec<u8>) {
-        memory.extend_from_slice(&self.pending);
-        self.pending = memory;
-    }
-
     /// The same in a tier, where it grows whatever the home store supports.
     pub(crate) fn in_tier(self) -> Self {
         Segment { append: true, rises: false, runs: None, ..self }
