@@ -84,8 +84,12 @@ test: export INSTALL = apt
 test: setup plugin $(STAMPS)/test_programs ## run every test: Rust, Python, examples, README
 	@echo "==> test: Rust"
 	@cargo test --workspace
+	@if [ -e /usr/include/rados/objclass.h ]; then \
+		echo "==> test: the object class for Ceph, development build"; \
+		tools/rados_class.sh build/rados-class-dev dev; \
+	fi
 	@echo "==> test: Python, examples, documents"
-	@$(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
+	@DRYSTONE_RADOS_CLASS="$${DRYSTONE_RADOS_CLASS:-$(CURDIR)/build/rados-class-dev}" $(BIN)/python -m pytest --numprocesses 2 --dist loadfile $(PYTEST)
 
 lint: setup ## formatters, lints and types
 	@$(MAKE) --no-print-directory lints

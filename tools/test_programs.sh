@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Make sure that the programs are there which only tests run: compilers, MPIs, shells, a browser. Without one, its tests are skipped.
+# Make sure that the programs are there which only tests run: compilers, MPIs, shells, a browser, Ceph. Without one, its tests are skipped.
 #
 # As root where apt-get exists, what is missing is installed, in one call. Otherwise, and where that fails, says what is missing,
 # and fails if another try may help.
@@ -31,6 +31,9 @@ has_browser() {
 # Debian's mpich has the compilers, without the headers.
 compiles_mpi() { has "$1" && echo '#include <mpi.h>' | "$1" -E -x c - >/dev/null 2>&1; }
 
+# tests/servers/ceph.py speaks to its monitor by the module rados of Debian's Python.
+has_ceph() { has ceph-mon ceph-osd ceph radosgw && /usr/bin/python3 -c 'import rados' 2>/dev/null; }
+
 # Packages of Debian, a line for each thing that is missing.
 missing() {
     has c++ || echo g++
@@ -49,6 +52,8 @@ missing() {
     has cmake || echo cmake
     has h5dump || echo hdf5-tools
     has ncdump || echo netcdf-bin
+    has_ceph || echo ceph-mon ceph-osd ceph-common python3-rados radosgw
+    { [ -e /usr/include/rados/objclass.h ] && [ -e /usr/include/rados/buffer.h ]; } || echo rados-objclass-dev libradospp-dev
     [ -e /usr/share/ferret-vis/data/coads_climatology.cdf ] || echo ferret-datasets
 }
 
