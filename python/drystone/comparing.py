@@ -189,7 +189,7 @@ def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.
     if _sort(ours.dtype) != "numbers":
         return np.asarray(ours != theirs)
     ours, theirs = _numbers(ours), _numbers(theirs)
-    tolerant = (tolerance.atol or tolerance.rtol) and ours.dtype.kind != "b"
+    tolerant = (tolerance.atol or tolerance.rtol) and ours.dtype.kind not in "bmM"
     if tolerant and _are_whole(ours, theirs):
         close = _apart(ours, theirs) <= tolerance.atol + tolerance.rtol * np.abs(theirs.astype("f8"))
         return np.asarray(~close)
@@ -198,6 +198,8 @@ def _different(ours: Any, theirs: Any, tolerance: _Tolerance) -> npt.NDArray[np.
     unlike = np.asarray(ours != theirs)
     if ours.dtype.kind in "fc" and theirs.dtype.kind in "fc":
         unlike &= ~(np.isnan(ours) & np.isnan(theirs))
+    if ours.dtype.kind in "mM" and theirs.dtype.kind in "mM":
+        unlike &= ~(np.isnat(ours) & np.isnat(theirs))
     return unlike
 
 

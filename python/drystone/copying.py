@@ -28,6 +28,7 @@ import numpy.typing as npt
 from drystone import written
 from drystone._core import ContainerHandle, ReadingHandle
 from drystone.container import Container
+from drystone.described import lost_input
 from drystone.errors import (
     CancelledError,
     CorruptError,
@@ -78,6 +79,8 @@ class _Wanted:
     links: dict[str, str]
     steps: list[int]
     everything: bool
+    lost: dict[str, str] = field(default_factory=dict)
+    """Derived variables that cannot be computed, each with the input that was deleted."""
 
 
 def copy(
@@ -108,6 +111,10 @@ def copy(
         url, durability, overwrite=overwrite, storage_options=storage_options, credentials=credentials
     )
     copied = Copied(adding.container, wanted.variables, wanted.steps, 0)
+    copied.notes += [
+        f'{path} is not copied: "{gone}", which it is derived from, was deleted'
+        for path, gone in wanted.lost.items()
+    ]
     try:
         adding.begin(())
         _create(source, copied, wanted, transform, cuts, attrs)
@@ -172,10 +179,13 @@ def _wanted(
     listed = {name: handle.followed(name) or name for name in (*source.variables, *source.groups)}
     links = {name: target for name, target in listed.items() if name != target}
     all_variables = [name for name in source.variables if name not in links]
+    lost = {name: gone for name in all_variables if (gone := lost_input(source, name))}
     all_groups = [name for name in source.groups if name not in links]
     numbers = _steps(source.steps, steps)
     if variables is None:
-        return _Wanted(all_variables, all_groups, links, numbers, everything=True)
+        links = {name: target for name, target in links.items() if target not in lost}
+        able = [name for name in all_variables if name not in lost]
+        return _Wanted(able, all_groups, links, numbers, everything=True, lost=lost)
     own, groups = set[str](), set[str]()
     for given in [variables] if isinstance(variables, str) else variables:
         name = source._below(given)

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from drystone.counted import counted
 from drystone.reports import IncompleteStep
+
+if TYPE_CHECKING:
+    from drystone.container import Container
 
 
 class Files(NamedTuple):
@@ -32,6 +35,17 @@ class Derived:
     """How cells beyond the edge of the domain are treated."""
     inputs: dict[str, str | None]
     """The names in the text that are variables, and their paths now; None for one that was deleted."""
+
+
+def lost_input(c: Container, path: str) -> str | None:
+    """The input that was deleted of those that a variable is computed from, at any depth; None if it can be computed."""
+    derived = c._handle.reading(path).derived
+    for name, own in () if derived is None else derived[3]:
+        if own is None:
+            return name
+        if deeper := lost_input(c, own):
+            return deeper
+    return None
 
 
 @dataclass(frozen=True)

@@ -133,6 +133,15 @@ impl Session {
         self.store.asked(&ask, &[])?.first().copied().ok_or_else(odd)
     }
 
+    /// Commits if values that were released in the region are not committed yet.
+    pub fn commit_released(&self, region: &Region) -> Result<(), Refused> {
+        match self.store.asked(&Ask::CommitRegion { region: region.clone() }, &[]) {
+            // An older server commits whatever was released.
+            Err(refused) if refused.status == Status::Unsupported => self.commit().map(drop),
+            outcome => outcome.map(drop),
+        }
+    }
+
     /// Commits what was released; the snapshot.
     pub fn commit(&self) -> Result<u64, Refused> {
         self.store.asked(&Ask::Commit, &[])?.first().copied().ok_or_else(odd)

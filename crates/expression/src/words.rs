@@ -5,7 +5,7 @@
 use crate::builder::Builder;
 use crate::error::{Error, Kind};
 use crate::name::Name;
-use crate::tree::{Binary, Node, NodeId, Tree};
+use crate::tree::{Binary, Node, NodeId, Tree, Unary};
 
 /// What a comparison of a name with a text is: one of its integers with another, and perhaps not with a third.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +70,21 @@ impl Tree {
             return Err(self.about(self.root(), "a text is no condition".to_owned()));
         }
         Ok(builder.finish(new[self.root().index()]))
+    }
+
+    /// The first name, of those that `is_special` says, that is neither compared with a text nor converted by a function
+    /// named after a type, as in `i8(t)`.
+    pub fn used_bare(&self, is_special: impl Fn(&Name) -> bool) -> Option<&Name> {
+        let name_at = |id: NodeId| match self.nodes.get(id.index()) {
+            Some(Node::Name(n)) => self.names.get(usize::from(*n)).filter(|name| is_special(name)),
+            _ => None,
+        };
+        let bare = |node: &Node| match *node {
+            Node::Unary(Unary::Cast(_), _) => None,
+            Node::Binary(op, a, b) if op.is_comparison() && self.is_word(a) != self.is_word(b) => None,
+            node => node.operands().find_map(name_at),
+        };
+        name_at(self.root()).or_else(|| self.nodes.iter().find_map(bare))
     }
 
     fn is_word(&self, id: NodeId) -> bool {
@@ -140,6 +155,22 @@ mod tests {
         }
         let error = worded("t > 'x'").unwrap_err();
         assert!(error.to_string().contains("no value named \"x\""), "{error}");
+    }
+
+    #[test]
+    fn names_that_are_neither_compared_with_texts_nor_converted_are_found() {
+        let bare = |text: &str| {
+            let tree = parse_with_words(text, |_| false).unwrap();
+            tree.used_bare(|name| name.path().starts_with('t')).map(|name| name.path().to_owned())
+        };
+        for text in ["t > '5'", "'5' <= t & x > 1", "i8(t) - i8(t2) > 0", "f8(t) * 2 > x", "x > 1"] {
+            assert_eq!(bare(text), None, "{text}");
+        }
+        for text in
+            ["t > 5", "t - x > 1", "t", "isnan(t)", "i8(-t) > 0", "t > '5' & x < t", "x > t2 | t > '1'"]
+        {
+            assert!(bare(text).is_some(), "{text}");
+        }
     }
 
     #[test]

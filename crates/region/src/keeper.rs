@@ -108,6 +108,15 @@ impl Keeper {
         }
     }
 
+    /// Commits if values that were released in the box are not committed yet.
+    pub(super) fn commit_released(&self, cells: &Cells) -> std::result::Result<(), RegionError> {
+        match &self.way {
+            Way::Here(regions) => Ok(regions.commit_released(cells)?),
+            #[cfg(feature = "object")]
+            Way::Server { session, .. } => session.commit_released(&region(cells)).map_err(of_server),
+        }
+    }
+
     /// Restarts the lease's time.
     pub fn renew(&self, fence: u64) -> std::result::Result<(), RegionError> {
         match &self.way {

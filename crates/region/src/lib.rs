@@ -10,7 +10,8 @@
 //! - all releases of a container in this process go through one writer, one after the other, so of two that overlap the
 //!   later one is newer, also within one commit;
 //! - a release under an expired lease is refused before anything is queued;
-//! - the queue holds a bounded number of bytes: beyond that a release waits.
+//! - the queue holds a bounded number of bytes: beyond that a release waits;
+//! - whoever locks a region to read and write it finds all values that were released there before, committed.
 
 mod boxes;
 mod error;
@@ -48,6 +49,10 @@ pub use values::{Lent, Values};
 
 /// The most bytes that wait to be written.
 const QUEUED: usize = 64 << 20;
+/// Number of released boxes that are known to be uncommitted; of older ones only the latest number is.
+const UNCOMMITTED: usize = 4096;
+/// The number that stands for all releases before this table was made: those of a server that was killed, for example.
+const EARLIER: u64 = 1;
 /// Number of transfers whose outcome is remembered.
 const REMEMBERED: usize = 1 << 16;
 
@@ -119,6 +124,26 @@ struct Queue {
     next: u64,
     progress: BTreeMap<u64, Progress>,
     by_request: HashMap<u64, u64>,
+    /// Numbers and boxes of releases that no commit of this table has included, ascending.
+    uncommitted: VecDeque<(u64, Cells)>,
+    /// The latest release whose box was dropped from `uncommitted`; 0: none.
+    forgotten: u64,
+}
+
+impl Queue {
+    /// The latest uncommitted release that may have cells of this box.
+    fn latest_in(&self, cells: &Cells) -> Option<u64> {
+        let known = self.uncommitted.iter().rev().find(|(_, released)| released.meets(cells));
+        known.map(|(number, _)| *number).or_else(|| (self.forgotten > 0).then_some(self.forgotten))
+    }
+
+    /// A commit has included all releases up to this number.
+    fn committed(&mut self, number: u64) {
+        self.uncommitted.retain(|(released, _)| *released > number);
+        if self.forgotten <= number {
+            self.forgotten = 0;
+        }
+    }
 }
 
 impl Regions {
@@ -130,7 +155,7 @@ impl Regions {
             container,
             leases: Mutex::new(Leases::new(u64::try_from(from).unwrap_or(0))),
             freed: Condvar::new(),
-            queue: Mutex::default(),
+            queue: Mutex::new(Queue { next: EARLIER, forgotten: EARLIER, ..Queue::default() }),
             changed: Condvar::new(),
         };
         Regions { shared: Arc::new(shared) }
@@ -293,8 +318,21 @@ impl Regions {
 
     /// Commits what was released, and what other writers have closed.
     pub fn commit(&self) -> Result<Committed> {
+        let released = lock(&self.shared.queue).next;
         self.drain();
-        self.shared.container.commit()
+        let committed = self.shared.container.commit()?;
+        lock(&self.shared.queue).committed(released);
+        Ok(committed)
+    }
+
+    /// Commits if values that were released in this box are not committed yet. Releases that failed have no values.
+    pub fn commit_released(&self, cells: &Cells) -> Result<()> {
+        let Some(latest) = lock(&self.shared.queue).latest_in(cells) else { return Ok(()) };
+        self.begin();
+        while matches!(self.wait(latest, false, Duration::from_secs(1)), Some(Progress::Received)) {}
+        self.shared.container.commit()?;
+        lock(&self.shared.queue).committed(latest);
+        Ok(())
     }
 
     /// Leases that are alive.
@@ -372,6 +410,12 @@ impl Shared {
         queue.by_request.insert(once, number);
         queue.progress.insert(number, Progress::Received);
         queue.bytes += job.bytes();
+        if let Job::Release(release) = &job {
+            if queue.uncommitted.len() == UNCOMMITTED {
+                queue.forgotten = queue.uncommitted.pop_front().map_or(0, |(oldest, _)| oldest);
+            }
+            queue.uncommitted.push_back((number, release.cells.clone()));
+        }
         queue.waiting.push_back((number, job));
         number
     }
@@ -433,6 +477,9 @@ impl Shared {
             };
             let mut queue = lock(&self.queue);
             queue.busy = false;
+            if progress == Progress::Stable {
+                queue.committed(number);
+            }
             queue.progress.insert(number, progress);
             if queue.progress.len() > REMEMBERED {
                 let oldest = queue.progress.keys().next().copied();

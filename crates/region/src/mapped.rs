@@ -109,6 +109,8 @@ impl Mapped {
         let len = cells.count.iter().try_fold(item, |all, n| all.checked_mul(*n));
         let len = len.and_then(|len| usize::try_from(len).ok()).filter(|len| *len <= isize::MAX as usize);
         let len = len.ok_or_else(|| invalid("the region does not fit the address space"))?;
+        // Locks compare paths.
+        let cells = Cells { variable: Container::normal_path(&cells.variable).to_owned(), ..cells };
         let state = State { len, ..State::default() };
         Ok(Mapped { keeper, cells, access, state: Mutex::new(state) })
     }
@@ -169,7 +171,8 @@ impl Mapped {
 
     /// Locks the box to write, once no other lease has a cell of it, waiting at most `timeout`. The lease expires after
     /// `life` (zero: the default) unless it is renewed, which a thread of this process does if `renew` is set. The
-    /// memory stays unchanged.
+    /// memory stays unchanged. If the region is mapped to be read, too, everything that earlier holders released in the
+    /// box is committed when this returns: a load of the newest commit then misses none of it.
     pub fn lock(
         &self,
         timeout: Duration,
@@ -181,6 +184,13 @@ impl Mapped {
         }
         self.require_free()?;
         let lease = self.keeper.lock(&self.cells, timeout, life)?;
+        if self.access.read
+            && let Err(error) = self.keeper.commit_released(&self.cells)
+        {
+            // The lease ends by itself if this fails, too.
+            drop(self.keeper.unlock(lease.fence));
+            return Err(error);
+        }
         let renewal = renew.then(|| Renewal::begin(&self.keeper, lease.fence, lease.life / 3));
         lock(&self.state).lock = Some(Held { fence: lease.fence, renewal });
         Ok(lease.fence)

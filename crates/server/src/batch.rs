@@ -146,7 +146,8 @@ fn rights(ask: &Ask) -> &'static [Right] {
         | Ask::ReleaseShared { .. }
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
-        | Ask::Commit => &[Right::Modify],
+        | Ask::Commit
+        | Ask::CommitRegion { .. } => &[Right::Modify],
         Ask::Sync { .. } => &[Right::Modify, Right::Create],
     }
 }
@@ -369,6 +370,7 @@ fn done(
         | Ask::Wait { .. }
         | Ask::Transfer { .. }
         | Ask::Commit
+        | Ask::CommitRegion { .. }
         | Ask::Exec { .. } => {
             Err(Refusal::new(Status::Unsupported, "this is about regions, arenas or programs"))
         }

@@ -81,6 +81,7 @@ impl AllRegions {
                 | Ask::Wait { .. }
                 | Ask::Transfer { .. }
                 | Ask::Commit
+                | Ask::CommitRegion { .. }
         );
         is_about_regions.then(|| {
             let regions = self.of(config, name, opened)?;
@@ -142,6 +143,10 @@ fn worked(
             .into()),
         },
         Ask::Commit => Ok(vec![regions.commit()?.snapshot.version()]),
+        Ask::CommitRegion { region } => {
+            regions.commit_released(&cells(region))?;
+            Ok(Vec::new())
+        }
         _ => Ok(Vec::new()),
     }
 }

@@ -130,10 +130,10 @@ async fn part(
     version: Version,
 ) -> Result<(), End> {
     let mut attempts = Attempts::new(client);
-    let mut at = wanted.start;
-    while at < wanted.end {
+    let mut reached = Reached { at: wanted.start, furthest: wanted.start };
+    while reached.at < wanted.end {
         let tag = version.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        let asked = offset + at as u64..offset + wanted.end as u64;
+        let asked = offset + reached.at as u64..offset + wanted.end as u64;
         let failure = match begun(client, path, &attempts, Some(asked.clone()), tag.clone()).await {
             Ok((turn, reply)) => {
                 if !agrees(&version, &reply) {
@@ -141,8 +141,8 @@ async fn part(
                 }
                 let there = reply.meta.size;
                 let arrived =
-                    arriving(client, turn, reply, asked, &mut at, offset, sink, &mut attempts).await;
-                if arrived.is_ok() && at >= wanted.end {
+                    arriving(client, turn, reply, asked, &mut reached, offset, sink, &mut attempts).await;
+                if arrived.is_ok() && reached.at >= wanted.end {
                     return Ok(());
                 }
                 if arrived.is_ok() && there < offset + wanted.end as u64 {
@@ -150,7 +150,7 @@ async fn part(
                 }
                 // Without a version it is unknown which object the rest would belong to.
                 if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
-                    at = wanted.start;
+                    reached.at = wanted.start;
                 }
                 arrived.err().unwrap_or_else(shorter)
             }
@@ -179,6 +179,15 @@ async fn part(
     Ok(())
 }
 
+/// How far a part has been read.
+struct Reached {
+    /// The next byte that is needed.
+    at: usize,
+    /// The end of what any attempt has brought. Only bytes behind it are progress: an object without a version is read
+    /// from the beginning by each attempt, and replies that always break off would otherwise be awaited for ever.
+    furthest: usize,
+}
+
 /// The stream of a reply ended well, but before its end.
 fn shorter() -> Failure {
     Failure::new(What::Again, "the reply was shorter than announced")
@@ -201,14 +210,14 @@ fn short(place: &Place<'_>, offset: u64, wanted: usize, there: u64) -> StoreErro
     }
 }
 
-/// Passes on what arrives of `asked`; `at` follows it.
+/// Passes on what arrives of `asked`; `reached` follows it.
 #[expect(clippy::too_many_arguments, reason = "the state of one request, and nothing that lives longer")]
 async fn arriving(
     client: &Client,
     mut turn: Turn,
     reply: GetResult,
     asked: Range<u64>,
-    at: &mut usize,
+    reached: &mut Reached,
     offset: u64,
     sink: &Sink,
     attempts: &mut Attempts<'_>,
@@ -241,13 +250,15 @@ async fn arriving(
         from += next.len() as u64;
         if begin < end {
             let piece = next.slice(begin..end);
-            *at = place + piece.len();
-            let is_late = attempts.arrived(piece.len() as u64);
+            reached.at = place + piece.len();
+            let new = reached.at.saturating_sub(reached.furthest);
+            reached.furthest += new;
+            let is_late = attempts.arrived(new as u64);
             if !sink.put(place, piece).await {
                 turn.abandoned();
                 return Err(Failure::new(What::Permanent, "nobody waits for it"));
             }
-            if is_late && *at < (asked.end - offset) as usize {
+            if is_late && reached.at < (asked.end - offset) as usize {
                 turn.ended(Outcome::Lost, moved);
                 return Err(Failure::new(What::Again, "the reply came slower than 1 KiB per second"));
             }
@@ -328,7 +339,9 @@ pub(crate) async fn whole(
     limit: u64,
 ) -> Result<Result<Vec<u8>, u64>, StoreError> {
     let mut attempts = Attempts::new(client);
+    let mut reached = Reached { at: 0, furthest: 0 };
     loop {
+        reached.at = 0;
         let failure = match begun(client, path, &attempts, None, None).await {
             Ok((mut turn, reply)) => {
                 let len = reply.meta.size;
@@ -337,9 +350,9 @@ pub(crate) async fn whole(
                     return Ok(Err(len));
                 };
                 let sink = Sink::buffer(Vec::new(), None);
-                let mut at = 0;
-                match arriving(client, turn, reply, 0..len as u64, &mut at, 0, &sink, &mut attempts).await {
-                    Ok(()) if at == len => return Ok(Ok(sink.into_buffer())),
+                let asked = 0..len as u64;
+                match arriving(client, turn, reply, asked, &mut reached, 0, &sink, &mut attempts).await {
+                    Ok(()) if reached.at == len => return Ok(Ok(sink.into_buffer())),
                     Ok(()) => shorter(),
                     Err(failure) => failure,
                 }

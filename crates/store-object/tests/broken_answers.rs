@@ -355,3 +355,20 @@ fn ranges_under_way_together_at_a_server_without_ranges_are_all_read() {
         assert_eq!(bytes, content()[at as usize..at as usize + len]);
     }
 }
+
+/// Symptom: the read of an object without a version, of which every reply broke off, was tried for ever. Cause: the bytes
+/// that each attempt brought again counted as progress.
+#[test]
+fn bytes_that_come_again_are_no_progress() {
+    let cut: Broken = |_, stream| {
+        send(stream, &format!("HTTP/1.1 200 OK\r\nContent-Length: {LEN}\r\n\r\n"));
+        stream.write_all(&content()[..LEN - 7]).unwrap();
+    };
+    let (address, _) = serve(move |_| Some(cut));
+    let options = Options::new([("timeout".to_owned(), "2s".to_owned())]);
+    let store = FarStore::open(&format!("http://{address}/run.dry"), &options).unwrap();
+    let begun = Instant::now();
+    let message = store.read_vec("k", 0, LEN).unwrap_err().to_string();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{:?}", begun.elapsed());
+    assert!(message.contains("broke off") || message.contains("shorter"), "{message}");
+}

@@ -23,6 +23,7 @@ mod code {
     pub(super) const COMMIT: u16 = 37;
     pub(super) const TRANSFER: u16 = 38;
     pub(super) const RELEASE_SHARED: u16 = 39;
+    pub(super) const COMMIT_REGION: u16 = 40;
 }
 
 /// A box of cells of one variable and step.
@@ -185,6 +186,12 @@ pub enum Ask {
     },
     /// Commits what was released, and what all writers have closed. Answer: number 0, the snapshot.
     Commit,
+    /// Commits if values that were released in this region are not committed yet: a lock is then followed by a read of
+    /// all that earlier holders of it released.
+    CommitRegion {
+        /// The region.
+        region: Region,
+    },
 }
 
 impl Ask {
@@ -227,6 +234,9 @@ impl Ask {
             ),
             Ask::Wait { transfer, stable } => (code::WAIT, Vec::new(), vec![*transfer, u64::from(*stable)]),
             Ask::Commit => (code::COMMIT, Vec::new(), Vec::new()),
+            Ask::CommitRegion { region } => {
+                (code::COMMIT_REGION, texts(&[&region.variable]), region.numbers().collect())
+            }
         };
         Header { code, texts, numbers }
     }
@@ -289,7 +299,10 @@ impl Ask {
                 let (once, fence, at) = (*once, *fence, *at);
                 Ok(Ask::ReleaseShared { region, once, fence, stable: flag(*stable)?, at })
             }
-            (16..=24 | 32..=39, _) => Err(wrong()),
+            (code::COMMIT_REGION, region) => {
+                Ok(Ask::CommitRegion { region: Region::of(key, region).ok_or_else(wrong)? })
+            }
+            (16..=24 | 32..=40, _) => Err(wrong()),
             _ => Err(Malformed::new("an ask that this version does not know", 0)),
         }
     }

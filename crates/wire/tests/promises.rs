@@ -29,6 +29,7 @@ fn asks() -> Vec<Ask> {
         Ask::ReleaseShared { region: region(Some(1)), once: 80, fence: 0, stable: false, at: 1 << 20 },
         Ask::Wait { transfer: 1, stable: false },
         Ask::Commit,
+        Ask::CommitRegion { region: region(Some(2)) },
         Ask::Transfer {
             from: "T".into(),
             to: "t/T32".into(),

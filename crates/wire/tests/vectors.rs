@@ -43,6 +43,7 @@ fn bodies() -> Vec<(&'static str, Body)> {
                 (ask(Ask::Commit), vec![]),
             ],
         ),
+        ("v1_commit_region", vec![(ask(Ask::CommitRegion { region: region(Some(3)) }), vec![])]),
         (
             "v1_exec",
             vec![

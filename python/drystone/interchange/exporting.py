@@ -12,6 +12,7 @@ from typing import Any
 
 from drystone.asked import Asked, names, opened, selection, variable
 from drystone.container import Container
+from drystone.described import lost_input
 from drystone.errors import ConflictError, DrystoneError, InvalidArgumentError, warn
 from drystone.interchange.exports import hdf5, netcdf, single, xdmf, zarr
 from drystone.interchange.exports.cells import Row
@@ -119,7 +120,11 @@ def export(
         appearing(values) if values else nullcontext(part) as written,
         Progress(progress) as bar,
     ):
-        chosen = names(variables) or sorted(c.variables)
+        chosen = names(variables)
+        if not chosen:
+            gone = {name: input_ for name in sorted(c.variables) if (input_ := lost_input(c, name))}
+            lost += [f'{name}: "{input_}", which it is derived from, was deleted' for name, input_ in gone.items()]
+            chosen = [name for name in sorted(c.variables) if name not in gone]
         if kind in ("npy", "csv"):
             if len(chosen) != 1:
                 raise InvalidArgumentError(f".{kind} takes one variable; name it: {', '.join(chosen[:20])}")

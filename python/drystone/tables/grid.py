@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from drystone.described import lost_input
 from drystone.errors import InvalidArgumentError, NotFoundError
 from drystone.lists import ragged_element
 
@@ -41,8 +42,7 @@ class Stored:
         if not self.dims or not any(dims):
             return self.shape == shape
         extents = dict(zip(dims, shape, strict=True))
-        fits = all(extents.get(d) == n for d, n in zip(self.dims, self.shape, strict=True))
-        return fits and (not self.is_text or self.dims == dims)
+        return all(extents.get(d) == n for d, n in zip(self.dims, self.shape, strict=True))
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def stored(c: Container) -> Iterator[Stored]:
     for path in c.variables:
         v = c.variables[path]
         reading = v._reading()
-        if reading.local or ragged_element(reading.element) is not None:
+        if reading.local or ragged_element(reading.element) is not None or lost_input(c, path):
             continue
         steps = int(reading.has_steps)
         shape, dims = tuple(reading.shape[steps:]), tuple(reading.dims or ())
@@ -129,8 +129,6 @@ def widest(all_: list[Stored]) -> Stored:
         for one in candidates
         if not one.is_along(best.dims or ("",) * len(best.shape), best.shape, best.has_steps)
     ]
-    # Texts that repeat along dimensions are left out, not in the way.
-    others = [one for one in others if not one.is_text]
     if others:
         raise InvalidArgumentError(
             f'"{best.name}" and "{others[0].name}" have different cells: a table is about one grid; name columns of one, or give a condition'

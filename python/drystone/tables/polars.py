@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from drystone.errors import UnsupportedError
 from drystone.tables import filters
 from drystone.tables.table import ROWS, Table
@@ -139,11 +141,16 @@ def _listed(node: Any) -> tuple[bool | int | float, ...]:
 
 def _constant(node: Any) -> bool | int | float | None:
     """A number or a truth value, however deep its literal lies."""
+    is_short = False
     while isinstance(node, dict) and len(node) == 1:
         ((kind, node),) = node.items()
         if kind not in ("Literal", "Dyn", "Scalar", "Int", "Float", "Boolean", "value", *_TYPES):
             return None
-    return node if isinstance(node, bool | int | float) else None
+        is_short |= kind == "Float32"
+    if not isinstance(node, bool | int | float):
+        return None
+    # A float of 32 bits is printed with the fewest digits that tell it from others of 32 bits.
+    return float(np.float32(node)) if is_short else node
 
 
 _TYPES = (

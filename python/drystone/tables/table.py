@@ -228,9 +228,18 @@ class Table:
             return (places if of is None else self._coordinate(of)[places]), None
         assert of is not None
         if of.is_text:
-            coords = batch.coords if of.has_steps == self._grid.has_steps else batch.coords[:, 1:]
-            return np.asarray(self._container.variables[of.name].read_points(coords), object), None
+            return self._texts(of, batch.coords), None
         return batch.values[of.name], batch.written[of.name]
+
+    def _texts(self, of: Stored, coords: npt.NDArray[np.int64]) -> npt.NDArray[Any]:
+        """Of each row; along dimensions that the variable lacks its texts repeat."""
+        steps = int(self._grid.has_steps)
+        named = of.dims and any(self._grid.dims)
+        axes = [self._grid.dims.index(dim) for dim in of.dims] if named else range(len(of.shape))
+        own = coords[:, [*range(int(of.has_steps)), *(axis + steps for axis in axes)]]
+        places, rows = np.unique(own, axis=0, return_inverse=True)
+        texts = np.asarray(self._container.variables[of.name].read_points(places), object)
+        return np.asarray(texts[rows.reshape(-1)], object)
 
     def _coordinate(self, of: Stored) -> npt.NDArray[Any]:
         if of.name not in self._coordinates:

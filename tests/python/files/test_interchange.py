@@ -79,6 +79,15 @@ def test_two_containers_are_compared(tmp_path, run):
         dry.diff(run, run, atol=-1)
 
 
+def test_instants_that_are_no_time_are_equal(tmp_path):
+    for name, more in (("a", "NaT"), ("b", "NaT"), ("c", "2020-01-02")):
+        with dry.create(tmp_path / f"{name}.dry") as c:
+            c["t"] = np.array(["2020-01-01", more], "M8[s]")
+    assert dry.diff(tmp_path / "a.dry", tmp_path / "b.dry") == []
+    assert dry.diff(tmp_path / "a.dry", tmp_path / "b.dry", atol=1) == []
+    assert [one.cells for one in dry.diff(tmp_path / "a.dry", tmp_path / "c.dry")] == [1]
+
+
 def test_open_containers_are_taken_and_stay_open(tmp_path, run):
     with dry.open(run) as c:
         assert dry.diff(c, run) == []

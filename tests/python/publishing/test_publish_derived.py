@@ -124,3 +124,27 @@ def test_reads_of_the_container_compute_and_do_not_take_the_replica(run):
     after = run["speed_virtual"][1]
     assert after[0, 0] > 999
     assert np.array_equal(after[1:], before[1:])
+
+
+def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path):
+    """Symptom: nothing could be published, copied or exported, since one variable could not be computed."""
+    pytest.importorskip("h5py")
+    xr = pytest.importorskip("xarray")
+    with dry.create(tmp_path / "c.dry") as c:
+        for name in ("s", "keep"):
+            c.create_variable(name, "f4", (8,), steps=True)
+            c[name].append(np.ones(8, "f4"))
+        c.derive("d", "s + 1")
+        c.derive("e", "d + 1")
+        c.delete("s")
+        assert set(c.publish().skipped) == {"d", "e"}
+        with pytest.warns(dry.DrystoneWarning, match='"s"'):
+            copy = c.copy(tmp_path / "copy.dry")
+        assert list(copy.variables) == ["keep"]
+        copy.close()
+        with pytest.warns(dry.DrystoneWarning, match='"s"'):
+            assert len(dry.export(c, tmp_path / "c.h5").lost) == 2
+        assert c.table().names == ["step", "dim_0", "keep"]
+    with pytest.warns(dry.DrystoneWarning, match="left out"):
+        found = xr.open_dataset(tmp_path / "c.dry", engine="drystone")
+    assert list(found.data_vars) == ["keep"]

@@ -225,3 +225,21 @@ def test_a_notebook_shows_what_statistics_say_and_the_first_hits(ramp):
     assert shown.count("<tr>") == 1 + 2 + 1 + 10
     assert "-61.0" in shown
     assert ">0 of " in ramp.query("p > 1e9")._repr_html_()
+
+
+def test_times_are_computed_with_only_where_that_is_said(tmp_path):
+    """Seconds were compared with milliseconds as bare integers, and NaT was the least of them."""
+    a = np.array(["2020-01-01", "NaT", "1990-01-01"], "M8[s]")
+    b = np.array(["2019-01-01", "2019-01-01", "1991-01-01"], "M8[ms]")
+    with dry.create(tmp_path / "c.dry") as c:
+        for name, values in (("a", a), ("b", b), ("d", np.array([1, 2, 3], "m8[s]"))):
+            c.create_variable(name, values.dtype, (3,), dims=("x",), data=values)
+        for text in ("a > b", "a - b > 0", "isnan(a)", "a < 3", "d > 1", "a > '2000-01-01' & b > a"):
+            with pytest.raises(dry.InvalidArgumentError, match=r"write `i8\((a|b|d)\)`"):
+                c.query(text)
+        with pytest.raises(dry.InvalidArgumentError, match=r"write `i8\(a\)`"):
+            c.derive("gap", "a - b")
+        assert c.query("a > '2000-01-01' & d >= '1 s'").count() == 1
+        assert c.query("i8(a) * 1000 > i8(b) & a > '0001-01-01'").count() == 1
+        c.derive("gap", "i8(a) * 1000 - i8(b)")
+        assert c["gap"][0] == 365 * 86400 * 1000

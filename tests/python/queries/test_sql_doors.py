@@ -383,3 +383,26 @@ def test_tables_show_in_notebooks(path):
         assert "p (float32)" in shown
         assert "null" in c.table(columns=["p"])._repr_html_()
         assert "variable" in c.table(of="blocks", columns=["p"])._repr_html_()
+
+
+def test_polars_finds_floats_of_32_bits_as_in_a_frame(tmp_path):
+    """Polars hands over such constants with few digits, which are another number as a float of 64 bits."""
+    pl = pytest.importorskip("polars")
+    values = np.array([0.1, 0.2, 0.3, 0.5, np.nan], "f4")
+    with dry.create(tmp_path / "c.dry") as c:
+        c["f"], c["g"] = values, values.astype("f8")
+        frame = pl.DataFrame({"f": values, "g": values.astype("f8")})
+        short = pl.col("f")
+        conditions = [short == values[0], short == 0.1, short <= 0.3, short != values[0], short >= 0.2, short > 0.2]
+        conditions += [short.is_between(0.1, 0.2), pl.col("g") == 0.1, pl.col("g") == values[0], pl.col("g") > 0.2]
+        for condition in conditions:
+            found = c.scan_polars().filter(condition).select("f").collect()["f"]
+            assert found.to_list()[:4] == frame.filter(condition)["f"].to_list()[:4], condition
+
+
+def test_texts_along_fewer_dimensions_repeat(tmp_path):
+    with dry.create(tmp_path / "c.dry") as c:
+        c.create_variable("f", "f4", (3, 2), dims=("y", "x"), data=np.arange(6, dtype="f4").reshape(3, 2))
+        c.create_variable("s", str, (3,), dims=("y",), data=np.array(["a", "b", "c"], object))
+        assert pa.table(c.table())["s"].to_pylist() == ["a", "a", "b", "b", "c", "c"]
+        assert pa.table(c.table(columns=["f", "s"], where="f > 2")).to_pydict() == {"f": [3, 4, 5], "s": ["b", "c", "c"]}

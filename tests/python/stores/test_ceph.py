@@ -424,3 +424,12 @@ def test_a_daemon_that_dies_costs_time_and_nothing_else(tmp_path: Path) -> None:
         killer.join()
         assert time.monotonic() - began < 120
         assert not cluster.dead_osds()
+
+
+@needs_class
+def test_no_daemon_ends_or_answers_otherwise_after_hostile_programs() -> None:
+    """`bench/ceph/hostile.py` sends 10^6; it starts a cluster of its own."""
+    command = [ROOT / "bench" / "ceph" / "hostile.py", "--programs", "2000", "--class", CLASS]
+    done = subprocess.run([sys.executable, *map(str, command)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert "2000 programs" in done.stdout

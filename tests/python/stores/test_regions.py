@@ -299,3 +299,34 @@ def test_a_strong_release_is_seen_by_handles_that_are_open(place: str) -> None:
             with region.lock("w"):
                 region.array[...] = n
             assert (reader["T"][0] == n).all()
+
+
+@pytest.mark.parametrize(("level", "consistency"), [("received", "commit"), ("received", "strong"), ("stable", "session")])
+def test_what_is_added_under_locks_is_never_lost(
+    server: Server, tmp_path: Path, level: str, consistency: str
+) -> None:
+    """Two holders in turn read, add and release; a lock gave the values of the last commit, without what was released since."""
+    for url in (str(tmp_path / "run.dry"), f"{server.unix}/scratch/added-{level}-{consistency}.dry"):
+        with dry.create(url) as c:
+            c.create_variable("T", "f8", shape=(8,), steps=True)
+            with c.writer(rank=0, nranks=1) as w, w.step(0):
+                w.put("T", np.zeros(8))
+
+        def add(c: dry.Container) -> None:
+            region = c["T"].map(step=0, offset=(2,), count=(4,), mode="rw")
+            for _ in range(6):
+                region.lock("w", timeout=60)
+                region.array[...] += 1
+                region.release(level=level)
+            region.close()
+
+        with dry.open(url, "r+", consistency=consistency) as a, dry.open(url, "r+", consistency=consistency) as b:
+            adding = [threading.Thread(target=add, args=(c,)) for c in (a, b)]
+            for one in adding:
+                one.start()
+            for one in adding:
+                one.join()
+            a.commit()
+            b.commit()
+        with dry.open(url) as c:
+            assert c["T"][0].tolist() == [0, 0, 12, 12, 12, 12, 0, 0]

@@ -482,7 +482,12 @@ def test_the_commands_say_what_is_away_and_bring_it_home(home: Path, tier: Path)
     sound = shell("verify", home, DRYSTONE_NODE="b")
     assert sound.returncode == 0
     assert "not home yet on a" in sound.stdout
+    # On that very node nobody can wait for them.
+    lost = shell("verify", home, DRYSTONE_NODE="a")
+    assert lost.returncode == 1
+    assert "does not have them" in lost.stdout + lost.stderr
     hidden.rename(tier)
+    assert shell("verify", home, DRYSTONE_NODE="a").returncode == 0
     drained = shell("drain", home, "--tiers", tier, DRYSTONE_NODE="a")
     assert drained.returncode == 0
     assert "everything is home" in drained.stdout

@@ -219,7 +219,7 @@ fn arrays_of(
     }
     if let (Some(derived), Form::Portable) = (&variable.derived, form) {
         // A variable that was deleted, or no longer fits, cannot be computed.
-        Derivation::of(schema, path, derived).map_err(|e| e.to_string())?;
+        Derivation::check(schema, path, derived).map_err(|e| e.to_string())?;
     }
     let base = form.node(path);
     let mut shapes = Vec::new();

@@ -1,16 +1,18 @@
 //! The meaning of texts in a condition: instants, durations and named values are integers in the variable that they are
-//! compared with.
+//! compared with. Integers of times whose unit is ignored would compare seconds with milliseconds, and take `NaT` for the
+//! least number, so times are used in no other way unless they are converted.
 
 use drystone_expression::{Binary, Name, Tree, Worded};
 use drystone_format::instant::{NAT, Placed, parse, parse_duration};
 use drystone_format::meaning::Meaning;
 use drystone_format::schema::Schema;
 
-use crate::schema::member::member;
+use crate::schema::times::{meaning, refuse_bare_times};
 use crate::{Error, Result};
 
 /// The condition with integers in place of texts.
 pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
+    refuse_bare_times(schema, condition)?;
     if !condition.has_words() {
         return Ok(condition.clone());
     }
@@ -42,16 +44,6 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
         }
     };
     condition.with_words(of).map_err(|error| Error::invalid(error.to_string()))
-}
-
-/// What the integers of the variable or member stand for.
-fn meaning(schema: &Schema, name: &Name) -> Option<Meaning> {
-    let variable = schema.resolve(name.path())?;
-    let whole = variable.meaning.as_ref();
-    match name.members() {
-        [] => whole.cloned(),
-        members => member(&variable.dtype, &members.join("."))?.meaning(whole).cloned(),
-    }
 }
 
 /// A comparison with an instant that may lie between two values. As in NumPy, "no time" satisfies `!=` only.

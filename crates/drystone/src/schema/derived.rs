@@ -16,6 +16,7 @@ use drystone_format::value::Value;
 use super::element_type::expression_type;
 use super::grid::{self, Shaped};
 use super::member::member;
+use super::times::refuse_bare_times;
 use super::units::{self, Unit};
 use crate::{Error, Result};
 
@@ -81,6 +82,20 @@ impl Derivation {
         check_nesting(schema, path, derived)?;
         Derivation::of_tree(schema, path, &tree, &derived.inputs, derived.edge)
             .map_err(|e| e.while_doing(format!("\"{path}\", which is derived")))
+    }
+
+    /// Whether its values can be computed: its definition, and those of all inputs that are derived, are sound, and no
+    /// input was deleted.
+    pub(crate) fn check(schema: &Schema, path: &str, derived: &Derived) -> Result<()> {
+        // Finds too deep nesting first, so the recursion is bounded.
+        Derivation::of(schema, path, derived)?;
+        for input in &derived.inputs {
+            let of = schema.variables.get(&input.variable).and_then(|variable| variable.derived.as_ref());
+            if let Some(of) = of {
+                Derivation::check(schema, &input.name, of)?;
+            }
+        }
+        Ok(())
     }
 
     fn of_tree(schema: &Schema, path: &str, tree: &Tree, inputs: &[Input], edge: Edge) -> Result<Derivation> {
@@ -281,6 +296,7 @@ pub(crate) fn define(schema: &Schema, path: &str, new: &Definition, id: u32, uid
     let edge =
         Edge::ALL[drystone_expression::Edge::ALL.iter().position(|one| *one == edge).unwrap_or_default()];
     let (tree, inputs) = read(schema, &new.text).map_err(|wrong| bad(wrong.render(&new.text)))?;
+    refuse_bare_times(schema, &tree).map_err(|wrong| bad(wrong.to_string()))?;
     if tree.names().iter().any(|name| name.path() == path) {
         return Err(bad("it would be derived from itself; choose another name".into()));
     }

@@ -7,4 +7,5 @@ pub(crate) mod element_type;
 pub(crate) mod grid;
 pub(crate) mod member;
 pub(crate) mod near_miss;
+pub(crate) mod times;
 pub(crate) mod units;
