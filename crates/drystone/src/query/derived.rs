@@ -191,15 +191,6 @@ impl Known<'_> {
         shape: &[u64],
         known: Option<Vec<u8>>,
     ) -> Option<Vec<u64>> {
-        known.map(|known| packed(&self.spread(number, own, shape, known)))
+        known.map(|known| bits::packed(&self.spread(number, own, shape, known)))
     }
-}
-
-/// A bit for each byte that is not 0.
-pub(super) fn packed(known: &[u8]) -> Vec<u64> {
-    let mut out = vec![0; bits::words(known.len())];
-    for (n, _) in known.iter().enumerate().filter(|(_, known)| **known != 0) {
-        out[n / 64] |= 1 << (n % 64);
-    }
-    out
 }

@@ -9,7 +9,6 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::bits;
 use super::column::Values;
-use super::derived::packed;
 use super::hits::{Picked, TileHits};
 use super::names::Origin;
 use super::place::{Place, extents};
@@ -212,7 +211,7 @@ impl Known<'_> {
                     .map(|_| vec![0; places.len()]),
                 ndim => reading.known_at(&Listing::points(ndim, self.own_cells(number, places)))?,
             };
-            return Ok(known.map(|known| packed(&known)));
+            return Ok(known.map(|known| bits::packed(&known)));
         }
         let mut mask = vec![0; bits::words(places.len())];
         for (n, place) in places.iter().enumerate() {

@@ -8,7 +8,7 @@ use super::reach::Box;
 use super::reduce::Reducing;
 use super::spare::Spare;
 use super::stages::{Edge, Field, Spacing, What};
-use super::values::Values;
+use super::values::{Array, Values};
 use crate::dense::{Input, Scratch};
 use crate::error::{Error, Kind};
 use crate::program::Program;
@@ -21,15 +21,6 @@ const PIECE: i64 = 1 << 18;
 const CACHED: i64 = 64 << 10;
 /// The same where stages need neighbours that are computed from neighbours: those are computed once more for each piece.
 const CACHED_DEEP: i64 = 512 << 10;
-
-/// Values of a box in row-major order, and which of them are known.
-#[derive(Debug, Clone)]
-pub struct Array {
-    /// One per cell; those of unknown cells mean nothing.
-    pub values: Values,
-    /// One byte per cell, 0 where the value is not known; `None`: all are.
-    pub known: Option<Vec<u8>>,
-}
 
 /// Where values of names come from.
 pub trait Cells {

@@ -3,8 +3,7 @@
 //! Fresh memory is cleared by the system page by page, which takes as long as computing. So arrays that are no longer
 //! needed are kept, and the next ones of their type are made in their place.
 
-use super::runner::Array;
-use super::values::Values;
+use super::values::{Array, Values};
 use crate::types::Type;
 
 /// The most arrays that are kept; a box has few at a time.

@@ -23,6 +23,15 @@ macro_rules! for_pair {
     };
 }
 
+/// Values of a box in row-major order, and which of them are known.
+#[derive(Debug, Clone)]
+pub struct Array {
+    /// One per cell; those of unknown cells mean nothing.
+    pub values: Values,
+    /// One byte per cell, 0 where the value is not known; `None`: all are.
+    pub known: Option<Vec<u8>>,
+}
+
 macro_rules! values {
     ($($variant:ident $t:ty),*) => {
         /// Values of cells in row-major order. Truth values are bytes, of which 0 is false.
