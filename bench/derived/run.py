@@ -72,6 +72,15 @@ def least(act: Callable[[], object], rounds: int, before: Callable[[], object] =
     return min(times)
 
 
+def processor_time(act: Callable[[], object], folder: Path) -> float:
+    """Seconds of all processors for a cold read."""
+    drop(folder)
+    before = resource.getrusage(resource.RUSAGE_SELF)
+    act()
+    after = resource.getrusage(resource.RUSAGE_SELF)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def by_numpy(name: str, u: Array, v: Array, w: Array) -> Array:
     """What NumPy makes of the inputs."""
     match name:
@@ -107,8 +116,11 @@ def speeds(c: dry.Container, folder: Path, fields: list[Array], rounds: int) -> 
         for name, out in list(zip("uvw", held, strict=True))[:count]:
             c[name].read(out=out)
 
-    print("| definition | reading the inputs, ms | derived | NumPy | numexpr | cold: inputs | derived |")
-    print("|---|---|---|---|---|---|---|")
+    print(
+        "| definition | reading the inputs, ms | derived | NumPy | numexpr | cold: inputs | derived "
+        "| processor time, ms: inputs | derived | bytes, of the inputs | requests |"
+    )
+    print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, text in TEXTS.items():
         variable = c[name.replace(" ", "_")]
         out = np.zeros(variable.shape, "f4")
@@ -138,6 +150,12 @@ def speeds(c: dry.Container, folder: Path, fields: list[Array], rounds: int) -> 
             f"{cold * 1e3:.0f}",
             f"{own_cold / cold:.2f} x",
         ]
+        for act in (lambda n=count: read(n), lambda v=variable, o=out: v.read(out=o)):
+            cells.append(f"{min(processor_time(act, folder) for _ in range(rounds)) * 1e3:.0f}")
+        before = c.metrics
+        variable.read(out=out)
+        bytes_read, requests = (c.metrics[name] - before[name] for name in ("read_bytes", "read_requests"))
+        cells += [f"{bytes_read / (count * fields[0].nbytes):.2f}", f"{requests}"]
         print(f"| `{text}` | {' | '.join(cells)} |")
 
 

@@ -97,7 +97,10 @@ def test_statistics_decide_where_nobody_looks_at_values(tmp_path, kind):
         limit = float(np.sort(speed.ravel())[-3])
         few = c.query(f"speed >= {limit!r}")
         assert few.count() == 3
-        assert few.report.bytes < {"virtual": 0.8, "bounds": 0.15, "stored": 0.1}[kind] * 3 * speed.nbytes
+        # The extremes of a stored block are those of a step.
+        excluded = {"virtual": 0.4, "bounds": 0.3, "stored": 0.0}[kind]
+        assert few.report.none >= excluded * speed.size
+        assert few.report.none + few.report.some == speed.size
 
 
 @pytest.mark.parametrize("kind", ["virtual", "bounds", "stored"])
