@@ -23,7 +23,7 @@ mod stages;
 mod values;
 
 pub use reach::Reach;
-pub use runner::{Cells, Runner};
+pub use runner::{Act, Cells, Runner};
 pub use spare::Spare;
 pub use stages::{Edge, Field, Meaning};
 pub use values::{Array, Values};

@@ -38,6 +38,9 @@ pub trait Cells {
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
 }
 
+/// Takes first and last place of a part, and its values. Arrays that it no longer needs may go to the spare memory.
+pub type Act<'a, E> = dyn FnMut((&[u64], &[u64]), Vec<Array>, &mut Spare) -> Result<(), E> + 'a;
+
 /// Values of stages over boxes.
 struct Found<'h> {
     own: Vec<Option<(Box, Array)>>,
@@ -123,7 +126,7 @@ impl<'f> Runner<'f> {
         (lo, hi): (&[u64], &[u64]),
         cells: &mut C,
         spare: &mut Spare,
-        act: &mut dyn FnMut((&[u64], &[u64]), Vec<Array>, &mut Spare) -> Result<(), C::Error>,
+        act: &mut Act<'_, C::Error>,
     ) -> Result<(), C::Error> {
         let whole: Box = sides(lo, hi).collect();
         let parts = self.parts(&whole);

@@ -9,6 +9,9 @@ use crate::read::{ReadReport, Reading};
 use crate::schema::derived::Origin;
 use crate::{Error, Result};
 
+/// Takes first and last position of a part, and its values.
+pub(super) type Act<'a> = dyn FnMut(&[u64], &[u64], &mut Array) -> Result<()> + 'a;
+
 /// Evaluates one definition at one step. One thread uses it at a time.
 pub(super) struct Evaluator<'c> {
     computed: &'c Computed,
@@ -71,7 +74,7 @@ impl<'c> Evaluator<'c> {
         &mut self,
         (lo, hi): (&[u64], &[u64]),
         spare: &mut Spare,
-        act: &mut dyn FnMut(&[u64], &[u64], &mut Array) -> Result<()>,
+        act: &mut Act<'_>,
     ) -> Result<()> {
         let ndim = self.computed.derivation.field.axes().len();
         let chosen = self.chosen(lo[ndim..].first().zip(hi[ndim..].first()));
