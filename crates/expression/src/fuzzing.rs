@@ -4,7 +4,7 @@ use crate::bounds::{Bounds, Extremes, Outcome, Truth};
 use crate::check::Answer;
 use crate::constant::Scalar;
 use crate::dense::{Column, Input, Scratch};
-use crate::field::{Array, Cells, Edge, Field, Meaning, Runner, Values};
+use crate::field::{Array, Cells, Edge, Field, Meaning, Runner, Spare, Values};
 use crate::parser::{parse, parse_question, parse_with_words};
 use crate::program::Program;
 use crate::tree::Tree;
@@ -95,10 +95,10 @@ fn evaluate_field(tree: &Tree) {
         let Ok(mut runner) = Runner::new(&field, &[4, 5]) else { continue };
         let extents: Vec<u64> = field.axes().iter().map(|&axis| [4, 5][axis]).collect();
         let zero = vec![0; extents.len()];
-        let mut counted = Counted(meanings.clone());
-        let Ok(whole) = runner.run(&zero, &extents, &mut counted) else { continue };
+        let (mut counted, mut spare) = (Counted(meanings.clone()), Spare::default());
+        let Ok(whole) = runner.run(&zero, &extents, &mut counted, &mut spare) else { continue };
         let last: Vec<u64> = extents.iter().map(|n| n - 1).collect();
-        match runner.run(&last, &extents, &mut counted) {
+        match runner.run(&last, &extents, &mut counted, &mut spare) {
             Ok(part) => {
                 for (part, whole) in part.iter().zip(&whole) {
                     let bits = |array: &Array, n: usize| match &array.values {
@@ -119,7 +119,7 @@ struct Counted(Vec<Meaning>);
 impl Cells for Counted {
     type Error = crate::error::Error;
 
-    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array, Self::Error> {
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64], _: &mut Spare) -> Result<Array, Self::Error> {
         let mut places = vec![0u64];
         for (from, to) in lo.iter().zip(hi) {
             places = places.iter().flat_map(|&p| (*from..*to).map(move |n| 7 * p + n)).collect();

@@ -53,7 +53,7 @@ pub use check::Answer;
 pub use constant::Scalar;
 pub use dense::{BLOCK, Column, ColumnMut, Input, Scratch};
 pub use error::{Corrupt, Error, Kind};
-pub use field::{Array, Cells, Edge, Field, Meaning, Reach, Runner, Values};
+pub use field::{Act, Array, Cells, Edge, Field, Meaning, Reach, Runner, Spare, Values};
 pub use function::{functions, is_function};
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]

@@ -5,7 +5,7 @@
 //!
 //! Invariants
 //! - the next user of a buffer never sees its former content: `forget` clears whatever describes it;
-//! - the pool is bounded: each kind of buffer has a greatest number and a greatest size (72 MiB in all, usually far
+//! - the pool is bounded: each kind of buffer has a greatest number and a greatest size (96 MiB in all, usually far
 //!   less);
 //! - taking a buffer never waits: while another thread holds the list (or a fork left it locked), fresh memory is used.
 

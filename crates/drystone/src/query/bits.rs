@@ -108,6 +108,15 @@ pub(super) fn each_row(shape: &[u64], lo: &[u64], count: &[u64], mut act: impl F
     }
 }
 
+/// A bit for each byte that is not 0.
+pub(super) fn packed(known: &[u8]) -> Vec<u64> {
+    let mut out = vec![0; words(known.len())];
+    for (n, _) in known.iter().enumerate().filter(|(_, known)| **known != 0) {
+        out[n / 64] |= 1 << (n % 64);
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,6 +1,6 @@
 //! Values of one input in memory, in a type that expressions accept.
 
-use drystone_expression::{Column, Type};
+use drystone_expression::{Column, ColumnMut, Type};
 
 use crate::Result;
 use crate::base::array::{Target, dense_strides};
@@ -32,6 +32,13 @@ macro_rules! columns {
             pub(super) fn column(&self) -> Column<'_> {
                 match self {
                     $(Values::$variant(values) => Column::$variant(values),)*
+                }
+            }
+
+            /// As room for the result of an expression.
+            pub(super) fn column_mut(&mut self) -> ColumnMut<'_> {
+                match self {
+                    $(Values::$variant(values) => ColumnMut::$variant(values),)*
                 }
             }
 

@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 
+use drystone_expression::Scratch;
 use drystone_format::MAX_NDIM;
 use drystone_format::derived::Kind;
 use drystone_format::entry::Stats;
@@ -12,12 +13,13 @@ use drystone_plan::selection::{Axis, Selection};
 
 use super::bits;
 use super::column::Values;
+use super::inputs::Loaded;
 use super::names::{Grid, Input, Origin};
 use super::place::{Place, extents};
 use super::plan::{Deep, Known, ZoneSet};
-use crate::Result;
 use crate::base::array::Target;
-use crate::read::{Reading, StoredZone, Zone, Zones};
+use crate::read::{ReadReport, Reading, StoredZone, Zone, Zones};
+use crate::{Error, Result};
 
 /// The zones of a reading at a step, in a selection without the step axis.
 pub(super) fn zone_set(reading: &Reading, step: u64, cells: &Selection) -> Result<ZoneSet> {
@@ -75,6 +77,28 @@ fn own_zones(reading: &Reading, stored: &Reading, step: u64, cells: &Selection) 
 }
 
 impl Deep {
+    /// The values of a box: those of the inputs are read as the query reads its own, and nothing else is asked for.
+    pub(super) fn compute(&self, lo: &Place, hi: &Place, out: &mut Loaded) -> Result<ReadReport> {
+        let known = self.known();
+        let Loaded { values, written, of, scratch } = out;
+        if of.len() != self.inputs.len() {
+            *of = self.inputs.iter().map(|input| Loaded::new(input.dtype)).collect();
+        }
+        let mut report = ReadReport::default();
+        for (number, loaded) in of.iter_mut().enumerate() {
+            report.join(&known.load(number, lo, hi, loaded)?);
+        }
+        let cells = extents(lo, hi, self.grid.shape.len()).iter().product::<u64>() as usize;
+        values.resize(cells);
+        let given: Vec<_> = of.iter().map(Loaded::given).collect();
+        let scratch = scratch.get_or_insert_with(|| Scratch::new(&self.program));
+        let mut mask = vec![0; bits::words(cells)];
+        let done = self.program.compute(&given, cells, scratch, values.column_mut(), &mut mask);
+        done.map_err(|error| Error::invalid(error.to_string()))?;
+        *written = of.iter().any(|loaded| loaded.written.is_some()).then_some(mask);
+        Ok(report)
+    }
+
     /// The zones of the input with the most zones, with the bytes of all inputs, and whether parts can be read
     /// separately.
     fn boxes(&self) -> Vec<(Zone, u64, bool)> {
@@ -167,15 +191,6 @@ impl Known<'_> {
         shape: &[u64],
         known: Option<Vec<u8>>,
     ) -> Option<Vec<u64>> {
-        known.map(|known| packed(&self.spread(number, own, shape, known)))
+        known.map(|known| bits::packed(&self.spread(number, own, shape, known)))
     }
-}
-
-/// A bit for each byte that is not 0.
-pub(super) fn packed(known: &[u8]) -> Vec<u64> {
-    let mut out = vec![0; bits::words(known.len())];
-    for (n, _) in known.iter().enumerate().filter(|(_, known)| **known != 0) {
-        out[n / 64] |= 1 << (n % 64);
-    }
-    out
 }

@@ -3,13 +3,12 @@
 //! Every evaluation of an expression on stored data reads its inputs through this module: values of names with fewer
 //! dimensions repeat, indices of cells are generated, and cells that were never written are marked.
 
-use drystone_expression::{Input as Given, Type};
+use drystone_expression::{Input as Given, Scratch, Type};
 use drystone_plan::listing::Listing;
 use drystone_plan::selection::{Axis, Selection};
 
 use super::bits;
 use super::column::Values;
-use super::derived::packed;
 use super::hits::{Picked, TileHits};
 use super::names::Origin;
 use super::place::{Place, extents};
@@ -22,11 +21,14 @@ pub(super) struct Loaded {
     pub(super) values: Values,
     /// One bit per cell; `None`: all were written.
     pub(super) written: Option<Vec<u64>>,
+    /// For a derived variable that is computed: its inputs, and memory to compute in.
+    pub(super) of: Vec<Loaded>,
+    pub(super) scratch: Option<Scratch>,
 }
 
 impl Loaded {
     pub(super) fn new(dtype: Type) -> Loaded {
-        Loaded { values: Values::new(dtype), written: None }
+        Loaded { values: Values::new(dtype), written: None, of: Vec::new(), scratch: None }
     }
 
     /// As an input of an expression.
@@ -61,6 +63,10 @@ impl Known<'_> {
             return Ok(ReadReport::default());
         };
         let (own_lo, own_hi) = self.own(number, lo, hi);
+        let straight = input.is_straight(self.grid);
+        if let Some(deep) = self.zones[number].deep.as_deref().filter(|_| straight) {
+            return deep.compute(&own_lo, &own_hi, out);
+        }
         if reading.is_derived() {
             let own_shape = extents(&own_lo, &own_hi, input.axes.len());
             let selection = self.selected(number, &own_lo, &own_shape);
@@ -205,7 +211,7 @@ impl Known<'_> {
                     .map(|_| vec![0; places.len()]),
                 ndim => reading.known_at(&Listing::points(ndim, self.own_cells(number, places)))?,
             };
-            return Ok(known.map(|known| packed(&known)));
+            return Ok(known.map(|known| bits::packed(&known)));
         }
         let mut mask = vec![0; bits::words(places.len())];
         for (n, place) in places.iter().enumerate() {

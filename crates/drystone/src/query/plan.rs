@@ -54,7 +54,7 @@ impl Tile {
     }
 }
 
-/// Zones of one input at one step, searchable by place.
+/// Zones of one input at one step, searchable by place: they ascend by their first cells, along `axis` first.
 #[derive(Default)]
 pub(super) struct ZoneSet {
     zones: Vec<Zone>,
@@ -65,7 +65,7 @@ pub(super) struct ZoneSet {
     /// Whether there is a zone no part of which can be read separately.
     pub(super) has_whole: bool,
     /// For a derived variable: what its values are computed from.
-    deep: Option<Arc<Deep>>,
+    pub(super) deep: Option<Arc<Deep>>,
     /// For a derived variable: whether these are statistics of its own values.
     is_own: bool,
 }
@@ -80,7 +80,7 @@ impl ZoneSet {
             all.len()
         };
         let axis = (0..MAX_NDIM).rev().max_by_key(|axis| firsts(*axis)).unwrap_or(0);
-        zones.sort_by_key(|zone| zone.lo[axis]);
+        zones.sort_unstable_by_key(|zone| (zone.lo[axis], zone.lo));
         let longest = zones.iter().map(|zone| zone.hi[axis] - zone.lo[axis]).max().unwrap_or(0);
         let has_voids = zones.iter().any(|zone| zone.stored.is_none());
         let has_whole = zones.iter().any(|zone| zone.stored.is_some_and(|stored| !stored.raw));
@@ -117,10 +117,20 @@ impl ZoneSet {
         lo: &'a [u64; MAX_NDIM],
         hi: &'a [u64; MAX_NDIM],
     ) -> impl Iterator<Item = &'a Zone> + 'a {
-        let from = lo[self.axis].saturating_sub(self.longest);
-        let first = self.zones.partition_point(|zone| zone.lo[self.axis] < from);
-        let near = self.zones[first..].iter().take_while(|zone| zone.lo[self.axis] < hi[self.axis]);
-        near.filter(move |zone| (0..MAX_NDIM).all(|d| zone.lo[d] < hi[d] && lo[d] < zone.hi[d]))
+        let near = match self
+            .zones
+            .binary_search_by_key(&(lo[self.axis], *lo), |zone| (zone.lo[self.axis], zone.lo))
+        {
+            // Zones are disjoint: no other meets a box that lies in one.
+            Ok(n) if (0..MAX_NDIM).all(|d| hi[d] <= self.zones[n].hi[d]) => &self.zones[n..n + 1],
+            _ => {
+                let from = lo[self.axis].saturating_sub(self.longest);
+                let first = self.zones.partition_point(|zone| zone.lo[self.axis] < from);
+                let end = self.zones.partition_point(|zone| zone.lo[self.axis] < hi[self.axis]);
+                self.zones.get(first..end).unwrap_or_default()
+            }
+        };
+        near.iter().filter(move |zone| (0..MAX_NDIM).all(|d| zone.lo[d] < hi[d] && lo[d] < zone.hi[d]))
     }
 }
 

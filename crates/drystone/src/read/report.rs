@@ -46,7 +46,7 @@ impl ReadReport {
     }
 
     /// Adds the cost of another read.
-    pub(super) fn join(&mut self, other: &ReadReport) {
+    pub(crate) fn join(&mut self, other: &ReadReport) {
         self.wanted_bytes += other.wanted_bytes;
         self.read_bytes += other.read_bytes;
         self.requests += other.requests;

@@ -1,7 +1,7 @@
 //! Evaluation on statistics: what can be said of the cells of a box before a byte of them is read.
 //!
 //! A condition holds for none, all or some cells; a value lies between bounds. Both are sound: dense evaluation of any values
-//! with these statistics agrees. They are not tight: operands are taken as independent, so `x == x` is "some".
+//! with these statistics agrees. They are not tight: operands are taken as independent, so `x == x` is "some"; only squares are known to be such.
 //!
 //! Why it can be exact about rounding: IEEE operations are monotone, so the results of extremes, computed in the same type,
 //! bound the results of all values. Functions of the C library are widened by [`floats::ULPS`].
@@ -85,6 +85,7 @@ impl Program {
                     None => Range { unknown: true, ..Range::whole(dtype) },
                 },
                 Step::Constant(value) => Range::constant(value, dtype),
+                Step::Binary(Binary::Mul, a, b) if a == b => square(&ranges[usize::from(a)], dtype),
                 Step::Unary(op, a) => unary(op, &ranges[usize::from(a)], self.type_of(a), dtype),
                 Step::Binary(op, a, b) => {
                     binary(op, &ranges[usize::from(a)], &ranges[usize::from(b)], self.type_of(a), dtype)
@@ -97,6 +98,14 @@ impl Program {
         }
         ranges[self.result()].outcome(inputs.iter().any(|b| b.cells == 0))
     }
+}
+
+/// Of a value by itself, which is negative only where integers wrap.
+fn square(a: &Range, dtype: Type) -> Range {
+    let magnitude = unary(Unary::Abs, a, dtype, dtype);
+    let product = binary(Binary::Mul, &magnitude, &magnitude, dtype, dtype);
+    // Zero times infinity is the only other NaN, and no value is both.
+    Range { nan: a.nan, ..product }
 }
 
 fn unary(op: Unary, a: &Range, from: Type, to: Type) -> Range {

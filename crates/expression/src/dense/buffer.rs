@@ -14,12 +14,20 @@ macro_rules! typed {
             $($variant(&'a [$t]),)*
         }
 
-        impl Column<'_> {
+        impl<'a> Column<'a> {
             /// The type of the values.
             pub fn dtype(&self) -> Type {
                 match self {
                     Column::Bool(_) => Type::Bool,
                     $(Column::$variant(_) => Type::$variant,)*
+                }
+            }
+
+            /// Those from a number on.
+            pub(crate) fn from(self, first: usize) -> Column<'a> {
+                match self {
+                    Column::Bool(values) => Column::Bool(values.get(first..).unwrap_or_default()),
+                    $(Column::$variant(values) => Column::$variant(values.get(first..).unwrap_or_default()),)*
                 }
             }
 

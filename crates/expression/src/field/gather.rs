@@ -3,6 +3,7 @@
 //! Along each axis a list says which place of the source a place of the result takes. What lies beyond the source takes a value that the
 //! caller gives.
 
+use super::spare::Spare;
 use super::values::{Values, for_pair};
 
 /// Marks a place beyond the source.
@@ -37,10 +38,6 @@ impl Gather {
         let last = axes.last().map_or_else(|| vec![0], offsets);
         let outer = axes[..axes.len().saturating_sub(1)].iter().map(offsets).collect();
         Gather { outer, runs: runs(&last), row: last.len() }
-    }
-
-    pub(super) fn row(&self) -> usize {
-        self.row
     }
 
     /// The number of rows.
@@ -87,17 +84,9 @@ impl Gather {
         }
     }
 
-    /// A row of the source itself, where the result takes one as it is.
-    pub(super) fn whole_row<'a, T>(&self, from: &'a [T], row: usize) -> Option<&'a [T]> {
-        let (&[Run::Ascending(first, count)], Some(base)) = (&self.runs[..], self.base(row)) else {
-            return None;
-        };
-        from.get(base + first..base + first + count)
-    }
-
     pub(super) fn copy<T: Copy>(&self, from: &[T], beyond: T, out: &mut Vec<T>) {
         let rows = self.rows();
-        out.clear();
+        // Every element is written below.
         out.resize(rows * self.row, beyond);
         if self.row == 0 {
             return;
@@ -108,8 +97,8 @@ impl Gather {
     }
 
     /// All values. What lies beyond the source is zero until the caller writes it.
-    pub(super) fn values(&self, from: &Values) -> Values {
-        let mut out = Values::new(from.dtype(), 0);
+    pub(super) fn values(&self, from: &Values, spare: &mut Spare) -> Values {
+        let mut out = spare.take(from.dtype(), self.rows() * self.row);
         for_pair!(from, &mut out, from, to => self.copy(from, Default::default(), to));
         out
     }
@@ -167,7 +156,7 @@ mod tests {
     fn places_are_clamped_repeated_and_left_out() {
         let from = Values::I4(vec![0, 1, 2, 3, 4, 5]);
         let gather = Gather::new(&[(3, vec![1, OUTSIDE, 0]), (1, vec![0, 0, 1, 2, OUTSIDE])]);
-        let mut out = gather.values(&from);
+        let mut out = gather.values(&from, &mut Spare::default());
         gather.fill_beyond(&Values::I4(vec![9]), &mut out);
         assert!(matches!(&out, Values::I4(v) if *v == [3, 3, 4, 5, 9, 9, 9, 9, 9, 9, 0, 0, 1, 2, 9]));
     }

@@ -10,6 +10,9 @@ pub(super) trait Float: Copy + Default + 'static {
     fn minus(self, other: Self) -> Self;
     fn plus(self, other: Self) -> Self;
     fn over(self, other: Self) -> Self;
+    fn times(self, other: Self) -> Self;
+    /// The number by which multiplying gives the same bits as dividing by this one, for powers of two.
+    fn exact_inverse(self) -> Option<Self>;
     fn twice(self) -> Self;
 }
 
@@ -30,6 +33,15 @@ macro_rules! float {
             }
             fn over(self, other: Self) -> Self {
                 self / other
+            }
+            fn times(self, other: Self) -> Self {
+                self * other
+            }
+            fn exact_inverse(self) -> Option<Self> {
+                // Both round the same number. The inverse of a power of two is one, unless it is out of range.
+                const FRACTION: u32 = <$t>::MANTISSA_DIGITS - 1;
+                let is_power = self.is_normal() && self.to_bits() & ((1 << FRACTION) - 1) == 0;
+                (is_power && (1.0 / self).is_normal()).then(|| 1.0 / self)
             }
             fn twice(self) -> Self {
                 2.0 * self
@@ -144,24 +156,56 @@ pub(super) fn row<T: Float>(
     match (op, weights) {
         (Stencil::Diff, Weights::Own(h)) => {
             let h = T::narrow(h);
-            cells.for_each(|(((out, a), _), c)| *out = c.minus(*a).over(h));
+            match h.exact_inverse() {
+                Some(h) => cells.for_each(|(((out, a), _), c)| *out = c.minus(*a).times(h)),
+                None => cells.for_each(|(((out, a), _), c)| *out = c.minus(*a).over(h)),
+            }
         }
-        (Stencil::Diff, Weights::Wide(h)) => {
-            cells.for_each(|(((out, a), _), c)| *out = T::narrow(c.minus(*a).wide() / h));
-        }
+        (Stencil::Diff, Weights::Wide(h)) => match h.exact_inverse() {
+            Some(h) => cells.for_each(|(((out, a), _), c)| *out = T::narrow(c.minus(*a).wide() * h)),
+            None => cells.for_each(|(((out, a), _), c)| *out = T::narrow(c.minus(*a).wide() / h)),
+        },
         (Stencil::Second, Weights::Own(h)) => {
             let h = T::narrow(h);
-            cells.for_each(|(((out, a), b), c)| *out = c.minus(b.twice()).plus(*a).over(h));
+            match h.exact_inverse() {
+                Some(h) => {
+                    cells.for_each(|(((out, a), b), c)| *out = c.minus(b.twice()).plus(*a).times(h));
+                }
+                None => cells.for_each(|(((out, a), b), c)| *out = c.minus(b.twice()).plus(*a).over(h)),
+            }
         }
         (Stencil::Second, Weights::Wide(h)) => {
-            cells.for_each(|(((out, a), b), c)| {
-                *out = T::narrow((c.wide() - 2.0 * b.wide() + a.wide()) / h);
-            });
+            let sum = |a: &T, b: &T, c: &T| c.wide() - 2.0 * b.wide() + a.wide();
+            match h.exact_inverse() {
+                Some(h) => cells.for_each(|(((out, a), b), c)| *out = T::narrow(sum(a, b, c) * h)),
+                None => cells.for_each(|(((out, a), b), c)| *out = T::narrow(sum(a, b, c) / h)),
+            }
         }
         (_, Weights::Three(x, y, z)) => {
             cells.for_each(|(((out, a), b), c)| {
                 *out = T::narrow(x * a.wide() + y * b.wide() + z * c.wide());
             });
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn powers_of_two_are_multiplied_with_the_bits_of_the_division() {
+        let powers = [1.0, 2.0, 0.5, -4.0, f32::MIN_POSITIVE, 2f32.powi(126), 2f32.powi(-120)];
+        let values = [1.5, -0.0, f32::MIN_POSITIVE, 1e-45, f32::MAX, f32::INFINITY, 3e-39, -7.1e30, f32::NAN];
+        for h in powers {
+            let inverse = h.exact_inverse().expect("its inverse is a number");
+            for x in values {
+                assert_eq!((x * inverse).to_bits(), (x / h).to_bits(), "{x} / {h}");
+            }
+        }
+        for other in [0.0, 3.0, 0.1, f32::INFINITY, f32::NAN, 1e-45, 2f32.powi(127)] {
+            assert_eq!(other.exact_inverse(), None);
+        }
+        assert_eq!((0.25f64.exact_inverse(), 0.3f64.exact_inverse()), (Some(4.0), None));
     }
 }

@@ -4,7 +4,7 @@
 //! stages    a tree is cut into stages: inputs, neighbours, differences, reductions, and programs between them
 //! reach     which cells of each stage a box of the result needs: the halo, known before anything is read
 //! runner    evaluates the stages over a box           kernel    differences         reduce    reductions
-//! gather    copies of boxes                           values    vectors of any type
+//! gather    copies of boxes                           values    vectors of any type      spare     memory used again
 //! ```
 //!
 //! Invariants
@@ -18,10 +18,12 @@ mod kernel;
 mod reach;
 mod reduce;
 mod runner;
+mod spare;
 mod stages;
 mod values;
 
 pub use reach::Reach;
-pub use runner::{Array, Cells, Runner};
+pub use runner::{Act, Cells, Runner};
+pub use spare::Spare;
 pub use stages::{Edge, Field, Meaning};
-pub use values::Values;
+pub use values::{Array, Values};

@@ -6,8 +6,9 @@ use super::gather::{Gather, OUTSIDE};
 use super::kernel::{self, Distances, Float};
 use super::reach::Box;
 use super::reduce::Reducing;
+use super::spare::Spare;
 use super::stages::{Edge, Field, Spacing, What};
-use super::values::Values;
+use super::values::{Array, Values};
 use crate::dense::{Input, Scratch};
 use crate::error::{Error, Kind};
 use crate::program::Program;
@@ -15,15 +16,11 @@ use crate::tree::Stencil;
 
 /// Cells of an operand that a reduction has in memory at a time.
 const PIECE: i64 = 1 << 18;
-
-/// Values of a box in row-major order, and which of them are known.
-#[derive(Debug, Clone)]
-pub struct Array {
-    /// One per cell; those of unknown cells mean nothing.
-    pub values: Values,
-    /// One byte per cell, 0 where the value is not known; `None`: all are.
-    pub known: Option<Vec<u8>>,
-}
+/// Bytes of a result that is computed at a time where values need neighbours: all stages of it stay in the processor's
+/// cache.
+const CACHED: i64 = 64 << 10;
+/// The same where stages need neighbours that are computed from neighbours: those are computed once more for each piece.
+const CACHED_DEEP: i64 = 512 << 10;
 
 /// Where values of names come from.
 pub trait Cells {
@@ -31,13 +28,24 @@ pub trait Cells {
     type Error: From<Error>;
 
     /// The values of a name, by its number in the tree, over a box inside the domain: places along its axes of the grid, ascending.
-    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array, Self::Error>;
+    /// `spare` has room for them.
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Result<Array, Self::Error>;
 
     /// What a cell of a name has that nobody wrote: one value.
     fn fill(&mut self, name: usize) -> Values;
 
     /// All values of a coordinate, by its name's number: the places of cells along an axis.
     fn coordinate(&mut self, name: usize) -> Result<Vec<f64>, Self::Error>;
+}
+
+/// Takes first and last place of a part, and its values. Arrays that it no longer needs may go to the spare memory.
+pub type Act<'a, E> = dyn FnMut((&[u64], &[u64]), Vec<Array>, &mut Spare) -> Result<(), E> + 'a;
+
+/// Values of stages over boxes.
+struct Found<'h> {
+    own: Vec<Option<(Box, Array)>>,
+    /// Values of inputs that were read before, which stay.
+    held: &'h [Option<(Box, Array)>],
 }
 
 /// Evaluates one field on one domain, again and again. One thread uses it at a time.
@@ -68,20 +76,6 @@ impl<'f> Runner<'f> {
         })
     }
 
-    /// Makes the reductions that a box of the result needs, so that parts of the box need not make them again.
-    pub fn prepare<C: Cells>(&mut self, lo: &[u64], hi: &[u64], cells: &mut C) -> Result<(), C::Error> {
-        if !self.field.reduces() {
-            return Ok(());
-        }
-        let boxes = self.field.boxes(&self.wanted(lo, hi), &self.extents);
-        for (n, own) in boxes.iter().enumerate() {
-            if let (Some(own), What::Reduce(..)) = (own, &self.field.stages[n].what) {
-                self.reduce(n, own, cells)?;
-            }
-        }
-        Ok(())
-    }
-
     fn wanted(&self, lo: &[u64], hi: &[u64]) -> Vec<(usize, Box)> {
         let axes = self.field.axes();
         let own: Box = (0..axes.len()).map(|d| (lo[d] as i64, hi[d] as i64)).collect();
@@ -89,35 +83,130 @@ impl<'f> Runner<'f> {
     }
 
     /// The values of a box of the result, a place of the field's axes each: one array per component.
-    pub fn run<C: Cells>(&mut self, lo: &[u64], hi: &[u64], cells: &mut C) -> Result<Vec<Array>, C::Error> {
-        let wanted = self.wanted(lo, hi);
+    pub fn run<C: Cells>(
+        &mut self,
+        lo: &[u64],
+        hi: &[u64],
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Vec<Array>, C::Error> {
+        let whole: Box = sides(lo, hi).collect();
+        let parts = self.parts(&whole);
+        if parts.len() < 2 {
+            return self.part(&whole, &[], cells, spare);
+        }
+        let held = self.inputs(lo, hi, cells, spare)?;
+        let count = volume(&whole);
+        let mut out: Vec<Array> = Vec::new();
+        let mut at = 0;
+        for part in &parts {
+            for (n, array) in self.part(part, &held, cells, spare)?.into_iter().enumerate() {
+                if out.len() == n {
+                    out.push(Array { values: spare.take(array.values.dtype(), count), known: None });
+                }
+                // Parts are in row-major order, whole rows each.
+                let to = &mut out[n];
+                to.values.put(at, &array.values);
+                if let Some(known) = &array.known {
+                    let all = to.known.get_or_insert_with(|| spare.take_known(count, 1));
+                    all[at..at + known.len()].copy_from_slice(known);
+                }
+                spare.give(array);
+            }
+            at += volume(part);
+        }
+        held.into_iter().flatten().for_each(|(_, array)| spare.give(array));
+        Ok(out)
+    }
+
+    /// The same, a part at a time: `act` gets first and last place of each and its values. Inputs are read once, and
+    /// what lies between them and the result stays in the processor's cache.
+    pub fn run_in_parts<C: Cells>(
+        &mut self,
+        (lo, hi): (&[u64], &[u64]),
+        cells: &mut C,
+        spare: &mut Spare,
+        act: &mut Act<'_, C::Error>,
+    ) -> Result<(), C::Error> {
+        let whole: Box = sides(lo, hi).collect();
+        let parts = self.parts(&whole);
+        let held = if parts.len() < 2 { Vec::new() } else { self.inputs(lo, hi, cells, spare)? };
+        for part in &parts {
+            let found = self.part(part, &held, cells, spare)?;
+            let (lo, hi) = places(part);
+            act((&lo, &hi), found, spare)?;
+        }
+        held.into_iter().flatten().for_each(|(_, array)| spare.give(array));
+        Ok(())
+    }
+
+    /// The values of all inputs that a box of the result needs.
+    fn inputs<C: Cells>(
+        &self,
+        lo: &[u64],
+        hi: &[u64],
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Vec<Option<(Box, Array)>>, C::Error> {
+        let field = self.field;
+        let mut held: Vec<Option<(Box, Array)>> = vec![None; field.stages.len()];
+        for (n, own) in field.boxes(&self.wanted(lo, hi), &self.extents).into_iter().enumerate() {
+            if let (Some(own), What::Input(name)) = (own, &field.stages[n].what) {
+                let array = self.input(*name, n, &own, cells, spare)?;
+                held[n] = Some((own, array));
+            }
+        }
+        Ok(held)
+    }
+
+    /// The boxes in which a box of the result is computed, in row-major order.
+    fn parts(&self, whole: &Box) -> Vec<Box> {
+        if !self.field.is_cut() {
+            return vec![whole.clone()];
+        }
+        let bytes = if self.field.depth() < 2 { CACHED } else { CACHED_DEEP };
+        pieces(whole, (bytes / self.field.dtype().size().max(1) as i64).max(1))
+    }
+
+    /// The values of one of the boxes.
+    fn part<C: Cells>(
+        &mut self,
+        whole: &Box,
+        held: &[Option<(Box, Array)>],
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Vec<Array>, C::Error> {
+        let (lo, hi) = places(whole);
+        let wanted = self.wanted(&lo, &hi);
         let axes = self.field.axes();
-        let whole: Box = (0..axes.len()).map(|d| (lo[d] as i64, hi[d] as i64)).collect();
-        let mut found = self.stages(&wanted, cells)?;
+        let mut found = self.stages(&wanted, held, cells, spare)?;
         let mut out = Vec::with_capacity(wanted.len());
         for (n, (result, _)) in wanted.iter().enumerate() {
-            let again = wanted[n + 1..].iter().any(|(later, _)| later == result);
-            let taken = if again { found[*result].clone() } else { found[*result].take() };
-            let Some((own, array)) = taken else {
-                return Err(Error::new(Kind::Argument, "a component was not computed").into());
-            };
             let own_axes = &self.field.stages[*result].axes;
-            out.push(if own_axes == axes && own == whole {
-                array
-            } else {
-                part(&own, own_axes, &array, &whole, axes)
-            });
+            let again = wanted[n + 1..].iter().any(|(later, _)| later == result);
+            let fits = found.own[*result].as_ref().is_some_and(|(own, _)| own_axes == axes && own == whole);
+            if fits
+                && !again
+                && let Some((_, array)) = found.own[*result].take()
+            {
+                out.push(array);
+                continue;
+            }
+            let (own, array) = taken(&found, *result)?;
+            out.push(part(own, own_axes, array, whole, axes, spare));
         }
+        found.own.into_iter().flatten().for_each(|(_, array)| spare.give(array));
         Ok(out)
     }
 
     /// The values of some stages over boxes; of those that others need, too, until they are used.
-    #[allow(clippy::type_complexity, reason = "a box and its values per stage")]
-    fn stages<C: Cells>(
+    fn stages<'h, C: Cells>(
         &mut self,
         wanted: &[(usize, Box)],
+        held: &'h [Option<(Box, Array)>],
         cells: &mut C,
-    ) -> Result<Vec<Option<(Box, Array)>>, C::Error> {
+        spare: &mut Spare,
+    ) -> Result<Found<'h>, C::Error> {
         let field = self.field;
         let boxes = field.boxes(wanted, &self.extents);
         let mut last_use = vec![usize::MAX; field.stages.len()];
@@ -131,18 +220,21 @@ impl<'f> Runner<'f> {
             }
         }
         wanted.iter().for_each(|(result, _)| last_use[*result] = usize::MAX);
-        let mut done: Vec<Option<(Box, Array)>> = vec![None; field.stages.len()];
+        let mut done = Found { own: vec![None; field.stages.len()], held };
         for (n, own) in boxes.into_iter().enumerate() {
             let Some(own) = own else { continue };
+            if held.get(n).is_some_and(Option::is_some) {
+                continue;
+            }
             let array = match &field.stages[n].what {
-                What::Input(name) => self.input(*name, n, &own, cells)?,
+                What::Input(name) => self.input(*name, n, &own, cells, spare)?,
                 What::Reduce(..) => {
-                    self.reduce(n, &own, cells)?;
+                    self.reduce(n, &own, cells, spare)?;
                     let (had, array) = &self.reduced[&n];
                     let axes = &field.stages[n].axes;
-                    if *had == own { array.clone() } else { part(had, axes, array, &own, axes) }
+                    if *had == own { array.clone() } else { part(had, axes, array, &own, axes, spare) }
                 }
-                What::Shift(of, offsets) => self.shift(*of, offsets, &own, &done)?,
+                What::Shift(of, offsets) => self.shift(*of, offsets, &own, &done, spare)?,
                 What::Difference(op, of, axis, spacing) => {
                     let distances = self.distances(n, *spacing, cells)?;
                     if field.edge == Edge::Periodic && matches!(distances, Distances::Each(_)) {
@@ -153,14 +245,16 @@ impl<'f> Runner<'f> {
                         let help = "give a number, as in `diff(u, x, 0.5)`, or choose another edge rule";
                         return Err(Error::new(Kind::Argument, found).help(help).into());
                     }
-                    self.difference(*op, *of, *axis, &distances, n, &own, &done)?
+                    self.difference(*op, *of, *axis, &distances, n, &own, &done, spare)?
                 }
-                What::Compute(program, of) => self.compute(n, program, of, &own, &done)?,
+                What::Compute(program, of) => self.compute(n, program, of, &own, &done, spare)?,
             };
-            done[n] = Some((own, array));
+            done.own[n] = Some((own, array));
             for (other, &last) in last_use.iter().enumerate() {
-                if last == n {
-                    done[other] = None;
+                if last == n
+                    && let Some((_, array)) = done.own[other].take()
+                {
+                    spare.give(array);
                 }
             }
         }
@@ -168,7 +262,14 @@ impl<'f> Runner<'f> {
     }
 
     /// The values of a name over a box that may reach beyond the domain.
-    fn input<C: Cells>(&self, name: usize, n: usize, own: &Box, cells: &mut C) -> Result<Array, C::Error> {
+    fn input<C: Cells>(
+        &self,
+        name: usize,
+        n: usize,
+        own: &Box,
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<Array, C::Error> {
         let axes = &self.field.stages[n].axes;
         let mut inside = true;
         for (axis, (lo, hi)) in axes.iter().zip(own) {
@@ -177,7 +278,7 @@ impl<'f> Runner<'f> {
         if inside {
             let lo: Vec<u64> = own.iter().map(|side| side.0 as u64).collect();
             let hi: Vec<u64> = own.iter().map(|side| side.1 as u64).collect();
-            return self.checked(cells.read(name, &lo, &hi)?, own, n);
+            return self.checked(cells.read(name, &lo, &hi, spare)?, own, n);
         }
         // The part inside is read once. Where the domain repeats, all places along such an axis are.
         let (mut lo, mut hi, mut places) = (Vec::new(), Vec::new(), Vec::new());
@@ -198,9 +299,9 @@ impl<'f> Runner<'f> {
         }
         let shape: Vec<usize> = lo.iter().zip(&hi).map(|(lo, hi)| (hi - lo) as usize).collect();
         let read: Box = lo.iter().zip(&hi).map(|(&lo, &hi)| (lo as i64, hi as i64)).collect();
-        let array = self.checked(cells.read(name, &lo, &hi)?, &read, n)?;
+        let array = self.checked(cells.read(name, &lo, &hi, spare)?, &read, n)?;
         let gather = Gather::new(&strides(&shape).into_iter().zip(places).collect::<Vec<_>>());
-        let mut values = gather.values(&array.values);
+        let mut values = gather.values(&array.values, spare);
         let mut known = match &array.known {
             Some(known) => Some(copied(&gather, known, 0)),
             None if self.field.edge == Edge::Nan => Some(copied(&gather, &vec![1; array.values.count()], 0)),
@@ -216,6 +317,7 @@ impl<'f> Runner<'f> {
             }
             Edge::OneSided | Edge::Periodic | Edge::Nan => {}
         }
+        spare.give(array);
         Ok(Array { values, known })
     }
 
@@ -261,7 +363,8 @@ impl<'f> Runner<'f> {
         of: usize,
         offsets: &[(usize, i64)],
         own: &Box,
-        done: &[Option<(Box, Array)>],
+        done: &Found<'_>,
+        spare: &mut Spare,
     ) -> Result<Array, Error> {
         let (had, array) = taken(done, of)?;
         let axes = &self.field.stages[of].axes;
@@ -275,7 +378,7 @@ impl<'f> Runner<'f> {
         }
         let gather = Gather::new(&strides(&shape(had)).into_iter().zip(places).collect::<Vec<_>>());
         let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
-        Ok(Array { values: gather.values(&array.values), known })
+        Ok(Array { values: gather.values(&array.values, spare), known })
     }
 
     #[allow(clippy::too_many_arguments, reason = "one difference has that many parts")]
@@ -287,7 +390,8 @@ impl<'f> Runner<'f> {
         distances: &Distances,
         n: usize,
         own: &Box,
-        done: &[Option<(Box, Array)>],
+        done: &Found<'_>,
+        spare: &mut Spare,
     ) -> Result<Array, Error> {
         let (had, array) = taken(done, of)?;
         let axes = &self.field.stages[of].axes;
@@ -297,32 +401,21 @@ impl<'f> Runner<'f> {
         };
         let taps: Vec<kernel::Tap> =
             (own[at].0..own[at].1).map(|p| distances.tap(op, self.field.edge, p, extent)).collect();
-        let strides = strides(&shape(had));
-        let gather = |place: &dyn Fn(&kernel::Tap) -> i64| {
-            let places = own.iter().zip(had).enumerate().map(|(d, (&(lo, hi), &(first, _)))| {
-                let of: Vec<usize> = match d == at {
-                    true => taps.iter().map(|tap| (place(tap) - first) as usize).collect(),
-                    false => (lo..hi).map(|p| (p - first) as usize).collect(),
-                };
-                (strides[d], of)
-            });
-            Gather::new(&places.collect::<Vec<_>>())
-        };
-        let three = [gather(&|tap| tap.before), gather(&|tap| tap.at), gather(&|tap| tap.behind)];
-        let own_shape = shape(own);
-        let last = at + 1 == axes.len();
-        // Rows between two places along the axis.
-        let inner: usize = own_shape[at + 1..].iter().rev().skip(1).product();
-        let mut values = self.field.room(n, volume(own));
-        match (&array.values, &mut values) {
-            (Values::F4(from), Values::F4(to)) => differences(op, &three, &taps, last, inner, from, to),
-            (Values::F8(from), Values::F8(to)) => differences(op, &three, &taps, last, inner, from, to),
+        let lines = Lines { had, own, at, taps: &taps };
+        let mut values = spare.take(self.field.stages[n].dtype, volume(own));
+        let done = match (&array.values, &mut values) {
+            (Values::F4(from), Values::F4(to)) => lines.differences(op, from, to),
+            (Values::F8(from), Values::F8(to)) => lines.differences(op, from, to),
             _ => return Err(Error::new(Kind::Argument, "a difference of values that are no floats")),
+        };
+        if done.is_none() {
+            return Err(Error::new(Kind::Argument, "a difference of cells that were not computed"));
         }
         let known = array.known.as_ref().map(|known| {
-            let mut out = copied(&three[0], known, 0);
-            for other in &three[1..] {
-                out.iter_mut().zip(copied(other, known, 0)).for_each(|(out, more)| *out &= more);
+            let [before, here, behind] = lines.gathers();
+            let mut out = copied(&before, known, 0);
+            for other in [here, behind] {
+                out.iter_mut().zip(copied(&other, known, 0)).for_each(|(out, more)| *out &= more);
             }
             out
         });
@@ -335,44 +428,51 @@ impl<'f> Runner<'f> {
         program: &Program,
         of: &[usize],
         own: &Box,
-        done: &[Option<(Box, Array)>],
+        done: &Found<'_>,
+        spare: &mut Spare,
     ) -> Result<Array, Error> {
         let field = self.field;
         let count = volume(own);
         let axes = &field.stages[n].axes;
-        let mut spread: Vec<Option<Array>> = Vec::with_capacity(of.len());
+        // Each operand: where its cells begin in its array, or a copy of them.
+        let mut spread: Vec<(usize, Option<Array>)> = Vec::with_capacity(of.len());
         for &operand in of {
             let (had, array) = taken(done, operand)?;
             let own_axes = &field.stages[operand].axes;
-            let same = own_axes == axes && had == own;
-            spread.push((!same).then(|| part(had, own_axes, array, own, axes)));
+            spread.push(match run_of(had, own).filter(|_| own_axes == axes) {
+                Some(first) => (first, None),
+                None => (0, Some(part(had, own_axes, array, own, axes, spare))),
+            });
         }
         let mut masks: Vec<Option<Vec<u64>>> = Vec::with_capacity(of.len());
-        for (&operand, spread) in of.iter().zip(&spread) {
-            let array = match spread {
+        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(of.len());
+        for (&operand, (first, copy)) in of.iter().zip(&spread) {
+            let array = match copy {
                 Some(array) => array,
                 None => taken(done, operand)?.1,
             };
-            masks.push(array.known.as_ref().map(|known| bits(known)));
+            let known = array.known.as_ref().and_then(|known| known.get(*first..*first + count));
+            masks.push(known.map(bits));
+            inputs.push(Input { values: array.values.column().from(*first), written: None });
         }
-        let mut inputs: Vec<Input<'_>> = Vec::with_capacity(of.len());
-        for ((&operand, spread), mask) in of.iter().zip(&spread).zip(&masks) {
-            let values = match spread {
-                Some(array) => array.values.column(),
-                None => taken(done, operand)?.1.values.column(),
-            };
-            inputs.push(Input { values, written: mask.as_deref() });
-        }
-        let mut values = field.room(n, count);
+        inputs.iter_mut().zip(&masks).for_each(|(input, mask)| input.written = mask.as_deref());
+        let mut values = spare.take(field.stages[n].dtype, count);
         let mut known = vec![0; count.div_ceil(64)];
         let scratch = self.scratch.entry(n).or_insert_with(|| Scratch::new(program));
         program.compute(&inputs, count, scratch, values.column_mut(), &mut known)?;
         let any = masks.iter().any(Option::is_some);
+        spread.into_iter().filter_map(|(_, copy)| copy).for_each(|array| spare.give(array));
         Ok(Array { values, known: any.then(|| bytes(&known, count)) })
     }
 
     /// Makes a reduction over a box of its result, unless it is there.
-    fn reduce<C: Cells>(&mut self, n: usize, own: &Box, cells: &mut C) -> Result<(), C::Error> {
+    fn reduce<C: Cells>(
+        &mut self,
+        n: usize,
+        own: &Box,
+        cells: &mut C,
+        spare: &mut Spare,
+    ) -> Result<(), C::Error> {
         let field = self.field;
         let What::Reduce(op, of, reduced) = &field.stages[n].what else { return Ok(()) };
         if let Some((had, _)) = self.reduced.get(&n)
@@ -390,9 +490,9 @@ impl<'f> Runner<'f> {
             .iter()
             .map(|axis| kept.iter().position(|a| a == axis).map_or(0, |at| own_strides[at]))
             .collect();
-        for piece in pieces(&whole) {
-            let mut found = self.stages(&[(*of, piece.clone())], cells)?;
-            let Some((_, array)) = found[*of].take() else { continue };
+        for piece in pieces(&whole, PIECE) {
+            let mut found = self.stages(&[(*of, piece.clone())], &[], cells, spare)?;
+            let Some((_, array)) = found.own[*of].take() else { continue };
             let shape = shape(&piece);
             let row = shape.last().copied().unwrap_or(1);
             let moves = to.last().is_some_and(|stride| *stride > 0);
@@ -410,6 +510,7 @@ impl<'f> Runner<'f> {
                     at[d] = 0;
                 }
             }
+            spare.give(array);
         }
         let (values, known) = reducing.finish(field.stages[n].dtype);
         self.reduced.insert(n, (own.clone(), Array { values, known }));
@@ -417,52 +518,118 @@ impl<'f> Runner<'f> {
     }
 }
 
-/// Rows of differences: `inner` rows lie between two places along the axis, unless it is the last.
-fn differences<T: Float>(
-    op: Stencil,
-    three: &[Gather; 3],
-    taps: &[kernel::Tap],
-    last: bool,
-    inner: usize,
-    from: &[T],
-    out: &mut [T],
-) {
-    let row = three[0].row();
-    if row == 0 || taps.is_empty() {
-        return;
-    }
-    let mut rows = [vec![T::default(); row], vec![T::default(); row], vec![T::default(); row]];
-    for (n, out) in out.chunks_exact_mut(row).enumerate() {
-        for (gather, row) in three.iter().zip(&mut rows) {
-            if gather.whole_row(from, n).is_none() {
-                gather.fill_row(from, n, T::default(), row);
+/// Which cells of an array differences along an axis are made of.
+struct Lines<'a> {
+    /// The box of the array.
+    had: &'a Box,
+    own: &'a Box,
+    /// The axis.
+    at: usize,
+    /// One for each place along it.
+    taps: &'a [kernel::Tap],
+}
+
+impl Lines<'_> {
+    /// The differences, row by row; `None` if a cell lies outside the array.
+    fn differences<T: Float>(&self, op: Stencil, from: &[T], out: &mut [T]) -> Option<()> {
+        let (shape, strides) = (shape(self.own), strides(&shape(self.had)));
+        let (last, row) = (shape.len().checked_sub(1)?, *shape.last()?);
+        if out.is_empty() {
+            return Some(());
+        }
+        let first = |d: usize| usize::try_from(self.own[d].0 - self.had[d].0).ok();
+        let place = |cell: i64| usize::try_from(cell - self.had[self.at].0).ok();
+        // Cells of the last axis whose neighbours are as far away, and are weighed alike.
+        let alike = |a: &kernel::Tap, b: &kernel::Tap| {
+            let next = (b.before, b.at, b.behind) == (a.before + 1, a.at + 1, a.behind + 1);
+            next && a.weights == b.weights
+        };
+        let runs: Vec<&[kernel::Tap]> = self.taps.chunk_by(alike).collect();
+        let mut at = vec![0usize; last];
+        for out in out.chunks_exact_mut(row) {
+            let mut base = 0;
+            for d in (0..last).filter(|d| *d != self.at) {
+                base += (first(d)? + at[d]) * strides[d];
+            }
+            if self.at == last {
+                let mut rest = out;
+                for run in &runs {
+                    let (now, behind) = rest.split_at_mut(run.len());
+                    rest = behind;
+                    let cells = |cell: i64| from.get(base + place(cell)?..)?.get(..run.len());
+                    let (tap, here) = (&run[0], &mut *now);
+                    let (before, at, behind) = (cells(tap.before)?, cells(tap.at)?, cells(tap.behind)?);
+                    kernel::row(op, tap.weights, before, at, behind, here);
+                }
+            } else {
+                let tap = self.taps.get(at[self.at])?;
+                base += first(last)?;
+                let cells = |cell: i64| from.get(base + place(cell)? * strides[self.at]..)?.get(..row);
+                let (before, at, behind) = (cells(tap.before)?, cells(tap.at)?, cells(tap.behind)?);
+                kernel::row(op, tap.weights, before, at, behind, out);
+            }
+            for d in (0..last).rev() {
+                at[d] += 1;
+                if at[d] < shape[d] {
+                    break;
+                }
+                at[d] = 0;
             }
         }
-        let whole = |k: usize| three[k].whole_row(from, n).unwrap_or(&rows[k]);
-        let (before, here, behind) = (whole(0), whole(1), whole(2));
-        if !last {
-            kernel::row(op, taps[n / inner.max(1) % taps.len()].weights, before, here, behind, out);
-            continue;
-        }
-        let mut at = 0;
-        for alike in taps.chunk_by(|a, b| a.weights == b.weights) {
-            let run = at..at + alike.len();
-            let (before, here, behind) = (&before[run.clone()], &here[run.clone()], &behind[run.clone()]);
-            kernel::row(op, alike[0].weights, before, here, behind, &mut out[run]);
-            at += alike.len();
-        }
+        Some(())
+    }
+
+    /// Copies of the cells before, at and behind each place.
+    fn gathers(&self) -> [Gather; 3] {
+        let strides = strides(&shape(self.had));
+        let gather = |place: &dyn Fn(&kernel::Tap) -> i64| {
+            let places = self.own.iter().zip(self.had).enumerate().map(|(d, (&(lo, hi), &(first, _)))| {
+                let of: Vec<usize> = match d == self.at {
+                    true => self.taps.iter().map(|tap| (place(tap) - first) as usize).collect(),
+                    false => (lo..hi).map(|p| (p - first) as usize).collect(),
+                };
+                (strides[d], of)
+            });
+            Gather::new(&places.collect::<Vec<_>>())
+        };
+        [gather(&|tap| tap.before), gather(&|tap| tap.at), gather(&|tap| tap.behind)]
     }
 }
 
-fn taken(done: &[Option<(Box, Array)>], stage: usize) -> Result<(&Box, &Array), Error> {
-    match done.get(stage) {
-        Some(Some((own, array))) => Ok((own, array)),
-        _ => Err(Error::new(Kind::Argument, "a stage is used before it is computed")),
+/// Where the cells of a box begin in a box of the same axes in which they stand one after the other; `None` if they do
+/// not.
+fn run_of(had: &Box, own: &Box) -> Option<usize> {
+    let (mut first, mut stride, mut whole) = (0, 1, true);
+    for (had, own) in had.iter().zip(own).rev() {
+        if own.0 < had.0 || own.1 > had.1 || (!whole && own.1 - own.0 != 1) {
+            return None;
+        }
+        first += (own.0 - had.0) as usize * stride;
+        stride *= (had.1 - had.0) as usize;
+        whole &= own == had;
+    }
+    (had.len() == own.len()).then_some(first)
+}
+
+fn sides<'a>(lo: &'a [u64], hi: &'a [u64]) -> impl Iterator<Item = (i64, i64)> + 'a {
+    lo.iter().zip(hi).map(|(lo, hi)| (*lo as i64, *hi as i64))
+}
+
+/// First place, and the one behind the last, of a box inside the domain.
+fn places(own: &Box) -> (Vec<u64>, Vec<u64>) {
+    own.iter().map(|side| (side.0 as u64, side.1 as u64)).unzip()
+}
+
+fn taken<'a>(done: &'a Found<'_>, stage: usize) -> Result<(&'a Box, &'a Array), Error> {
+    let held = || done.held.get(stage).and_then(Option::as_ref);
+    match done.own.get(stage).and_then(Option::as_ref).or_else(held) {
+        Some((own, array)) => Ok((own, array)),
+        None => Err(Error::new(Kind::Argument, "a stage is used before it is computed")),
     }
 }
 
 /// A part of an array, repeated along the axes that it lacks.
-fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize]) -> Array {
+fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize], spare: &mut Spare) -> Array {
     let strides = strides(&shape(had));
     let places =
         axes.iter().zip(own).map(|(axis, &(lo, hi))| match had_axes.iter().position(|a| a == axis) {
@@ -471,7 +638,7 @@ fn part(had: &Box, had_axes: &[usize], array: &Array, own: &Box, axes: &[usize])
         });
     let gather = Gather::new(&places.collect::<Vec<_>>());
     let known = array.known.as_ref().map(|known| copied(&gather, known, 0));
-    Array { values: gather.values(&array.values), known }
+    Array { values: gather.values(&array.values, spare), known }
 }
 
 fn copied(gather: &Gather, from: &[u8], beyond: u8) -> Vec<u8> {
@@ -509,17 +676,17 @@ fn bytes(known: &[u64], count: usize) -> Vec<u8> {
 }
 
 /// A box in pieces that are taken in row-major order: whole rows, unless one is too long.
-fn pieces(own: &Box) -> Vec<Box> {
+fn pieces(own: &Box, most: i64) -> Vec<Box> {
     let mut steps: Vec<i64> = own.iter().map(|(lo, hi)| (hi - lo).max(0)).collect();
     if steps.contains(&0) {
         return Vec::new();
     }
     let mut inner: i64 = 1;
     for step in steps.iter_mut().rev() {
-        let most = (PIECE / inner).max(1);
+        let fitting = (most / inner).max(1);
         let whole = *step;
-        *step = whole.min(most);
-        inner = if *step < whole { PIECE } else { inner.saturating_mul(whole) };
+        *step = whole.min(fitting);
+        inner = if *step < whole { most } else { inner.saturating_mul(whole) };
     }
     let mut out: Vec<Box> = vec![Vec::new()];
     for (&(lo, hi), &step) in own.iter().zip(&steps) {

@@ -4,7 +4,6 @@
 
 use std::collections::HashMap;
 
-use super::values::Values;
 use crate::builder::Builder;
 use crate::check::Answer;
 use crate::error::{Error, Kind};
@@ -185,14 +184,35 @@ impl Field {
         self.stages.iter().any(|stage| matches!(stage.what, What::Shift(..) | What::Difference(..)))
     }
 
+    /// The most stages one on another of which each needs neighbours of the one below.
+    pub(super) fn depth(&self) -> usize {
+        let mut depth: Vec<usize> = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            depth.push(match &stage.what {
+                What::Input(_) | What::Reduce(..) => 0,
+                What::Shift(of, _) | What::Difference(_, of, ..) => depth[*of] + 1,
+                What::Compute(_, of) => of.iter().map(|&of| depth[of]).max().unwrap_or(0),
+            });
+        }
+        depth.into_iter().max().unwrap_or(0)
+    }
+
     /// True if a value may need all cells along an axis.
     pub fn reduces(&self) -> bool {
         self.stages.iter().any(|stage| matches!(stage.what, What::Reduce(..)))
     }
 
-    /// Bytes that the values of all stages take per cell, with what is known of each: what an evaluation has in memory at most.
+    /// True if boxes are computed part by part. A reduction is made once for all of them.
+    pub(super) fn is_cut(&self) -> bool {
+        !self.reduces()
+    }
+
+    /// Bytes that values take per cell of a box, with what is known of each: what an evaluation has in memory at most.
+    /// Where a box is computed part by part only its inputs are there as a whole.
     pub fn bytes_per_cell(&self) -> u64 {
-        self.stages.iter().map(|stage| stage.dtype.size() as u64 + 1).sum()
+        let cut = self.is_cut();
+        let held = |stage: &&Stage| !cut || matches!(stage.what, What::Input(_));
+        self.stages.iter().filter(held).map(|stage| stage.dtype.size() as u64 + 1).sum()
     }
 
     /// The text of a stage, cut where it is long: for messages.
@@ -507,12 +527,5 @@ impl Cutter<'_> {
             path.push('#');
         }
         Name::new(path)
-    }
-}
-
-impl Field {
-    /// The program of a stage, and room for its result.
-    pub(super) fn room(&self, stage: usize, count: usize) -> Values {
-        Values::new(self.stages[stage].dtype, count)
     }
 }

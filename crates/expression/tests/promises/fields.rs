@@ -1,7 +1,7 @@
 //! Neighbours, differences and reductions: against a model that knows no tiles, and the same bits for any cut.
 
 use drystone_expression::{
-    Answer, Array, Cells, Edge, Error, Field, Meaning, Runner, Tree, Type, Values, parse_along,
+    Answer, Array, Cells, Edge, Error, Field, Meaning, Runner, Spare, Tree, Type, Values, parse_along,
 };
 
 use crate::random::Random;
@@ -17,7 +17,7 @@ struct Memory {
 impl Cells for Memory {
     type Error = Error;
 
-    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array, Error> {
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64], _: &mut Spare) -> Result<Array, Error> {
         let (values, axes, known) = &self.names[name];
         let (mut out, mut mask) = (Vec::new(), Vec::new());
         let count: u64 = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).product();
@@ -87,18 +87,20 @@ fn memory(tree: &Tree, extents: &[u64], holes: bool) -> (Memory, Vec<Meaning>) {
 
 fn evaluate(field: &Field, memory: &mut Memory, lo: &[u64], hi: &[u64]) -> Vec<Vec<Option<u64>>> {
     let mut runner = Runner::new(field, &memory.extents.clone()).unwrap();
-    let arrays = runner.run(lo, hi, memory).unwrap();
-    let bits = |array: &Array| {
-        let value = |n: usize| match &array.values {
-            Values::F8(v) => v[n].to_bits(),
-            Values::I8(v) => v[n] as u64,
-            Values::Bool(v) => u64::from(v[n] != 0),
-            _ => panic!("another type"),
-        };
-        let known = |n: usize| array.known.as_ref().is_none_or(|known| known[n] != 0);
-        (0..array.values.count()).map(|n| known(n).then(|| value(n))).collect()
-    };
+    let arrays = runner.run(lo, hi, memory, &mut Spare::default()).unwrap();
     arrays.iter().map(bits).collect()
+}
+
+/// The bits of each value; `None` where it is not known.
+fn bits(array: &Array) -> Vec<Option<u64>> {
+    let value = |n: usize| match &array.values {
+        Values::F8(v) => v[n].to_bits(),
+        Values::I8(v) => v[n] as u64,
+        Values::Bool(v) => u64::from(v[n] != 0),
+        _ => panic!("another type"),
+    };
+    let known = |n: usize| array.known.as_ref().is_none_or(|known| known[n] != 0);
+    (0..array.values.count()).map(|n| known(n).then(|| value(n))).collect()
 }
 
 const TEXTS: [&str; 14] = [
@@ -166,6 +168,49 @@ fn the_bits_of_a_cell_do_not_depend_on_the_box_it_is_in() {
                     }
                 }
             }
+        }
+    }
+}
+
+/// A large box is computed in parts; its cells have the bits that they have in small boxes.
+#[test]
+fn a_box_that_is_computed_in_parts_has_the_bits_of_small_boxes() {
+    let extents = [3u64, 40, 600];
+    for text in
+        ["u * v - 2", "diff(u, y) + diff2(v, z, 0.5)", "curl(u, v, w)", "diff(diff(u, y), x) + a", "grad(u)"]
+    {
+        let tree = tree(text);
+        for (edge, holes) in [(Edge::OneSided, false), (Edge::Nan, true), (Edge::Fill, false)] {
+            let (mut memory, meanings) = memory(&tree, &extents, holes);
+            let Ok(field) = Field::new(&tree, &dims(), &meanings, edge) else { continue };
+            let whole = evaluate(&field, &mut memory, &[0; 3], &extents);
+            let mut at = 0;
+            for (z, y) in (0..3).flat_map(|z| (0..40).step_by(10).map(move |y| (z, y))) {
+                let small = evaluate(&field, &mut memory, &[z, y, 0], &[z + 1, y + 10, 600]);
+                for (small, whole) in small.iter().zip(&whole) {
+                    assert!(small[..] == whole[at..at + small.len()], "{text} {edge:?} {z} {y}");
+                }
+                at += small[0].len();
+            }
+            let (before, mut next) = (memory.read, 0);
+            let mut runner = Runner::new(&field, &extents).unwrap();
+            let mut spare = Spare::default();
+            let mut act = |(lo, hi): (&[u64], &[u64]), found: Vec<Array>, spare: &mut Spare| {
+                let count: u64 = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).product();
+                assert_eq!(lo.iter().zip(&extents).fold(0, |at, (lo, n)| at * n + lo), next, "in order");
+                for (array, whole) in found.iter().zip(&whole) {
+                    assert!(bits(array)[..] == whole[next as usize..(next + count) as usize], "{text}");
+                }
+                next += count;
+                found.into_iter().for_each(|array| spare.give(array));
+                Ok(())
+            };
+            runner.run_in_parts((&[0; 3], &extents), &mut memory, &mut spare, &mut act).unwrap();
+            assert_eq!(next, 3 * 40 * 600);
+            let names = tree.names().iter().filter(|name| ["u", "v", "w"].contains(&name.path())).count();
+            let most = names as u64 * next
+                + memory.names.iter().map(|(values, ..)| values.len() as u64).sum::<u64>();
+            assert!(memory.read - before <= most, "{text}: inputs are read once for all parts");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Evaluates a definition over boxes, with the values of its inputs.
 
-use drystone_expression::{Array, Cells, Runner, Values};
+use drystone_expression::{Array, Cells, Runner, Spare, Values};
 use drystone_plan::selection::{Axis, Selection};
 
 use super::Computed;
@@ -8,6 +8,9 @@ use super::memory::{bytes_mut, dense, target};
 use crate::read::{ReadReport, Reading};
 use crate::schema::derived::Origin;
 use crate::{Error, Result};
+
+/// Takes first and last position of a part, and its values.
+pub(super) type Act<'a> = dyn FnMut(&[u64], &[u64], &mut Array) -> Result<()> + 'a;
 
 /// Evaluates one definition at one step. One thread uses it at a time.
 pub(super) struct Evaluator<'c> {
@@ -60,30 +63,68 @@ impl<'c> Evaluator<'c> {
     }
 
     /// Values over a box of the result, components last.
-    pub(super) fn values(&mut self, lo: &[u64], hi: &[u64]) -> Result<Array> {
+    pub(super) fn values(&mut self, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Result<Array> {
         let ndim = self.computed.derivation.field.axes().len();
-        let mut found = self.runner.run(&lo[..ndim], &hi[..ndim], &mut self.inputs)?;
-        let components = found.len();
-        if components == 1 {
-            return found.pop().ok_or_else(|| Error::invalid("nothing was computed"));
-        }
-        let places = lo[ndim]..hi[ndim];
-        let chosen: Vec<usize> =
-            places.map(|place| self.components.map_or(place, |axis| axis.cell(place)) as usize).collect();
-        Ok(interleaved(&found, &chosen))
+        let found = self.runner.run(&lo[..ndim], &hi[..ndim], &mut self.inputs, spare)?;
+        joined(found, &self.chosen(lo[ndim..].first().zip(hi[ndim..].first())), spare)
+    }
+
+    /// The same, a part at a time: `act` gets first and last position of each and its values.
+    pub(super) fn in_parts(
+        &mut self,
+        (lo, hi): (&[u64], &[u64]),
+        spare: &mut Spare,
+        act: &mut Act<'_>,
+    ) -> Result<()> {
+        let ndim = self.computed.derivation.field.axes().len();
+        let chosen = self.chosen(lo[ndim..].first().zip(hi[ndim..].first()));
+        let mut place = |(part_lo, part_hi): (&[u64], &[u64]), found, spare: &mut Spare| {
+            let mut array = joined(found, &chosen, spare)?;
+            act(&[part_lo, &lo[ndim..]].concat(), &[part_hi, &hi[ndim..]].concat(), &mut array)?;
+            spare.give(array);
+            Ok(())
+        };
+        self.runner.run_in_parts((&lo[..ndim], &hi[..ndim]), &mut self.inputs, spare, &mut place)
+    }
+
+    /// The components at positions along the last axis; none where there is no such axis.
+    fn chosen(&self, places: Option<(&u64, &u64)>) -> Vec<usize> {
+        let places = places.map_or(0..0, |(lo, hi)| *lo..*hi);
+        places.map(|place| self.components.map_or(place, |axis| axis.cell(place)) as usize).collect()
     }
 }
 
+/// The chosen components as one array.
+fn joined(mut found: Vec<Array>, chosen: &[usize], spare: &mut Spare) -> Result<Array> {
+    if found.len() == 1 {
+        return found.pop().ok_or_else(|| Error::invalid("nothing was computed"));
+    }
+    let array = interleaved(&found, chosen, spare);
+    found.into_iter().for_each(|one| spare.give(one));
+    Ok(array)
+}
+
+/// Cells whose components are interleaved at a time: they stay in the processor's cache.
+const TOGETHER: usize = 1024;
+
 /// The chosen components of each cell, one after the other.
-fn interleaved(found: &[Array], chosen: &[usize]) -> Array {
+fn interleaved(found: &[Array], chosen: &[usize], spare: &mut Spare) -> Array {
     let (cells, dtype) = (found[0].values.count(), found[0].values.dtype());
-    let mut values = Values::new(dtype, cells * chosen.len());
+    let mut values = spare.take(dtype, cells * chosen.len());
     let mut known = found.iter().any(|one| one.known.is_some()).then(|| vec![1; cells * chosen.len()]);
+    let (to, item) = bytes_mut(&mut values);
+    let parts: Vec<&[u8]> = chosen
+        .iter()
+        .filter_map(|at| found.get(*at))
+        .map(|one| super::memory::bytes(&one.values).0)
+        .collect();
+    match item {
+        1 => interleave::<1>(&parts, to),
+        2 => interleave::<2>(&parts, to),
+        4 => interleave::<4>(&parts, to),
+        _ => interleave::<8>(&parts, to),
+    }
     for (at, array) in chosen.iter().filter_map(|component| found.get(*component)).enumerate() {
-        let (from, item) = super::memory::bytes(&array.values);
-        let (to, _) = bytes_mut(&mut values);
-        let places = to.chunks_exact_mut(item).skip(at).step_by(chosen.len());
-        from.chunks_exact(item).zip(places).for_each(|(from, to)| to.copy_from_slice(from));
         if let (Some(known), Some(own)) = (&mut known, &array.known) {
             known.iter_mut().skip(at).step_by(chosen.len()).zip(own).for_each(|(to, from)| *to = *from);
         }
@@ -91,10 +132,27 @@ fn interleaved(found: &[Array], chosen: &[usize]) -> Array {
     Array { values, known }
 }
 
+/// Writes the elements, of `N` bytes each, of several arrays in turn.
+fn interleave<const N: usize>(parts: &[&[u8]], to: &mut [u8]) {
+    let to = to.as_chunks_mut::<N>().0;
+    for (block, to) in to.chunks_mut(TOGETHER * parts.len().max(1)).enumerate() {
+        for (at, part) in parts.iter().enumerate() {
+            let from = part.as_chunks::<N>().0.get(block * TOGETHER..).unwrap_or_default();
+            to.iter_mut().skip(at).step_by(parts.len()).zip(from).for_each(|(to, from)| *to = *from);
+        }
+    }
+}
+
 impl<'c> Inputs<'c> {
     /// A variable's values over positions of its axes, which ascend along the grid; `axes` has the axis of the grid for
     /// each of its dimensions.
-    fn variable(&mut self, name: usize, axes: &[usize], lo: &[u64], hi: &[u64]) -> Result<Array> {
+    fn variable(
+        &mut self,
+        name: usize,
+        axes: &[usize],
+        (lo, hi): (&[u64], &[u64]),
+        spare: &mut Spare,
+    ) -> Result<Array> {
         let computed = self.computed;
         let Some(reading) = &computed.inputs[name] else {
             return Err(Error::invalid("an input is not open"));
@@ -114,10 +172,16 @@ impl<'c> Inputs<'c> {
         if computed.nested[name].is_some() {
             let (own_lo, own_hi): (Vec<u64>, Vec<u64>) =
                 axes.iter().map(|axis| (lo[rank(axis)], hi[rank(axis)])).unzip();
-            let found = self.nested(name, axes)?.values(&own_lo, &own_hi)?;
-            return Ok(if axes.is_sorted() { found } else { turned(&found, &own_shape, &own_strides) });
+            let found = self.nested(name, axes)?.values(&own_lo, &own_hi, spare)?;
+            if axes.is_sorted() {
+                return Ok(found);
+            }
+            let array = turned(&found, &own_shape, &own_strides);
+            spare.give(found);
+            return Ok(array);
         }
-        let mut values = Values::new(dtype, count);
+        // A read writes every cell.
+        let mut values = spare.take(dtype, count);
         let cells = Selection {
             axes: axes
                 .iter()
@@ -169,10 +233,10 @@ impl<'c> Inputs<'c> {
 impl Cells for Inputs<'_> {
     type Error = Error;
 
-    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64]) -> Result<Array> {
+    fn read(&mut self, name: usize, lo: &[u64], hi: &[u64], spare: &mut Spare) -> Result<Array> {
         let computed = self.computed;
         let values = match &computed.derivation.origins[name] {
-            Origin::Variable { axes, .. } => return self.variable(name, axes, lo, hi),
+            Origin::Variable { axes, .. } => return self.variable(name, axes, (lo, hi), spare),
             Origin::Place(axis) => {
                 let along = self.cells[*axis];
                 (lo[0]..hi[0]).map(|place| along.cell(place) as i64).collect()
@@ -217,7 +281,7 @@ impl Inputs<'_> {
     /// All of a coordinate variable, whatever part is selected.
     fn whole(&self, name: usize, reading: &Reading, count: u64) -> Result<Array> {
         if let Some(nested) = self.computed.nested[name].as_deref() {
-            return Evaluator::new(nested, self.step, None)?.values(&[0], &[count]);
+            return Evaluator::new(nested, self.step, None)?.values(&[0], &[count], &mut Spare::default());
         }
         let mut values = Values::new(self.computed.derivation.types[name], count as usize);
         let selection = Selection::boxed(&[0], &[count]);

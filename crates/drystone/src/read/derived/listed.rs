@@ -1,5 +1,6 @@
 //! Listed cells of derived variables: neighbouring ones are computed as one box.
 
+use drystone_expression::Spare;
 use drystone_plan::listing::{Leg, Listing};
 
 use super::evaluate::Evaluator;
@@ -63,7 +64,7 @@ impl Reading {
         out: &Target<'_>,
         mask: Option<&Target<'_>>,
     ) -> Result<ReadReport> {
-        let mut report = ReadReport::default();
+        let (mut report, mut spare) = (ReadReport::default(), Spare::default());
         let mut evaluator: Option<(u64, Evaluator<'_>)> = None;
         let mut open = vec![listing.legs.iter().map(|leg| Cells::of(leg)).collect::<Vec<_>>()];
         let first = usize::from(self.variable.steps);
@@ -104,7 +105,7 @@ impl Reading {
                 evaluator = Some((step, Evaluator::new(computed, step, None)?));
             }
             let Some((_, evaluator)) = &mut evaluator else { continue };
-            let mut array = evaluator.values(&lo[first..], &hi[first..])?;
+            let mut array = evaluator.values(&lo[first..], &hi[first..], &mut spare)?;
             report.join(&evaluator.take_report());
             self.filled(&mut array);
             let (bytes, item) = memory::bytes(&array.values);
@@ -112,6 +113,7 @@ impl Reading {
             if let (Some(mask), Some(known)) = (mask, &array.known) {
                 place(&legs, (&lo, &hi), known, 1, mask)?;
             }
+            spare.give(array);
         }
         Ok(report)
     }

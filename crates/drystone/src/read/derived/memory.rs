@@ -1,9 +1,29 @@
 //! Values of expressions as memory to read into and to copy from.
 
-use drystone_expression::Values;
+use std::sync::Mutex;
+
+use drystone_expression::{Spare, Values};
 
 use crate::Result;
 use crate::base::array::Target;
+use crate::base::buffer_pool::Kept;
+
+/// Values of inputs and results until the next tile, or the next read.
+impl Kept for Spare {
+    const MOST: (usize, usize) = (2, 12 << 20);
+
+    fn held(&self) -> usize {
+        self.memory_len()
+    }
+
+    // What it holds means nothing to the next user.
+    fn forget(&mut self) {}
+
+    fn spare() -> &'static Mutex<Vec<Self>> {
+        static SPARE: Mutex<Vec<Spare>> = Mutex::new(Vec::new());
+        &SPARE
+    }
+}
 
 macro_rules! each {
     ($values:expr, $v:ident => $body:expr) => {

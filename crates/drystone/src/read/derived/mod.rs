@@ -4,6 +4,7 @@
 //! mod       opens the inputs, cuts the selection into tiles, distributes them to threads
 //! listed    listed cells: boxes around neighbouring ones
 //! evaluate  one box: the definition, and the values of its inputs by ordinary reads
+//! order     which tile is next, and what is announced before
 //! stored    stored values, and where they are current
 //! memory    values as memory
 //! ```
@@ -16,27 +17,30 @@
 mod evaluate;
 mod listed;
 mod memory;
+mod order;
 mod stored;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_copy::{Dim, StridedCopy};
-use drystone_expression::{Array, Program, Type, Values};
+use drystone_expression::{Array, Program, Spare, Type, Values};
 use drystone_format::derived::Kind;
 use drystone_plan::listing::Listing;
 use drystone_plan::read_plan::ReadPlan;
 use drystone_plan::selection::{Axis, Selection};
-use drystone_plan::tiles::Tiles;
+use drystone_plan::tiles::Grain;
 use drystone_transform::{Bound, Precision};
 
 use super::{ReadReport, Reading};
 use crate::base::array::Target;
+use crate::base::buffer_pool::Lent;
 use crate::base::cpus::threads;
 use crate::base::sync::lock;
 use crate::schema::derived::{self, Origin, expression_edge};
 use crate::{Error, Result};
 use evaluate::Evaluator;
+use order::{Order, Piece, Tile};
 pub(crate) use stored::first_put;
 
 /// Bytes of values under way in all threads.
@@ -49,6 +53,8 @@ const FAR_ROOM: u64 = 128 << 20;
 /// Cells of a tile.
 const LEAST: u64 = 1 << 12;
 const MOST: u64 = 1 << 19;
+/// The same where values need neighbours: the larger a tile, the fewer cells are read for two.
+const MOST_WITH_HALO: u64 = 1 << 20;
 
 /// A definition with the readings of its inputs.
 pub(super) struct Computed {
@@ -176,42 +182,35 @@ impl Reading {
         mask: Option<&Target<'_>>,
     ) -> Result<ReadReport> {
         let (steps, cells) = self.split(selection);
-        let tiles = self.cut(computed, steps.cell(0), &cells)?;
-        let all = tiles.len().saturating_mul(steps.count);
+        let lines = self.cut(computed, steps.cell(0), &cells)?;
+        let near = self.inner.window().is_none();
+        let order = Order::new(steps, &cells, lines, computed.input_bytes(), near);
         let shared = std::sync::Mutex::new((ReadReport::default(), None::<Error>));
-        let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
-        let many = self.tiles_at_once(computed).min(all);
+        let stop = AtomicBool::new(false);
+        let many = order.at_least(self.tiles_at_once(computed));
         let holds_values = self.stored_kind() == Some(Kind::Stored);
         let work = || {
             let mut at_step: Option<(u64, Evaluator<'_>)> = None;
-            let mut report = ReadReport::default();
+            let (mut report, mut spare) = (ReadReport::default(), Lent::<Spare>::take());
             let mut act = || -> Result<()> {
-                loop {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= all || stop.load(Ordering::Relaxed) {
-                        return Ok(());
+                while let Some(tile) = order.take().filter(|_| !stop.load(Ordering::Relaxed)) {
+                    let step = steps.cell(tile.row);
+                    if holds_values && let Some(stored) = self.current(step, &tile.cells)? {
+                        report.join(&self.stored_tile(computed, &stored, step, &tile, out)?);
+                        continue;
                     }
-                    let (row, tile) = (number / tiles.len(), number % tiles.len());
-                    let step = steps.cell(row);
+                    for (step, cells) in &tile.announced {
+                        self.announce_inputs(computed, *step, cells);
+                    }
                     if at_step.as_ref().is_none_or(|(at, _)| *at != step) {
                         let selected = computed.pointwise.then_some(cells.axes.as_slice());
                         at_step = Some((step, Evaluator::new(computed, step, selected)?));
                     }
                     let Some((_, evaluator)) = &mut at_step else { return Ok(()) };
-                    let Some((place, part)) = tiles.get(tile) else { return Ok(()) };
-                    if holds_values && let Some(stored) = self.current(step, &part)? {
-                        report.join(&self.stored_tile(
-                            computed,
-                            &stored,
-                            (row, step),
-                            (&place, &part),
-                            out,
-                        )?);
-                        continue;
-                    }
-                    self.tile(computed, evaluator, (row, &place, &part), out, mask)?;
+                    self.tile(computed, evaluator, &tile, out, mask, &mut spare)?;
                     report.join(&evaluator.take_report());
                 }
+                Ok(())
             };
             let done = act();
             let mut shared = lock(&shared);
@@ -243,14 +242,17 @@ impl Reading {
         if computed.reduces() { 1 } else { threads() as u64 }
     }
 
-    /// The tiles of the cells of a step, along the lines in which the inputs are cut.
-    fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<Tiles> {
+    /// The lines in which the inputs are cut, and the most cells of a tile.
+    fn cut(&self, computed: &Computed, step: u64, cells: &Selection) -> Result<(Vec<Grain>, u64)> {
         let many = self.tiles_at_once(computed);
         let (room, greatest) = match self.inner.window() {
             Some(_) => (FAR_ROOM, u64::MAX),
-            None => (ROOM, MOST),
+            None if computed.pointwise => (ROOM, MOST),
+            None => (ROOM, MOST_WITH_HALO),
         };
         let mut most = (room / many / computed.bytes_per_cell.max(1)).clamp(LEAST, greatest);
+        // Components are cells of the result that share those of the inputs.
+        most = most.saturating_mul(computed.derivation.field.components() as u64);
         let mut grain = Vec::new();
         if let Some((input, wanted)) = self.alike(computed, step, cells)? {
             let (found, largest) = input.grain(&wanted)?;
@@ -265,11 +267,11 @@ impl Reading {
             let between = cells.axes.iter().map(|axis| axis.step.unsigned_abs().max(1));
             most = (most / between.fold(1, u64::saturating_mul)).max(1);
         }
-        Ok(Tiles::new(cells, &grain, most))
+        Ok((grain, most))
     }
 
-    /// An input whose dimensions are those of the result, one for one, and the part of it that is read; `None` if there
-    /// is none.
+    /// An input whose dimensions are those of the result without its components, one for one, and the part of it that is
+    /// read; `None` if there is none.
     fn alike(
         &self,
         computed: &Computed,
@@ -277,15 +279,13 @@ impl Reading {
         cells: &Selection,
     ) -> Result<Option<(Reading, Selection)>> {
         let derivation = &computed.derivation;
-        if derivation.field.components() != 1 {
-            return Ok(None);
-        }
         for (origin, input) in derivation.origins.iter().zip(&computed.inputs) {
             let (Origin::Variable { axes, .. }, Some(input)) = (origin, input) else { continue };
             if axes != derivation.field.axes() || input.shape().contains(&0) {
                 continue;
             }
-            let mut wanted = cells.clone();
+            // Components are a last axis that no input has.
+            let mut wanted = Selection { axes: cells.axes.iter().take(axes.len()).copied().collect() };
             if input.variable.steps {
                 wanted.axes.insert(0, Axis { start: step, step: 1, count: 1 });
             }
@@ -296,7 +296,9 @@ impl Reading {
 
     /// The input that is cut like the result, for a selection with the step axis.
     pub(super) fn alike_whole(&self, selection: &Selection) -> Result<Option<(Reading, Selection)>> {
-        let Some(computed) = self.computed()? else { return Ok(None) };
+        let Some(computed) = self.computed()?.filter(|computed| computed.has_one_component()) else {
+            return Ok(None);
+        };
         let (steps, cells) = self.split(selection);
         let Some((input, mut wanted)) = self.alike(&computed, steps.start, &cells)? else { return Ok(None) };
         if let Some(first) = wanted.axes.first_mut().filter(|_| input.variable.steps) {
@@ -310,10 +312,12 @@ impl Reading {
         &self,
         computed: &Computed,
         evaluator: &mut Evaluator<'_>,
-        (row, place, part): (u64, &[u64], &Selection),
+        tile: &Tile,
         out: &Target<'_>,
         mask: Option<&Target<'_>>,
+        spare: &mut Spare,
     ) -> Result<()> {
+        let (place, part) = (&tile.place, &tile.cells);
         let (mut lo, mut hi) = (place.to_vec(), place.to_vec());
         for (d, axis) in part.axes.iter().enumerate() {
             if computed.pointwise {
@@ -323,16 +327,19 @@ impl Reading {
             let ends = [axis.start, axis.cell(axis.count.saturating_sub(1))];
             (lo[d], hi[d]) = (ends[0].min(ends[1]), ends[0].max(ends[1]) + 1);
         }
-        let mut array = evaluator.values(&lo, &hi)?;
-        let shape: Vec<u64> = lo.iter().zip(&hi).map(|(lo, hi)| hi - lo).collect();
-        let strides = memory::dense(&shape);
-        self.filled(&mut array);
-        let (bytes, _) = memory::bytes(&array.values);
-        self.place(computed.pointwise, bytes, (&lo, &strides), (row, place, part), out)?;
-        if let (Some(mask), Some(known)) = (mask, &array.known) {
-            self.place(computed.pointwise, known, (&lo, &strides), (row, place, part), mask)?;
-        }
-        Ok(())
+        evaluator.in_parts((&lo, &hi), spare, &mut |lo, hi, array| {
+            let shape: Vec<u64> = lo.iter().zip(hi).map(|(lo, hi)| hi - lo).collect();
+            let strides = memory::dense(&shape);
+            let selected = computed.pointwise;
+            let part = if selected { tile.positions(lo, &shape) } else { tile.within(lo, hi) };
+            self.filled(array);
+            let (bytes, _) = memory::bytes(&array.values);
+            self.place(selected, bytes, (lo, &strides), &part, out)?;
+            if let (Some(mask), Some(known)) = (mask, &array.known) {
+                self.place(selected, known, (lo, &strides), &part, mask)?;
+            }
+            Ok(())
+        })
     }
 
     /// Reads one tile of stored values and copies it to its place.
@@ -340,10 +347,11 @@ impl Reading {
         &self,
         computed: &Computed,
         stored: &Reading,
-        (row, step): (u64, u64),
-        (place, part): (&[u64], &Selection),
+        step: u64,
+        tile: &Tile,
         out: &Target<'_>,
     ) -> Result<ReadReport> {
+        let part = &tile.cells;
         let shape = part.shape();
         let strides = memory::dense(&shape);
         let count = shape.iter().product::<u64>() as usize;
@@ -360,32 +368,32 @@ impl Reading {
         let report = stored.read_box(&selection, &target)?;
         drop(target);
         let (bytes, _) = memory::bytes(&values);
-        self.place(true, bytes, (&[], &strides), (row, place, part), out)?;
+        self.place(true, bytes, (&[], &strides), &tile.whole(), out)?;
         Ok(report)
     }
 
-    /// Copies the cells of a tile, which are dense from `lo`, to their places; `selected`: they are cells of the
+    /// Copies the cells of a part, which are dense from `lo`, to their places; `selected`: they are cells of the
     /// selection only.
     fn place(
         &self,
         selected: bool,
         bytes: &[u8],
         (lo, strides): (&[u64], &[u64]),
-        (row, place, part): (u64, &[u64], &Selection),
+        part: &Piece,
         out: &Target<'_>,
     ) -> Result<()> {
         let (mut from, mut dims) = (0, Vec::with_capacity(strides.len()));
         let skip = usize::from(self.variable.steps);
         let mut to = out.start() as i64;
         if skip == 1 {
-            to += out.strides()[0] * row as i64;
+            to += out.strides()[0] * part.row as i64;
         }
         let item = out.item() as u64;
-        for (d, axis) in part.axes.iter().enumerate() {
+        for (d, axis) in part.cells.axes.iter().enumerate() {
             let (along, first) = if selected { (1, 0) } else { (axis.step, axis.start - lo[d]) };
             from += first * strides[d] * item;
             let own = out.strides()[d + skip];
-            to += own * place[d] as i64;
+            to += own * part.place[d] as i64;
             dims.push(Dim::new(axis.count, along * (strides[d] * item) as i64, own));
         }
         let copy =
@@ -559,6 +567,20 @@ impl Reading {
 }
 
 impl Computed {
+    fn has_one_component(&self) -> bool {
+        self.derivation.field.components() == 1
+    }
+
+    /// Bytes of the inputs that a value needs, those of inputs' inputs included.
+    fn input_bytes(&self) -> u64 {
+        let own = self.inputs.iter().zip(&self.nested).map(|(input, nested)| match (input, nested) {
+            (_, Some(nested)) => nested.input_bytes(),
+            (Some(input), None) => u64::from(input.item),
+            (None, None) => 0,
+        });
+        own.sum()
+    }
+
     /// Whether a value may need all cells along an axis.
     fn reduces(&self) -> bool {
         self.derivation.field.reduces() || self.nested.iter().flatten().any(|nested| nested.reduces())

@@ -135,7 +135,8 @@ impl Reading {
             return Ok(Vec::new());
         }
         let mut boxes: Vec<Selection> = Vec::new();
-        match self.alike(&computed, step, &whole)?.filter(|(input, _)| !input.is_derived()) {
+        let alike = self.alike(&computed, step, &whole)?;
+        match alike.filter(|(input, _)| computed.has_one_component() && !input.is_derived()) {
             // The boxes are the blocks of an input, so that one writer's values are computed together.
             Some((input, _)) => {
                 let written = input.written_boxes(step, &whole)?;

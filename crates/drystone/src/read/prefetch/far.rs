@@ -23,7 +23,7 @@ pub struct WarmReport {
 
 impl Reading {
     /// The ranges of log parts that a read of the selection needs. Subchunk tables are loaded, and thereby cached.
-    pub(super) fn ranges(&self, selection: &Selection) -> Result<Vec<(String, Range<u64>)>> {
+    pub(in crate::read) fn ranges(&self, selection: &Selection) -> Result<Vec<(String, Range<u64>)>> {
         let mut found = Vec::new();
         if selection.is_empty() {
             return Ok(found);

@@ -62,7 +62,7 @@ pub(super) fn encode(
     scratch: &mut Scratch,
 ) {
     let whole = 8 * width as u32;
-    let [mut next, mut positions] = std::mem::take(&mut scratch.words);
+    let [mut next, spare] = std::mem::take(&mut scratch.words);
     let mut records = std::mem::take(&mut scratch.planes);
     let mut bits = wished.unwrap_or(MAX_BITS).min(MAX_BITS).min(whole);
     for_elements!(width, class, key, N => {
@@ -108,15 +108,13 @@ pub(super) fn encode(
     for bin in &mut layout.bins {
         let (own, after) = rest.split_at(bin.count as usize * (4 + width));
         rest = after;
-        positions.clear();
-        match width {
-            1 => positions.extend(own.as_chunks::<5>().0.iter().map(position)),
-            2 => positions.extend(own.as_chunks::<6>().0.iter().map(position)),
-            4 => positions.extend(own.as_chunks::<8>().0.iter().map(position)),
-            _ => positions.extend(own.as_chunks::<12>().0.iter().map(position)),
-        }
         let before = out.len();
-        lists::pack(&positions, out);
+        match width {
+            1 => lists::pack_by(own.as_chunks::<5>().0, |record| position(&record), out),
+            2 => lists::pack_by(own.as_chunks::<6>().0, |record| position(&record), out),
+            4 => lists::pack_by(own.as_chunks::<8>().0, |record| position(&record), out),
+            _ => lists::pack_by(own.as_chunks::<12>().0, |record| position(&record), out),
+        }
         bin.list = (out.len() - before) as u32;
     }
     let mut written = Vec::new();
@@ -138,7 +136,7 @@ pub(super) fn encode(
         out.extend_from_slice(elements);
     }
     out.extend_from_slice(tail);
-    scratch.words = [next, positions];
+    scratch.words = [next, spare];
     scratch.planes = records;
 }
 
@@ -223,7 +221,11 @@ fn place<T: Copy + Default + Into<u64>, const N: usize, const M: usize>(
         let next = &mut next[part][(key >> below) as usize];
         let to = *next as usize;
         *next += 1;
-        if let Some((first, last)) = records.get_mut(to).and_then(|to| to.split_first_chunk_mut()) {
+        let Some(to) = records.get_mut(to) else { return };
+        if M == 8 {
+            // One store instead of two.
+            to.copy_from_slice(&(position as u64 | key << 32).to_le_bytes());
+        } else if let Some((first, last)) = to.split_first_chunk_mut() {
             *first = (position as u32).to_le_bytes();
             last.copy_from_slice(&key.to_le_bytes()[..N]);
         }
@@ -239,7 +241,22 @@ fn position<const M: usize>(record: &[u8; M]) -> u32 {
 fn lows<const M: usize, const L: usize>(records: &[u8], out: &mut Vec<u8>) {
     let (records, before) = (records.as_chunks::<M>().0, out.len());
     out.resize(before + records.len() * L, 0);
-    for (to, record) in out[before..].as_chunks_mut::<L>().0.iter_mut().zip(records) {
+    let mut records = records;
+    let mut to = &mut out[before..];
+    if (M, L) == (8, 3) {
+        // Four records give twelve bytes: two stores instead of eight.
+        let (fours, rest) = records.as_chunks::<4>();
+        let (twelves, last) = to.split_at_mut(fours.len() * 12);
+        for (to, four) in twelves.as_chunks_mut::<12>().0.iter_mut().zip(fours) {
+            let [a, b, c, d] = four.each_ref().map(|record| {
+                record.last_chunk::<4>().map_or(0, |key| u64::from(u32::from_le_bytes(*key))) & 0xff_ffff
+            });
+            to[..8].copy_from_slice(&(a | b << 24 | c << 48).to_le_bytes());
+            to[8..].copy_from_slice(&((c >> 16 | d << 8) as u32).to_le_bytes());
+        }
+        (records, to) = (rest, last);
+    }
+    for (to, record) in to.as_chunks_mut::<L>().0.iter_mut().zip(records) {
         to.copy_from_slice(&record[4..4 + L]);
     }
 }
