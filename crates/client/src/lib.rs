@@ -36,6 +36,7 @@ mod waiting;
 pub use address::{Address, SCHEMES};
 pub use drystone_arena::Piece;
 pub use drystone_wire::{Level, Region, Status};
+pub use endpoint::Presence;
 pub use failure::{InvalidAddress, Refused};
 pub use options::Options;
 pub use session::Session;

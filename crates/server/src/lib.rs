@@ -8,6 +8,7 @@
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open, buffers, quick: stores, memory, threads   metrics, log: what an operator sees
+//! node: one server for the processes of a machine             processes: which of them have a container open
 //! ```
 //!
 //! Invariants
@@ -36,6 +37,7 @@ mod objects;
 mod open;
 mod page;
 mod place;
+mod processes;
 mod quick;
 mod regions;
 mod reply;
