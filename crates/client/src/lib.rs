@@ -27,6 +27,7 @@ mod line;
 mod options;
 mod reading;
 mod replies;
+mod rising;
 mod session;
 mod store;
 mod tls;

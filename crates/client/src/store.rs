@@ -22,6 +22,7 @@ use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
 use crate::replies::answers;
+use crate::rising::Rising;
 use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
@@ -30,10 +31,10 @@ pub struct ServerStore {
     inner: Arc<Inner>,
 }
 
-struct Inner {
+pub(crate) struct Inner {
     address: Address,
     options: Resolved,
-    described: String,
+    pub(crate) described: String,
     /// That of the process which asked first, and the number of this process.
     endpoint: OnceLock<(u32, Arc<Endpoint>)>,
 }
@@ -132,10 +133,20 @@ impl std::fmt::Debug for ServerStore {
 }
 
 /// What requests need.
-struct Asking<'a> {
-    endpoint: Arc<Endpoint>,
-    inner: &'a Inner,
-    hands: Hands,
+pub(crate) struct Asking<'a> {
+    pub(crate) endpoint: Arc<Endpoint>,
+    pub(crate) inner: &'a Inner,
+    pub(crate) hands: Hands,
+}
+
+/// A name that nobody else takes: 32 hexadecimal digits.
+pub(crate) fn random_name() -> String {
+    let (mut name, mut random) = (String::new(), [0; 16]);
+    let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
+    for byte in random {
+        let _ = write!(name, "{byte:02x}");
+    }
+    name
 }
 
 impl Asking<'_> {
@@ -223,15 +234,21 @@ impl Asking<'_> {
         }
     }
 
-    async fn put(&self, key: &str, data: Bytes, mode: PutMode, sync: bool) -> Result<()> {
+    /// A step of an upload.
+    pub(crate) async fn step(
+        &self,
+        key: &str,
+        headers: Vec<(&'static str, String)>,
+        body: Bytes,
+    ) -> std::result::Result<(), Failure> {
+        let path = format!("/v1/c/{}/o/{key}", self.inner.address.name());
+        let message = Message { method: Method::PATCH, path, headers, body };
+        Attempts::new(&self.endpoint, self.hands).done(&message, 4096).await.map(drop)
+    }
+
+    pub(crate) async fn put(&self, key: &str, data: Bytes, mode: PutMode, sync: bool) -> Result<()> {
         let object = self.object(key)?;
-        let mut once = String::new();
-        let mut random = [0; 16];
-        let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
-        for byte in random {
-            let _ = write!(once, "{byte:02x}");
-        }
-        let mut headers = vec![("idempotency-key", once)];
+        let mut headers = vec![("idempotency-key", random_name())];
         if mode == PutMode::IfAbsent {
             headers.push(("if-none-match", "*".into()));
         }
@@ -453,7 +470,7 @@ impl Store for ServerStore {
             exec: true,
             sync: true,
             put_is_durable: false,
-            uploads: false,
+            uploads: true,
             far: Some(Far {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
@@ -513,7 +530,7 @@ impl Store for ServerStore {
 
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
         validate_key(key)?;
-        self.unsupported(format!("upload in pieces (of '{key}')"))
+        Ok(Box::new(Rising::begin(self.endpoint()?, Arc::clone(&self.inner), key)))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -36,6 +36,8 @@ pub(crate) enum Verb {
     Get,
     Head,
     Put,
+    /// A step of an upload in pieces.
+    Patch,
     Delete,
 }
 
@@ -67,6 +69,7 @@ impl Route {
                 Method::GET => Verb::Get,
                 Method::HEAD => Verb::Head,
                 Method::PUT => Verb::Put,
+                Method::PATCH => Verb::Patch,
                 Method::DELETE => Verb::Delete,
                 _ => return Route::Method,
             };
@@ -99,6 +102,7 @@ impl Route {
             Route::Object { verb: Verb::Get, .. } => "get",
             Route::Object { verb: Verb::Head, .. } => "head",
             Route::Object { verb: Verb::Put, .. } => "put",
+            Route::Object { verb: Verb::Patch, .. } => "upload",
             Route::Object { verb: Verb::Delete, .. } => "delete",
             Route::List { .. } => "list",
             Route::Batch { .. } => "batch",
@@ -140,6 +144,10 @@ mod tests {
         assert_eq!(
             parse(Method::PUT, "/v1/c/scratch/x.dry/o/a/o/b"),
             object("scratch/x.dry", "a/o/b", Verb::Put)
+        );
+        assert_eq!(
+            parse(Method::PATCH, "/v1/c/run42/o/log/a.seg"),
+            object("run42", "log/a.seg", Verb::Patch)
         );
         assert_eq!(
             parse(Method::POST, "/v1/c/scratch/read/do"),
