@@ -25,6 +25,7 @@ mod failure;
 pub mod fuzzing;
 mod line;
 mod options;
+mod putting;
 mod reading;
 mod replies;
 mod rising;

@@ -10,12 +10,14 @@ use std::sync::Arc;
 use bytes::Bytes;
 use drystone_store::{Completer, Pending, PutMode, Reply, StoreError, Upload, process_id};
 use drystone_wire::{LENGTH, OFFSET, Status, UPLOAD};
+use hyper::Method;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::endpoint::Endpoint;
-use crate::exchange::Hands;
+use crate::exchange::{Attempts, Hands, Message};
 use crate::failure::Failure;
-use crate::store::{Asking, Inner, random_name};
+use crate::putting::{self, random_name};
+use crate::reading::Object;
 
 /// An upload of this process.
 pub(crate) struct Rising {
@@ -46,13 +48,14 @@ impl std::fmt::Debug for Rising {
 }
 
 impl Rising {
-    /// Nothing is asked of the server before the first piece.
-    pub(crate) fn begin(endpoint: Arc<Endpoint>, inner: Arc<Inner>, key: &str) -> Rising {
+    /// An upload of the object at this path. Nothing is asked of the server before the first piece.
+    pub(crate) fn begin(endpoint: Arc<Endpoint>, path: String, key: &str, server: &str) -> Rising {
         let (steps, coming) = unbounded_channel();
-        let (handle, of) = (endpoint.handle, key.to_owned());
+        let (handle, of, server) = (endpoint.handle, key.to_owned(), server.to_owned());
         handle.spawn(async move {
-            let asking = Asking { endpoint, inner: &inner, hands: Hands::Runtime };
-            drive(&asking, &of, coming).await;
+            let object = Object { path, key: &of, store: &server, hands: Hands::Runtime };
+            let name = random_name();
+            drive(&Asking { endpoint, object, name }, coming).await;
         });
         Rising { process: process_id(), steps: Some(steps), key: key.to_owned() }
     }
@@ -85,16 +88,39 @@ impl Drop for Rising {
     }
 }
 
+/// What the requests of an upload need.
+struct Asking<'a> {
+    endpoint: Arc<Endpoint>,
+    object: Object<'a>,
+    name: String,
+}
+
+impl Asking<'_> {
+    /// One step: with an offset or a length, or neither.
+    async fn step(&self, more: Option<(&'static str, u64)>, body: Bytes) -> Result<(), Failure> {
+        let mut headers = vec![(UPLOAD, self.name.clone())];
+        headers.extend(more.map(|(name, value)| (name, value.to_string())));
+        let message = Message { method: Method::PATCH, path: self.object.path.clone(), headers, body };
+        Attempts::new(&self.endpoint, self.object.hands).done(&message, 4096).await.map(drop)
+    }
+
+    /// What remains is swept some day if this fails.
+    async fn abandon(&self) {
+        let _ = self.step(None, Bytes::new()).await;
+    }
+
+    fn error(&self, failure: &Failure) -> StoreError {
+        self.object.error(failure, "upload")
+    }
+}
+
 /// Does the steps in their order.
-async fn drive(asking: &Asking<'_>, key: &str, mut coming: UnboundedReceiver<Step>) {
-    let (name, mut way) = (random_name(), Way::Pieces(0));
-    let header = |name: &'static str, value: u64| (name, value.to_string());
-    let error = |failure: &Failure| failure.error(key, &asking.inner.described, "upload");
+async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
+    let mut way = Way::Pieces(0);
     while let Some(step) = coming.recv().await {
         match (step, &mut way) {
             (Step::Piece(piece, completer), Way::Pieces(at)) => {
-                let headers = vec![(UPLOAD, name.clone()), header(OFFSET, *at)];
-                match asking.step(key, headers, piece.clone()).await {
+                match asking.step(Some((OFFSET, *at)), piece.clone()).await {
                     Ok(()) => {
                         *at += piece.len() as u64;
                         completer.complete(Ok(Reply::Append { data: memory_of(piece) }));
@@ -108,8 +134,8 @@ async fn drive(asking: &Asking<'_>, key: &str, mut coming: UnboundedReceiver<Ste
                         completer.complete(Ok(Reply::Append { data: Vec::new() }));
                     }
                     Err(failure) => {
-                        completer.complete(Err(error(&failure)));
-                        abandon(asking, key, name.clone()).await;
+                        completer.complete(Err(asking.error(&failure)));
+                        asking.abandon().await;
                         way = Way::Failed;
                     }
                 }
@@ -119,34 +145,29 @@ async fn drive(asking: &Asking<'_>, key: &str, mut coming: UnboundedReceiver<Ste
                 completer.complete(Ok(Reply::Append { data: Vec::new() }));
             }
             (Step::Piece(_, completer) | Step::End(completer), Way::Failed) => {
-                let reason = "an earlier piece of the upload failed";
-                let store = asking.inner.described.clone();
+                let (store, reason) =
+                    (asking.object.store.to_owned(), "an earlier piece of the upload failed");
                 completer.complete(Err(StoreError::Closed { store, reason }));
             }
             (Step::End(completer), Way::Pieces(len)) if *len > 0 => {
-                let headers = vec![(UPLOAD, name.clone()), header(LENGTH, *len)];
-                let done = asking.step(key, headers, Bytes::new()).await;
+                let done = asking.step(Some((LENGTH, *len)), Bytes::new()).await;
                 if done.is_err() {
-                    abandon(asking, key, name).await;
+                    asking.abandon().await;
                 }
                 let done = done.map(|()| Reply::Put { data: Vec::new() });
-                return completer.complete(done.map_err(|failure| error(&failure)));
+                return completer.complete(done.map_err(|failure| asking.error(&failure)));
             }
             (Step::End(completer), way) => {
                 let held = if let Way::Whole(held) = way { held.concat() } else { Vec::new() };
-                let done = asking.put(key, held.into(), PutMode::IfAbsent, false).await;
-                return completer.complete(done.map(|()| Reply::Put { data: Vec::new() }));
+                let put =
+                    putting::put(&asking.endpoint, &asking.object, held.into(), PutMode::IfAbsent, false);
+                return completer.complete(put.await.map(|()| Reply::Put { data: Vec::new() }));
             }
         }
     }
     if matches!(way, Way::Pieces(1..)) {
-        abandon(asking, key, name).await;
+        asking.abandon().await;
     }
-}
-
-/// What remains is swept some day if this fails.
-async fn abandon(asking: &Asking<'_>, key: &str, name: String) {
-    let _ = asking.step(key, vec![(UPLOAD, name)], Bytes::new()).await;
 }
 
 /// Memory to use again, unless an attempt that was given up still holds it.

@@ -1,6 +1,5 @@
 //! The store that the engine sees.
 
-use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -23,7 +22,7 @@ use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
 use crate::replies::answers;
 use crate::rising::Rising;
-use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
+use crate::{Address, InvalidAddress, Options, Refused, putting, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
 #[derive(Clone)]
@@ -31,10 +30,10 @@ pub struct ServerStore {
     inner: Arc<Inner>,
 }
 
-pub(crate) struct Inner {
+struct Inner {
     address: Address,
     options: Resolved,
-    pub(crate) described: String,
+    described: String,
     /// That of the process which asked first, and the number of this process.
     endpoint: OnceLock<(u32, Arc<Endpoint>)>,
 }
@@ -133,20 +132,10 @@ impl std::fmt::Debug for ServerStore {
 }
 
 /// What requests need.
-pub(crate) struct Asking<'a> {
-    pub(crate) endpoint: Arc<Endpoint>,
-    pub(crate) inner: &'a Inner,
-    pub(crate) hands: Hands,
-}
-
-/// A name that nobody else takes: 32 hexadecimal digits.
-pub(crate) fn random_name() -> String {
-    let (mut name, mut random) = (String::new(), [0; 16]);
-    let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
-    for byte in random {
-        let _ = write!(name, "{byte:02x}");
-    }
-    name
+struct Asking<'a> {
+    endpoint: Arc<Endpoint>,
+    inner: &'a Inner,
+    hands: Hands,
 }
 
 impl Asking<'_> {
@@ -232,44 +221,6 @@ impl Asking<'_> {
             wanted: len as u64,
             got: there.saturating_sub(offset).min(len as u64),
         }
-    }
-
-    /// A step of an upload.
-    pub(crate) async fn step(
-        &self,
-        key: &str,
-        headers: Vec<(&'static str, String)>,
-        body: Bytes,
-    ) -> std::result::Result<(), Failure> {
-        let path = format!("/v1/c/{}/o/{key}", self.inner.address.name());
-        let message = Message { method: Method::PATCH, path, headers, body };
-        Attempts::new(&self.endpoint, self.hands).done(&message, 4096).await.map(drop)
-    }
-
-    pub(crate) async fn put(&self, key: &str, data: Bytes, mode: PutMode, sync: bool) -> Result<()> {
-        let object = self.object(key)?;
-        let mut headers = vec![("idempotency-key", random_name())];
-        if mode == PutMode::IfAbsent {
-            headers.push(("if-none-match", "*".into()));
-        }
-        if sync {
-            headers.push(("drystone-sync", "1".into()));
-        }
-        let message = Message { method: Method::PUT, path: object.path.clone(), headers, body: data.clone() };
-        let mut attempts = Attempts::new(&self.endpoint, self.hands);
-        let failure = match attempts.done(&message, 4096).await {
-            Ok(_) => return Ok(()),
-            Err(failure) => failure,
-        };
-        // A server that was started again does not know what it did before. What is there tells.
-        if failure.status == Some(Status::AlreadyExists)
-            && attempts.in_doubt
-            && let Ok(there) = reading::whole(&self.endpoint, &object, data.len() as u64).await?
-            && there == data
-        {
-            return Ok(());
-        }
-        Err(object.error(&failure, if mode == PutMode::IfAbsent { "create" } else { "put" }))
     }
 
     /// One ask: numbers and payload of the answer.
@@ -446,7 +397,7 @@ impl Asking<'_> {
             }
             Request::Put { key, data, mode, sync } => {
                 let data = Bytes::from(data);
-                self.put(&key, data.clone(), mode, sync).await?;
+                putting::put(&self.endpoint, &self.object(&key)?, data.clone(), mode, sync).await?;
                 // Without a copy, unless an attempt that was given up still holds it.
                 Ok(Reply::Put { data: data.into() })
             }
@@ -525,12 +476,13 @@ impl Store for ServerStore {
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         let data = Bytes::from(parts.concat());
-        self.wait(async |asking| asking.put(key, data, mode, sync).await)
+        self.wait(async |asking| putting::put(&asking.endpoint, &asking.object(key)?, data, mode, sync).await)
     }
 
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
         validate_key(key)?;
-        Ok(Box::new(Rising::begin(self.endpoint()?, Arc::clone(&self.inner), key)))
+        let path = format!("/v1/c/{}/o/{key}", self.inner.address.name());
+        Ok(Box::new(Rising::begin(self.endpoint()?, path, key, &self.inner.described)))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
-//!                                               ├─ objects: one object, plain HTTP ── upload: one that arrives in pieces
+//!                                               ├─ objects: one object, plain HTTP      upload: one that arrives in pieces
 //!                                               ├─ events: commits as they come
 //!                                               ├─ page: the page in the browser, by the face that started the server
 //!                                               ├─ arena: memory shared with clients of this machine

@@ -19,7 +19,6 @@ use crate::buffers::Buffers;
 use crate::reply::{Broken, Refusal, Reply, Sent, reply};
 use crate::route::Verb;
 use crate::token::Right;
-use crate::upload;
 
 /// What is read at once. Shorter objects and ranges are of one moment.
 const PIECE: u64 = 8 << 20;
@@ -37,7 +36,6 @@ pub(crate) async fn answer(
     match verb {
         Verb::Get | Verb::Head => get(asked, name, key, verb == Verb::Head).await,
         Verb::Put => put(asked, name, key, body).await,
-        Verb::Patch => upload::answer(asked, name, key, body).await,
         Verb::Delete => {
             asked.who.needs(&[Right::Modify], &name)?;
             blocking(move || {

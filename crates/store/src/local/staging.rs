@@ -1,7 +1,7 @@
 //! Objects of a folder that arrive in pieces and appear when they are complete.
 //!
-//! The pieces go to one file beside the object's place, named by the upload. So an upload goes on where it was after its
-//! server was started again, and `sweep` removes what nobody ends.
+//! The pieces go to one file beside the object's place, named by the upload. So an upload goes on where it was after
+//! its server was started again, and `sweep` removes what is never ended.
 //!
 //! Invariants
 //! - a staged file grows at its end only: a piece whose beginning is there already must have the same bytes;
@@ -50,8 +50,8 @@ impl Staging {
         Ok(Staging { path, staged, key: key.to_owned(), store })
     }
 
-    /// Opens the staged file, or with `begins` makes it where there is none. `NotFound`: nothing of this upload is here, or the folder of
-    /// the object is not.
+    /// Opens the staged file, or with `begins` makes it where there is none. `NotFound`: nothing of this upload is
+    /// here, or the folder of the object is not.
     pub fn open(&self, begins: bool) -> Result<Staged> {
         let mut options = OpenOptions::new();
         let file = options.read(true).write(true).create(begins).truncate(false).open(&self.staged);
@@ -59,8 +59,9 @@ impl Staging {
         Ok(Staged { file, key: self.key.clone(), store: self.store.clone() })
     }
 
-    /// Gives the object's name to the staged file, which has `len` bytes. `AlreadyExists`: another object has the name; the staged file
-    /// is removed. An upload that was ended before has ended well where the object has that length.
+    /// Gives the object's name to the staged file, which has `len` bytes. `AlreadyExists`: another object has the
+    /// name; the staged file is removed. An upload that was ended before has ended well where the object has that
+    /// length.
     pub fn end(&self, len: u64) -> Result<()> {
         let file = match File::open(&self.staged) {
             Err(error) if error.kind() == ErrorKind::NotFound => {
