@@ -417,16 +417,16 @@ def overload(folder: Path, rows: list[list[str]], quick: bool) -> None:
 
 
 def names(server: Server, token: str) -> tuple[int, int]:
-    """Round trips to make many names, and to read them."""
+    """Round trips to make many names, and to read them. The hint of the newest manifest is put while nobody waits for it."""
     proxy = Proxy(server.port, delay=0.03)
     url = f"dry://127.0.0.1:{proxy.port}/scratch/names.dry"
     dry.create(url, token=token).close()
     with dry.open(url, "r+", token=token) as c:
-        before = proxy.rounds
+        before = proxy.rounds - proxy.hints
         with c.batch():
             for n in range(200):
                 c.create_variable(f"v{n}", "f4", shape=(4,), attrs={f"a{m}": m for m in range(5)})
-        made = proxy.rounds - before
+        made = proxy.rounds - proxy.hints - before
     before = proxy.rounds
     with dry.open(url, token=token) as c:
         assert sum(len(dict(c[name].attrs)) for name in c.variables) == 1000

@@ -25,7 +25,7 @@ from drystone.logs import log
 from drystone.maintained import Maintained, incomplete_steps
 from drystone.publishing import Published
 from drystone.queried import Queried
-from drystone.regions import Transfer, operation_text, regions_of
+from drystone.regions import Region, Transfer, operation_text, regions_of
 from drystone.reports import IncompleteStep, Snapshot, in_words, moment
 from drystone.tiered import Tiered
 from drystone.writer import Writer
@@ -56,6 +56,7 @@ class Container(Tiered, Queried, Maintained, Published):
         self._consistency: _Consistency = "commit"
         self._own_regions: RegionsHandle | None = None
         self._transfers: list[Transfer] = []
+        self._mapped: weakref.WeakSet[Region] = weakref.WeakSet()
         self._warn()
 
     @property
@@ -156,7 +157,7 @@ class Container(Tiered, Queried, Maintained, Published):
         return self._handle.closed
 
     def close(self, *, drain: bool = True) -> None:
-        """Close it, and the writers that were opened from it. Closing again does nothing.
+        """Close it, the writers that were opened from it, and the regions that were mapped. Closing again does nothing.
 
         Parts in its tiers are brought home first, which may take a while. With `drain=False` they stay there until a process
         of this node opens the container with these tiers. Closing a container in the process that created it flushes it
@@ -168,6 +169,8 @@ class Container(Tiered, Queried, Maintained, Published):
             self._assigned.end()
             for writer in list(self._writers):
                 writer.close()
+            for region in list(self._mapped):
+                region.close()
         finally:
             self._own_regions = None
             warnings = [] if self._handle.closed else self._handle.take_warnings()

@@ -122,6 +122,7 @@ class Region:
         self._own: npt.NDArray[Any] | None = None
         self._reading = False
         self._closed = False
+        self._container._mapped.add(self)
         if self._container.mode != "r":
             self._region = self._container._regions.map(
                 self._container._handle, variable.name, step, offset, count, mode != "w", mode != "r"
@@ -236,8 +237,9 @@ class Region:
             self._reading = False
             self._closed = True
             self._own = None
-            if self._region is not None:
-                self._region.close()
+            region, self._region = self._region, None
+            if region is not None:
+                region.close()
 
     def __enter__(self) -> Self:
         return self

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -151,12 +152,14 @@ class Proxy:
     """A relay that counts the bytes of each direction, and passes on no more than `rate` bytes per second of replies.
 
     With `delay`, replies come that many seconds later, and `rounds` counts round trips: requests that were sent before any of
-    them could be answered are one. With `older`, it is a server that does not know methods.
+    them could be answered are one. `lines` are the methods and paths of all requests. `hints` are those round trips that
+    began with the hint of the newest manifest. With `older`, it is a server that does not know methods.
     """
 
     def __init__(self, port: int, rate: float | None = None, older: bool = False, delay: float = 0.0) -> None:
         self.target, self.rate, self.older, self.delay = port, rate, older, delay
-        self.rounds, self._round = 0, 0.0
+        self.rounds, self._round, self.hints = 0, 0.0, 0
+        self.lines: list[str] = []
         self.sent = self.received = self.requests = self.refused = 0
         self._lock = threading.Lock()
         self._listener = socket.create_server(("127.0.0.1", 0))
@@ -185,8 +188,11 @@ class Proxy:
                     if is_request:
                         self.sent += len(piece)
                         self.requests += piece.count(b" HTTP/1.1\r\n")
+                        heads = re.findall(rb"([A-Z]+ /\S+) HTTP/1.1\r\n", piece)
+                        self.lines += [head.decode() for head in heads]
                         if b" HTTP/1.1\r\n" in piece and time.monotonic() - self._round >= self.delay:
                             self.rounds, self._round = self.rounds + 1, time.monotonic()
+                            self.hints += b"PUT " in piece and b"/o/manifest/hint HTTP" in piece
                         if self.older and b"dry.version" in piece:
                             self.refused += 1
                             text = b"the request is an ask that this version does not know\n"

@@ -53,6 +53,11 @@ impl Shared {
         }
     }
 
+    /// Lets the link go: the server takes the memory back when its last piece is gone, too.
+    pub(crate) fn close(&self) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = State::Unasked;
+    }
+
     /// A piece of the arena; `None`: the server shares no memory, or all of it is in use.
     pub(crate) fn piece(&self, socket: &Path, wanted: u64, deadline: Duration, len: usize) -> Option<Piece> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -4,11 +4,12 @@ use std::collections::HashMap;
 use std::convert::Infallible;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use drystone_arena::Piece;
 use drystone_runtime::{Order, PerProcess};
+use drystone_store::process_id;
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
@@ -44,6 +45,8 @@ pub(crate) struct Endpoint {
     pub(crate) together: Together,
     /// Memory shared with the server.
     pub(crate) shared: Shared,
+    /// The last container of this process on the server was closed: no connection is kept.
+    rests: AtomicBool,
     token: Mutex<Option<String>>,
 }
 
@@ -56,18 +59,74 @@ pub(crate) struct Lease {
     pub(crate) is_used: bool,
 }
 
-type Endpoints = HashMap<(Way, Resolved), Arc<Endpoint>>;
+/// A container on a server of this machine is open in this process. When the last one is closed, so are the connections to the server's
+/// Unix socket: by who is connected, a server of the node sees who has a container open.
+#[derive(Debug)]
+pub struct Presence {
+    way: Way,
+    process: u32,
+}
+
+impl Presence {
+    /// That of the container at this address, until it is dropped. `None`: the address is no Unix socket of a server.
+    pub fn of(url: &str) -> Option<Presence> {
+        let Address { way: way @ Way::Unix(_), .. } = Address::parse(url).ok()? else { return None };
+        let mut known = known();
+        *known.open.entry(way.clone()).or_default() += 1;
+        known.at(&way).for_each(|endpoint| endpoint.rests.store(false, Ordering::Release));
+        drop(known);
+        Some(Presence { way, process: process_id() })
+    }
+}
+
+impl Drop for Presence {
+    fn drop(&mut self) {
+        // Connections of a parent are not a child's to close.
+        if self.process != process_id() {
+            return;
+        }
+        let mut known = known();
+        if let Some(count) = known.open.get_mut(&self.way) {
+            *count -= 1;
+            if *count == 0 {
+                known.open.remove(&self.way);
+                known.at(&self.way).for_each(|endpoint| endpoint.disconnect());
+            }
+        }
+    }
+}
+
+/// The servers of a process.
+#[derive(Default)]
+struct Known {
+    endpoints: HashMap<(Way, Resolved), Arc<Endpoint>>,
+    /// Containers that are open.
+    open: HashMap<Way, usize>,
+}
+
+impl Known {
+    fn at(&self, way: &Way) -> impl Iterator<Item = &Arc<Endpoint>> {
+        self.endpoints.iter().filter(move |((known, _), _)| known == way).map(|(_, endpoint)| endpoint)
+    }
+}
+
+/// Those of the calling process.
+fn known() -> MutexGuard<'static, Known> {
+    static KNOWN: PerProcess<Mutex<Known>> = PerProcess::new();
+
+    let Ok(known) = KNOWN.get(|| Ok::<_, Infallible>(Mutex::default()));
+    known.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl Endpoint {
     /// The endpoint of the calling process; made at the first call.
     pub(crate) fn of(address: &Address, options: &Resolved) -> Result<Arc<Endpoint>, InvalidAddress> {
-        static ENDPOINTS: PerProcess<Mutex<Endpoints>> = PerProcess::new();
-
-        let Ok(endpoints) = ENDPOINTS.get(|| Ok::<_, Infallible>(Mutex::default()));
-        let mut endpoints = endpoints.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known = known();
         let way = &address.way;
         let key = (way.clone(), options.clone());
-        if let Some(endpoint) = endpoints.get(&key) {
+        if let Some(endpoint) = known.endpoints.get(&key) {
+            // Somebody wants it again.
+            endpoint.rests.store(false, Ordering::Release);
             return Ok(Arc::clone(endpoint));
         }
         let handle = drystone_runtime::handle()
@@ -89,11 +148,21 @@ impl Endpoint {
             order: Order::default(),
             together: Together::default(),
             shared: Shared::default(),
+            rests: AtomicBool::new(false),
             token: Mutex::new(options.token.word()),
             options: options.clone(),
         });
-        endpoints.insert(key, Arc::clone(&endpoint));
+        known.endpoints.insert(key, Arc::clone(&endpoint));
         Ok(endpoint)
+    }
+
+    /// Closes connections that are kept for further requests, and keeps none. Memory that was handed out stays.
+    fn disconnect(&self) {
+        self.rests.store(true, Ordering::Release);
+        let idle = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
+        let lines = std::mem::take(&mut *self.lines.lock().unwrap_or_else(PoisonError::into_inner));
+        drop((idle, lines));
+        self.shared.close();
     }
 
     /// A connection, an idle one where there is one and `fresh` does not forbid it.
@@ -138,7 +207,7 @@ impl Endpoint {
 
     /// Keeps a line for further requests, if it can take them.
     pub(crate) fn keep(&self, mut line: Line) {
-        if line.is_free() {
+        if line.is_free() && !self.rests.load(Ordering::Acquire) {
             line.is_used = true;
             self.lines.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         }
@@ -188,7 +257,7 @@ impl Lease {
     /// Gives the connection back, after the whole reply was read.
     pub(crate) fn done(self) {
         let Lease { sender, endpoint, .. } = self;
-        if !sender.is_closed() {
+        if !sender.is_closed() && !endpoint.rests.load(Ordering::Acquire) {
             endpoint.idle.lock().unwrap_or_else(PoisonError::into_inner).push(sender);
         }
     }

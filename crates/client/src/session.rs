@@ -1,16 +1,18 @@
 //! Regions on a server: leases, releases, transfers.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use drystone_arena::Piece;
 use drystone_wire::{Ask, Level, Region, Status};
 
-use crate::{Address, InvalidAddress, Options, Refused, ServerStore};
+use crate::{Address, InvalidAddress, Options, Presence, Refused, ServerStore};
 
 /// The regions of one container on a server.
 #[derive(Clone, Debug)]
 pub struct Session {
     store: ServerStore,
+    _presence: Option<Arc<Presence>>,
 }
 
 /// Between two questions whether a lock is free or a transfer done, where the server answered at once.
@@ -19,7 +21,8 @@ const PAUSE: Duration = Duration::from_millis(5);
 impl Session {
     /// Nothing is asked of the server yet.
     pub fn open(url: &str, options: &Options) -> Result<Session, InvalidAddress> {
-        Ok(Session { store: ServerStore::open(url, options)? })
+        let store = ServerStore::open(url, options)?;
+        Ok(Session { store, _presence: Presence::of(url).map(Arc::new) })
     }
 
     /// Whose container it is.

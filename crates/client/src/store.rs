@@ -1,6 +1,5 @@
 //! The store that the engine sees.
 
-use std::fmt::Write;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -22,7 +21,8 @@ use crate::failure::Failure;
 use crate::options::Resolved;
 use crate::reading::{self, Object, Place};
 use crate::replies::answers;
-use crate::{Address, InvalidAddress, Options, Refused, together, waiting};
+use crate::rising::Rising;
+use crate::{Address, InvalidAddress, Options, Refused, putting, together, waiting};
 
 /// A container on a server. Clones share everything; stores of one server with the same options share its connections.
 #[derive(Clone)]
@@ -223,38 +223,6 @@ impl Asking<'_> {
         }
     }
 
-    async fn put(&self, key: &str, data: Bytes, mode: PutMode, sync: bool) -> Result<()> {
-        let object = self.object(key)?;
-        let mut once = String::new();
-        let mut random = [0; 16];
-        let _ = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut random);
-        for byte in random {
-            let _ = write!(once, "{byte:02x}");
-        }
-        let mut headers = vec![("idempotency-key", once)];
-        if mode == PutMode::IfAbsent {
-            headers.push(("if-none-match", "*".into()));
-        }
-        if sync {
-            headers.push(("drystone-sync", "1".into()));
-        }
-        let message = Message { method: Method::PUT, path: object.path.clone(), headers, body: data.clone() };
-        let mut attempts = Attempts::new(&self.endpoint, self.hands);
-        let failure = match attempts.done(&message, 4096).await {
-            Ok(_) => return Ok(()),
-            Err(failure) => failure,
-        };
-        // A server that was started again does not know what it did before. What is there tells.
-        if failure.status == Some(Status::AlreadyExists)
-            && attempts.in_doubt
-            && let Ok(there) = reading::whole(&self.endpoint, &object, data.len() as u64).await?
-            && there == data
-        {
-            return Ok(());
-        }
-        Err(object.error(&failure, if mode == PutMode::IfAbsent { "create" } else { "put" }))
-    }
-
     /// One ask: numbers and payload of the answer.
     async fn ask(&self, ask: Ask, verb: &str) -> std::result::Result<(Vec<u64>, Vec<u8>), Failure> {
         self.ask_with(&ask, &[], verb).await
@@ -429,7 +397,7 @@ impl Asking<'_> {
             }
             Request::Put { key, data, mode, sync } => {
                 let data = Bytes::from(data);
-                self.put(&key, data.clone(), mode, sync).await?;
+                putting::put(&self.endpoint, &self.object(&key)?, data.clone(), mode, sync).await?;
                 // Without a copy, unless an attempt that was given up still holds it.
                 Ok(Reply::Put { data: data.into() })
             }
@@ -453,7 +421,7 @@ impl Store for ServerStore {
             exec: true,
             sync: true,
             put_is_durable: false,
-            uploads: false,
+            uploads: true,
             far: Some(Far {
                 latency,
                 requests: u32::try_from(self.inner.options.max_requests).unwrap_or(u32::MAX),
@@ -508,12 +476,13 @@ impl Store for ServerStore {
 
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()> {
         let data = Bytes::from(parts.concat());
-        self.wait(async |asking| asking.put(key, data, mode, sync).await)
+        self.wait(async |asking| putting::put(&asking.endpoint, &asking.object(key)?, data, mode, sync).await)
     }
 
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>> {
         validate_key(key)?;
-        self.unsupported(format!("upload in pieces (of '{key}')"))
+        let path = format!("/v1/c/{}/o/{key}", self.inner.address.name());
+        Ok(Box::new(Rising::begin(self.endpoint()?, path, key, &self.inner.described)))
     }
 
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>> {

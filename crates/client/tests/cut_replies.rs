@@ -5,10 +5,11 @@
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
+use std::os::unix::net::UnixListener;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use drystone_client::{Options, ServerStore};
+use drystone_client::{Options, Presence, ServerStore};
 use drystone_store::{Store, StoreError};
 
 /// How the connections end on which a scripted server answers.
@@ -122,4 +123,38 @@ fn what_is_no_reply_is_an_error_by_the_deadline_and_never_data() {
     let (store, _) = scripted(Vec::new());
     assert!(store.len("log/x").is_err(), "a server that hangs");
     assert!(begun.elapsed() < Duration::from_secs(10), "{:?}", begun.elapsed());
+}
+
+/// A server of the node ends when no process has a container open, and sees that by who is connected.
+#[test]
+fn the_last_container_that_is_closed_closes_the_connections_to_a_socket() {
+    let dir = tempfile::tempdir().unwrap();
+    let socket = dir.path().join("s");
+    let listener = UnixListener::bind(&socket).unwrap();
+    let url = format!("drys+unix://{}:/run", socket.display());
+    let server = std::thread::spawn(move || {
+        let mut ends = Vec::new();
+        for _ in 0..2 {
+            let (mut stream, _) = listener.accept().unwrap();
+            let (mut heads, mut byte) = (Vec::new(), [0]);
+            while let Ok(1) = stream.read(&mut byte) {
+                heads.push(byte[0]);
+                if heads.ends_with(b"\r\n\r\n") {
+                    stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 7\r\n\r\n").unwrap();
+                }
+            }
+            ends.push(heads.windows(5).filter(|part| part == b"HEAD ").count());
+        }
+        ends
+    });
+    let store = ServerStore::open(&url, &Options::new([("timeout", "9s")])).unwrap();
+    let (first, second) = (Presence::of(&url).unwrap(), Presence::of(&url).unwrap());
+    assert_eq!(store.len("a").unwrap(), 7);
+    drop(first);
+    assert_eq!(store.len("a").unwrap(), 7);
+    drop(second);
+    // The first connection has ended, else nobody would accept the second, which is not kept either.
+    assert_eq!(store.len("a").unwrap(), 7);
+    assert_eq!(server.join().unwrap(), [2, 1]);
+    assert!(Presence::of("dry://localhost/run").is_none() && Presence::of("/run.dry").is_none());
 }

@@ -16,7 +16,7 @@ use crate::reply::{Refusal, Reply, Sent, reply, text};
 use crate::route::Route;
 use crate::state::State;
 use crate::token::Right;
-use crate::{arena, batch, events, log, objects, page};
+use crate::{arena, batch, events, log, objects, page, upload};
 
 /// The reply to a request.
 pub(crate) async fn answer(
@@ -128,6 +128,7 @@ async fn routed(
     let turn = state.admission.turn(client, asked.patience()?).await?;
     let mut reply = match route {
         Route::Object { name, key, verb } => objects::answer(asked, name, key, verb, body).await?,
+        Route::Upload { name, key } => upload::answer(asked, name, key, body).await?,
         Route::List { name, prefix } => objects::list(asked, name, prefix).await?,
         Route::Batch { name } => batch::answer(asked, name, body).await?,
         Route::Page { name, part, query } => page::answer(asked, name, part, query).await?,

@@ -17,7 +17,7 @@ use crate::state::State;
 use crate::token::{Known, Right};
 
 /// A pause in a body after which its sender is given up.
-const STALL: Duration = Duration::from_secs(30);
+pub(crate) const STALL: Duration = Duration::from_secs(30);
 
 /// The other end of a connection.
 #[derive(Clone, Debug)]

@@ -2,12 +2,13 @@
 //!
 //! ```text
 //! serve ── listen (TCP, TLS, Unix sockets) ── answer ── route, rights, admission
-//!                                               ├─ objects: one object, plain HTTP
+//!                                               ├─ objects: one object, plain HTTP      upload: one that arrives in pieces
 //!                                               ├─ events: commits as they come
 //!                                               ├─ page: the page in the browser, by the face that started the server
 //!                                               ├─ arena: memory shared with clients of this machine
 //!                                               └─ batch: frames of asks and answers ── method: read programs; regions
 //! config, name, place, token, tls: what an operator said      open, buffers, quick: stores, memory, threads   metrics, log: what an operator sees
+//! node: one server for the processes of a machine             processes: which of them have a container open
 //! ```
 //!
 //! Invariants
@@ -36,6 +37,7 @@ mod objects;
 mod open;
 mod page;
 mod place;
+mod processes;
 mod quick;
 mod regions;
 mod reply;
@@ -44,6 +46,7 @@ mod serve;
 mod state;
 mod tls;
 mod token;
+mod upload;
 
 pub use config::{Config, InvalidConfig, Limits};
 pub use face::{Page, PageAnswer};

@@ -4,7 +4,7 @@ use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use hyper::service::service_fn;
@@ -17,6 +17,7 @@ use crate::InvalidConfig;
 use crate::answer::answer;
 use crate::asked::Peer;
 use crate::config::Listener;
+use crate::processes::Entered;
 use crate::state::State;
 
 /// Time for a handshake, and for the head of a request.
@@ -131,49 +132,72 @@ async fn take(bound: &Bound) -> io::Result<Stream> {
     }
 }
 
-/// Whose process is at the other end, by what the kernel says.
-fn peer(stream: &UnixStream) -> Peer {
+/// Whose process is at the other end, and its number, by what the kernel says.
+fn peer(stream: &UnixStream) -> (Peer, Option<i32>) {
     let own = std::fs::metadata("/proc/self").map(|found| std::os::unix::fs::MetadataExt::uid(&found));
     match (stream.peer_cred(), own) {
-        (Ok(peer), Ok(own)) if peer.uid() == own => Peer::SameUser(own),
-        _ => Peer::Far,
+        (Ok(peer), Ok(own)) if peer.uid() == own => (Peer::SameUser(own), peer.pid()),
+        _ => (Peer::Far, None),
     }
 }
 
 async fn tcp(state: &Arc<State>, stream: TcpStream, stop: watch::Receiver<bool>) {
     let _ = stream.set_nodelay(true);
     let Some(acceptor) = state.acceptor() else {
-        return serve(state, stream, Peer::Far, stop).await;
+        return serve(state, stream, (Peer::Far, None), stop).await;
     };
     // Between processes of one machine a client may do without encryption; the first byte tells.
     let is_loopback = stream.local_addr().is_ok_and(|at| at.ip().is_loopback());
     if is_loopback {
         let mut first = [0; 1];
         match tokio::time::timeout(HELLO, stream.peek(&mut first)).await {
-            Ok(Ok(1)) if first != [0x16] => return serve(state, stream, Peer::Far, stop).await,
+            Ok(Ok(1)) if first != [0x16] => return serve(state, stream, (Peer::Far, None), stop).await,
             Ok(Ok(1)) => {}
             _ => return,
         }
     }
     if let Ok(Ok(stream)) = tokio::time::timeout(HELLO, acceptor.accept(stream)).await {
-        serve(state, stream, Peer::Far, stop).await;
+        serve(state, stream, (Peer::Far, None), stop).await;
     }
 }
 
-/// Answers the requests of a connection until it ends; told to stop, it ends with the request under way.
-async fn serve<S>(state: &Arc<State>, stream: S, peer: Peer, mut stop: watch::Receiver<bool>)
-where
+/// Answers the requests of a connection until it ends; told to stop, it ends with the request under way. A connection on which nothing is
+/// asked is closed after a while, unless it is the only one of a process of this machine.
+async fn serve<S>(
+    state: &Arc<State>,
+    stream: S,
+    (peer, process): (Peer, Option<i32>),
+    mut stop: watch::Receiver<bool>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
-    let service = service_fn(move |request| answer(Arc::clone(state), peer.clone(), request));
+    let asked = Arc::new(AtomicU64::new(0));
+    let (counted, of) = (Arc::clone(&asked), Arc::clone(state));
+    let service = service_fn(move |request| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        answer(Arc::clone(&of), peer.clone(), request)
+    });
+    let mut entered = process.map(|process| state.processes.enter(process));
     let mut builder = hyper::server::conn::http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HELLO).max_buf_size(1 << 20);
+    builder.timer(TokioTimer::new()).max_buf_size(1 << 20);
+    builder.header_read_timeout(entered.is_none().then_some(HELLO));
     let connection = builder.serve_connection(TokioIo::new(stream), service).with_upgrades();
     let mut connection = std::pin::pin!(connection);
+    let mut before = 0;
     // A connection that a client drops ends with an error that is of no interest.
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        _ = stop.wait_for(|stopped| *stopped) => connection.as_mut().graceful_shutdown(),
+    loop {
+        tokio::select! {
+            _ = connection.as_mut() => return,
+            _ = stop.wait_for(|stopped| *stopped) => break,
+            () = tokio::time::sleep(HELLO), if entered.is_some() => {}
+        }
+        let now = asked.load(Ordering::Relaxed);
+        if std::mem::replace(&mut before, now) == now
+            && entered.as_mut().is_some_and(Entered::leave_unless_last)
+        {
+            break;
+        }
     }
+    connection.as_mut().graceful_shutdown();
     let _ = connection.await;
 }

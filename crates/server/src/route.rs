@@ -16,6 +16,8 @@ pub(crate) enum Route {
     Arena,
     /// `/v1/c/NAME/o/KEY`.
     Object { name: String, key: String, verb: Verb },
+    /// The same, as a step of an upload in pieces.
+    Upload { name: String, key: String },
     /// `/v1/c/NAME/o/?prefix=P`.
     List { name: String, prefix: String },
     /// `/v1/c/NAME/events?after=SNAPSHOT`.
@@ -67,6 +69,7 @@ impl Route {
                 Method::GET => Verb::Get,
                 Method::HEAD => Verb::Head,
                 Method::PUT => Verb::Put,
+                Method::PATCH => return Route::Upload { name, key: key.to_owned() },
                 Method::DELETE => Verb::Delete,
                 _ => return Route::Method,
             };
@@ -100,6 +103,7 @@ impl Route {
             Route::Object { verb: Verb::Head, .. } => "head",
             Route::Object { verb: Verb::Put, .. } => "put",
             Route::Object { verb: Verb::Delete, .. } => "delete",
+            Route::Upload { .. } => "upload",
             Route::List { .. } => "list",
             Route::Batch { .. } => "batch",
             Route::Events { .. } => "events",
@@ -112,6 +116,7 @@ impl Route {
     pub(crate) fn container(&self) -> Option<&str> {
         match self {
             Route::Object { name, .. }
+            | Route::Upload { name, .. }
             | Route::List { name, .. }
             | Route::Batch { name }
             | Route::Events { name, .. }
@@ -141,6 +146,8 @@ mod tests {
             parse(Method::PUT, "/v1/c/scratch/x.dry/o/a/o/b"),
             object("scratch/x.dry", "a/o/b", Verb::Put)
         );
+        let upload = Route::Upload { name: "run42".into(), key: "log/a.seg".into() };
+        assert_eq!(parse(Method::PATCH, "/v1/c/run42/o/log/a.seg"), upload);
         assert_eq!(
             parse(Method::POST, "/v1/c/scratch/read/do"),
             Route::Batch { name: "scratch/read".into() }

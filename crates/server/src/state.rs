@@ -14,6 +14,7 @@ use crate::face::Page;
 use crate::idempotence::Idempotence;
 use crate::metrics::Metrics;
 use crate::open::Stores;
+use crate::processes::Processes;
 use crate::quick::Quick;
 use crate::regions::AllRegions;
 use crate::token::Known;
@@ -30,6 +31,7 @@ pub(crate) struct State {
     pub(crate) page: Option<Arc<dyn Page>>,
     pub(crate) buffers: Arc<Buffers>,
     pub(crate) quick: Quick,
+    pub(crate) processes: Arc<Processes>,
     tokens: RwLock<Arc<Tokens>>,
     acceptor: RwLock<Option<TlsAcceptor>>,
     /// When the files of tokens and certificates changed last.
@@ -53,6 +55,7 @@ impl State {
             page,
             buffers: Arc::default(),
             quick: Quick::default(),
+            processes: Arc::default(),
             tokens: RwLock::new(Arc::new(tokens)),
             acceptor: RwLock::new(acceptor),
             seen: Mutex::default(),
@@ -118,7 +121,7 @@ impl State {
         self.config.tokens.iter().chain(tls.flatten()).map(|path| time(path)).collect()
     }
 
-    /// Whether a client is connected.
+    /// Whether a client is connected. Those of this machine are while they have a container open.
     pub(crate) fn is_used(&self) -> bool {
         self.metrics.connections.load(std::sync::atomic::Ordering::Relaxed) > 0 || self.arenas.count() > 0
     }

@@ -136,8 +136,8 @@ pub trait Store: Send + Sync + std::fmt::Debug {
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
 
     /// Begins an upload of an object in pieces ([`Upload`]). The key is the caller's own: no other process
-    /// puts to it meanwhile. A finished upload is durable like a put with sync. [`StoreError::Unsupported`]
-    /// without [`Features::uploads`].
+    /// puts to it meanwhile. A finished upload is durable like a put without sync: [`sync`](Store::sync) makes
+    /// it survive a power cut. [`StoreError::Unsupported`] without [`Features::uploads`].
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.

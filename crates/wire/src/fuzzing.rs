@@ -1,6 +1,8 @@
 //! Bodies of fuzz targets, for fuzz/ and the tests that run them.
 
-use crate::{Answer, Ask, Builder, Frames, Greeting, Header, MessageHead, decode_listing, encode_listing};
+use crate::{
+    Answer, Ask, Builder, Frames, Greeting, Header, MessageHead, UploadStep, decode_listing, encode_listing,
+};
 
 /// Any bytes are a body, or an error; what is a body is encoded to the same bytes again.
 pub fn body(bytes: &[u8]) {
@@ -34,6 +36,19 @@ pub fn listing(bytes: &[u8]) {
     let Ok(entries) = decode_listing(bytes) else { return };
     let again = encode_listing(entries.iter().map(|entry| (entry.key.as_str(), entry.len)));
     assert_eq!(again, bytes, "a listing has one encoding");
+}
+
+/// Any three lines are headers of an upload, or an error; what is a number is spelled in one way.
+pub fn upload(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    let mut lines = text.split('\n').map(|line| (!line.is_empty()).then_some(line));
+    let (name, offset, length) = (lines.next().flatten(), lines.next().flatten(), lines.next().flatten());
+    match UploadStep::parse(name.unwrap_or_default(), offset, length) {
+        Ok(UploadStep::Piece { offset: number }) => assert_eq!(offset, Some(number.to_string().as_str())),
+        Ok(UploadStep::End { length: number }) => assert_eq!(length, Some(number.to_string().as_str())),
+        Ok(UploadStep::Abandon) => assert_eq!((offset, length), (None, None)),
+        Err(_) => {}
+    }
 }
 
 /// Any bytes are a greeting and the head of a message, or errors.

@@ -19,6 +19,7 @@ mod listing;
 mod malformed;
 mod op;
 mod status;
+mod upload;
 
 pub use arena::{GREETING_LEN, Greeting, MESSAGE_HEAD_LEN, MessageHead, UPGRADE};
 pub use body::{Builder, Frames};
@@ -30,6 +31,7 @@ pub use listing::{Listed, decode_listing, encode_listing};
 pub use malformed::Malformed;
 pub use op::{Answer, Ask, Region};
 pub use status::Status;
+pub use upload::{LENGTH, OFFSET, UPLOAD, UploadStep};
 
 /// The type of bodies made of frames, as HTTP names it.
 pub const CONTENT_TYPE: &str = "application/vnd.drystone.frames";

@@ -154,11 +154,13 @@ fn hostile_bytes_do_no_harm() {
     let sound = request();
     let headers: Vec<Vec<u8>> = asks().iter().map(|ask| ask.header().encode()).collect();
     let listing = encode_listing([("a/b", 5), ("c", 77)].into_iter());
-    for round in 0..20_000 {
-        let mut bytes = match round % 4 {
+    let upload = b"00112233445566778899aabbccddeeff\n1024\n".to_vec();
+    for round in 0..25_000 {
+        let mut bytes = match round % 5 {
             0 => sound.clone(),
             1 => headers[random() as usize % headers.len()].clone(),
             2 => Greeting { len: 1 << 20 }.encode().to_vec(),
+            3 => upload.clone(),
             _ => listing.clone(),
         };
         for _ in 0..1 + random() % 4 {
@@ -166,10 +168,11 @@ fn hostile_bytes_do_no_harm() {
             bytes[at] = random() as u8;
         }
         bytes.truncate(bytes.len().saturating_sub(random() as usize % 3));
-        match round % 4 {
+        match round % 5 {
             0 => fuzzing::body(&bytes),
             1 => fuzzing::header(&bytes),
             2 => fuzzing::arena(&bytes),
+            3 => fuzzing::upload(&bytes),
             _ => fuzzing::listing(&bytes),
         }
     }

@@ -63,6 +63,31 @@ def test_a_container_is_created_written_committed_and_read_through_a_server(serv
         dry.open(f"{server.unix}/unknown")
 
 
+def test_a_large_block_goes_up_in_pieces_and_is_synced_where_that_was_asked(server: Server) -> None:
+    proxy = Proxy(server.port)
+    large = np.random.default_rng(1).random((3, 1 << 19))  # 12 MiB: three pieces of 5.5 MiB at most
+    for durability in ("async", "durable"):
+        url = f"dry://127.0.0.1:{proxy.port}/scratch/large-{durability}.dry"
+        with dry.create(url, token=server.token(*ALL), durability=durability) as c:
+            c.create_variable("T", "f8", shape=large.shape, steps=True)
+            for _ in range(2):  # the first block makes the folder, and goes up as a whole
+                proxy.lines.clear()
+                with c.writer() as w, w.step():
+                    w.put("T", large)
+                lines = list(proxy.lines)
+                c.commit()
+            found = [line.split()[0] for line in lines if "/o/log/" in line]
+            if durability == "durable":  # the segment is synced before what names it is put
+                last = max(n for n, line in enumerate(lines) if line.startswith("PATCH"))
+                named = min(n for n, line in enumerate(lines) if line.startswith("PUT") and n > last)
+                assert [line for line in lines[last:named] if line.endswith("/do")]
+            assert found == ["PATCH"] * 4 + ["PUT"], "the pieces, the end, and the record of the part"
+            c.refresh()
+            assert np.array_equal(c["T"][1], large)
+        assert not list((server.folder / "scratch").rglob("~*"))
+    proxy.close()
+
+
 def test_writers_on_a_server_never_wait_for_each_other_and_a_dead_one_is_recovered(server: Server) -> None:
     url = f"{server.unix}/scratch/ranks.dry"
     with dry.create(url) as c:

@@ -15,6 +15,8 @@ use super::options::{Mode, StoreOptions};
 use super::targets;
 use crate::{Error, Result};
 
+pub(super) use found::{Presence, presence};
+
 /// The scheme of Ceph.
 const RADOS: &str = "rados";
 
@@ -154,6 +156,13 @@ mod found {
         }
     }
 
+    /// A container is open, for the server that has it.
+    pub(in crate::container) type Presence = drystone_client::Presence;
+
+    pub(in crate::container) fn presence(place: &str) -> Option<Presence> {
+        Presence::of(place)
+    }
+
     pub(super) fn is_read_only(url: &str) -> bool {
         Address::parse(url).is_ok_and(|address| address.scheme() == Scheme::Http)
     }
@@ -195,6 +204,12 @@ mod found {
         Err(Error::unsupported(format!(
             "{scheme}:// is not built in: this build stores in local directories only; use one with the feature \"object\""
         )))
+    }
+
+    pub(in crate::container) type Presence = std::convert::Infallible;
+
+    pub(in crate::container) fn presence(_place: &str) -> Option<Presence> {
+        None
     }
 
     pub(super) fn is_read_only(_url: &str) -> bool {

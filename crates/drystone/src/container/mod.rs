@@ -42,6 +42,7 @@ use drystone_store::Store;
 use drystone_store_cache::CacheStore;
 
 use self::calibrate::Known;
+use self::far::{Presence, presence};
 use self::learn::Seen;
 use self::targets::Placing;
 use self::tiers::Tiers;
@@ -89,6 +90,8 @@ pub(crate) struct Inner {
     writable: bool,
     pinned: bool,
     closed: AtomicBool,
+    /// Until it is closed, where it is on a server.
+    presence: Mutex<Option<Presence>>,
     current: RwLock<Arc<Snapshot>>,
     /// Newest version this handle has flushed or seen flushed.
     flushed: AtomicU64,
@@ -180,6 +183,7 @@ impl Container {
             writable: false,
             pinned: true,
             closed: AtomicBool::new(false),
+            presence: Mutex::new(presence(&inner.store.describe())),
             flushed: AtomicU64::new(0),
             synced: Mutex::default(),
             found: Mutex::new((snapshot.clone(), snapshot.version())),
@@ -323,6 +327,7 @@ impl Container {
             self.inner.leave_tiers();
         }
         self.inner.settle();
+        drop(lock(&self.inner.presence).take());
     }
 
     /// [`close`](Self::close) after a [`drain`](Self::drain) if it has tiers. If this handle created the container in

@@ -272,6 +272,7 @@ impl Container {
             writable,
             pinned: false,
             closed: AtomicBool::new(false),
+            presence: Mutex::new(far::presence(&store.describe())),
             flushed: AtomicU64::new(newest.manifest.last_marked),
             synced: Mutex::default(),
             found: Mutex::new((newest.clone(), head.top)),

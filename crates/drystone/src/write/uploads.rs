@@ -2,8 +2,8 @@
 //! is filled.
 //!
 //! Invariants
-//! - the idx of a part is put once its segment, and segment and idx of every earlier part, are stored: whoever finds a
-//!   step record finds the bytes that it names, and parts are recorded in order;
+//! - the idx of a part is put once its segment, and segment and idx of every earlier part, are stored, and synced where
+//!   that was asked for: whoever finds a step record finds the bytes that it names, and parts are recorded in order;
 //! - a part whose commit follows at once is recorded only after the answer whether the container was replaced;
 //! - after a failure nothing more is put: parts that were handed over are forgotten, and the writer is unusable;
 //! - segments under way have at most [`ROOM`] bytes together, unless a single one is longer.
@@ -35,6 +35,8 @@ pub(super) struct Uploads {
 #[derive(Debug)]
 struct Upload {
     segment: Option<Pending>,
+    /// Its key, if it is stored without a sync and needs one.
+    unsynced: Option<String>,
     bytes: u64,
     idx: (String, Vec<u8>),
 }
@@ -62,12 +64,12 @@ impl Uploads {
         let bytes = match &segment {
             None => 0,
             Some(Whole::Held(_, data)) => data.len() as u64,
-            Some(Whole::Rising(_, bytes, waits)) => {
+            Some(Whole::Rising { bytes, waits, .. }) => {
                 count(inner, waits.times, waits.time);
                 *bytes
             }
         };
-        let rises = matches!(segment, Some(Whole::Rising(..)));
+        let rises = matches!(segment, Some(Whole::Rising { .. }));
         if !self.has_room(bytes) {
             let begun = Instant::now();
             while !self.has_room(bytes) {
@@ -75,13 +77,18 @@ impl Uploads {
             }
             count(inner, 1, begun.elapsed());
         }
+        let mut unsynced = None;
         let put = |segment| match segment {
             Whole::Held(key, data) => {
                 inner.store.submit(Request::Put { key, data, mode: PutMode::IfAbsent, sync })
             }
-            Whole::Rising(pending, ..) => pending,
+            Whole::Rising { key, pending, .. } => {
+                unsynced = Some(key).filter(|_| sync && !inner.store.features().put_is_durable);
+                pending
+            }
         };
-        self.parts.push_back(Upload { segment: segment.map(put), bytes, idx });
+        let segment = segment.map(put);
+        self.parts.push_back(Upload { segment, unsynced, bytes, idx });
         // The next part may be uploaded in pieces, too, which use all the room.
         while self.next(inner, sync, rises)? {}
         Ok(())
@@ -115,6 +122,11 @@ impl Uploads {
         let Some(first) = self.parts.front_mut().filter(|_| self.idx.is_none()) else { return Ok(false) };
         if let Some(segment) = first.segment.take_if(|segment| wait || segment.is_ready()) {
             segment.wait()?;
+            let sync = |key| inner.store.submit(Request::Sync { keys: vec![key] });
+            first.segment = first.unsynced.take().map(sync);
+            if first.segment.is_some() {
+                return Ok(true);
+            }
         }
         if first.segment.is_some() {
             return Ok(false);

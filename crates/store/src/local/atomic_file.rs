@@ -146,7 +146,7 @@ pub(super) fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
+pub(super) fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
     match std::fs::hard_link(temporary, path) {
         Ok(()) => Ok(Placed::Yes),
         // A network file system may lose the reply, repeat the request, and find its own link: then our file

@@ -25,6 +25,7 @@ mod per_process;
 mod pool;
 mod preallocate;
 mod readahead;
+mod staging;
 mod targets;
 mod transfer;
 mod tree;
@@ -45,6 +46,7 @@ pub use mapping::MapPolicy;
 use per_process::PerProcess;
 use pool::Pool;
 pub use preallocate::preallocate;
+pub use staging::{Staged, Staging};
 use targets::Targets;
 pub use whole_file::WholeFile;
 

@@ -423,7 +423,7 @@ impl Segment {
             rising.add(rest)?;
         }
         let (pending, bytes, waits) = rising.finish();
-        Ok(Some(Whole::Rising(pending, bytes, waits)))
+        Ok(Some(Whole::Rising { key: self.key.clone(), pending, bytes, waits }))
     }
 }
 
@@ -432,7 +432,7 @@ pub(crate) enum Whole {
     /// Its key and its bytes.
     Held(String, Vec<u8>),
     /// Being uploaded: bytes of it still held, and how long its pieces waited for room.
-    Rising(Pending, u64, Waits),
+    Rising { key: String, pending: Pending, bytes: u64, waits: Waits },
 }
 
 /// Bytes of the part that begins at `at` in the file; a short one is joined with the next.
