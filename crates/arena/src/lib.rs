@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Invariants
-//! - an arena is sealed against a change of its length before it leaves its maker, and no arena without these seals is mapped: so no
-//!   access within its length meets memory that is gone;
+//! - an arena is sealed against a change of its length before it leaves its maker, and no arena without these seals is
+//!   mapped: so no access within its length meets memory that is gone;
 //! - the server never makes a reference to this memory: it copies bytes out, each once, and judges the copy;
 //! - an arena has no name; it is gone when all its holders are.
 

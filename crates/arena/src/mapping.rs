@@ -24,7 +24,8 @@ unsafe impl Send for Arena {}
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// A new one of this many bytes, all zero, which this process only reads. The system gives memory as bytes are written.
+    /// A new one of this many bytes, all zero, which this process only reads. The system gives memory as bytes are
+    /// written.
     pub fn create(len: usize) -> io::Result<Arena> {
         let fd = memfd_create("drystone-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, len as u64)?;
@@ -32,7 +33,8 @@ impl Arena {
         Self::mapped(fd, len, ProtFlags::READ)
     }
 
-    /// One that another process has made, to be written to. `InvalidData`: its seals or its length are others than agreed.
+    /// One that another process has made, to be written to. `InvalidData`: its seals or its length are others than
+    /// agreed.
     pub fn received(fd: OwnedFd, len: usize) -> io::Result<Arena> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if !fcntl_get_seals(&fd)?.contains(SEALS) {
@@ -45,7 +47,8 @@ impl Arena {
     }
 
     fn mapped(fd: OwnedFd, len: usize, rights: ProtFlags) -> io::Result<Arena> {
-        // SAFETY: a new mapping at an address that the kernel chooses, so no memory of this process changes its meaning.
+        // SAFETY: a new mapping at an address that the kernel chooses, so no memory of this process changes its
+        // meaning.
         let first = unsafe { mmap(std::ptr::null_mut(), len, rights, MapFlags::SHARED, &fd, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Arena { first, len, fd })
@@ -71,13 +74,13 @@ impl Arena {
         at.checked_add(len).is_some_and(|end| end <= self.len as u64)
     }
 
-    /// Copies the bytes from `at` on; whether they lie in the arena. Another process may write meanwhile: then the copy is of some state
-    /// of each byte.
+    /// Copies the bytes from `at` on; whether they lie in the arena. Another process may write meanwhile: then the copy
+    /// is of some state of each byte.
     pub fn copy_out(&self, at: usize, out: &mut [u8]) -> bool {
         let is_within = self.holds(at as u64, out.len() as u64);
         if is_within {
-            // SAFETY: the range lies in the mapping, whose length is sealed; `out` is memory of this process alone. Only raw pointers are
-            // used, so nothing is assumed of bytes that another process changes.
+            // SAFETY: the range lies in the mapping, whose length is sealed; `out` is memory of this process alone.
+            // Only raw pointers are used, so nothing is assumed of bytes that another process changes.
             unsafe {
                 std::ptr::copy_nonoverlapping(self.first.as_ptr().add(at), out.as_mut_ptr(), out.len())
             };

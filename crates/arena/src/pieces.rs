@@ -33,7 +33,8 @@ impl Pieces {
         Arc::new(Pieces { arena, room, used: AtomicUsize::new(0), process: std::process::id() })
     }
 
-    /// A piece of this many bytes; `None`: there is no room, or no such length. What another piece has left in it is there still.
+    /// A piece of this many bytes; `None`: there is no room, or no such length. What another piece has left in it is
+    /// there still.
     pub fn take(self: &Arc<Self>, len: usize) -> Option<Piece> {
         if len == 0 || self.process != std::process::id() {
             return None;

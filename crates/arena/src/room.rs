@@ -1,4 +1,5 @@
-//! Which bytes of an arena are free. Pure: first fit from its beginning, so that memory that was used once is used again.
+//! Which bytes of an arena are free. Pure: first fit from its beginning, so that memory that was used once is used
+//! again.
 
 use std::collections::BTreeMap;
 

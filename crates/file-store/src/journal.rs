@@ -316,7 +316,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes away generations that a whole state has made superfluous; the one before it stays for those that follow it.
+    /// Takes away generations that a whole state has made superfluous; the one before it stays for those that follow
+    /// it.
     fn clear(&self, store: &dyn Store) -> Result<()> {
         for item in store.list(keys::FILES)? {
             if matches!(keys::parse_files(&item.key), Some(FilesKey::Journal(g)) if g + 1 < self.generation) {
@@ -326,8 +327,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds the records that `make` gives for the newest state, as one frame, and applies them. `make` is asked again where another
-    /// mount was faster.
+    /// Adds the records that `make` gives for the newest state, as one frame, and applies them. `make` is asked again
+    /// where another mount was faster.
     pub(crate) fn commit(
         &mut self,
         store: &dyn Store,

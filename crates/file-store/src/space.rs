@@ -172,8 +172,8 @@ impl Files {
         Ok(())
     }
 
-    /// Takes away logs of mounts that have ended which nothing needs; with `dry_run`, only names them. Keys and lengths. While another
-    /// mount writes, nothing: each takes away its own.
+    /// Takes away logs of mounts that have ended which nothing needs; with `dry_run`, only names them. Keys and
+    /// lengths. While another mount writes, nothing: each takes away its own.
     pub fn collect(&self, dry_run: bool) -> Result<Vec<(String, u64)>> {
         let mut alive = self.others()?;
         if self.number().is_none() {

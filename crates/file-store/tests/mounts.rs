@@ -157,8 +157,8 @@ fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
 
 #[test]
 fn an_open_file_shows_what_another_mount_commits() {
-    // Programs of several nodes tell each other what they have synced, and read it with handles that they have open (in MPI: sync,
-    // barrier, sync). Reads once showed what was committed when the file was opened or looked at last.
+    // Programs of several nodes tell each other what they have synced, and read it with handles that they have open (in
+    // MPI: sync, barrier, sync). Reads once showed what was committed when the file was opened or looked at last.
     let store = memory();
     let files = open(&store);
     let made = ino(&files, b"x");

@@ -83,7 +83,8 @@ pub struct Derived {
 }
 
 impl Derived {
-    /// Checks limits, and that no definition leads back to the variable `own`: inputs are older than what is derived from them.
+    /// Checks limits, and that no definition leads back to the variable `own`: inputs are older than what is derived
+    /// from them.
     pub fn validate(&self, own: u32) -> Result<(), String> {
         for (what, bytes) in [("text", self.text.len()), ("tree", self.tree.len())] {
             if bytes > MAX_DEFINITION {

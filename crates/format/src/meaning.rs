@@ -1,7 +1,7 @@
 //! What the elements of a variable or attribute stand for: instants, durations, names, references.
 //!
-//! Values are stored, encoded and compared as the integers or strings that they are; a reader that ignores a meaning still reads
-//! every value.
+//! Values are stored, encoded and compared as the integers or strings that they are; a reader that ignores a meaning
+//! still reads every value.
 //!
 //! Invariant: a meaning fits its element type ([`Meaning::validate`]): times are `int64`, named values are integers of
 //! the type, references are strings.

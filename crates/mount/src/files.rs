@@ -327,7 +327,8 @@ impl FileTree {
         Ok(all.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect())
     }
 
-    /// Sets or removes an extended attribute. Access lists and labels are not kept: they would promise what nobody enforces.
+    /// Sets or removes an extended attribute. Access lists and labels are not kept: they would promise what nobody
+    /// enforces.
     pub(crate) fn set_attribute(
         &self,
         inode: INodeNo,

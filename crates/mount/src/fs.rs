@@ -2,8 +2,8 @@
 //!
 //! Invariants
 //! - the kernel keeps a name below `latest` for [`SOON`], and other names for as long as it likes;
-//! - a handle of a name below `latest` shows the newest snapshot: an open of an older one is refused as stale, and the kernel
-//!   looks the name up again and opens what it finds.
+//! - a handle of a name below `latest` shows the newest snapshot: an open of an older one is refused as stale, and the
+//!   kernel looks the name up again and opens what it finds.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -33,8 +33,8 @@ use crate::tree::{Entry, below};
 const FOREVER: Duration = Duration::from_secs(3600);
 /// How long it keeps the names and attributes of the newest snapshot. Opens ask for the newest whatever it keeps.
 const SOON: Duration = Duration::from_secs(1);
-/// Within this the kernel looks up again what was refused as stale. It does so once: the second open of the same thread is
-/// granted, or commits without a pause would keep programs from opening anything.
+/// Within this the kernel looks up again what was refused as stale. It does so once: the second open of the same thread
+/// is granted, or commits without a pause would keep programs from opening anything.
 const AGAIN: Duration = Duration::from_millis(100);
 /// The kernel reads ahead by this much.
 const READ_AHEAD: u32 = 1 << 20;
@@ -252,8 +252,8 @@ impl Views {
         })
     }
 
-    /// Whether an open is refused: the file is of an older snapshot than the newest, and its name meant that one before the open
-    /// began.
+    /// Whether an open is refused: the file is of an older snapshot than the newest, and its name meant that one before
+    /// the open began.
     fn is_stale(&self, thread: u32, node: &Node) -> Result<bool> {
         let Some(version) = node.as_newest() else { return Ok(false) };
         let again = locked(&self.stale).remove(&thread).is_some_and(|refused| refused.elapsed() < AGAIN);

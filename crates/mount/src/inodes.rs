@@ -27,8 +27,8 @@ pub(crate) enum Node {
     },
     /// A fragment of the snapshot that was the newest when it was found.
     Fragment(u64, String),
-    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may
-    /// have several.
+    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a
+    /// file may have several.
     ZarrFolder(u64, bool, String),
     /// A document or a chunk of that.
     ZarrFile(u64, String),

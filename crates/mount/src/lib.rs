@@ -26,7 +26,8 @@
 //!
 //! Invariants
 //! - an inode of a file belongs to one snapshot, so its size and its bytes never change;
-//! - `latest` is looked up anew at each open, so an open file stays as it is and the next open sees the newest snapshot;
+//! - `latest` is looked up anew at each open, so an open file stays as it is and the next open sees the newest
+//!   snapshot;
 //! - a failed read is an errno and a line on standard error, never other bytes.
 
 mod ahead;
@@ -64,12 +65,12 @@ const AT_ONCE: Duration = Duration::from_millis(100);
 /// How long programs have to close their files after a signal; those that stay open end with the process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or SIGHUP.
-/// `folder` is where the container lies, if that is a folder: what was published there is shown, and its room. `ready` is called
-/// when the file system is mounted.
+/// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or
+/// SIGHUP. `folder` is where the container lies, if that is a folder: what was published there is shown, and its room.
+/// `ready` is called when the file system is mounted.
 ///
-/// A mount point that a killed process left is taken away first. Fails where the folder is missing, FUSE is not available, or
-/// the user may not mount.
+/// A mount point that a killed process left is taken away first. Fails where the folder is missing, FUSE is not
+/// available, or the user may not mount.
 pub fn serve(
     container: Container,
     folder: Option<PathBuf>,

@@ -116,7 +116,8 @@ impl Open {
         Ok(())
     }
 
-    /// What pieces hold of a range, made now if more is made than was asked for; `None`: what was asked for is to be made.
+    /// What pieces hold of a range, made now if more is made than was asked for; `None`: what was asked for is to be
+    /// made.
     fn parts(&self, asked: &Range<u64>, goes_on: bool) -> Option<Vec<Part>> {
         if let Some(parts) = self.pieces.find(self.file, asked) {
             return Some(parts);
@@ -136,7 +137,8 @@ impl Open {
         self.pieces.find(self.file, asked)
     }
 
-    /// Has the piece behind one made by another thread, unless that was done. If it fails, the read that asks for it says why.
+    /// Has the piece behind one made by another thread, unless that was done. If it fails, the read that asks for it
+    /// says why.
     fn make_ahead(self: &Arc<Self>, piece: &Range<u64>) {
         let Some(next) = ahead::next(piece, self.size) else { return };
         let Some(mut making) = self.pieces.begin(self.file, next) else { return };

@@ -1,4 +1,5 @@
-//! Room for the bytes of one answer: each thread uses its own again, so that nothing is allocated or cleared for a read.
+//! Room for the bytes of one answer: each thread uses its own again, so that nothing is allocated or cleared for a
+//! read.
 
 use std::cell::RefCell;
 

@@ -1,7 +1,8 @@
 //! Parity over chunks of bytes, and lost chunks from it: XOR, and Reed-Solomon over GF(2^16). No I/O.
 //!
-//! One parity chunk is the XOR of the data chunks. Two and more are a Reed-Solomon code, which the feature `reed-solomon` brings; its field
-//! and its points are in docs/format/redundancy.md. As many chunks may be lost as there are parity chunks.
+//! One parity chunk is the XOR of the data chunks. Two and more are a Reed-Solomon code, which the feature
+//! `reed-solomon` brings; its field and its points are in docs/format/redundancy.md. As many chunks may be lost as
+//! there are parity chunks.
 //!
 //! Invariants
 //! - all chunks of a call are equally long; a length that is no multiple of [`unit`] is refused;

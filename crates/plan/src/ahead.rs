@@ -1,10 +1,9 @@
 //! Which byte ranges get a prefetch hint before the requests for them are executed.
 //!
-//! Requests are executed one after the other, and a medium that is asked for one at a time waits between
-//! them. Kernels read ahead in a sequential scan, but start small, and do not predict scattered requests.
-//! With hints for all of them, scattered requests of 360 KiB to 1 MiB and the first megabytes of a stream
-//! arrive in half the time. A store may ignore hints that continue an earlier read, since the kernel reads
-//! ahead there already.
+//! A reader that executes one request at a time leaves the medium idle between them. Kernels read ahead in a sequential
+//! scan, but start small, and predict no scattered requests. With hints for all of them, scattered requests of 360 KiB
+//! to 1 MiB and the first megabytes of a stream arrive in half the time. A store may ignore hints that continue an
+//! earlier read, since the kernel reads ahead there already.
 //!
 //! Invariants
 //! - ranges are ascending and disjoint, take little more than [`MOST`] bytes together, and contain only
@@ -13,7 +12,7 @@
 
 use std::ops::Range;
 
-/// Fewer requests, and fewer bytes, are not worth a hint.
+/// Fewer requests, with fewer bytes, are not worth a hint.
 const MANY: usize = 4;
 const LEAST: u64 = 512 << 10;
 /// Adjacent requests with more bytes together are a stream.
@@ -25,9 +24,8 @@ const TABLE: u64 = 1 << 20;
 /// Holes up to this size lie in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
-/// The hints for these requests (source, bytes), which are given in any order. None for a single request, or
-/// for few bytes in few requests; but always for scattered ones on a `slow` medium, however few bytes they
-/// have.
+/// The hints for these requests (source, bytes), which may be given in any order. A single request gets no hint, nor do
+/// few requests for few bytes. On a `slow` medium scattered requests always get hints, however few their bytes.
 pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> Vec<(u32, Range<u64>)> {
     let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
@@ -61,9 +59,9 @@ pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     });
 }
 
-/// The hints for subchunk tables (source, position, length) that are needed before a read is planned and that
-/// would be waited for one by one. None for a single table, and none for one that is too long to be a table:
-/// these numbers were not checked yet.
+/// The hints for subchunk tables (source, position, length). A read is planned from its tables, and without hints would
+/// wait for them one by one. A single table gets no hint, nor does one that is too long to be a table: these numbers
+/// have not been checked.
 pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
     let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
     let mut hinted: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();

@@ -1,9 +1,10 @@
 //! Control over HTTP, for tests in other languages.
 //!
-//! `GET /_rig` gives the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`, `bytes_per_second`,
-//! `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the script). A rule has `kind`, `key`, `skip`,
-//! `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with `ms`), `cut` (with `after`, bytes, or without), `status`,
-//! `status_after_landing` (with `status`), `refuse` (with `status`, `code` and perhaps `region`), `trickle` (with `ms` per byte).
+//! `GET /_rig` gives the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`,
+//! `bytes_per_second`, `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the
+//! script). A rule has `kind`, `key`, `skip`, `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with
+//! `ms`), `cut` (with `after`, bytes, or without), `status`, `status_after_landing` (with `status`), `refuse` (with
+//! `status`, `code` and perhaps `region`), `trickle` (with `ms` per byte).
 
 use std::time::Duration;
 

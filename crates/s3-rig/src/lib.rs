@@ -1,8 +1,8 @@
 //! A scripted S3 server for tests and benchmarks.
 //!
 //! It speaks the part of S3's protocol that object store clients use, over plain HTTP, and keeps objects in memory. A
-//! [`Script`] says what goes wrong: delays, cut replies, refusals, errors after the write landed, writes that land late, and a limit of
-//! requests per second. [`Counts`] say exactly what was asked for.
+//! [`Script`] says what goes wrong: delays, cut replies, refusals, errors after the write landed, writes that land
+//! late, and a limit of requests per second. [`Counts`] say exactly what was asked for.
 //!
 //! Invariants
 //! - a conditional PUT is atomic: of any number of `If-None-Match: *` on one key exactly one lands;

@@ -267,7 +267,8 @@ impl Folder {
         TOUCH
     }
 
-    /// Keeps bytes of an object as a unit, of at most [`MAX_UNIT`] bytes. `false`: there is no room, or the folder fails.
+    /// Keeps bytes of an object as a unit, of at most [`MAX_UNIT`] bytes. `false`: there is no room, or the folder
+    /// fails.
     pub(crate) fn keep(&self, (uuid, key): (&[u8; 16], &str), offset: u64, bytes: &[u8]) -> bool {
         let len = bytes.len() as u64;
         if len == 0 || len > MAX_UNIT || self.health.aside().is_some() || !self.has_room(len) {

@@ -1,4 +1,5 @@
-//! What this process knows of the units of each object: where they are, their heads, and which were prefetched and not read yet.
+//! What this process knows of the units of each object: where they are, their heads, and which were prefetched and not
+//! read yet.
 
 use std::collections::HashMap;
 use std::ops::Range;

@@ -1,4 +1,5 @@
-//! What a cache promises: bytes are fetched once, shared by processes, verified at each load, and its failures are nobody's.
+//! What a cache promises: bytes are fetched once, shared by processes, verified at each load, and its failures are
+//! nobody's.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! One request with its attempts: what an answer means, whether another attempt is worthwhile, and until when.
 //!
-//! A deadline, 30 s unless said otherwise, counts from the last sign of progress and does not include waiting for a turn. A server that
-//! never answered in this process is given up after a third of it: most often its address is wrong.
+//! A deadline, 30 s unless said otherwise, counts from the last sign of progress and does not include waiting for a
+//! turn. A server that never answered in this process is given up after a third of it: most often its address is wrong.
 
 use std::error::Error;
 use std::future::Future;
@@ -183,7 +183,8 @@ pub(crate) struct Attempts<'a> {
     count: u32,
     // Attempts since the last progress, which decide how long to wait.
     in_vain: u32,
-    // Microseconds since the last progress that do not count: waiting for a turn, and for answers that have deadlines of their own.
+    // Microseconds since the last progress that do not count: waiting for a turn, and for answers that have deadlines
+    // of their own.
     queued: AtomicU64,
     // Bytes that arrived since the last progress.
     arrived: u64,
@@ -228,7 +229,8 @@ impl<'a> Attempts<'a> {
         self.client.deadline / 3 + Duration::from_secs_f64(bytes as f64 / 524_288.0)
     }
 
-    /// Bytes arrived. The deadline is counted from now, unless they come so slowly that they are no progress; whether it has passed.
+    /// Bytes arrived. The deadline is counted from now, unless they come so slowly that they are no progress; whether
+    /// it has passed.
     pub(crate) fn arrived(&mut self, bytes: u64) -> bool {
         self.arrived += bytes;
         if self.arrived as f64 >= SLOWEST * self.progress.elapsed().as_secs_f64() {

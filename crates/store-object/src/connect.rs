@@ -1,4 +1,5 @@
-//! Connections to object stores: as `object_store` makes them, but for redirections, which are answers and not followed.
+//! Connections to object stores: as `object_store` makes them, but for redirections, which are answers and not
+//! followed.
 //!
 //! A client that follows one sends the request's headers along, and some of these are secrets: session tokens, keys by
 //! which objects are encrypted. Only Authorization is left out for another host. A signed request is of no use

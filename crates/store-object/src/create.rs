@@ -3,9 +3,12 @@
 //! Every put carries 128 random bits as metadata, its write id. The decision about a put if absent:
 //! 1. PUT with the condition, never repeated by a layer below;
 //! 2. success: done;
-//! 3. the condition was not met: HEAD. Our id: an earlier attempt landed, done. Another id: it exists. No object: 1 again;
-//! 4. no id, because the server keeps no metadata: after an attempt whose outcome is unknown equal bytes are ours, else it exists;
-//! 5. any other answer that another attempt may better: 1 again, until the deadline; then the outcome is unknown, and said to be.
+//! 3. the condition was not met: HEAD. Our id: an earlier attempt landed, done. Another id: it exists. No object: 1
+//!    again;
+//! 4. no id, because the server keeps no metadata: after an attempt whose outcome is unknown equal bytes are ours, else
+//!    it exists;
+//! 5. any other answer that another attempt may better: 1 again, until the deadline; then the outcome is unknown, and
+//!    said to be.
 //!
 //! A reply that was lost therefore never looks like a conflict, nor a conflict like success.
 

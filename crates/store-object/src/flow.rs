@@ -1,4 +1,5 @@
-//! How much is asked of a server at once: a number under way, and where the server complains of their rate, a rate. Pure; time is a number.
+//! How much is asked of a server at once: a number under way, and where the server complains of their rate, a rate.
+//! Pure; time is a number.
 //!
 //! The number under way doubles, later grows by one, per window of replies as long as throughput grows with it, and is
 //! halved if many are lost. The rate is unlimited until requests are refused as too many; then it is the accepted rate,

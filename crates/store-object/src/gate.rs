@@ -109,8 +109,9 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    /// Symptom: a burst of reads had a quarter of its requests under way at once, though the server refused nothing. Cause: the slower of
-    /// two copies of a late request counted as lost, and many lost requests halve the number under way.
+    /// Symptom: a burst of reads had a quarter of its requests under way at once, though the server refused nothing.
+    /// Cause: the slower of two copies of a late request counted as lost, and many lost requests halve the number under
+    /// way.
     #[tokio::test]
     async fn a_copy_that_was_given_up_says_nothing_of_the_server() {
         let gate = Gate::new(128);

@@ -1,8 +1,8 @@
 //! Whether to repeat a late request. Pure.
 //!
-//! A reply is late when it takes a tenth and 5 ms longer than nine of ten recent ones, or than twice the median where these differ much.
-//! At most one request in thirteen is asked for twice, and no more than a few more at once: a server that became slow for all gets no
-//! second load.
+//! A reply is late when it takes a tenth and 5 ms longer than nine of ten recent ones, or than twice the median where
+//! these differ much. At most one request in thirteen is asked for twice, and no more than a few more at once: a server
+//! that became slow for all gets no second load.
 
 use std::collections::VecDeque;
 use std::time::Duration;

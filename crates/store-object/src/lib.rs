@@ -1,4 +1,5 @@
-//! Containers in object stores: S3, Google Cloud Storage, Azure Blob Storage and plain HTTP behind the [`Store`](drystone_store::Store) trait.
+//! Containers in object stores: S3, Google Cloud Storage, Azure Blob Storage and plain HTTP behind the
+//! [`Store`](drystone_store::Store) trait.
 //!
 //! [`FarStore`] is the engine's view: a store without append, with any number of requests under way. The rest of the
 //! crate keeps its guarantees across a network: the server ([`Address`], [`Options`]), the number of requests (`flow`),

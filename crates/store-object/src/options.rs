@@ -1,7 +1,7 @@
 //! What a client needs besides the address: endpoint, region, credentials, limits.
 //!
-//! Options come from the caller, then from the environment, then from the profile in the user's AWS files. Names are those of
-//! the `object_store` crate, and a few of ours: `timeout`, `max_requests`, `profile`.
+//! Options come from the caller, then from the environment, then from the profile in the user's AWS files. Names are
+//! those of the `object_store` crate, and a few of ours: `timeout`, `max_requests`, `profile`.
 //!
 //! Invariant: [`Options::public`] contains only options on a list of harmless names; all others count as secrets.
 

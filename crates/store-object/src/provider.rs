@@ -133,7 +133,8 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
         Scheme::S3 => {
             let mut builder = AmazonS3Builder::new()
                 .with_client_options(client_options(resolved))
-                // One request per object: a server's own bulk request needs rights and checksums that many do not offer.
+                // One request per object: a server's own bulk request needs rights and checksums that many do not
+                // offer.
                 .with_disable_bulk_delete(true);
             for (name, value) in values() {
                 builder = builder.with_config(name.parse::<AmazonS3ConfigKey>()?, value);

@@ -14,8 +14,8 @@ pub(crate) fn write_id() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// The standard library's hasher is seeded by the system, once per thread, and forks inherit the seed: the process and a counter are
-/// hashed too, and the time, which no two processes with one number share.
+/// The standard library's hasher is seeded by the system, once per thread, and forks inherit the seed: the process and
+/// a counter are hashed too, and the time, which no two processes with one number share.
 fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

@@ -25,8 +25,8 @@ use crate::{Address, InvalidAddress, Options, Scheme, create, read, stale, uploa
 
 /// A container's folder in a bucket, or behind a web address.
 ///
-/// Clones share everything. Requests of all stores of a process go through the same threads, and those to one bucket with
-/// the same options through the same connections and limits.
+/// Clones share everything. Requests of all stores of a process go through the same threads, and those to one bucket
+/// with the same options through the same connections and limits.
 #[derive(Clone)]
 pub struct FarStore {
     inner: Arc<Inner>,
@@ -446,7 +446,8 @@ impl Store for FarStore {
             Ok(found) => found,
             Err(error) => return Pending::completed(Err(error)),
         };
-        // Names in the bucket, since stores of one bucket share the client; it is this process's own, and so is the lock in there.
+        // Names in the bucket, since stores of one bucket share the client; it is this process's own, and so is the
+        // lock in there.
         let prefix = self.inner.address.prefix();
         let names: Vec<String> = request.ordered_keys().iter().map(|key| format!("{prefix}/{key}")).collect();
         let mut place = asking.client.order.place(names);

@@ -1,7 +1,8 @@
 //! Large objects in parts: several under way, completed once, aborted on failure.
 //!
-//! Parts are invisible until the upload is completed, so a process that is killed leaves no object; its parts are cleared away by
-//! [`stale`](crate::stale), or by a rule of the bucket. Completing is decided as a put is ([`create`](crate::create)): by the write id.
+//! Parts are invisible until the upload is completed, so a process that is killed leaves no object; its parts are
+//! cleared away by [`stale`](crate::stale), or by a rule of the bucket. Completing is decided as a put is
+//! ([`create`](crate::create)): by the write id.
 
 use bytes::Bytes;
 use drystone_store::{PutMode, StoreError};
@@ -72,7 +73,8 @@ impl Object<'_> {
         let store = self.store()?;
         let mut attempts = Attempts::new(self.client);
         loop {
-            // Azure has no uploads that begin: blocks wait below the key, and metadata would come with the list that ends them.
+            // Azure has no uploads that begin: blocks wait below the key, and metadata would come with the list that
+            // ends them.
             let attributes = match self.client.provider {
                 Provider::Az(_) => Attributes::new(),
                 _ => attributes(self.id),

@@ -1,8 +1,9 @@
-//! Every kind of broken answer, byte by byte: a server that speaks HTTP by hand gives one, then a sound one. The reader asks again and gets
-//! the right bytes; where each answer is broken, the error names what was wrong with the last, and comes at the deadline.
+//! Every kind of broken answer, byte by byte: a server that speaks HTTP by hand gives one, then a sound one. The reader
+//! asks again and gets the right bytes; where each answer is broken, the error names what was wrong with the last, and
+//! comes at the deadline.
 //!
-//! A read at 30 ms on a machine with much to do once ended with "S3 gave no valid answer", and its reason was lost: two requests at once had
-//! failed, which said nothing of either.
+//! A read at 30 ms on a machine with much to do once ended with "S3 gave no valid answer", and its reason was lost: two
+//! requests at once had failed, which said nothing of either.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::type_complexity, reason = "a table names each operation once")]
@@ -94,7 +95,8 @@ fn send(stream: &mut TcpStream, text: &str) {
 /// What comes in place of a sound answer. The connection ends after it.
 type Broken = fn(&Asked, &mut TcpStream);
 
-/// Serves until the process ends. `broken` is told the number of each request, from 0 on, and says what is wrong with its answer.
+/// Serves until the process ends. `broken` is told the number of each request, from 0 on, and says what is wrong with
+/// its answer.
 fn serve(broken: impl Fn(usize) -> Option<Broken> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -287,8 +289,8 @@ fn after_quick_ones(
 
 const LATE: Duration = Duration::from_millis(400);
 
-/// Symptom: of two requests at once that both met a refusal nothing was said but that two had failed, and they were sent again until the time
-/// was over. Cause: only a reply ended the wait.
+/// Symptom: of two requests at once that both met a refusal nothing was said but that two had failed, and they were
+/// sent again until the time was over. Cause: only a reply ended the wait.
 #[test]
 fn a_refusal_of_a_request_that_was_sent_twice_is_an_answer() {
     let absent: Broken = |_, stream| {
@@ -338,8 +340,8 @@ fn of_two_requests_the_one_that_is_answered_counts() {
     assert!(!message.contains("two requests"), "{message}");
 }
 
-/// Symptom: of several ranges read at once from a web server without ranges, all but one failed. Cause: the first to notice took a note, and
-/// those under way found it taken.
+/// Symptom: of several ranges read at once from a web server without ranges, all but one failed. Cause: the first to
+/// notice took a note, and those under way found it taken.
 #[test]
 fn ranges_under_way_together_at_a_server_without_ranges_are_all_read() {
     let whole: Broken = |asked, stream| {

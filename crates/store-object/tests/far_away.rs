@@ -1,4 +1,5 @@
-//! What keeps a far store fast and a bad one usable: requests under way, rates, late replies, large objects, leftovers, messages.
+//! What keeps a far store fast and a bad one usable: requests under way, rates, late replies, large objects, leftovers,
+//! messages.
 
 use std::time::{Duration, Instant};
 
@@ -151,9 +152,10 @@ fn a_server_that_limits_the_rate_is_used_and_not_flooded() {
     assert!(sent / seconds <= 2.0 * LIMIT, "{:.0} sent per second", sent / seconds);
 }
 
-/// Goal A-6: one reply in twenty is a second late. Asking again for those makes the latest of a hundred take no more than twice the time of
-/// most, and costs no more than 8 % more requests. A read here is of a megabyte, whose bytes take time, too: a copy of a request
-/// cannot be answered before a second round trip is over. `DRYSTONE_LONG=1` holds the goal; else the machine may do something else.
+/// Goal A-6: one reply in twenty is a second late. Asking again for those makes the latest of a hundred take no more
+/// than twice the time of most, and costs no more than 8 % more requests. A read here is of a megabyte, whose bytes
+/// take time, too: a copy of a request cannot be answered before a second round trip is over. `DRYSTONE_LONG=1` holds
+/// the goal; else the machine may do something else.
 #[test]
 fn replies_that_are_late_are_asked_for_again() {
     const LEN: usize = 1 << 20;

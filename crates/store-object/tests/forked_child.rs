@@ -1,5 +1,5 @@
-//! A store that was opened before a fork works on both sides of it, also where requests were under way. A program of its own: a fork
-//! copies whatever locks the threads of other tests hold.
+//! A store that was opened before a fork works on both sides of it, also where requests were under way. A program of
+//! its own: a fork copies whatever locks the threads of other tests hold.
 #![cfg(unix)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,10 @@ use drystone_s3_rig::{Config, Rig};
 use drystone_store::{PutMode, Request, Store, StoreExt};
 use drystone_store_object::{FarStore, Options};
 
-/// Symptom elsewhere: children that hang in a lock or wait for threads that stayed in the parent; parents whose connections a child has
-/// taken out of their event queue by closing its copy. Here threads of the parent submit, read and put all the time while it forks, so
-/// that every lock is now and then held in the moment of a fork. The child is given a deadline; the parent goes on reading afterwards.
+/// Symptom elsewhere: children that hang in a lock or wait for threads that stayed in the parent; parents whose
+/// connections a child has taken out of their event queue by closing its copy. Here threads of the parent submit, read
+/// and put all the time while it forks, so that every lock is now and then held in the moment of a fork. The child is
+/// given a deadline; the parent goes on reading afterwards.
 #[test]
 fn children_work_and_parents_go_on() {
     unsafe extern "C" {
@@ -49,7 +50,8 @@ fn children_work_and_parents_go_on() {
             });
         }
         for round in 0..rounds {
-            // SAFETY: the child only uses the store, whose promise about forks is what is tested, and ends without unwinding.
+            // SAFETY: the child only uses the store, whose promise about forks is what is tested, and ends without
+            // unwinding.
             let child = unsafe { fork() };
             assert!(child >= 0, "a process can be forked");
             if child == 0 {

@@ -1,4 +1,5 @@
-//! Objects that go up in pieces while they are made: there whole or not at all, and nothing is left of what was given up.
+//! Objects that go up in pieces while they are made: there whole or not at all, and nothing is left of what was given
+//! up.
 
 use std::time::{Duration, Instant};
 
@@ -105,7 +106,8 @@ fn lost_replies_and_damaged_bodies_are_repeated_unseen() {
         rise(&store, &format!("k{n}"), &lens).unwrap_or_else(|error| panic!("{kind} {fault:?}: {error}"));
         assert!(store.read_all(&format!("k{n}"), 64 << 20).unwrap() == whole(&lens), "{kind} {fault:?}");
     }
-    // The first three bodies lose a bit on their way, which their checksums tell: those of parts, and of a whole object.
+    // The first three bodies lose a bit on their way, which their checksums tell: those of parts, and of a whole
+    // object.
     for (key, lens) in [("parts", &lens[..]), ("whole", &[PIECE])] {
         let garbled = |kind: &str| Rule::new(Action::Garble).of_kind(kind).times(3);
         rig.set_script(Script::new(1).rule(garbled("PUT")).rule(garbled("PUT_PART")));

@@ -77,7 +77,8 @@ pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
 }
 
 impl Tier {
-    /// A tier in a store that appends and that no other container uses. It holds at most `budget` bytes, if that is given.
+    /// A tier in a store that appends and that no other container uses. It holds at most `budget` bytes, if that is
+    /// given.
     pub fn new(store: Arc<dyn Store>, budget: Option<u64>) -> Self {
         let free: Free = Box::new(|| None);
         Tier {
@@ -128,7 +129,8 @@ impl Tier {
         Ok(if is_memory { tier } else { tier.that_may_hang_with(threads, PATIENCE) })
     }
 
-    /// The same in a store that may hang: a request is left after `patience`. Its bytes are copied, which memory need not.
+    /// The same in a store that may hang: a request is left after `patience`. Its bytes are copied, which memory need
+    /// not.
     #[must_use]
     pub fn that_may_hang(self, patience: Duration) -> Self {
         self.that_may_hang_with(Arc::default(), patience)
@@ -164,8 +166,8 @@ impl Tier {
         self.folder.as_deref()
     }
 
-    /// Takes the lock of a writer's parts in this tier: `None` where a process that lives has it. The file is unlocked when it is dropped,
-    /// and when the process ends.
+    /// Takes the lock of a writer's parts in this tier: `None` where a process that lives has it. The file is unlocked
+    /// when it is dropped, and when the process ends.
     pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
         if self.folder.is_none() {
             return Ok(None);
@@ -215,8 +217,8 @@ impl Tier {
     }
 }
 
-/// Whether an error is the tier's, and not the caller's: keys were checked before, so one that a tier cannot have is its folder's fault. Of
-/// a full tier nothing is thought: the next part finds it full or not.
+/// Whether an error is the tier's, and not the caller's: keys were checked before, so one that a tier cannot have is
+/// its folder's fault. Of a full tier nothing is thought: the next part finds it full or not.
 fn is_failure(error: &StoreError) -> bool {
     !matches!(
         error,

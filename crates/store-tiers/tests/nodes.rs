@@ -1,4 +1,5 @@
-//! Parts of a container in the tiers of several nodes: registered before they are needed, adopted from the dead, never taken for lost.
+//! Parts of a container in the tiers of several nodes: registered before they are needed, adopted from the dead, never
+//! taken for lost.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -128,8 +129,8 @@ fn a_damaged_registration_is_said_and_changes_nothing_else() {
     assert!(a.read_all(&key(0), 1 << 20).expect("its own") == bytes(0));
 }
 
-/// A part longer than a piece goes home in pieces; a drain that was killed in the middle goes on where it was, unless a power cut made
-/// other bytes of what home had.
+/// A part longer than a piece goes home in pieces; a drain that was killed in the middle goes on where it was, unless a
+/// power cut made other bytes of what home had.
 #[test]
 fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
     let long: Vec<u8> = (0..20_000_001u32).map(|at| (at ^ (at >> 9)) as u8).collect();

@@ -1,8 +1,8 @@
 //! How fast are values put into bins, next to copying them?
 //!
-//! The bar: writing with `index="bins"` at 0.8 of the speed without. A subchunk has 256 Ki values of 4 bytes: energies of
-//! particles (any order), a smooth field, and the field's values in any order. One thread, everything in cache.
-//! Run with `cargo run --release -p drystone-transform --example bins`.
+//! The bar: writing with `index="bins"` at 0.8 of the speed without. A subchunk has 256 Ki values of 4 bytes: energies
+//! of particles (any order), a smooth field, and the field's values in any order. One thread, everything in cache. Run
+//! with `cargo run --release -p drystone-transform --example bins`.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -343,8 +343,8 @@ fn layouts() -> Vec<Entry> {
     ]
 }
 
-/// Statistics alone of a derived variable, computed from snapshot 7: a box of one part, and one of six whose statistics are in a
-/// subchunk table.
+/// Statistics alone of a derived variable, computed from snapshot 7: a box of one part, and one of six whose statistics
+/// are in a subchunk table.
 fn bounds() -> Vec<Entry> {
     let encoding = Arc::new(Encoding { chain: "bounds".into(), item: 4, ..Encoding::default() });
     let one = Entry {

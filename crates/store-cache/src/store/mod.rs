@@ -28,8 +28,8 @@ const LONGEST: u64 = 4 << 20;
 /// Recently loaded units, which [`CacheStore::distrust`] removes.
 const LOADED: usize = 4096;
 
-/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other requests go
-/// home.
+/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other
+/// requests go home.
 #[derive(Debug, Clone)]
 pub struct CacheStore {
     shared: Arc<Shared>,
@@ -133,8 +133,8 @@ impl CacheStore {
         self.shared.folder.as_ref().map(Folder::state)
     }
 
-    /// Gives up the units that were loaded lately, since a reader found bytes that differ from the manifest. Returns whether there were
-    /// any: then another attempt of the read is answered by home.
+    /// Gives up the units that were loaded lately, since a reader found bytes that differ from the manifest. Returns
+    /// whether there were any: then another attempt of the read is answered by home.
     pub fn distrust(&self) -> bool {
         let shared = &self.shared;
         let loaded = std::mem::take(&mut *lock(&shared.loaded));

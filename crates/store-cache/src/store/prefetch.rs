@@ -27,8 +27,9 @@ impl CacheStore {
         of_folder.map_or(MOST_HELD, |folder| (folder.budget() / 4).max(MOST_HELD.min(folder.budget())))
     }
 
-    /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it waits until no read
-    /// waits for home. It ends as soon as `go_on` returns false. A failure is left to the read, which repeats the request.
+    /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it
+    /// waits until no read waits for home. It ends as soon as `go_on` returns false. A failure is left to the read,
+    /// which repeats the request.
     pub fn prefetch(&self, wanted: &[(String, Range<u64>)], go_on: &dyn Fn() -> bool) {
         let shared = &self.shared;
         let most = shared.home.features().far.map_or(4, |far| far.requests.max(1)) as usize;

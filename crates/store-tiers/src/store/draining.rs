@@ -82,8 +82,8 @@ impl TieredStore {
         !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
     }
 
-    /// Gives up copies of parts that home has on stable storage, and folders that are empty then. To be called when the container is no
-    /// longer used here.
+    /// Gives up copies of parts that home has on stable storage, and folders that are empty then. To be called when the
+    /// container is no longer used here.
     pub fn give_up_copies(&self) {
         for number in 0..self.tiers().len() {
             self.make_room(number, u64::MAX);

@@ -113,7 +113,8 @@ impl TieredStore {
         }
     }
 
-    /// Uses these tiers from now on, nearest first. `false`: others are in use already. To be called before anything is written.
+    /// Uses these tiers from now on, nearest first. `false`: others are in use already. To be called before anything is
+    /// written.
     pub fn attach(&self, tiers: Vec<Tier>) -> bool {
         let reads = tiers.iter().map(|_| AtomicU64::new(0)).collect();
         self.attached.set(Attached { tiers, reads }).is_ok()

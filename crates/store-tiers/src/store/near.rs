@@ -51,7 +51,8 @@ impl TieredStore {
         self.registered(key)
     }
 
-    /// Stores on this node that may have a registered part: the tiers of this handle, then the folders that its registration names.
+    /// Stores on this node that may have a registered part: the tiers of this handle, then the folders that its
+    /// registration names.
     pub(crate) fn near(&self, said: &Registered) -> Vec<Arc<dyn Store>> {
         let here = self.registry.as_ref().is_some_and(|registry| registry.node.name == said.node);
         let mut stores: Vec<Arc<dyn Store>> = self.tiers().iter().map(|tier| tier.store.clone()).collect();

@@ -193,8 +193,8 @@ impl TieredStore {
         whole(self.home.as_ref()).then(|| self.home.clone())
     }
 
-    /// Removes groups all of whose parts are home, and the parity objects that this process sees of them. Objects in the tiers of this handle
-    /// whose parts are home go, too.
+    /// Removes groups all of whose parts are home, and the parity objects that this process sees of them. Objects in
+    /// the tiers of this handle whose parts are home go, too.
     pub fn tend_parity(&self) -> Result<()> {
         if self.redundancy.scheme == Scheme::None || !self.has_tiers() {
             return Ok(());
