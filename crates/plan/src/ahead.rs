@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_apart_gets_a_hint_in_order_and_neighbours_together() {
+    fn scattered_ranges_get_hints_in_order_and_neighbours_together() {
         let found = hinted(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
         let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_few_bytes_and_long_streams_are_not() {
+    fn one_request_few_bytes_and_long_streams_get_no_hint() {
         assert_eq!(hinted(&[0..M]), []);
         assert_eq!(hinted(&[0..4 * K, M..M + 4 * K]), []);
         assert_eq!(hinted(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_may_be_waited_for_a_little_that_lies_apart_gets_a_hint() {
+    fn on_a_slow_medium_a_few_scattered_bytes_get_a_hint() {
         let hinted = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
         let apart = [(0, 248..33_024), (1, 248..33_024)];
         assert_eq!(hinted(&apart), apart);
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_hinted_than_may_lie_ready() {
+    fn hints_stay_below_the_limit_of_bytes() {
         let many: Vec<Range<u64>> = (0..100).map(|k| 2 * k * M..(2 * k + 1) * M).collect();
         assert_eq!(hinted(&many), many[..32]);
         let longer: Vec<Range<u64>> = (0..8).map(|k| 10 * k * M..(10 * k + 7) * M).collect();

@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_table_is_encoded_short_or_too_much_is_not() {
+    fn uncut_encoded_short_and_too_many_blocks_are_left_out() {
         let all = || Selection::boxed(&[0, 0], &[8 * 2048, 2048]);
         let (mut uncut, mut coded, mut short) = (cut(0, 0, M), cut(0, 0, M), cut(0, 0, M));
         uncut.subchunks = 1;

@@ -274,7 +274,7 @@ mod tests {
 
     /// Random texts of relevant characters never panic, and an accepted selection is accepted again when it is printed.
     #[test]
-    fn any_text_is_read_or_refused_at_a_place_in_it() {
+    fn any_text_is_parsed_or_refused_with_a_position_in_it() {
         let alphabet: Vec<char> = "[]:,.-+ 0189xNoneé\n\u{1F600}".chars().collect();
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
         let mut taken = 0;

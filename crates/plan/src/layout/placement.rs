@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cells_or_one_target_is_placed_too() {
+    fn grids_without_cells_or_with_one_target_are_placed_too() {
         for spread in [Spread::Lattice, Spread::Hilbert, Spread::RowMajor] {
             assert_eq!(Placement::new(&[], 5, spread).unwrap().of(&[]), 0);
             assert_eq!(Placement::new(&[3, 3], 0, spread).unwrap().of(&[2, 2]), 0);

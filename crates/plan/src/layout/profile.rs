@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_store_has_are_not_sound() {
+    fn impossible_numbers_are_not_sound() {
         assert!(profile().is_sound());
         for spoil in [
             (|p: &mut Profile| p.reads.clear()) as fn(&mut Profile),

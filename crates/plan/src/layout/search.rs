@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_keep_their_bounds_whatever_the_array() {
+    fn layouts_keep_their_bounds_for_any_array() {
         let shapes: [(&[u64], u64, bool); 12] = [
             (&[], 8, false),
             (&[0], 8, true),

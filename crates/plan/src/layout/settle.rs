@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_always_fits_itself() {
+    fn settled_times_are_consistent() {
         let mut random = Random(5);
         for _ in 0..300 {
             let made = turns(1e9, 8e-5, || 0.1 + random.below(1000) as f64 / 100.0);

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_second_variable_the_others_are_expected_and_at_the_next_cells_those_that_were_read() {
+    fn after_two_variables_the_others_are_predicted_and_at_the_next_cells_those_read_before() {
         let mut following = Variables::default();
         let said = read(&mut following, 0, &[7, 8, 9, 4]);
         assert_eq!(said, [Next::Unknown, Next::Behind(vec![7, 8]), Next::Unknown, Next::Unknown]);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
+    fn no_prediction_for_a_reader_that_does_not_wait_or_reads_one_variable() {
         let mut following = Variables::default();
         assert!(following.may_wait(), "nothing was read yet");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_hinted_than_may_lie_ready() {
+    fn hints_stay_below_the_limit_of_bytes() {
         let large = |n: u64| slot(0, n << 21, 1, 1 << 17, 1 << 17);
         assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
         let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_ones_the_next_comes_behind_the_one_that_is_read() {
+    fn of_large_variables_the_next_one_is_prefetched() {
         let long = |n: u64, rows: u64| slot(1, n << 25, 1, rows, rows);
         let len = |rows: u64| rows * 8 + 8;
         let [a, b] = [3 << 17, 2 << 18];

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_home_or_pinned_stays_whatever_is_needed() {
+    fn undrained_and_pinned_copies_are_never_evicted() {
         let all = [copy("a", 5, false, false, 0), copy("b", 5, true, true, 0), copy("c", 5, true, false, 9)];
         let gone: Vec<&str> = evict(&all, 100).iter().map(|copy| copy.key.as_str()).collect();
         assert_eq!(gone, ["c"]);
