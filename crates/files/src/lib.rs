@@ -7,9 +7,9 @@
 //! ```
 //!
 //! Invariants
-//! - applying the same records in the same order gives the same state, whichever mount does it;
-//! - a record never fails to apply: what it names and is not there any more was removed before it;
-//! - extents of one file do not overlap, and none ends behind the file's size.
+//! - applying the same records in the same order gives the same state in every mount;
+//! - applying a record never fails: if it names something that does not exist, an earlier record has removed that;
+//! - extents of one file do not overlap, and none ends beyond the file's size.
 
 #![forbid(unsafe_code)]
 
