@@ -1,4 +1,4 @@
-//! Catalogues: which containers have which attributes and ranges of values, answered without opening them.
+//! Catalogues: which containers have which attributes and ranges of values, without opening the containers.
 //!
 //! ```text
 //! catalog     find, add, check: the store, what is visible, what two processes do at once
@@ -9,9 +9,8 @@
 //! facts, value, bits                  what there is to ask
 //! ```
 //!
-//! A catalogue is derived data: pages that never change and manifests put if absent, rebuilt from the
-//! containers at any time. Every answer names its snapshot, and is compared with the container before it is
-//! returned.
+//! A catalogue is derived data: its pages never change, its manifests are put if absent, and it can be rebuilt from the
+//! containers at any time. Every answer names its snapshot, and is compared with the container before it is returned.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! Mounts of the same files: what each shows, what they agree on, and what is left of one that was killed.
+//! Mounts of the same files: what each shows, that they agree, and what remains of one that was killed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// A mount that does nothing more, as if its process were gone.
+/// Makes a mount do nothing more, as if its process were gone.
 fn kill(files: Arc<Files>) {
     std::mem::forget(files);
 }
@@ -83,7 +83,7 @@ proptest! {
                     let bytes = vec![value; len as usize];
                     let handle = files.open_file(ino(&files, &name(f))).expect("it opens");
                     files.write(&handle, Some(at.into()), &bytes).expect("it is written");
-                    // The other mount sees it when it is closed.
+                    // The other mount sees the file after it is closed.
                     files.close(&handle).expect("it closes");
                     let all = model.entry(name(f)).or_default();
                     let end = (at as usize) + bytes.len();
@@ -157,8 +157,9 @@ fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
 
 #[test]
 fn an_open_file_shows_what_another_mount_commits() {
-    // Programs of several nodes tell each other what they have synced, and read it with handles that they have open (in
-    // MPI: sync, barrier, sync). Reads once showed what was committed when the file was opened or looked at last.
+    // Programs on several nodes tell each other what they have synced, and read it with handles that they have open (in
+    // MPI: sync, barrier, sync). Symptom: such reads showed the state of the time when the file was opened or last
+    // looked up.
     let store = memory();
     let files = open(&store);
     let made = ino(&files, b"x");

@@ -1,5 +1,5 @@
-//! Decodes programs. A decoded program is valid: numbers lead into tables, rules stay inside decoded
-//! subchunks, conditions have types.
+//! Decodes programs. A decoded program is valid: its numbers are indices of existing entries, rules stay inside decoded
+//! subchunks, and conditions have types.
 
 use drystone_curve::Curve;
 use drystone_expression::Tree;
@@ -29,7 +29,7 @@ impl From<Corrupt> for ProgramError {
 }
 
 impl Program {
-    /// Decodes a program. Memory is a small multiple of the length of `bytes`.
+    /// Decodes a program. Uses memory in proportion to the length of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Program, ProgramError> {
         if bytes.len() > MAX_PROGRAM_LEN {
             return Err(ProgramError::TooLarge(format!("{} bytes", bytes.len())));
@@ -67,7 +67,7 @@ impl Program {
         program.items = read_items(r, items)?;
         r.end()?;
         program.check()?;
-        // A program has one encoding, so an accepted one means the same to every reader.
+        // A program has only one encoding, so an accepted program means the same to every reader.
         if program.encode()? != bytes {
             return Err(Corrupt::new("a program in another encoding than its own", 0).into());
         }
@@ -111,7 +111,7 @@ impl Program {
             }
         }
         let stored = item.piece.length.saturating_add(item.prefix.map_or(0, |prefix| prefix.length));
-        // A chain makes bytes a little longer at most; a codec that may expand, by a small factor.
+        // A chain may make bytes a little longer; a codec that may expand, by a small factor.
         if item.piece.length == 0
             || stored > 4 * MAX_DECODED_LEN as u64
             || item.piece.trailer > MAX_DECODED_LEN as u64

@@ -1,6 +1,6 @@
-//! Control over HTTP, for tests in other languages.
+//! Control of the server over HTTP, for tests in other languages.
 //!
-//! `GET /_rig` gives the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`,
+//! `GET /_rig` returns the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`,
 //! `bytes_per_second`, `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the
 //! script). A rule has `kind`, `key`, `skip`, `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with
 //! `ms`), `cut` (with `after`, bytes, or without), `status`, `status_after_landing` (with `status`), `refuse` (with
@@ -15,7 +15,7 @@ use crate::protocol::Said;
 use crate::script::{Action, Rule, Script};
 use crate::state::State;
 
-/// The first component of the path; no bucket may be called so.
+/// The first component of the path; no bucket may have this name.
 pub(crate) const PATH: &str = "_rig";
 
 pub(crate) fn answer(state: &State, method: &Method, body: &[u8]) -> Said {

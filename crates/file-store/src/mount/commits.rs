@@ -1,4 +1,4 @@
-//! Commits: records for the newest state, after the writes before them, and syncs.
+//! Commits: records for the newest state, after earlier writes, and syncs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +26,7 @@ impl Files {
         if self.durable { self.sync_journal() } else { Ok(()) }
     }
 
-    /// Commits the writes to a file, and everything committed survives a power cut.
+    /// Commits the writes to a file, and makes everything committed survive a power cut.
     pub fn sync(&self, ino: Option<u64>) -> Result<()> {
         if self.me.is_none() {
             return Ok(());
@@ -66,13 +66,13 @@ impl Files {
             (core.journal.generation > 0).then(|| core.journal.key())
         };
         match key.map(|key| self.store.sync(&[&key])) {
-            // A whole state has taken its place, and was synced before.
+            // A whole state has replaced it, and was synced before.
             None | Some(Ok(()) | Err(StoreError::NotFound { .. })) => Ok(()),
             Some(Err(error)) => Err(error.into()),
         }
     }
 
-    /// Changes the state by records that are made for the newest one.
+    /// Changes the state by records that are made for the newest state.
     pub(super) fn change(
         &self,
         mut make: impl FnMut(&State) -> Result<Vec<Record>>,
@@ -86,7 +86,7 @@ impl Files {
         Ok(core)
     }
 
-    /// Changes a file by records that are made for its newest state, after its noted writes.
+    /// Changes a file by records that are made for its newest state, after its pending writes.
     pub(super) fn change_file(
         &self,
         ino: u64,
@@ -127,7 +127,7 @@ impl Files {
         Ok(guard)
     }
 
-    /// Records of the noted writes to a file, after the checksums of their logs.
+    /// The records of the pending writes to a file, after the checksums of their logs.
     pub(super) fn flushed(
         &self,
         ino: u64,
