@@ -1,4 +1,4 @@
-//! The page about the language tells the truth: its examples are checked, formatted, and its messages real.
+//! The page about the language is right: its examples are checked and formatted, and its messages are real.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
