@@ -1,7 +1,9 @@
 //! Memory that a client and a server on one machine share.
 //!
 //! ```text
-//! mapping: one mapped memfd, sealed     pass: its descriptor through a Unix socket     pieces: what a client has handed out of it
+//! mapping: one mapped memfd, sealed
+//! pass: its descriptor through a Unix socket
+//! pieces: what a client has handed out of it
 //! room: which bytes are free (pure)
 //! ```
 //!

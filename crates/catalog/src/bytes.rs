@@ -40,7 +40,7 @@ pub(crate) fn count(r: &mut Reader<'_>, least: usize) -> Result<usize, Corrupt> 
     let n = varint(r)?;
     match usize::try_from(n) {
         Ok(n) if n <= r.remaining() / least.max(1) => Ok(n),
-        _ => Err(r.corrupt(format!("{n} things in {} bytes", r.remaining()))),
+        _ => Err(r.corrupt(format!("{n} items in {} bytes", r.remaining()))),
     }
 }
 

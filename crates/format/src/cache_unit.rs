@@ -80,7 +80,7 @@ impl UnitHead {
         if key_len == 0 || key_len > MAX_KEY {
             return Err(r.corrupt(format!("a key of {key_len} bytes")));
         }
-        let key = std::str::from_utf8(r.take(key_len)?).map_err(|_| r.corrupt("a key that is no text"))?;
+        let key = std::str::from_utf8(r.take(key_len)?).map_err(|_| r.corrupt("a key that is not UTF-8"))?;
         let blocks = length.div_ceil(1 << BLOCK_LOG2) as usize;
         if r.remaining() != 4 * blocks {
             return Err(r.corrupt(format!("{blocks} checksums expected in {} bytes", r.remaining())));

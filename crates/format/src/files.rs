@@ -363,7 +363,7 @@ fn inode(r: &mut Reader<'_>) -> Result<u64, Corrupt> {
     let at = r.position();
     let ino = r.u64()?;
     if ino == 0 || ino > MAX_FILE {
-        return Err(Corrupt::new("a number that no inode has", at));
+        return Err(Corrupt::new("an impossible inode number", at));
     }
     Ok(ino)
 }

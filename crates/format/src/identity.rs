@@ -82,7 +82,7 @@ impl Identity {
         let corrupt = |what: &str| Corrupt::new(format!("identity: {what}"), 0);
         let text = |name: &str| match members.iter().find(|m| m.name == name) {
             Some(Member { value: Flat::Text(text), .. }) => Ok(text.as_str()),
-            _ => Err(corrupt(&format!("no text {name:?}"))),
+            _ => Err(corrupt(&format!("the member {name:?} is missing, or not a text"))),
         };
         let last = members.last().filter(|m| m.name == "crc32c");
         let last = last.ok_or_else(|| corrupt("crc32c is not the last member"))?;

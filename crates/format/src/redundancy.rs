@@ -138,7 +138,7 @@ impl Group {
             step: number(&json, "step")?,
             copies: json.get("code").and_then(Value::as_str) == Some("copy"),
             parity,
-            members: members.ok_or("a member that is none")?,
+            members: members.ok_or("an entry of the members is not a member")?,
         };
         if text(&json, "code", MAX_TEXT)? != group.code() {
             return Err("a code that this reader does not know".into());

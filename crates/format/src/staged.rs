@@ -89,7 +89,7 @@ impl Registration {
         let folder = |value: &Value| value.as_str().filter(|text| text.len() <= MAX_TEXT).map(str::to_owned);
         let folders: Option<Vec<String>> = list("folders", MAX_FOLDERS)?.iter().map(folder).collect();
         let parts: Option<Vec<StagedPart>> = list("parts", MAX_PARTS)?.iter().map(staged_part).collect();
-        let parts = parts.ok_or_else(|| corrupt("a part that is none"))?;
+        let parts = parts.ok_or_else(|| corrupt("an entry of the parts is not a part"))?;
         if !parts.is_sorted_by(|a, b| a.part < b.part) {
             return Err(corrupt("the parts do not ascend"));
         }
@@ -99,7 +99,7 @@ impl Registration {
             node: node.to_owned(),
             group: text("group")?.to_owned(),
             boot: text("boot")?.to_owned(),
-            folders: folders.ok_or_else(|| corrupt("a folder that is no text"))?,
+            folders: folders.ok_or_else(|| corrupt("the name of a folder is not a text"))?,
             parts,
         })
     }

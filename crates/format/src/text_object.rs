@@ -49,7 +49,7 @@ pub(crate) fn open(
 /// A text member of at most `most` bytes.
 pub(crate) fn text<'a>(json: &'a Map<String, Value>, name: &str, most: usize) -> Result<&'a str, String> {
     let text = json.get(name).and_then(Value::as_str).filter(|text| text.len() <= most);
-    text.ok_or_else(|| format!("no text {name:?}"))
+    text.ok_or_else(|| format!("the member {name:?} is missing, or not a text"))
 }
 
 /// A list member of at most `most` values.
@@ -59,12 +59,14 @@ pub(crate) fn list<'a>(
     most: usize,
 ) -> Result<&'a Vec<Value>, String> {
     let list = json.get(name).and_then(Value::as_array).filter(|list| list.len() <= most);
-    list.ok_or_else(|| format!("no list {name:?}, or a longer one than {most}"))
+    list.ok_or_else(|| format!("the member {name:?} is not a list of at most {most} items"))
 }
 
 /// An unsigned integer member.
 pub(crate) fn number(json: &Map<String, Value>, name: &str) -> Result<u64, String> {
-    json.get(name).and_then(Value::as_u64).ok_or_else(|| format!("no number {name:?}"))
+    json.get(name)
+        .and_then(Value::as_u64)
+        .ok_or_else(|| format!("the member {name:?} is missing, or not a number"))
 }
 
 /// A number of `digits` hexadecimal digits in lower case. If there are more than sixteen, the last sixteen count.

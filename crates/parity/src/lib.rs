@@ -31,7 +31,9 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Refused::Lengths => "the chunks are not equally long",
             Refused::TooManyLost => "more chunks are lost than there are parity chunks",
-            Refused::NoCode => "this build has no code for so many parity chunks (the feature reed-solomon)",
+            Refused::NoCode => {
+                "this build does not support this many parity chunks (see the feature reed-solomon)"
+            }
         })
     }
 }

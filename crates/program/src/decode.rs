@@ -102,7 +102,7 @@ impl Program {
         item.piece.validate()?;
         let raw = self.chains.get(usize::from(arrangement.chain)).is_some_and(String::is_empty);
         if raw && item.prefix.is_some() {
-            return Err("a prefix of what is not encoded".into());
+            return Err("a prefix of a raw subchunk".into());
         }
         if let Some(prefix) = &item.prefix {
             prefix.validate()?;
@@ -123,8 +123,8 @@ impl Program {
         }
         match item.mode {
             Mode::Whole if item.precision != Precision::Exact => Err("a whole subchunk is exact".into()),
-            Mode::Part if item.piece.trailer == 0 => Err("a part of what has no trailer".into()),
-            Mode::Part if item.piece.unit_log2 == 0 => Err("a part of what has no units".into()),
+            Mode::Part if item.piece.trailer == 0 => Err("a part of a piece without a trailer".into()),
+            Mode::Part if item.piece.unit_log2 == 0 => Err("a part of a piece without units".into()),
             Mode::Prefix if item.prefix.is_none() => Err("no prefix".into()),
             _ => Ok(()),
         }
@@ -136,7 +136,7 @@ fn chain(r: &mut Reader<'_>) -> Result<String, Corrupt> {
     if len > MAX_CHAIN {
         return Err(r.corrupt(format!("a chain of {len} bytes")));
     }
-    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not a text"))?;
+    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not UTF-8"))?;
     Ok(text.to_owned())
 }
 

@@ -211,8 +211,8 @@ fn wrap(raw: Raw, period: i128, y_extent: u64, pieces: &mut Vec<Progression>) ->
     Ok(())
 }
 
-/// The elements that a source and a destination share along one dimension. Of an element that a source holds several
-/// times, the first is used; a destination gets all copies of it.
+/// The elements that a source and a destination share along one dimension. If a source holds an element several times,
+/// the first is used; a destination gets all copies of it.
 pub(crate) fn join(src: &Progression, dst: &Progression) -> Option<Joined> {
     let one_to = |t: i128, dst: Progression| {
         let at = src.part(t, t + 1)?;

@@ -54,7 +54,7 @@ fn obey(state: &State, asked: &Value) -> Result<(), String> {
                 })?;
                 *state.script() = script;
             }
-            other => return Err(format!("nothing is called {other:?}")),
+            other => return Err(format!("unknown member {other:?}")),
         }
     }
     Ok(())
@@ -83,7 +83,7 @@ fn rule(value: &Value) -> Result<Rule, String> {
         }
         "trickle" => Action::Trickle(millis(&value["ms"])?),
         "status_after_landing" => Action::StatusAfterLanding(status()?),
-        other => return Err(format!("a rule cannot do {other:?}")),
+        other => return Err(format!("unknown action {other:?} of a rule")),
     };
     Ok(Rule {
         kind: value["kind"].as_str().unwrap_or("").into(),

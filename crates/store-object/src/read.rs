@@ -245,7 +245,7 @@ async fn arriving(
             let is_late = attempts.arrived(piece.len() as u64);
             if !sink.put(place, piece).await {
                 turn.abandoned();
-                return Err(Failure::new(What::Permanent, "nobody waits for it"));
+                return Err(Failure::new(What::Permanent, "no caller waits for the reply"));
             }
             if is_late && *at < (asked.end - offset) as usize {
                 turn.ended(Outcome::Lost, moved);

@@ -191,7 +191,7 @@ async fn listed(response: HttpResponse) -> Result<HttpResponse, HttpError> {
     let document = body.bytes().await?;
     let has = |name: &[u8]| document.windows(name.len()).any(|found| found == name);
     if !has(b"<ListBucketResult") && !has(b"<EnumerationResults") {
-        let why = std::io::Error::other("what came in place of a list is none");
+        let why = std::io::Error::other("the answer is not a list of objects");
         return Err(HttpError::new(HttpErrorKind::Decode, why));
     }
     Ok(HttpResponse::from_parts(parts, document.into()))

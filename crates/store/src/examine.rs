@@ -157,7 +157,7 @@ impl Folder<'_> {
         Ok(Guarantee {
             what: "read after write",
             kept: Some(stale == 0),
-            found: format!("{stale} of {ROUNDS} reads behind a write gave what was there before"),
+            found: format!("{stale} of {ROUNDS} reads after a write returned the old bytes"),
             remedy: "a cache lies between: ask the server itself",
         })
     }
@@ -204,9 +204,9 @@ impl Folder<'_> {
             what: "ranges",
             kept: Some(right && short),
             found: match (right, short) {
-                (true, true) => "ranges are exact, and one behind the end is told".into(),
+                (true, true) => "ranges are exact, and a range beyond the end is reported".into(),
                 (false, _) => "a range held other bytes than those that were written there".into(),
-                (true, false) => "a range behind the end was not told".into(),
+                (true, false) => "a range beyond the end was not reported".into(),
             },
             remedy: "reads would be damaged (checksums find it): use another store",
         })
@@ -219,8 +219,8 @@ impl Folder<'_> {
         let is_fine = told && deleted.is_ok();
         let found = match (&deleted, told) {
             (Err(error), _) => format!("deleting what is absent fails: {error}"),
-            (_, false) => "an absent object is not told as absent".into(),
-            _ => "an absent object is told as absent, and deleting it succeeds".to_owned(),
+            (_, false) => "an absent object is not reported as absent".into(),
+            _ => "an absent object is reported as absent, and deleting it succeeds".to_owned(),
         };
         let remedy = "give the right to list the bucket: without it an absent object looks forbidden";
         Ok(Guarantee { what: "absent objects", kept: Some(is_fine), found, remedy })

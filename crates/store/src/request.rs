@@ -219,7 +219,7 @@ impl Request {
                         store: store.describe(),
                         operation: "run a method on",
                         source: std::io::Error::other(format!(
-                            "{} bytes came back, {limit} are of use",
+                            "the output has {} bytes, at most {limit} were requested",
                             output.len()
                         )),
                     });
@@ -532,14 +532,14 @@ pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
     parts.iter().all(|part| end(part).is_some_and(|end| end <= len))
 }
 
-/// An upload of an object, begun by [`Store::upload`](crate::Store::upload). No part of the object is visible before
+/// An upload of an object, begun by [`Store::upload`]. No part of the object is visible before
 /// [`finish`](Upload::finish) has succeeded; then all of it is. If the upload is dropped before that, nothing remains:
 /// sent pieces are removed in the background.
 ///
 /// Pieces follow each other in the order of `add`. All but the last have the same length, at least [`PIECE`]. The
-/// caller limits how many are under way, as [`BoundedUpload`] does. A store may withhold its replies for the first
-/// [`HELD`] bytes until more are added or the upload ends, so a caller that waits for a reply must have more bytes
-/// under way.
+/// caller limits how many are under way, as [`BoundedUpload`](crate::BoundedUpload) does. A store may withhold its
+/// replies for the first [`HELD`] bytes until more are added or the upload ends, so a caller that waits for a reply
+/// must have more bytes under way.
 pub trait Upload: Send + std::fmt::Debug {
     /// Adds the next piece. The reply is [`Reply::Append`] with memory to reuse, which may be empty.
     fn add(&mut self, data: Vec<u8>) -> Pending;

@@ -174,7 +174,8 @@ impl Lines {
     pub(super) unsafe fn mv_calling(self, src: *const u8, dst: *mut u8, mut each: impl FnMut(usize)) {
         let tail = self.0 - 64;
         let mut at = dst.addr().wrapping_neg() % 16;
-        // SAFETY: the caller's guarantee; `at < tail` keeps 64 bytes at `at` inside the element, which has 64 bytes or more.
+        // SAFETY: the caller's guarantee; `at < tail` keeps 64 bytes at `at` inside the element, which has 64 bytes or
+        // more.
         unsafe {
             if at > 0 {
                 exactly::<16>(src, dst);

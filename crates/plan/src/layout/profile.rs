@@ -13,8 +13,8 @@ pub struct Profile {
     pub write: f64,
     /// Seconds of a sync behind a small append.
     pub sync: f64,
-    /// Whether the reads came from the medium: `true` if this machine had none of the file in memory (checked), `false`
-    /// if it had some, `None` if it cannot tell.
+    /// Whether the reads came from the medium: `Some(true)` if this machine had none of the file in memory (checked),
+    /// `false` if it had some, `None` if it cannot tell.
     pub cold: Option<bool>,
     /// Bytes of the probe that was written and read.
     pub probed: u64,

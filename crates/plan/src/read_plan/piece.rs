@@ -128,7 +128,7 @@ impl StoredForm {
             return corrupt(what);
         }
         if self.raw && place.prefix.is_some() {
-            return corrupt("a prefix of what is not encoded".into());
+            return corrupt("a prefix of a raw subchunk".into());
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
         let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));

@@ -190,9 +190,11 @@ impl LocalFiles for LocalStore {
         let before = || match synced.take().map(Pending::wait) {
             Some(Err(error)) => {
                 failed.replace(Some(error));
-                Err(io::Error::other("what it names could not be synced"))
+                Err(io::Error::other("the objects that it names could not be synced"))
             }
-            _ if failed.borrow().is_some() => Err(io::Error::other("what it names could not be synced")),
+            _ if failed.borrow().is_some() => {
+                Err(io::Error::other("the objects that it names could not be synced"))
+            }
             _ => Ok(()),
         };
         let put = self.folder.put_when(key, parts, mode, true, &before);
