@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_comes_first_and_cycles_are_named() {
+    fn dependencies_come_first_and_cycles_are_named() {
         assert_eq!(dependency_order(&[vec![1], vec![2], vec![]]), Ok(vec![2, 1, 0]));
         assert_eq!(dependency_order(&[vec![1], vec![2], vec![1]]), Err(vec![1, 2]));
     }

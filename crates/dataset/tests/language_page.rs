@@ -45,7 +45,7 @@ fn the_examples_are_right_and_formatted() {
 }
 
 #[test]
-fn the_messages_shown_are_those_that_come() {
+fn the_messages_shown_are_the_real_ones() {
     let blocks = blocks();
     let pairs: Vec<_> = blocks.windows(2).filter(|pair| pair[0].0 == "drepl-error").collect();
     assert!(!pairs.is_empty());

@@ -143,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
+fn a_read_sees_uncommitted_writes_of_its_mount() {
     let store = memory();
     let (files, other) = (open(&store), open(&store));
     let made = ino(&files, b"x");
@@ -191,7 +191,7 @@ fn a_file_without_a_name_stays_for_those_that_have_it_open() {
 }
 
 #[test]
-fn what_was_committed_is_there_after_a_kill_and_what_was_not_is_not() {
+fn only_committed_writes_survive_a_kill() {
     let store = memory();
     for round in 0..20u8 {
         let files = open(&store);
@@ -231,7 +231,7 @@ fn a_torn_end_of_the_journal_is_given_up_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_claim_of_a_mount_that_died_holds_nobody_up_for_long() {
+fn a_claim_of_a_dead_mount_delays_others_only_briefly() {
     let store = memory();
     let files = open(&store);
     ino(&files, b"x");
@@ -242,7 +242,7 @@ fn a_claim_of_a_mount_that_died_holds_nobody_up_for_long() {
 }
 
 #[test]
-fn of_many_mounts_at_once_one_makes_each_name_and_all_agree() {
+fn one_of_many_concurrent_mounts_creates_each_name_and_all_agree() {
     let folder = tempfile::tempdir().expect("a folder");
     let store: Arc<dyn Store> = Arc::new(LocalStore::create(folder.path()).expect("a store"));
     let made: usize = std::thread::scope(|scope| {

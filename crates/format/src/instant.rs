@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_or_out_of_reach_is_none() {
+    fn texts_that_are_no_instant_or_out_of_range_are_none() {
         let ns = unit(Scale::Nanosecond);
         for wrong in [
             "",

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_type_is_refused() {
+    fn meanings_that_do_not_fit_the_type_are_refused() {
         let day = Unit { scale: Scale::Day, count: 1 };
         let int = |scalar| DType::Scalar(scalar);
         assert!(Meaning::Instant(day).validate(&int(Scalar::I64)).is_ok());

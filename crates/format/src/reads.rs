@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_read_back_and_no_flipped_bit_passes() {
+    fn observed_reads_round_trip_and_no_flipped_bit_passes() {
         let bytes = encode(&some());
         assert_eq!(decode(&bytes), Ok(some()));
         for bit in 0..bytes.len() * 8 {

@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sound_group_must_not_say_is_refused() {
+    fn groups_with_invalid_content_are_refused() {
         let refused = |change: fn(&mut Group)| {
             let mut group = sample();
             change(&mut group);

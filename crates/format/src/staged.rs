@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sound_file_must_not_say_is_refused() {
+    fn registrations_with_invalid_content_are_refused() {
         let refused = |change: fn(&mut Registration)| {
             let mut registration = sample();
             change(&mut registration);

@@ -199,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_chunk_comes_back_from_the_xor() {
+    fn one_lost_chunk_is_rebuilt_from_the_xor() {
         all_losses(1, 1, 10);
         all_losses(5, 1, 1001);
     }
 
     #[cfg(feature = "reed-solomon")]
     #[test]
-    fn as_many_lost_chunks_as_there_is_parity_come_back() {
+    fn as_many_chunks_as_there_are_parity_chunks_can_be_rebuilt() {
         all_losses(1, 2, 64);
         all_losses(4, 2, 192);
         all_losses(5, 3, 128);

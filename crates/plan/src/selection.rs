@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_numpy_refuses_is_refused() {
+    fn selections_that_numpy_refuses_are_refused() {
         assert_eq!(index(&[4], &[Index::Int(0); 2]), Err(IndexError::TooMany { ndim: 1, given: 2 }));
         assert_eq!(index(&[4], &[Index::Ellipsis, Index::Ellipsis]), Err(IndexError::SeveralEllipses));
         for bad in [4, -5] {

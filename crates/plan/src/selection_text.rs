@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_numpy_takes_is_taken() {
+    fn selections_that_numpy_accepts_are_accepted() {
         let expected =
             [Index::Int(3), slice(None, None, None), slice(Some(0), Some(8), Some(2)), Index::Int(-1)];
         for text in

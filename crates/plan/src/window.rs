@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown() {
+    fn a_window_is_shown() {
         assert_eq!(Window::choose(64, None).to_string(), "window: 64 requests, 28 MiB under way");
     }
 }

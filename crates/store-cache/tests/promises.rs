@@ -112,7 +112,7 @@ fn every_flipped_bit_is_found_and_fetched_again() {
 }
 
 #[test]
-fn what_a_reader_distrusts_is_fetched_again() {
+fn distrusted_units_are_fetched_again() {
     let dir = tempfile::tempdir().expect("a folder can be made");
     let home = home();
     let store = cache(&home, dir.path(), 64 << 20);

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scheme_is_told_which_there_are() {
+    fn an_unknown_scheme_lists_the_known_ones() {
         let message = Address::parse("ftp://x/y").unwrap_err().to_string();
         for scheme in SCHEMES {
             assert!(message.contains(scheme), "{message}");

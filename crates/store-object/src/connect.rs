@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_set_reaches_the_client_or_is_refused() {
+    fn settings_reach_the_client_or_are_refused() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let with = |key: Key, value: &str| client(&ClientOptions::new().with_config(key, value));
         for (key, value) in [

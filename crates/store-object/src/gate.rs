@@ -113,7 +113,7 @@ mod tests {
     /// Cause: the slower of two copies of a late request counted as lost, and many lost requests halve the number under
     /// way.
     #[tokio::test]
-    async fn a_copy_that_was_given_up_says_nothing_of_the_server() {
+    async fn a_cancelled_copy_says_nothing_about_the_server() {
         let gate = Gate::new(128);
         let limit = gate.state().flow.limit();
         for n in 0..1000 {

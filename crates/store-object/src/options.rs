@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_named() {
+    fn misspelt_options_are_named() {
         let message = resolve(&[("aws_acces_key_id", "x")], &[])
             .err()
             .map(|error| error.to_string())

@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_what_is_there_is_not_shown() {
+    fn missing_values_are_named_and_given_ones_are_not_shown() {
         let reason =
             AwsCredential::from_values(&values(&[("aws_secret_access_key", "hunter2")])).err().unwrap();
         assert!(reason.contains("aws_access_key_id") && !reason.contains("hunter2"), "{reason}");

@@ -316,7 +316,7 @@ fn a_refusal_of_a_request_that_was_sent_twice_is_an_answer() {
 }
 
 #[test]
-fn of_two_requests_the_one_that_is_answered_counts() {
+fn the_answered_one_of_two_requests_counts() {
     let cut_late: Broken = |_, _| std::thread::sleep(LATE);
     let fails_late: Broken = |_, stream| {
         std::thread::sleep(LATE);

@@ -80,7 +80,7 @@ fn an_attempt_that_lands_late_does_no_harm() {
 /// The earlier put failed on a busy machine: a server that has not answered yet is given up after a third of the
 /// deadline, here 0.2 s.
 #[test]
-fn what_is_unknown_at_the_deadline_is_said_to_be() {
+fn an_outcome_unknown_at_the_deadline_is_reported_as_unknown() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_with(&rig, "s3://bucket/deadline.dry", "600ms");
     let answers = || store.put("other", &[b"1"], PutMode::Replace, false).is_ok();
@@ -94,7 +94,7 @@ fn what_is_unknown_at_the_deadline_is_said_to_be() {
 /// determines whose object exists waits for its turn behind all others, and that time counted towards the deadline of
 /// the creation. Here it is 1.5 s with a deadline of 1 s.
 #[test]
-fn waiting_to_ask_whose_object_is_there_does_not_count() {
+fn waiting_to_find_out_whose_object_exists_does_not_count() {
     const CREATES: u64 = 300;
     let rig = Rig::start(Config { rtt: Duration::from_millis(20), ..Config::default() }).unwrap();
     let refused = Rule::new(Action::Status(409)).of_kind("PUT").times(CREATES);

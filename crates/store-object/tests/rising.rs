@@ -72,7 +72,7 @@ fn pieces_make_one_object_and_few_of_them_one_request() {
 }
 
 #[test]
-fn what_is_given_up_or_fails_is_aborted_and_never_seen() {
+fn uploads_that_are_given_up_or_fail_are_aborted_and_never_seen() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_at(&rig, &[]);
     let mut upload = store.upload("dropped").unwrap();

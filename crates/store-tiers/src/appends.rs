@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_appends_is_busy_until_a_while_after() {
+    fn a_writer_counts_as_busy_until_shortly_after_an_append() {
         let appends = Appends::default();
         assert!(!appends.is_busy());
         let append = appends.begin();

@@ -117,7 +117,7 @@ fn a_part_whose_tier_is_gone_stays_registered_until_it_is_given_up() {
 }
 
 #[test]
-fn a_damaged_registration_is_said_and_changes_nothing_else() {
+fn a_damaged_registration_is_reported_and_changes_nothing_else() {
     let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
     let a = handle(&home, "a", Some(dir.path()));
     write(&a, 0);

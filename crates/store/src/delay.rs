@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_reply_is_another_round() {
+    fn a_request_after_a_reply_is_another_round() {
         let store = store();
         store.len("k").unwrap();
         store.read("k", 0, &mut [0; 10]).unwrap();

@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_system_says_from_every_thread() {
+    fn the_id_is_the_system_s_in_every_thread() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..100).for_each(|_| assert_eq!(process_id(), std::process::id())));

@@ -41,7 +41,7 @@ fn expect_marked(found: &MemoryStore, marks: u64) {
 }
 
 #[test]
-fn what_was_synced_survives_a_crash_at_any_change_and_any_power_cut() {
+fn synced_bytes_survive_a_crash_at_any_change_and_any_power_cut() {
     let complete = FaultStore::in_memory(Script::default());
     assert!(write_log(&complete).is_ok());
     let changes = complete.changes();
@@ -280,7 +280,7 @@ fn new_objects_are_listed_late_where_the_script_says_so() {
 }
 
 #[test]
-fn what_was_there_before_counts_as_durable() {
+fn existing_objects_count_as_durable() {
     let inner = MemoryStore::new();
     inner.put("k", &[b"before"], PutMode::IfAbsent, false).unwrap();
     let store = FaultStore::new(inner, Script::default()).unwrap();

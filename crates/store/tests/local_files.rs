@@ -12,7 +12,7 @@ fn put(store: &impl Store, key: &str, data: &[u8]) {
 }
 
 #[test]
-fn what_one_handle_wrote_another_reads_after_reopening() {
+fn one_handle_reads_what_another_wrote_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("a/b/run.dry");
     {
@@ -60,7 +60,7 @@ fn a_store_opened_for_reading_refuses_every_change_and_names_the_path() {
 }
 
 #[test]
-fn what_another_handle_replaced_deleted_or_extended_is_seen() {
+fn changes_by_another_handle_are_seen() {
     // Open files are kept. An object that another process replaced must not be read from the old file.
     let dir = tempfile::tempdir().unwrap();
     let theirs = LocalStore::create(dir.path()).unwrap();

@@ -131,8 +131,8 @@ impl Files {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Another mount may have committed since this file was opened. A program that is told of the commit must
-            // read the new bytes.
+            // Another mount may have committed since this file was opened. A program that knows of the commit must read
+            // the new bytes.
             let (len, wanted) = self.newest()?.wanted(ino, offset, out.len())?;
             match self.fill(&wanted, &mut out[..len]) {
                 Ok(()) => return Ok(len),

@@ -124,7 +124,7 @@ fn boxes_meet_as_entries_say() {
 }
 
 #[test]
-fn what_all_entries_share_takes_no_memory_for_each() {
+fn fields_that_all_entries_share_take_no_memory_per_entry() {
     let entries = regular();
     let few = Block::decode(&encode_block(&entries)).unwrap().memory();
     let all: Vec<Entry> = entries.iter().cycle().take(2000).cloned().collect();

@@ -14,7 +14,7 @@ pub struct Profile {
     /// Seconds of a sync behind a small append.
     pub sync: f64,
     /// Whether the reads came from the medium: `Some(true)` if this machine had none of the file in memory (checked),
-    /// `false` if it had some, `None` if it cannot tell.
+    /// `Some(false)` if it had some, `None` if it cannot tell.
     pub cold: Option<bool>,
     /// Bytes of the probe that was written and read.
     pub probed: u64,
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_measured_badly_makes_no_reader_slower() {
+    fn a_measurement_on_a_busy_machine_makes_no_reader_slower() {
         let at = |depth, bandwidth, request| AtDepth { depth, bandwidth, request };
         let reads = vec![at(1, 2e9, 1e-4), at(2, 1e9, 3e-4), at(4, 3e9, 5e-5)];
         let found = Profile { reads, ..profile() }.device(2);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_do_not_fit_each_other_are_not_plausible_and_noise_is_said() {
+    fn inconsistent_measurements_are_not_plausible_and_noise_is_reported() {
         let mut profile = profile();
         assert!(profile.is_plausible() && !profile.to_string().contains("NOISY"));
         profile.doubt.load = Some(2.5);

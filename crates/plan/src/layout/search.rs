@@ -274,7 +274,7 @@ fn descend(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chunks_that_are_there_are_taken_where_they_cost_hardly_more() {
+    fn stored_chunks_are_kept_where_they_cost_hardly_more() {
         let shape = [256, 256, 256];
         let array = Array { shape: &shape, item: 4, steps: false };
         let mix = crate::layout::standard_mix(&shape, false);
@@ -378,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_asks_for_the_score_of_each_place_once() {
+    fn a_search_computes_the_score_of_each_shape_once() {
         let axis: Vec<u64> = (1..=40).collect();
         let asked = RefCell::new(Vec::new());
         let score = |edges: &[u64]| {

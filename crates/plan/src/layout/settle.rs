@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quiet_store_took_is_believed_as_it_is() {
+    fn times_of_a_quiet_store_are_unchanged() {
         let (lines, doubt) = settle(&turns(1e9, 8e-5, || 1.0));
         assert_eq!(lines.iter().map(|line| line.depth).collect::<Vec<_>>(), DEPTHS);
         assert!(!doubt.is_noisy() && doubt.moved < 1.01 && doubt.spread < 1.01, "{doubt}");
@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn two_turns_of_five_may_take_ten_times_as_long() {
+    fn two_repetitions_of_five_may_take_ten_times_as_long() {
         let mut turn = 0;
         let quiet = settle(&turns(1e9, 8e-5, || 1.0)).0;
         let (lines, doubt) = settle(&turns(1e9, 8e-5, || {
@@ -223,7 +223,7 @@ mod tests {
     /// predictions were 64 % off at the median, for a month. Cause: a depth was measured by a dozen reads,
     /// which a cache of another machine answered.
     #[test]
-    fn a_depth_that_leaps_ahead_of_a_store_at_its_limit_is_brought_back() {
+    fn an_implausible_gain_at_one_depth_is_corrected() {
         let mut made = turns(1e9, 2e-5, || 1.0);
         made[4].large.iter_mut().for_each(|t| *t /= 2.4);
         let (lines, doubt) = settle(&made);

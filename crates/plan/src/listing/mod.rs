@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_axis_is_asked_for_once_and_within_its_length() {
+    fn each_axis_is_selected_once_and_within_its_length() {
         let full = |axis, n| Leg::Axis { axis, cells: Axis::full(n) };
         let shape = [4, 5];
         assert!(Listing::points(2, vec![3, 4, 0, 0]).check(&shape));

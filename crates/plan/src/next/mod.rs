@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn rasters_of_tiles_are_predicted_with_and_without_halos_forwards_and_backwards() {
+    fn rasters_of_tiles_are_predicted_with_and_without_halos_in_both_directions() {
         for halo in [0, 1, 2] {
             let mut all = tiles(512, 64, halo);
             let (hits, _) = run(&all, &[512, 512], false);
@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_fetched_as_the_link_needs_and_there_is_room_for() {
+    fn the_depth_is_what_the_link_needs_within_its_room() {
         let spans = to_spans(&Selection::boxed(&[0, 0], &[1, 125_000])).expect("a box");
         assert_eq!(depth(&spans, 1, 0.1, &LINK), 2, "computing takes longer than the link");
         assert_eq!(

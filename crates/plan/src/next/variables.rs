@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_variables_are_kept_in_mind() {
+    fn only_some_variables_are_remembered() {
         let mut following = Variables::default();
         let many: Vec<u32> = (0..200).collect();
         read(&mut following, 0, &many);

@@ -154,7 +154,7 @@ mod tests {
     /// by itself was not counted, and storage servers that were never asked stayed as slow as they were assumed
     /// to be.
     #[test]
-    fn what_readers_decode_counts_and_servers_that_were_never_asked_are_tried() {
+    fn decoding_by_readers_counts_and_unmeasured_servers_are_tried() {
         let all = 16 << 20;
         let fetch = Fetch { source: 3, items: vec![(0..all, (0, 0..all))], range: 0..all };
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };

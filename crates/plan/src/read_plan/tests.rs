@@ -388,7 +388,7 @@ fn metadata_that_contradicts_the_piece_is_damage() {
 }
 
 #[test]
-fn numbers_that_do_not_fit_are_errors() {
+fn numbers_out_of_range_are_errors() {
     type Change = fn(&mut Entry);
     let changes: [(Change, &str); 13] = [
         (|e| e.piece.length -= 4, "4096 cells stored in 16380 bytes"),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpinned_leaves_the_rest_pinned() {
+    fn unpinning_some_bytes_leaves_the_rest_pinned() {
         let pins = [0..10, 20..30];
         assert_eq!(without(&pins, &(5..25)), [0..5, 25..30]);
         assert_eq!(without(&pins, &(2..4)), [0..2, 4..10, 20..30]);

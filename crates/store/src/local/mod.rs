@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_and_forgotten_is_not_in_memory_and_what_was_read_again_is() {
+    fn evicted_bytes_are_not_in_memory_until_they_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::create(dir.path()).unwrap();
         store.append("k", 0, &[&[7; 1 << 20]]).unwrap();

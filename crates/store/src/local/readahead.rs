@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_error() {
+    fn missing_ranges_are_no_error() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         prefetch(&handle, 5..5);

@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_until_the_new_file_is_complete() {
+    fn an_existing_file_stays_until_the_new_one_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let mut first = WholeFile::create(&path).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing() {
+    fn an_unfinished_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         drop(WholeFile::create(&path).unwrap());

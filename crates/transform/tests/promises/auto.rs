@@ -105,7 +105,7 @@ fn a_chain_that_lost_the_first_sample_by_far_is_not_tried_again() {
 }
 
 #[test]
-fn where_storing_takes_long_the_few_that_cost_least_see_all_samples() {
+fn with_slow_storage_only_the_few_cheapest_chains_see_all_samples() {
     let samples = [mostly_different(), mostly_different(), mostly_different()];
     let choice =
         auto("auto:bandwidth=1").choose(&samples, None, &mut even_clock(), &mut Scratch::new()).unwrap();
