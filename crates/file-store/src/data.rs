@@ -25,12 +25,12 @@ pub(crate) struct DataLog {
     /// Bytes that survive a power cut.
     pub(crate) synced: u64,
     /// Bytes whose checksums are in the journal.
-    pub(crate) told: u64,
+    pub(crate) journaled: u64,
     /// Whether no more bytes are appended.
     pub(crate) closed: bool,
     /// Number of appends whose extents are not in the state of the mount yet.
-    pub(crate) coming: u32,
-    /// Checksums of the complete units from `told / UNIT` on.
+    pub(crate) pending: u32,
+    /// Checksums of the complete units from `journaled / UNIT` on.
     whole: Vec<u32>,
     /// The bytes of the incomplete unit.
     tail: Vec<u8>,
@@ -42,9 +42,9 @@ impl DataLog {
             id,
             end: 0,
             synced: 0,
-            told: 0,
+            journaled: 0,
             closed: false,
-            coming: 0,
+            pending: 0,
             whole: Vec::new(),
             tail: Vec::new(),
         }
@@ -78,22 +78,22 @@ impl DataLog {
     }
 
     /// The record of the checksums that the journal does not have yet.
-    pub(crate) fn untold(&self) -> Option<Record> {
-        if self.told == self.end {
+    pub(crate) fn new_sums(&self) -> Option<Record> {
+        if self.journaled == self.end {
             return None;
         }
         let mut sums = self.whole.clone();
         if !self.tail.is_empty() {
             sums.push(crc32c(&self.tail));
         }
-        Some(Record::Sums { log: self.id, first: self.told / UNIT, end: self.end, sums })
+        Some(Record::Sums { log: self.id, first: self.journaled / UNIT, end: self.end, sums })
     }
 
-    /// Records that the journal has the checksums up to `end`, which [`untold`](DataLog::untold) gave.
-    pub(crate) fn tell(&mut self, end: u64) {
-        let units = (end / UNIT - self.told / UNIT) as usize;
+    /// Records that the journal has the checksums up to `end`, which [`new_sums`](DataLog::new_sums) gave.
+    pub(crate) fn sums_are_journaled(&mut self, end: u64) {
+        let units = (end / UNIT - self.journaled / UNIT) as usize;
         self.whole.drain(..units.min(self.whole.len()));
-        self.told = end;
+        self.journaled = end;
     }
 }
 
@@ -191,9 +191,9 @@ mod tests {
             assert_eq!(log.append(&store, &bytes).expect("memory takes it"), all.len() as u64);
             all.extend_from_slice(&bytes);
             if number % 2 == 1 {
-                state.apply(&log.untold().expect("there are bytes"));
-                log.tell(log.end);
-                assert_eq!(log.untold(), None);
+                state.apply(&log.new_sums().expect("there are bytes"));
+                log.sums_are_journaled(log.end);
+                assert_eq!(log.new_sums(), None);
             }
             let reader = Reader::default();
             for (from, len) in [(0, all.len()), (all.len() / 3, all.len() / 2), (all.len() - 1, 1)] {
@@ -211,7 +211,7 @@ mod tests {
         let mut log = DataLog::new(5 << 32 | 1);
         log.append(&store, &[3; 40000]).expect("memory takes it");
         let mut state = State::default();
-        state.apply(&log.untold().expect("there are bytes"));
+        state.apply(&log.new_sums().expect("there are bytes"));
         let mut bytes = vec![3; 40000];
         bytes[39000] ^= 1;
         store

@@ -139,7 +139,7 @@ impl Files {
             let logs = locked(&self.logs);
             let over = |log: &std::sync::Mutex<crate::data::DataLog>| {
                 let log = locked(log);
-                log.closed && log.coming == 0
+                log.closed && log.pending == 0
             };
             logs.iter().filter(|(_, log)| over(log)).map(|(id, _)| *id).collect()
         };

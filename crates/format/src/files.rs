@@ -69,7 +69,7 @@ pub enum Record {
     Make { ino: u64, parent: u64, name: Vec<u8>, attrs: Attrs, body: Body },
     /// An entry is removed, and the link to its inode with it.
     Remove { parent: u64, name: Vec<u8>, time: i64 },
-    /// An entry moves to another place, replacing what is there; or both entries are exchanged.
+    /// An entry moves to another place and replaces an entry there; or both entries are exchanged.
     Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, exchange: bool, time: i64 },
     /// Bytes were written. A later extent hides an earlier one. The file is at least as long as the end of the last
     /// extent.

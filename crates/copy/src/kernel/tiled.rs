@@ -22,7 +22,7 @@ const NARROW: usize = 16;
 const STAGED_ROW: usize = 512;
 /// Planes of fewer bytes are copied without a stage.
 const STAGED_FROM: u64 = if cfg!(miri) { 256 } else { 4 << 10 };
-/// Planes of fewer bytes are too small for moves by whole registers, as of elements of four bytes.
+/// Planes of fewer bytes are too small for moves by whole registers, for example of elements of four bytes.
 const REGISTERS_FROM: u64 = 16 << 10;
 
 /// How a tile is moved.

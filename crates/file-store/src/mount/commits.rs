@@ -98,16 +98,16 @@ impl Files {
         }
         let mut guard = locked(&self.core);
         let core = &mut *guard;
-        let mut told = Vec::new();
+        let mut journaled = Vec::new();
         if !core.orphans.contains_key(&ino) {
             let Core { journal, noted, .. } = core;
             let written = noted.get(&ino);
             journal.commit(self.store.as_ref(), &mut |journal| {
-                told.clear();
+                journaled.clear();
                 let Some(inode) = journal.state.get(ino) else { return Ok(Vec::new()) };
                 let mut records = Vec::new();
                 let Some(written) = written else { return make(inode) };
-                self.flushed(ino, written, &mut records, &mut told);
+                self.flushed(ino, written, &mut records, &mut journaled);
                 let behind = inode.behind(&records);
                 records.extend(make(&behind)?);
                 Ok(records)
@@ -115,8 +115,8 @@ impl Files {
             if journal.state.get(ino).is_some() {
                 noted.remove(&ino);
             }
-            for (log, end) in told {
-                locked(&log).tell(end);
+            for (log, end) in journaled {
+                locked(&log).sums_are_journaled(end);
             }
         }
         core.sort_out();
@@ -133,15 +133,15 @@ impl Files {
         ino: u64,
         written: &Noted,
         records: &mut Vec<Record>,
-        told: &mut Vec<(Arc<Mutex<DataLog>>, u64)>,
+        journaled: &mut Vec<(Arc<Mutex<DataLog>>, u64)>,
     ) {
         let extents: Vec<Extent> = written.extents.iter().collect();
         let names: HashSet<u64> = extents.iter().map(|extent| extent.log).collect();
         let logs = locked(&self.logs);
         for log in names.iter().filter_map(|name| logs.get(name)) {
             let open = locked(log);
-            if let Some(record) = open.untold() {
-                told.push((log.clone(), open.end));
+            if let Some(record) = open.new_sums() {
+                journaled.push((log.clone(), open.end));
                 records.push(record);
             }
         }

@@ -174,7 +174,7 @@ impl Files {
         let full = {
             let mut core = locked(&self.core);
             let noted = core.note(ino, extent);
-            locked(&log).coming -= 1;
+            locked(&log).pending -= 1;
             noted?
         };
         if full { self.commit(ino) } else { Ok(()) }
@@ -197,7 +197,7 @@ impl Files {
             }
             // Other threads with this handle append after it.
             let position = open.append(self.store.as_ref(), bytes)?;
-            open.coming += 1;
+            open.pending += 1;
             drop(open);
             return Ok((log, position));
         }

@@ -96,8 +96,8 @@ pub fn decide(
                 Ok((sent, link + work as f64 / rates.there.max(1.0), calls.len()))
             }
         };
-        // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice. What halves
-        // every value has programs and frames beside it.
+        // A program must save at least half of the bytes, since predictions are uncertain and ranges are verified
+        // twice. If every value is halved, the limit is higher, since programs and frames are sent too.
         let most = if rates.narrow { bytes / 5 * 3 } else { bytes / 2 };
         let enough = if rates.trial { TRIAL } else { GAIN };
         let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= most && *seconds < ranges.1 * enough;
