@@ -3,7 +3,7 @@
 //! ```text
 //! mount     the handle: open files, reads, writes, changes of folders, commits
 //! space     unneeded logs; sizes; verification
-//! journal   generations of the journal: following others, and adding to it
+//! journal   generations of the journal: follows other mounts, adds records
 //! data      data logs: appends with checksums, verified reads
 //! ```
 //!

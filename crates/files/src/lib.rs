@@ -1,9 +1,9 @@
 //! Byte files in a container, as values: a file is a log of extents, a folder a map of names.
 //!
 //! ```text
-//! extents   writes and holes -> which bytes lie where, the newest first seen
+//! extents   writes and holes -> which bytes lie where; newer ones hide older ones
 //! state     records of the journal -> folders, files, links, checksums of logs
-//! change    what a caller asks for -> records, or the reason why not
+//! change    a caller's request -> records, or the reason of a refusal
 //! ```
 //!
 //! Invariants

@@ -21,7 +21,7 @@ use crate::{Corrupt, MAX_NDIM};
 pub struct Block {
     len: usize,
     dictionary: Vec<Arc<Encoding>>,
-    /// Of dimensions that no entry has, the columns are zeros.
+    /// For dimensions that no entry has, the columns are zeros.
     offset: [Numbers; MAX_NDIM],
     count: [Numbers; MAX_NDIM],
     cut: [Numbers; MAX_NDIM],

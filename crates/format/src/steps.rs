@@ -125,7 +125,8 @@ impl Steps {
         self.runs.push(run);
     }
 
-    /// Hides entries that were adopted for `step` before `commit`. Of several calls, the greatest commit counts.
+    /// Hides entries that were adopted for `step` before `commit`. If called several times for a step, the greatest
+    /// commit counts.
     pub fn hide(&mut self, step: u64, commit: u64) {
         match self.hidden.binary_search_by_key(&step, |&(step, _)| step) {
             Ok(at) => {

@@ -1,26 +1,26 @@
 //! A container as a file system: its content as files that any program can read.
 //!
 //! ```text
-//! tree     paths -> what they are; a folder -> its entries      pure
-//! ahead    a read and the reads before it -> which bytes to make, and whether the kernel keeps them  pure
-//! shown    a snapshot's arrays, fragments and their sizes        asks the engine
+//! tree     the files and folders of a snapshot                 pure
+//! ahead    which bytes to produce for a read, and whether the kernel caches them      pure
+//! shown    a snapshot's arrays and fragments, with their sizes; calls the engine
 //! zarr     the Zarr hierarchy of a snapshot: paths -> documents and chunks
 //! inodes   numbers of files and folders
-//! room     each thread's room for an answer
-//! pieces   bytes that were made, and those that are made ahead
+//! room     each thread's buffer for an answer
+//! pieces   bytes that were produced, or are produced in advance
 //! open     an open view: its reads
-//! stored   what was published, which the kernel reads itself
+//! stored   published replicas, which the kernel reads itself
 //! fs       views: names, attributes, answers to the kernel
 //! files    byte files: numbers, attributes, errnos
-//! whole    each request to the views or the files               the adapter to fuser
+//! whole    the adapter to fuser: passes each request to the views or the files
 //! ```
 //!
 //! ```text
 //! /view/latest/GROUP/VARIABLE.npy    the newest snapshot; also .bin, .h5, .nc
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
-//! /fragments/NAME                    a declared fragment, step behind step
-//! /published/...                     what was published, as it is stored
+//! /fragments/NAME                    a declared fragment, one step after the other
+//! /published/...                     published replicas, as they are stored
 //! /files/...                         byte files, which programs write
 //! ```
 //!

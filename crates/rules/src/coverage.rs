@@ -40,7 +40,7 @@ pub struct Missing {
 pub struct Coverage {
     /// Bytes whose elements exist in the dataset.
     pub wanted: u64,
-    /// Of these, bytes that the sources hold.
+    /// Bytes of those that the sources hold.
     pub covered: u64,
     /// Bytes whose elements lie outside the dataset, such as halos of ranks at the boundary. No source holds them.
     pub unmapped: u64,

@@ -47,7 +47,7 @@ pub struct Far {
 /// What `put` does with an existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutMode {
-    /// Keep it and fail with [`StoreError::AlreadyExists`]. Of any number of concurrent writers, exactly one succeeds.
+    /// Keep it and fail with [`StoreError::AlreadyExists`]. Exactly one of any number of concurrent writers succeeds.
     IfAbsent,
     /// Replace it; a reader sees the old bytes or the new, never a mixture within one read.
     Replace,
@@ -70,9 +70,9 @@ pub struct ListEntry {
 ///
 /// *Visibility*: every call that begins after a method returned `Ok` sees its effect. *Kill*: when the process dies,
 /// every effect of a call that returned `Ok` stays. Any prefix of an append under way may stay, and all or nothing of a
-/// put or delete under way. *Power cut*: what a sync covered stays. Of bytes appended since, any subset of 512-byte
-/// sectors may stay; the others have any content. An object put without sync may be absent, the previous one, complete
-/// or damaged. A delete may be undone.
+/// put or delete under way. *Power cut*: what a sync covered stays. Any subset of the 512-byte sectors appended since
+/// then may stay; the others have any content. An object put without sync may be absent, the previous one, complete or
+/// damaged. A delete may be undone.
 pub trait Store: Send + Sync + std::fmt::Debug {
     /// The features of this store; constant over its life.
     fn features(&self) -> Features;

@@ -130,8 +130,7 @@ fn row_major(grid: &[u64], targets: u64) -> Vec<u64> {
     factors
 }
 
-/// Of the vectors tried, the one whose worst plane is best; among equals, the one whose planes are best
-/// together.
+/// The vector, among those tried, whose worst plane is best; of equal ones, the one whose planes are best together.
 fn lattice(grid: &[u64], targets: u64) -> Vec<u64> {
     let mut best = row_major(grid, targets);
     let mut score = worst(grid, targets, &best);

@@ -60,8 +60,8 @@ pub struct Call {
     pub result: u64,
     /// The most bytes of the returned cells.
     pub most: u64,
-    /// Bytes that the object's keeper reads or decodes, whichever are more. Of raw pieces, only units that hold wanted
-    /// cells count.
+    /// Bytes that the object's keeper reads or decodes, whichever are more. Only those units of raw pieces count that
+    /// hold wanted cells.
     pub work: u64,
 }
 

@@ -160,8 +160,8 @@ pub fn numbers(slots: &[Slot]) -> Vec<u32> {
     all.filter(serves).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The slots with the original blocks and one replica (0: none) as candidates. Of equally old blocks, those of the
-/// replica come later, so they show.
+/// The slots with the original blocks and one replica (0: none) as candidates. Blocks of the replica come after
+/// original blocks of the same age, so they show.
 pub fn offered(slots: &[Slot], replica: u32) -> Vec<Slot> {
     let of = |slot: &Slot, number: u32| {
         slot.candidates

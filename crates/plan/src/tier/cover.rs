@@ -47,7 +47,7 @@ impl Units {
         self.units.iter().map(|&(start, end)| start..end)
     }
 
-    /// Of the units that hold a byte, the one that reaches furthest.
+    /// The unit that reaches furthest among those that hold a byte.
     fn at(&self, byte: u64) -> Option<Range<u64>> {
         let first = (byte.saturating_sub(self.longest), 0);
         let last = (byte, u64::MAX);

@@ -94,7 +94,7 @@ fn insert_below<P: Pages>(
         if appended {
             return Ok(leaves_in_order(&mut all, emit));
         }
-        // An evenly split page has space in both halves. Of very many entries, most pages are filled.
+        // An evenly split page has space in both halves. With very many entries, most pages are filled.
         let some: Vec<Entry> = all.by_ref().take(SPLIT).collect();
         let even = all.peek().is_none();
         let mut level = leaves(some, !even, emit);

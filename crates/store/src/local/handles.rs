@@ -49,7 +49,7 @@ pub(crate) struct Handle {
 
 /// A read up to this length is short: of a table or a trailer.
 const SHORT: usize = 16 << 10;
-/// A short read is out of order if it begins this far behind the end of the last read.
+/// A short read is out of order if it begins this far beyond the end of the last read.
 const FAR: u64 = 256 << 10;
 /// For a run of more bytes, the kernel's own sequential read-ahead is the better choice.
 const STREAM: u64 = 1 << 20;
