@@ -7,10 +7,10 @@ use std::ptr::NonNull;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, fstat, ftruncate, memfd_create};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
-/// What keeps the length as it is.
+/// The seals that fix the length.
 const SEALS: SealFlags = SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::SEAL);
 
-/// Memory that other processes may have, too.
+/// Memory that other processes may share.
 #[derive(Debug)]
 pub struct Arena {
     first: NonNull<u8>,
@@ -20,11 +20,12 @@ pub struct Arena {
 
 // SAFETY: the mapping belongs to this value until it is dropped, and is used through raw pointers alone.
 unsafe impl Send for Arena {}
-// SAFETY: as above; `copy_out` only reads, and `pointer` leaves the rules of its use to the caller.
+// SAFETY: as above; `copy_out` only reads, and callers of `pointer` are responsible for its use.
 unsafe impl Sync for Arena {}
 
 impl Arena {
-    /// A new one of this many bytes, all zero, which this process only reads. The system gives memory as bytes are written.
+    /// Creates an arena of this many bytes, all zero, which this process only reads. The system allocates memory as
+    /// bytes are written.
     pub fn create(len: usize) -> io::Result<Arena> {
         let fd = memfd_create("drystone-arena", MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING)?;
         ftruncate(&fd, len as u64)?;
@@ -32,7 +33,8 @@ impl Arena {
         Self::mapped(fd, len, ProtFlags::READ)
     }
 
-    /// One that another process has made, to be written to. `InvalidData`: its seals or its length are others than agreed.
+    /// Maps an arena that another process has created, for writing. Fails with `InvalidData` if its seals or its length
+    /// are not those agreed.
     pub fn received(fd: OwnedFd, len: usize) -> io::Result<Arena> {
         let wrong = |what| Err(io::Error::new(io::ErrorKind::InvalidData, what));
         if !fcntl_get_seals(&fd)?.contains(SEALS) {
@@ -45,18 +47,19 @@ impl Arena {
     }
 
     fn mapped(fd: OwnedFd, len: usize, rights: ProtFlags) -> io::Result<Arena> {
-        // SAFETY: a new mapping at an address that the kernel chooses, so no memory of this process changes its meaning.
+        // SAFETY: a new mapping at an address that the kernel chooses, so no memory of this process changes its
+        // meaning.
         let first = unsafe { mmap(std::ptr::null_mut(), len, rights, MapFlags::SHARED, &fd, 0)? };
         let first = NonNull::new(first.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         Ok(Arena { first, len, fd })
     }
 
-    /// Its bytes.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether it has none.
+    /// Whether its length is 0.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
@@ -66,18 +69,18 @@ impl Arena {
         self.fd.as_fd()
     }
 
-    /// Whether these bytes lie in it.
+    /// Whether these bytes lie within it.
     pub fn holds(&self, at: u64, len: u64) -> bool {
         at.checked_add(len).is_some_and(|end| end <= self.len as u64)
     }
 
-    /// Copies the bytes from `at` on; whether they lie in the arena. Another process may write meanwhile: then the copy is of some state
-    /// of each byte.
+    /// Copies the bytes from `at` on. Returns whether they lie in the arena. If another process writes meanwhile, each
+    /// copied byte has its value at some moment.
     pub fn copy_out(&self, at: usize, out: &mut [u8]) -> bool {
         let is_within = self.holds(at as u64, out.len() as u64);
         if is_within {
-            // SAFETY: the range lies in the mapping, whose length is sealed; `out` is memory of this process alone. Only raw pointers are
-            // used, so nothing is assumed of bytes that another process changes.
+            // SAFETY: the range lies in the mapping, whose length is sealed; `out` is memory of this process alone.
+            // Only raw pointers are used, so nothing is assumed of bytes that another process changes.
             unsafe {
                 std::ptr::copy_nonoverlapping(self.first.as_ptr().add(at), out.as_mut_ptr(), out.len())
             };
@@ -85,7 +88,7 @@ impl Arena {
         is_within
     }
 
-    /// Where the byte `at` is in this process; `None` beyond the end. It is valid as long as the arena lives.
+    /// The address of byte `at` in this process; `None` beyond the end. It is valid as long as the arena lives.
     pub fn pointer(&self, at: usize) -> Option<*mut u8> {
         (at < self.len).then(|| self.first.as_ptr().wrapping_add(at))
     }
@@ -93,7 +96,7 @@ impl Arena {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `mapped` with this length, and nothing else unmaps it.
+        // SAFETY: `mapped` created the mapping with this length, and nothing else unmaps it.
         let _ = unsafe { munmap(self.first.as_ptr().cast(), self.len) };
     }
 }
@@ -103,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_one_holder_writes_the_other_copies_out() {
+    fn the_other_holder_copies_out_what_one_writes() {
         let server = Arena::create(1 << 20).unwrap();
         let client = Arena::received(server.fd().try_clone_to_owned().unwrap(), 1 << 20).unwrap();
         // SAFETY: the byte lies in the mapping, and this thread alone writes to it.

@@ -1,9 +1,9 @@
-//! Systems without sealed memory: there are no arenas, and clients use memory of their own.
+//! For systems without sealed memory: there are no arenas, and clients use memory of their own.
 
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-/// Never made.
+/// No value of this type exists.
 #[derive(Debug)]
 pub enum Arena {}
 
@@ -20,11 +20,11 @@ impl Arena {
     pub fn received(_fd: OwnedFd, _len: usize) -> io::Result<Arena> {
         unsupported()
     }
-    /// Its bytes.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         match *self {}
     }
-    /// Whether it has none.
+    /// Whether its length is 0.
     pub fn is_empty(&self) -> bool {
         match *self {}
     }
@@ -32,7 +32,7 @@ impl Arena {
     pub fn fd(&self) -> BorrowedFd<'_> {
         match *self {}
     }
-    /// Whether these bytes lie in it.
+    /// Whether these bytes lie within it.
     pub fn holds(&self, _at: u64, _len: u64) -> bool {
         match *self {}
     }
@@ -40,7 +40,7 @@ impl Arena {
     pub fn copy_out(&self, _at: usize, _out: &mut [u8]) -> bool {
         match *self {}
     }
-    /// Where a byte is.
+    /// The address of a byte.
     pub fn pointer(&self, _at: usize) -> Option<*mut u8> {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! A descriptor on its way through a Unix socket, with the bytes that go before it.
+//! Sends a descriptor through a Unix socket, together with some bytes.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;

@@ -1,4 +1,4 @@
-//! What a client has handed out of its arena.
+//! The pieces of an arena that a client has handed out.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,13 +11,13 @@ use crate::room::Room;
 pub struct Pieces {
     arena: Arena,
     room: Mutex<Room>,
-    /// Bytes from the beginning that some piece had.
+    /// Number of bytes, from the beginning, that have been part of some piece.
     used: AtomicUsize,
-    /// The process that has it: memory that a fork has copied is not the child's to release.
+    /// The process that owns it. In a forked child the memory is not the child's to release.
     process: u32,
 }
 
-/// Bytes of an arena that nobody else in this process has; they are free again when this is dropped.
+/// Bytes of an arena that belong to one holder in this process; they are free again when this is dropped.
 #[derive(Debug)]
 pub struct Piece {
     of: Arc<Pieces>,
@@ -27,13 +27,14 @@ pub struct Piece {
 }
 
 impl Pieces {
-    /// All of it is free.
+    /// An arena whose bytes are all free.
     pub fn new(arena: Arena) -> Arc<Pieces> {
         let room = Mutex::new(Room::new(arena.len()));
         Arc::new(Pieces { arena, room, used: AtomicUsize::new(0), process: std::process::id() })
     }
 
-    /// A piece of this many bytes; `None`: there is no room, or no such length. What another piece has left in it is there still.
+    /// A piece of this many bytes; `None` if no free range is long enough, or the length is 0. It may still contain
+    /// bytes of an earlier piece.
     pub fn take(self: &Arc<Self>, len: usize) -> Option<Piece> {
         if len == 0 || self.process != std::process::id() {
             return None;
@@ -45,32 +46,32 @@ impl Pieces {
 }
 
 impl Piece {
-    /// Its first byte in this process; at a page's beginning.
+    /// The address of its first byte in this process, at the beginning of a page.
     pub fn pointer(&self) -> *mut u8 {
         self.of.arena.pointer(self.at).unwrap_or(std::ptr::null_mut())
     }
 
-    /// Its bytes.
+    /// Its length in bytes.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Never: a piece has bytes.
+    /// Always false: a piece has bytes.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Whether no piece had its bytes before: they are zero.
+    /// Whether none of its bytes belonged to a piece before, so that they are zero.
     pub fn is_fresh(&self) -> bool {
         self.is_fresh
     }
 
-    /// Its place in the arena.
+    /// Its offset in the arena.
     pub fn at(&self) -> u64 {
         self.at as u64
     }
 
-    /// Whether it is of this arena, and of this process.
+    /// Whether it belongs to this arena and this process.
     pub fn is_of(&self, pieces: &Arc<Pieces>) -> bool {
         Arc::ptr_eq(&self.of, pieces) && pieces.process == std::process::id()
     }

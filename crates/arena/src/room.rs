@@ -1,11 +1,11 @@
-//! Which bytes of an arena are free. Pure: first fit from its beginning, so that memory that was used once is used again.
+//! Which bytes of an arena are free. Pure. Allocation is first fit from the beginning, so that memory is reused early.
 
 use std::collections::BTreeMap;
 
-/// Pieces begin at multiples of this: a page, so that two of them share neither pages nor lines of the cache.
+/// Pieces begin at multiples of this: a page, so that two pieces share neither a page nor a cache line.
 pub(crate) const ALIGN: usize = 4096;
 
-/// Free ranges: offset and length. No two of them touch.
+/// Free ranges, as offset and length. No two are adjacent.
 #[derive(Debug)]
 pub(crate) struct Room {
     free: BTreeMap<usize, usize>,
@@ -17,7 +17,7 @@ impl Room {
         Room { free: (len > 0).then_some((0, len)).into_iter().collect() }
     }
 
-    /// The offset of this many bytes, not 0, which are taken now; `None`: no range is long enough.
+    /// Allocates this many bytes, not 0, and returns their offset; `None` if no range is long enough.
     pub(crate) fn take(&mut self, len: usize) -> Option<usize> {
         let len = rounded(len)?;
         let (at, room) = self.free.iter().map(|(at, room)| (*at, *room)).find(|(_, room)| *room >= len)?;
@@ -28,7 +28,7 @@ impl Room {
         Some(at)
     }
 
-    /// Gives back what [`Room::take`] gave for this length.
+    /// Frees the bytes that [`Room::take`] allocated for this length.
     pub(crate) fn give(&mut self, mut at: usize, len: usize) {
         let Some(mut len) = rounded(len) else { return };
         if let Some((before, room)) = self.free.range(..at).next_back().map(|(at, room)| (*at, *room))
@@ -52,7 +52,7 @@ fn rounded(len: usize) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// A model: which pages are taken, on random requests.
+    /// Compares with a model that records which pages are allocated, on random requests.
     #[test]
     fn no_byte_is_given_twice_and_all_come_back() {
         let mut state = 0x9e37_79b9_7f4a_7c15_u64;

@@ -1,8 +1,8 @@
-//! Evaluates a question on the columns of a page: which containers answer it. Nothing is read here.
+//! Evaluates a question on the columns of a page: which containers answer it. Reads nothing from the store.
 //!
-//! Conditions are three-valued, as those over cells: for a container without the attribute, or with one of
-//! another type, a comparison is unknown, and unknown is no answer. A list attribute has several values; one
-//! match is enough for every comparison but `!=`, which is the complement of `==`.
+//! Conditions are three-valued, like conditions on cells: for a container without the attribute, or with one of another
+//! type, a comparison is unknown, and such a container is no answer. A list attribute has several values; one match is
+//! enough for every comparison but `!=`, which is the complement of `==`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::facts::Key;
 use crate::question::{Comparison, NamedKeys, Question, Step};
 use crate::value::{Borrowed, Class, Value};
 
-/// The containers for which a condition holds, and those for which it does not; for the others it is unknown.
+/// The containers for which a condition holds, and those for which it does not. For all others it is unknown.
 #[derive(Debug, Clone)]
 struct Verdict {
     yes: Bits,
@@ -25,8 +25,8 @@ impl Verdict {
     }
 }
 
-/// The containers of a page with this many that answer the question. `column` returns the column of a key, if
-/// the page has it.
+/// The containers, of a page with this many, that answer the question. `column` returns the column of a key if the page
+/// has it.
 pub(crate) fn answer<E>(
     question: &Question,
     containers: u32,
@@ -69,7 +69,7 @@ pub(crate) fn answer<E>(
     Ok(verdicts.pop().map_or_else(|| Bits::none(n), |verdict| verdict.yes))
 }
 
-/// A test on every key that a name may refer to.
+/// Applies a test to every key that a name may refer to.
 fn over<E>(
     asked: &NamedKeys,
     n: usize,
@@ -131,7 +131,7 @@ fn set(column: &Column, n: usize, values: std::ops::Range<usize>) -> Bits {
     out
 }
 
-/// The containers of texts that match a pattern; texts with a common beginning are adjacent.
+/// The containers of texts that match a pattern. Texts with a common prefix are adjacent.
 fn matching(column: &Column, n: usize, texts: std::ops::Range<usize>, pattern: &Pattern) -> Bits {
     let prefix = pattern.prefix.as_bytes();
     let begins = |v: Borrowed<'_>| match v {
@@ -156,7 +156,7 @@ fn matching(column: &Column, n: usize, texts: std::ops::Range<usize>, pattern: &
     out
 }
 
-/// A text in which `*` stands for any characters, and `\*` for a star.
+/// A text in which `*` stands for any characters, and `\*` for an asterisk.
 struct Pattern {
     prefix: String,
     middle: Vec<String>,
@@ -176,7 +176,7 @@ impl Pattern {
             }
         }
         let prefix = parts.remove(0);
-        // Without a star the whole text must match.
+        // Without `*` the whole text must match.
         let suffix = parts.pop().unwrap_or_default();
         Pattern { prefix, middle: parts, suffix }
     }

@@ -1,4 +1,4 @@
-//! Sets of containers of a page: one bit each.
+//! Sets of containers of a page, one bit for each.
 
 /// A set of numbers below a length.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -8,17 +8,17 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// None of `len`.
+    /// The empty set of numbers below `len`.
     pub(crate) fn none(len: usize) -> Self {
         Bits { words: vec![0; len.div_ceil(64)], len }
     }
 
-    /// All of `len`.
+    /// The set of all numbers below `len`.
     pub(crate) fn all(len: usize) -> Self {
         Bits::none(len).complement()
     }
 
-    /// Adds one; a number beyond the length is ignored.
+    /// Adds a number; one beyond the length is ignored.
     pub(crate) fn insert(&mut self, n: u32) {
         if (n as usize) < self.len
             && let Some(word) = self.words.get_mut(n as usize / 64)

@@ -1,9 +1,9 @@
-//! Integers of variable length, and the decoding of untrusted bytes.
+//! Integers of variable length, and decoding of untrusted bytes.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 
-/// Appends an integer: seven bits a byte, the low ones first.
+/// Appends an integer: seven bits per byte, the low ones first.
 pub(crate) fn push(out: &mut Vec<u8>, mut n: u64) {
     while n >= 0x80 {
         out.push(n as u8 | 0x80);
@@ -29,18 +29,18 @@ pub(crate) fn varint(r: &mut Reader<'_>) -> Result<u64, Corrupt> {
     Err(r.corrupt("an integer of more than 64 bits"))
 }
 
-/// An integer of 32 bits.
+/// An integer of at most 32 bits.
 pub(crate) fn small(r: &mut Reader<'_>) -> Result<u32, Corrupt> {
     let n = varint(r)?;
     u32::try_from(n).map_err(|_| r.corrupt(format!("{n} is too large")))
 }
 
-/// A count of items that each take at least `least` of the remaining bytes.
+/// A number of items, each of which takes at least `least` of the remaining bytes.
 pub(crate) fn count(r: &mut Reader<'_>, least: usize) -> Result<usize, Corrupt> {
     let n = varint(r)?;
     match usize::try_from(n) {
         Ok(n) if n <= r.remaining() / least.max(1) => Ok(n),
-        _ => Err(r.corrupt(format!("{n} things in {} bytes", r.remaining()))),
+        _ => Err(r.corrupt(format!("{n} items in {} bytes", r.remaining()))),
     }
 }
 
@@ -57,7 +57,7 @@ pub(crate) fn text<'a>(r: &mut Reader<'a>) -> Result<&'a str, Corrupt> {
     std::str::from_utf8(r.take(len)?).map_err(|_| Corrupt::new("a text is not UTF-8", at))
 }
 
-/// Appends strictly ascending numbers: how many, the first, the gaps less one.
+/// Appends strictly ascending numbers: their count, the first, and the gaps less one.
 pub(crate) fn push_ascending(out: &mut Vec<u8>, numbers: &[u32]) {
     push(out, numbers.len() as u64);
     let mut next = 0;

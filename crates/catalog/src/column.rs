@@ -1,8 +1,8 @@
-//! The values under one key in a page, each with the containers that have it.
+//! The values of one key in a page, each with the containers that have it.
 //!
 //! Invariants
-//! - values ascend strictly in the order of `value.rs`, and each has at least one container;
-//! - texts are concatenated in one string: a column of many texts is a few allocations.
+//! - values ascend strictly in the order of `value.rs`, and each belongs to at least one container;
+//! - texts are concatenated in one string, so that a column of many texts is a few allocations.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -14,7 +14,7 @@ mod tag {
     pub(super) const FALSE: u8 = 0;
     pub(super) const TRUE: u8 = 1;
     pub(super) const INTEGER: u8 = 2;
-    /// `-1 - n`.
+    /// Encoding of a negative integer, as `-1 - n`.
     pub(super) const NEGATIVE: u8 = 3;
     pub(super) const FLOAT: u8 = 4;
     pub(super) const TEXT: u8 = 5;
@@ -25,7 +25,7 @@ enum Cell {
     Bool(bool),
     Integer(i128),
     Float(f64),
-    /// Bytes of the column's texts.
+    /// A range of bytes in the column's texts.
     Text(u32, u32),
 }
 
@@ -34,13 +34,13 @@ enum Cell {
 pub struct Column {
     cells: Vec<Cell>,
     texts: String,
-    /// Where in `lists` the containers of each value begin, and the end.
+    /// Where the containers of each value begin in `lists`, and the end.
     starts: Vec<u32>,
     lists: Vec<u32>,
 }
 
 impl Column {
-    /// The bytes of values, ascending, with their containers, ascending.
+    /// Encodes values, ascending, with their containers, ascending.
     pub fn encode<'v>(values: impl ExactSizeIterator<Item = (&'v Value, &'v [u32])>) -> Vec<u8> {
         let mut out = Vec::new();
         push(&mut out, values.len() as u64);
@@ -162,13 +162,13 @@ impl Column {
         self.cells.get(n).map(|&cell| self.borrow(cell))
     }
 
-    /// The containers of a run of values.
+    /// The containers of a range of values.
     pub(crate) fn containers(&self, values: std::ops::Range<usize>) -> &[u32] {
         let at = |n: usize| self.starts.get(n).map_or(self.lists.len(), |&start| start as usize);
         self.lists.get(at(values.start)..at(values.end)).unwrap_or_default()
     }
 
-    /// The first value for which the test is false; it holds for all before.
+    /// The index of the first value for which the test is false; it must hold for all values before it.
     pub(crate) fn partition(&self, holds: impl Fn(Borrowed<'_>) -> bool) -> usize {
         self.cells.partition_point(|&cell| holds(self.borrow(cell)))
     }
@@ -178,7 +178,7 @@ impl Column {
         self.partition(|v| v.class() < class)..self.partition(|v| v.class() <= class)
     }
 
-    /// Bytes in memory, about.
+    /// Approximate bytes in memory.
     pub(crate) fn memory(&self) -> usize {
         self.cells.len() * size_of::<Cell>() + self.texts.len() + 4 * (self.starts.len() + self.lists.len())
     }

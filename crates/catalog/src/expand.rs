@@ -1,4 +1,4 @@
-//! Expands locations: containers that are named, and those in named folders.
+//! Expands locations to containers: those that are named, and those in named folders.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use drystone::{Error, ErrorKind, Result, is_url, open_store};
 use drystone_format::keys;
 use drystone_store::StoreExt;
 
-/// Greatest depth of folders that are searched.
+/// Most levels of folders that are searched.
 const MAX_DEPTH: usize = 32;
 
 /// A location as it is stored: absolute, without a trailing slash.
@@ -26,10 +26,10 @@ pub(crate) fn normal(location: &str) -> Result<String> {
     Ok(if text.len() > 1 { text.trim_end_matches('/').to_owned() } else { text.to_owned() })
 }
 
-/// Folders with the errors in them.
+/// Folders that failed, with their errors.
 pub(crate) type Failures = Vec<(String, Error)>;
 
-/// The containers at or below a location, sorted, and folders that could not be searched.
+/// The containers at or below a location, sorted, and the folders that could not be searched.
 pub(crate) fn containers(location: &str, options: &[(String, String)]) -> Result<(Vec<String>, Failures)> {
     let location = normal(location)?;
     let (mut found, mut failed) = (Vec::new(), Vec::new());
@@ -72,7 +72,7 @@ fn below(folder: &Path, depth: usize, found: &mut Vec<String>, failed: &mut Fail
         }
     };
     for entry in entries.flatten() {
-        // Links are not followed: a folder is searched once.
+        // Links are not followed, so that a folder is searched only once.
         if !entry.file_type().is_ok_and(|kind| kind.is_dir()) {
             continue;
         }

@@ -1,18 +1,17 @@
-//! The facts about a container: values under keys, and the snapshot that they belong to.
+//! The facts about a container: values by key, and the snapshot to which they belong.
 
 use crate::value::Value;
 
 /// The kind of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum KeyKind {
-    /// An attribute: `name` of the group or variable `object`, or of the container itself if that is empty.
+    /// An attribute `name` of the group or variable `object`; of the container itself if `object` is empty.
     Attribute,
-    /// The least value of the variable `object`, of its member `name` where there is one.
+    /// The least value of the variable `object`, or of its member `name`.
     Least,
-    /// The greatest value.
+    /// The greatest value of the same.
     Greatest,
-    /// Facts that every container has: its path, its name, its snapshot, its variables, its steps, its
-    /// identity.
+    /// A fact that every container has: its path, name, snapshot, variables, steps, or identity.
     Own,
 }
 
@@ -41,7 +40,7 @@ impl Key {
         Key::new(KeyKind::Own, "", name)
     }
 
-    /// As questions write it.
+    /// The key as questions write it.
     pub fn text(&self) -> String {
         let of = match (self.object.as_str(), self.name.as_str()) {
             ("", name) => name.to_owned(),
@@ -62,13 +61,13 @@ pub(crate) const OWN: [&str; 6] = ["path", "name", "snapshot", "steps", "variabl
 /// Everything that a catalogue stores about one container.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Facts {
-    /// Where it is: an absolute path or a URL.
+    /// The location: an absolute path or a URL.
     pub path: String,
     /// Its identity.
     pub uuid: [u8; 16],
     /// Number of the snapshot.
     pub version: u64,
-    /// Nanoseconds since 1970 of its commit.
+    /// Time of its commit, in nanoseconds since 1970.
     pub time: u64,
     /// Values; a key may have several.
     pub values: Vec<(Key, Value)>,

@@ -1,4 +1,4 @@
-//! Properties that hold for any bytes: the body of the fuzz target, which tests run with mutated bytes, too.
+//! Properties that hold for any bytes: the body of the fuzz target, which tests also run with mutated bytes.
 
 use std::sync::Arc;
 
@@ -8,11 +8,10 @@ use crate::manifest::Manifest;
 use crate::page::Directory;
 use crate::question::Question;
 
-/// Decodes bytes as each structure of a catalogue and as a question; what decodes is queried and encoded
-/// again.
+/// Decodes bytes as each structure of a catalogue and as a question. Whatever decodes is queried and encoded again.
 ///
 /// # Panics
-/// If a promise of this crate does not hold.
+/// If a guarantee of this crate does not hold.
 pub fn fuzz(data: &[u8]) {
     if let Ok(manifest) = Manifest::decode(data) {
         assert_eq!(

@@ -1,6 +1,7 @@
-//! Whether a container has changed since it was seen, without opening it: it is another one, or has a newer snapshot.
+//! Checks, without opening a container, whether it has changed since it was examined: whether it is another container,
+//! or has a newer snapshot.
 //!
-//! Two small requests; the index is not read. Every answer of a catalogue asks this of its containers.
+//! A check takes two small requests, and does not read the index. A catalogue checks every container that it returns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +14,7 @@ use drystone_store::{LocalStore, Store, StoreError, StoreExt};
 
 use crate::identity::Identity;
 
-/// No identity of a container is longer, in bytes.
+/// Greatest length of a container's identity, in bytes.
 const MAX_IDENTITY: u64 = 64 << 10;
 
 /// The objects at a path or a URL, for reading.
@@ -25,12 +26,13 @@ fn store_at(location: &str, options: &[(String, String)]) -> Result<Arc<dyn Stor
     Ok(Arc::new(LocalStore::open(path, true)?))
 }
 
-/// Whether a container is another one, or has a newer snapshot, than `seen`. Leaves no trace in the container.
+/// Whether a container is another one than `seen`, or has a newer snapshot. Changes nothing in the container.
 ///
-/// `NotFound` if it does not exist any more, `Corrupt` if a file that says so is damaged, `Io` if it cannot be read.
+/// Errors: `NotFound` if it no longer exists, `Corrupt` if its identity or manifest is damaged, `Io` if it cannot be
+/// read.
 pub(crate) fn moved_on(location: &str, options: &[(String, String)], seen: &Identity) -> Result<bool> {
     if !is_url(location) && Path::new(location).is_file() {
-        // The stub of an HDF5 program: opening it finds the container that it names.
+        // The path is a stub of the HDF5 connector: opening it finds the container that it names.
         let now = Container::open(location, Mode::Read)?;
         return Ok(now.identity().uuid != seen.uuid || now.snapshot().version() != seen.version);
     }
@@ -46,7 +48,7 @@ pub(crate) fn moved_on(location: &str, options: &[(String, String)], seen: &Iden
         Err(e) => return Err(e.into()),
     };
     if floor >= seen.version {
-        return Ok(true); // packed manifests have newer ones above them
+        return Ok(true); // its manifest is in a pack, so there are newer ones
     }
     if seen.version > 0 {
         store.len(&keys::manifest(seen.version)).map_err(|e| match e {

@@ -1,9 +1,9 @@
-//! The container and the snapshot behind each number of a page: 32 bytes each.
+//! The container and the snapshot for each number in a page, 32 bytes each.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
 
-/// Bytes of one.
+/// Bytes of one entry.
 pub(crate) const LEN: usize = 32;
 
 /// The snapshot whose facts are in the page.
@@ -11,7 +11,7 @@ pub(crate) const LEN: usize = 32;
 pub(crate) struct Identity {
     pub(crate) uuid: [u8; 16],
     pub(crate) version: u64,
-    /// Nanoseconds since 1970 of the commit.
+    /// Time of the commit, in nanoseconds since 1970.
     pub(crate) time: u64,
 }
 

@@ -1,17 +1,16 @@
-//! Catalogues: which containers have which attributes and ranges of values, answered without opening them.
+//! Catalogues: which containers have which attributes and ranges of values, without opening the containers.
 //!
 //! ```text
-//! catalog     find, add, check: the store, what is visible, what two processes do at once
-//! look        a container -> facts
-//! answer      a question on pages -> which containers          pure
+//! catalog     find, add, check: the store, visible pages, concurrent processes
+//! look        a container -> its facts
+//! answer      a question, pages -> the containers              pure
 //! question    text -> steps over keys                          pure
 //! manifest, page, column, identity    bytes <-> values         pure; docs/format/catalog.md
-//! facts, value, bits                  what there is to ask
+//! facts, value, bits                  what questions can ask for
 //! ```
 //!
-//! A catalogue is derived data: pages that never change and manifests put if absent, rebuilt from the
-//! containers at any time. Every answer names its snapshot, and is compared with the container before it is
-//! returned.
+//! A catalogue is derived data: its pages never change, its manifests are put if absent, and it can be rebuilt from the
+//! containers at any time. Every answer names its snapshot, and is compared with the container before it is returned.
 
 #![forbid(unsafe_code)]
 

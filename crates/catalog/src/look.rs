@@ -1,5 +1,4 @@
-//! The facts of a container: attributes, ranges of values from the index, names. No value of an array is
-//! read.
+//! Collects the facts of a container: attributes, ranges of values from the index, names. Reads no array values.
 
 use drystone::{Container, Extreme, Mode, OpenOptions, Result};
 use drystone_format::dtype::{DType, Scalar};
@@ -9,7 +8,7 @@ use drystone_format::value::{TypedArray, Value as Attribute};
 use crate::facts::{Facts, Key, KeyKind};
 use crate::value::Value;
 
-/// Most values of one attribute: longer lists are no tags.
+/// Most values of one attribute; longer lists are not catalogued.
 const MAX_VALUES: usize = 64;
 
 /// Opens a container and collects its facts.
@@ -55,7 +54,7 @@ fn attributes(object: &str, attrs: &Attrs, out: &mut Vec<(Key, Value)>) {
     }
 }
 
-/// The values of an attribute: the items of a list, and those below each name of a dictionary.
+/// Adds the values of an attribute: the items of a list, and those below each name of a dictionary.
 fn flatten(object: &str, name: &str, value: &Attribute, out: &mut Vec<(Key, Value)>) {
     let mut push = |value: Value| out.push((Key::new(KeyKind::Attribute, object, name), value));
     match value {

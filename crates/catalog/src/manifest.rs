@@ -1,6 +1,6 @@
-//! The manifest: the pages of a catalogue, and which containers in them newer pages have replaced.
+//! The manifest: the pages of a catalogue, and which of their containers newer pages have replaced.
 //!
-//! Manifests are numbered; a number is put once, if absent, and never removed. If two processes add at once,
+//! Manifests are numbered. A number is put once, if absent, and never removed. If two processes add at the same time,
 //! one gets the number and the other builds on it.
 
 use drystone_format::cursor::Reader;
@@ -14,20 +14,20 @@ const MAGIC: &[u8; 8] = b"DRYCATM1";
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct PageRef {
-    /// Drawn at random; names the object.
+    /// Random number, which names the object.
     pub id: [u8; 16],
     pub containers: u32,
     /// Bytes of the object.
     pub len: u64,
-    /// Bytes at its end that are the directory, and their checksum.
+    /// Length and checksum of the directory at the end of the object.
     pub directory: u32,
     pub crc: u32,
-    /// Containers that are not shown: replaced or removed. Ascending.
+    /// Hidden containers, which were replaced or removed; ascending.
     pub hidden: Vec<u32>,
 }
 
 impl PageRef {
-    /// Containers that are shown.
+    /// Number of shown containers.
     pub(crate) fn live(&self) -> u32 {
         self.containers.saturating_sub(self.hidden.len() as u32)
     }
@@ -43,7 +43,7 @@ impl PageRef {
 #[allow(missing_docs)]
 pub struct Manifest {
     pub number: u64,
-    /// The catalogue that it belongs to.
+    /// Uuid of the catalogue to which it belongs.
     pub uuid: [u8; 16],
     pub pages: Vec<PageRef>,
 }
@@ -58,7 +58,7 @@ impl Manifest {
         (Manifest::key(number) == key).then_some(number)
     }
 
-    /// The bytes.
+    /// Encodes the manifest.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend_from_slice(&self.number.to_le_bytes());

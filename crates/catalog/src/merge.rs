@@ -1,20 +1,20 @@
 //! Which pages are merged: a pure decision.
 //!
-//! Eight small pages of about the same size are merged, so a container is rewritten once per factor of eight;
-//! a page is merged too when a quarter of it is hidden.
+//! Eight small pages of about the same size are merged, so a container is rewritten once per factor of eight. A page is
+//! also rewritten if a quarter of it is hidden.
 
 use crate::manifest::PageRef;
 
 /// Most pages of one size class.
 const ALIKE: usize = 8;
-/// A page with more containers is left as it is.
+/// A page with more containers is not merged.
 const LARGE: u32 = 1 << 16;
 
 fn class(page: &PageRef) -> u32 {
     (page.live().max(1)).ilog2() / 3
 }
 
-/// The pages to merge, by their positions; none if there is no need.
+/// The indices of the pages to merge; empty if there is no need.
 pub(crate) fn plan(pages: &[PageRef]) -> Vec<usize> {
     let empty = |page: &PageRef| page.live() == 0;
     for size in 0..=LARGE.ilog2() / 3 {

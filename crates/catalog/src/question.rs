@@ -1,7 +1,7 @@
-//! A question: the text's tree as steps over keys, each operand before its use.
+//! A question: the expression tree of its text as steps over keys, each operand before its use.
 //!
-//! An attribute or an extreme is compared with a constant; conditions are joined by and, or, not. Everything
-//! else in an expression is refused here, with its position.
+//! A comparison has an attribute or an extreme on one side and a constant on the other; comparisons are combined with
+//! and, or, not. Everything else in an expression is refused here, with its position.
 
 use drystone::{Error, ErrorKind, Result};
 use drystone_expression::{Binary, Name, Node, NodeId, Reduction, Tree, Unary, parse_question};
@@ -23,11 +23,11 @@ pub(crate) enum Comparison {
 /// The keys that a name may refer to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NamedKeys {
-    /// As it was written.
+    /// The name as it was written.
     pub(crate) text: String,
-    /// A value under any of these counts.
+    /// A value of any of these keys counts.
     pub(crate) keys: Vec<Key>,
-    /// For containers that have none of these.
+    /// The key for containers that have none of `keys`.
     pub(crate) own: Option<Key>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) enum Step {
     /// A truth value by itself.
     Truth(NamedKeys),
     Compare(NamedKeys, Comparison, Value),
-    /// Of earlier steps.
+    /// Combines earlier steps.
     And(usize, usize),
     Or(usize, usize),
     Xor(usize, usize),
@@ -51,7 +51,7 @@ pub struct Question {
     pub(crate) steps: Vec<Step>,
 }
 
-/// A node before it is joined with others.
+/// A node before it is combined with others.
 enum Operand {
     NamedKeys(NamedKeys),
     Constant(Value),
@@ -65,7 +65,7 @@ fn refused(found: impl Into<String>) -> Error {
 const HELP: &str = "a question compares an attribute, `min(p)` or `max(p)` with a constant, as campaign == 'a*' & max(p) > 3";
 
 impl Question {
-    /// Reads a text.
+    /// Parses a text.
     pub fn parse(text: &str) -> Result<Question> {
         let tree = parse_question(text).map_err(|error| refused(error.render(text)))?;
         let mut question = Question { steps: Vec::new() };
@@ -81,7 +81,7 @@ impl Question {
         }
     }
 
-    /// What is asked for.
+    /// The names in the question.
     pub(crate) fn asked(&self) -> impl Iterator<Item = &NamedKeys> {
         self.steps.iter().filter_map(|step| match step {
             Step::Truth(asked) | Step::Compare(asked, ..) => Some(asked),
@@ -158,7 +158,7 @@ impl Question {
     }
 }
 
-/// A comparison; reversed if the constant stands on the left.
+/// The comparison for an operator; reversed if the constant is on the left.
 fn comparison(op: Binary, turned: bool) -> Comparison {
     use Comparison::*;
     match (op, turned) {
@@ -178,7 +178,8 @@ fn no_offsets(name: &Name) -> Result<()> {
     Err(refused(format!("`{name}`: containers have no neighbours")))
 }
 
-/// `a` is an attribute of the container, `T.a` one of `T`, or the member `a` of the container's attribute `T`.
+/// The keys of a name: `a` is an attribute of the container, `T.a` one of `T`, or the member `a` of the container's
+/// attribute `T`.
 fn asked(name: &Name) -> Result<NamedKeys> {
     no_offsets(name)?;
     let members = name.members().join(".");

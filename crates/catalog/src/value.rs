@@ -1,11 +1,11 @@
 //! Values of attributes and statistics, in one total order.
 //!
-//! Truth values, then numbers, then NaN, then texts. Integers and floats compare exactly, whatever their
-//! size; an integer and a float of the same value are adjacent, the integer first.
+//! The order is truth values, numbers, NaN, texts. Integers and floats are compared exactly, whatever their size. An
+//! integer and a float of the same value are adjacent, the integer first.
 
 use std::cmp::Ordering;
 
-/// Most bytes of a text; longer ones are not catalogued.
+/// Most bytes of a text; longer texts are not catalogued.
 pub(crate) const MAX_TEXT: usize = 1024;
 
 /// The value of an attribute or a statistic.
@@ -15,7 +15,7 @@ pub enum Value {
     Bool(bool),
     /// From -2^63 to 2^64 - 1.
     Integer(i128),
-    /// A float, perhaps NaN; zero has no sign.
+    /// A float, possibly NaN; zero has no sign.
     Float(f64),
     /// A text.
     Text(String),
@@ -68,14 +68,14 @@ impl Borrowed<'_> {
         self.class().cmp(&other.class())
     }
 
-    /// The order in which values are stored: no two are equal.
+    /// The order in which values are stored; no two different values are equal in it.
     pub(crate) fn order(self, other: Borrowed<'_>) -> Ordering {
         let float = |v: Borrowed<'_>| matches!(v, Borrowed::Float(_));
         self.compare(other).then_with(|| float(self).cmp(&float(other)))
     }
 }
 
-/// An integer of at most 65 bits and a float that is not NaN.
+/// Compares an integer of at most 65 bits with a float that is not NaN.
 fn exact(a: i128, b: f64) -> Ordering {
     if b >= 2f64.powi(65) {
         return Ordering::Less;
@@ -83,7 +83,7 @@ fn exact(a: i128, b: f64) -> Ordering {
     if b <= -(2f64.powi(65)) {
         return Ordering::Greater;
     }
-    // Within 65 bits the integral part is an exact integer.
+    // Within 65 bits, the integral part is an exact integer.
     let whole = b.trunc();
     a.cmp(&(whole as i128)).then_with(|| 0.0.partial_cmp(&(b - whole)).unwrap_or(Ordering::Equal))
 }
@@ -98,7 +98,7 @@ impl Value {
         }
     }
 
-    /// A float: NaN has one form, zero has no sign.
+    /// A float in its canonical form: NaN has one form, and zero has no sign.
     pub fn float(x: f64) -> Value {
         Value::Float(if x.is_nan() { f64::NAN } else { x + 0.0 })
     }

@@ -1,10 +1,10 @@
-//! Does the same work on many items, several at a time, with results in their order.
+//! Does the same work on many items, several at a time, with results in the order of the items.
 
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Applies `work` to each, on at most `threads` threads.
+/// Applies `work` to each item, on at most `threads` threads.
 pub(crate) fn each<T: Sync, R: Send>(items: &[T], threads: usize, work: impl Fn(&T) -> R + Sync) -> Vec<R> {
     if threads <= 1 || items.len() <= 1 {
         return items.iter().map(work).collect();

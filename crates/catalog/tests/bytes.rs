@@ -1,4 +1,4 @@
-//! Pages and manifests of catalogues: vectors, flipped bits, any bytes.
+//! Pages and manifests of catalogues: vectors, flipped bits, arbitrary bytes.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -11,7 +11,7 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/catalog")
 }
 
-/// Three containers, given in another order than that of their paths.
+/// Facts of three containers, in another order than that of their paths.
 fn facts() -> Vec<Facts> {
     let attribute = |name: &str| Key::new(KeyKind::Attribute, "", name);
     let facts = |path: &str, n: u8, values: Vec<(Key, Value)>| Facts {
@@ -153,7 +153,7 @@ fn any_bytes_have_an_answer() {
     seeds.iter().for_each(|seed| fuzz(seed));
 }
 
-/// Writes the vectors; they are written once.
+/// Writes the vectors, once.
 #[test]
 #[ignore = "vectors are never written again"]
 fn write_vectors() {

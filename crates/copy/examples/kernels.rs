@@ -1,9 +1,9 @@
-//! How near to memcpy are the kernels?
+//! How close to memcpy are the kernels?
 //!
-//! Bars: 80 % of memcpy for runs of 512 bytes (aim: 90 % from 256 bytes) and 50 % (aim: 60 %) for an 8-byte
-//! transpose of 4096 x 4096. Each case alternates with a memcpy of as many bytes between the same buffers;
-//! the table shows medians, and last the ratio of the best times, for machines that are busy. `cargo run
-//! --release -p drystone-copy --example kernels -- [MIB] [plain] [FILTER]`: MIB moved per case (default 64);
+//! Bars: 80 % of memcpy for runs of 512 bytes (aim: 90 % from 256 bytes) and 50 % (aim: 60 %) for an 8-byte transpose
+//! of 4096 x 4096. Each case alternates with a memcpy of equally many bytes between the same buffers. The table shows
+//! medians; its last column is the ratio of the best times, for busy machines.
+//! `cargo run --release -p drystone-copy --example kernels -- [MIB] [plain] [FILTER]`: MIB moved per case (default 64);
 //! `plain` leaves out huge pages and alignment.
 #![allow(clippy::unwrap_used, reason = "a benchmark may panic")]
 
@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use drystone_copy::{Dim, StridedCopy};
 
-/// Pages that are touched before the clock runs, huge ones where the system gives them.
+/// A buffer whose pages are touched before the clock runs; huge pages if the system has them.
 struct Buffer {
     base: *mut u8,
     layout: Layout,
@@ -73,7 +73,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Prints one line: the case, its pace, memcpy's, and the ratio.
+    /// Prints one line: the case, its speed, that of memcpy, and the ratio.
     fn case(&self, name: &str, copy: &StridedCopy, threads: usize) {
         if !name.contains(&self.filter) {
             return;

@@ -1,13 +1,12 @@
-//! Rows of several sources side by side: a row of the destination is written from all sources that hold a
+//! Copies rows of several sources side by side: each row of the destination is written from all sources that hold a
 //! part of it, one after the other.
 //!
-//! Where the rows of one part begin and end inside cache lines, copying that part alone writes those lines in
-//! part: they are first read from memory, and the neighbour's copy reads them again. Written row by row from
-//! all sources together, lines are whole, and bypass the caches. And rows come in an order in which the
-//! source can be prefetched while they are stored.
+//! If the rows of one part begin and end inside cache lines, copying that part alone writes these lines in part: they
+//! are first read from memory, and the copy of the adjacent part reads them again. If rows are written from all sources
+//! together, lines are whole and bypass the caches. Also, the sources can be prefetched while rows are stored.
 //!
 //! Invariants (established by [`Abreast::new`])
-//! - lanes have the same loops in the destination, and each begins there where the one before it ends;
+//! - lanes have the same loops in the destination, and each begins where the one before it ends;
 //! - rows ascend in every source and do not overlap there.
 
 use std::ops::Range;
@@ -19,17 +18,17 @@ use crate::kernel::stream::{self, Lines};
 /// A longer row of a single source is cut into rows of this many bytes.
 const LONGEST: u64 = 16 << 10;
 
-/// Copies whose rows are neighbours in the destination.
+/// Copies whose rows are adjacent in the destination.
 #[derive(Debug, Clone)]
 pub struct Abreast {
     lanes: Vec<Lane>,
-    /// How often each loop runs, and its stride in the destination; outermost first.
+    /// Count and destination stride of each loop, outermost first.
     dims: Vec<(u64, u64)>,
     dst: u64,
     dst_end: u64,
     /// Bytes of a row, all lanes together.
     row: u64,
-    /// Into how many rows each is cut.
+    /// Number of rows into which each row is cut.
     cuts: u64,
 }
 
@@ -40,20 +39,20 @@ struct Lane {
     strides: Vec<u64>,
 }
 
-/// Source bytes of a lane: those from `start` on.
+/// Source bytes of a lane, from `start` on.
 #[derive(Debug, Clone, Copy)]
 pub struct LaneBytes {
-    /// The first of them.
+    /// The first byte.
     pub bytes: *const u8,
-    /// Where it stands in the source.
+    /// Its offset in the source.
     pub start: u64,
-    /// How many there are.
+    /// Number of bytes.
     pub len: u64,
 }
 
 impl Abreast {
-    /// Puts copies side by side, in the order of the destination. `None` where they are not neighbours in all
-    /// their rows, are empty, or do not walk their sources forwards.
+    /// Puts copies side by side, in the order of the destination. `None` if they are not adjacent in all their rows,
+    /// are empty, or do not read their sources forwards.
     pub fn new(copies: &[StridedCopy]) -> Option<Abreast> {
         let first = copies.first()?;
         let dims: Vec<(u64, u64)> = first
@@ -88,29 +87,29 @@ impl Abreast {
         Some(Abreast { lanes, dims, dst: first.dst_offset(), dst_end, row, cuts })
     }
 
-    /// How many sources there are.
+    /// Number of sources.
     pub fn lanes(&self) -> usize {
         self.lanes.len()
     }
 
-    /// How many rows there are.
+    /// Number of rows.
     pub fn rows(&self) -> u64 {
         self.dims.iter().map(|(count, _)| count).product::<u64>() * self.cuts
     }
 
-    /// Bytes of a row at most.
+    /// Most bytes of a row.
     pub fn row_bytes(&self) -> u64 {
         if self.cuts > 1 { LONGEST } else { self.row }
     }
 
-    /// From the first to behind the last byte of a lane's source that rows need.
+    /// The bytes of a lane's source that rows need, as one range.
     pub fn reach(&self, lane: usize, rows: &Range<u64>) -> Range<u64> {
         let (Some(of), false) = (self.lanes.get(lane), rows.is_empty()) else { return 0..0 };
         let ((first, _), (last, cut)) = (self.source(of, rows.start), self.source(of, rows.end - 1));
         first..last + (of.elem - cut).min(if self.cuts > 1 { LONGEST } else { of.elem })
     }
 
-    /// Where a row begins in a lane's source, and how far that is from the beginning of the row that was cut.
+    /// Where a row begins in a lane's source, and how far that is from the beginning of the row from which it was cut.
     fn source(&self, lane: &Lane, row: u64) -> (u64, u64) {
         let cut = row % self.cuts * LONGEST;
         let mut rest = row / self.cuts;
@@ -122,12 +121,12 @@ impl Abreast {
         (at, cut)
     }
 
-    /// Copies rows. `ahead`: prefetch distance in each source, in bytes.
+    /// Copies rows. `ahead` is the prefetch distance in each source, in bytes.
     ///
     /// # Safety
-    /// Each lane's bytes are readable; `dst` is writable for `dst_len` bytes and overlaps with no source;
-    /// during the call no other thread reads or writes the destination cells of these rows. The sources may
-    /// change meanwhile: then the destination holds arbitrary bytes.
+    /// Each lane's bytes are readable; `dst` is writable for `dst_len` bytes and overlaps with no source; during the
+    /// call no other thread reads or writes the destination cells of these rows. The sources may change meanwhile; then
+    /// the destination holds arbitrary bytes.
     pub unsafe fn run_raw(
         &self,
         rows: Range<u64>,
@@ -155,13 +154,13 @@ impl Abreast {
                 });
             }
         }
-        // SAFETY: both sides were checked; the rest is by the caller.
+        // SAFETY: both sides were checked; the caller guarantees the rest.
         unsafe { self.walk(rows, sources, dst, stream::AVAILABLE && dst_len >= stream::FAR_BUFFER, ahead) }
         Ok(())
     }
 
     /// # Safety
-    /// As for [`run_raw`](Self::run_raw), whose checks were made.
+    /// As for [`run_raw`](Self::run_raw), after its checks.
     unsafe fn walk(&self, rows: Range<u64>, sources: &[LaneBytes], dst: *mut u8, far: bool, ahead: usize) {
         let mut lines = Lines::new();
         let mut index = vec![0u64; self.dims.len()];
@@ -177,21 +176,21 @@ impl Abreast {
             let (at, cut) = self.source(lane, rows.start);
             from.push(source.bytes.wrapping_add((at - source.start) as usize).wrapping_sub(cut as usize));
         }
-        // Rows that are not adjacent begin and end in lines of which other copies write the rest.
+        // Rows that are not adjacent begin and end in lines that other copies also write.
         let apart = self.dims.last().map(|(_, stride)| *stride).filter(|stride| *stride != self.row);
         let mut cut = rows.start % self.cuts;
         for _ in rows {
             if let (true, Some(stride)) = (far, apart) {
                 let next = dst.wrapping_add((to + ROWS_AHEAD * stride) as usize);
-                stream::ask_to_write(next);
-                stream::ask_to_write(next.wrapping_add(self.row as usize - 1));
+                stream::prefetch_for_write(next);
+                stream::prefetch_for_write(next.wrapping_add(self.row as usize - 1));
             }
             let mut place = dst.wrapping_add((to + cut * LONGEST) as usize);
             for (lane, from) in self.lanes.iter().zip(&from) {
                 let skip = cut * LONGEST;
                 let len = if self.cuts > 1 { (lane.elem - skip).min(LONGEST) } else { lane.elem } as usize;
                 let from = from.wrapping_add(skip as usize);
-                // SAFETY: by the caller, for this row of the lane.
+                // SAFETY: the caller's guarantee, for this row of the lane.
                 unsafe {
                     if far {
                         lines.put(from, place, len, ahead);
@@ -224,7 +223,7 @@ impl Abreast {
                 }
             }
         }
-        // SAFETY: what waits are bytes of the last row.
+        // SAFETY: the pending bytes are those of the last row.
         unsafe { lines.settle() }
         if far {
             stream::finish();
@@ -232,7 +231,7 @@ impl Abreast {
     }
 }
 
-/// Prefetch distance for the lines in which a row begins and ends, in rows.
+/// Prefetch distance, in rows, for the lines in which a row begins and ends.
 const ROWS_AHEAD: u64 = 8;
 
 #[cfg(test)]
@@ -250,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_side_by_side_are_what_one_copy_after_the_other_makes() {
+    fn rows_side_by_side_equal_copies_one_after_the_other() {
         let mut dice = Dice(3);
         let (rounds, far, longest) = if cfg!(miri) { (6, 4 << 10, 3000) } else { (400, 4 << 20, 40_000) };
         for round in 0..rounds {
@@ -281,7 +280,7 @@ mod tests {
             let mut expected = vec![7u8; len];
             copies.iter().zip(&sources).for_each(|(copy, source)| copy.run(source, &mut expected).unwrap());
             let Some(abreast) = Abreast::new(&copies) else {
-                // Loops of one lane may join where another's do not.
+                // Loops of one lane may be joined where those of another are not.
                 assert!(lanes > 1);
                 continue;
             };
@@ -296,7 +295,7 @@ mod tests {
                         LaneBytes { bytes, start: reach.start, len: reach.end - reach.start }
                     })
                     .collect();
-                // SAFETY: the lanes are what the rows reach, of live vectors.
+                // SAFETY: the lanes are what the rows need, from live vectors.
                 unsafe { abreast.run_raw(rows.clone(), &lane_bytes, found.as_mut_ptr(), len, 999) }.unwrap();
                 from = rows.end;
             }
@@ -305,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_side_by_side_or_leaves_its_bytes_is_refused() {
+    fn copies_that_are_not_side_by_side_or_exceed_their_bytes_are_refused() {
         let copy = |src: u64, dst: u64, elem: usize, stride: i64| {
             StridedCopy::new(src, dst, elem, vec![Dim::new(3, stride, 100)]).unwrap()
         };

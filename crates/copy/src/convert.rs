@@ -1,7 +1,7 @@
-//! Copies that change the type or the byte order of every number on the way.
+//! Copies that also convert the type or the byte order of every number.
 //!
-//! A conversion has the same canonical loops as a copy, around one number of a type on each side. It
-//! is bounded and checked like the two copies it stands between.
+//! A conversion has the same canonical loops as a copy, around one number of each side's type. Its bounds are checked
+//! like those of the two copies that it replaces.
 
 use std::ops::Range;
 
@@ -25,8 +25,8 @@ pub struct ConvertCopy {
 }
 
 impl ConvertCopy {
-    /// Puts a conversion into canonical form; as [`StridedCopy::new`](crate::StridedCopy::new), and refuses
-    /// elements of no bytes and a conversion that can lose something if `narrowing` says so.
+    /// Puts a conversion into canonical form, like [`StridedCopy::new`](crate::StridedCopy::new). It also refuses a
+    /// conversion that can lose something if `narrowing` says so.
     pub fn new(
         src_offset: u64,
         dst_offset: u64,
@@ -45,12 +45,12 @@ impl ConvertCopy {
         Ok(ConvertCopy { src_offset, dst_offset, from, to, narrowing, dims })
     }
 
-    /// Its parts: offsets, types, policy, loops.
+    /// Offsets, types, policy and loops.
     pub fn parts(&self) -> (u64, u64, (Dtype, Dtype), Narrowing, &[Dim]) {
         (self.src_offset, self.dst_offset, (self.from, self.to), self.narrowing, &self.dims)
     }
 
-    /// How many numbers are converted.
+    /// Number of converted numbers.
     pub fn count(&self) -> u64 {
         self.dims.iter().map(|dim| dim.count).product()
     }
@@ -60,19 +60,19 @@ impl ConvertCopy {
         self.count() * self.to.kind.bytes() as u64
     }
 
-    /// From the lowest to one past the highest byte that is read.
+    /// The range from the lowest to the highest byte that is read.
     pub fn src_span(&self) -> Range<u64> {
         let strides = self.dims.iter().map(|dim| (dim.count, dim.src_stride));
         span(self.src_offset, self.from.kind.bytes(), strides).unwrap_or(0..0)
     }
 
-    /// From the lowest to one past the highest byte that is written.
+    /// The range from the lowest to the highest byte that is written.
     pub fn dst_span(&self) -> Range<u64> {
         let strides = self.dims.iter().map(|dim| (dim.count, dim.dst_stride));
         span(self.dst_offset, self.to.kind.bytes(), strides).unwrap_or(0..0)
     }
 
-    /// Whether buffers of these sizes hold everything that is touched.
+    /// Checks that buffers of these sizes hold every byte that is touched.
     pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), CopyError> {
         for (side, touched, len) in
             [(Side::Source, self.src_span(), src_len), (Side::Destination, self.dst_span(), dst_len)]

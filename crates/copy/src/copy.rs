@@ -1,13 +1,13 @@
-//! The canonical strided copy: the one form every conversion between layouts is reduced to.
+//! The canonical strided copy: the form to which every conversion between layouts is reduced.
 //!
-//! An n-dimensional copy is an element size, two offsets and a list of loops. Many lists mean the
-//! same copy; the canonical one is the shortest, has the destination's slowest loop first, and is what
-//! the kernels choose by. Its size does not depend on how many elements it moves.
+//! An n-dimensional copy is an element size, two offsets and a list of loops. Many lists describe the same copy. The
+//! canonical one is the shortest and has the destination's slowest loop first; kernels are chosen by it. Its size does
+//! not depend on the number of elements.
 //!
 //! Invariants (established by [`StridedCopy::new`], relied on by the kernels)
 //! - every loop runs at least twice, or the copy is empty and has no loops and no bytes;
-//! - destination strides are positive and nest: each is at least the span of the loops inside it,
-//!   so no destination byte is written twice and pieces of the outer loops are disjoint;
+//! - destination strides are positive and nest: each is at least the span of the loops inside it, so no destination
+//!   byte is written twice, and parts of the outer loops are disjoint;
 //! - both spans lie inside `0..=isize::MAX`, so no later sum can overflow.
 
 use std::ops::Range;
@@ -31,10 +31,10 @@ pub struct StridedCopy {
 impl StridedCopy {
     /// Puts a copy into canonical form.
     ///
-    /// The offsets point at the first element visited, in bytes from the start of each buffer; with
-    /// negative strides that element is not the lowest. The order of `dims` does not matter. A count
-    /// of 0 in any of them makes the copy empty. Refuses overlapping destinations (stride 0 among them),
-    /// elements of no bytes, and anything that leaves `0..=isize::MAX` on either side.
+    /// The offsets point at the first element visited, in bytes from the start of each buffer; with negative strides
+    /// that element is not the lowest. The order of `dims` does not matter. A count of 0 in any loop makes the copy
+    /// empty. Refuses overlapping destinations (including stride 0), elements of 0 bytes, and spans that exceed
+    /// `0..=isize::MAX` on either side.
     pub fn new(
         src_offset: u64,
         dst_offset: u64,
@@ -60,8 +60,8 @@ impl StridedCopy {
         StridedCopy::new(src_offset, dst_offset, 1, vec![Dim::new(len as u64, 1, 1)])
     }
 
-    /// Takes a dense innermost loop into the element. One is enough: a loop around it that is dense as
-    /// well would have been joined with it.
+    /// Makes a dense innermost loop a part of the element. One loop is enough: a second dense loop around it would have
+    /// been joined with it.
     fn absorb(&mut self) {
         let elem = self.elem_bytes as i64;
         if let Some(inner) = self.dims.pop_if(|dim| (dim.src_stride, dim.dst_stride) == (elem, elem)) {
@@ -79,7 +79,7 @@ impl StridedCopy {
         self.dst_offset
     }
 
-    /// Bytes that move as one piece: the longest run that is contiguous on both sides. 0 if empty.
+    /// Bytes that are moved as one piece: the longest run that is contiguous on both sides; 0 if the copy is empty.
     pub fn elem_bytes(&self) -> usize {
         self.elem_bytes
     }
@@ -94,24 +94,24 @@ impl StridedCopy {
         self.elem_bytes == 0
     }
 
-    /// Bytes written. The source may have fewer where elements are repeated.
+    /// Bytes written. If elements are repeated, fewer bytes are read.
     pub fn bytes(&self) -> u64 {
         self.dims.iter().map(|dim| dim.count).product::<u64>() * self.elem_bytes as u64
     }
 
-    /// From the lowest to one past the highest byte that is read; `0..0` if empty.
+    /// The range from the lowest to the highest byte that is read; `0..0` if empty.
     pub fn src_span(&self) -> Range<u64> {
         let strides = self.dims.iter().map(|dim| (dim.count, dim.src_stride));
         span(self.src_offset, self.elem_bytes, strides).unwrap_or(0..0)
     }
 
-    /// From the lowest to one past the highest byte that is written; `0..0` if empty.
+    /// The range from the lowest to the highest byte that is written; `0..0` if empty.
     pub fn dst_span(&self) -> Range<u64> {
         let strides = self.dims.iter().map(|dim| (dim.count, dim.dst_stride));
         span(self.dst_offset, self.elem_bytes, strides).unwrap_or(0..0)
     }
 
-    /// Whether buffers of these sizes hold everything that the copy touches.
+    /// Checks that buffers of these sizes hold everything that the copy touches.
     pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), CopyError> {
         let sides = [(Side::Source, self.src_span(), src_len), (Side::Destination, self.dst_span(), dst_len)];
         for (side, touched, len) in sides {
@@ -124,16 +124,16 @@ impl StridedCopy {
 
     /// Checks the copy against both buffers, then runs it on this thread.
     pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), CopyError> {
-        // SAFETY: both ranges come from live slices; `dst` is exclusive, so they do not overlap.
+        // SAFETY: both ranges are live slices; `dst` is exclusive, so they do not overlap.
         unsafe { self.run_raw(src.as_ptr(), src.len(), dst.as_mut_ptr(), dst.len()) }
     }
 
     /// [`run`](Self::run) on raw buffers, for destinations that several threads fill at once.
     ///
     /// # Safety
-    /// `src` is readable for `src_len` bytes and `dst` is writable for `dst_len` bytes; the two do not
-    /// overlap; during the call no thread writes the source cells that this copy reads, and no other thread
-    /// reads or writes the destination cells that it writes. Other destination cells are left unchanged.
+    /// `src` is readable for `src_len` bytes and `dst` is writable for `dst_len` bytes; the two do not overlap; during
+    /// the call no thread writes the source cells that this copy reads, and no other thread reads or writes the
+    /// destination cells that it writes. Other destination cells are not changed.
     pub unsafe fn run_raw(
         &self,
         src: *const u8,
@@ -143,7 +143,7 @@ impl StridedCopy {
     ) -> Result<(), CopyError> {
         self.check(src_len as u64, dst_len as u64)?;
         if !self.is_empty() {
-            // SAFETY: the check above puts both spans inside buffers that the caller vouches for.
+            // SAFETY: the check above puts both spans inside buffers for which the caller vouches.
             unsafe {
                 let src = src.wrapping_add(self.src_offset as usize);
                 let dst = dst.wrapping_add(self.dst_offset as usize);
@@ -153,8 +153,8 @@ impl StridedCopy {
         Ok(())
     }
 
-    /// Cuts the copy into at most `parts` pieces of about equal size that together do the same and
-    /// write disjoint cells. Outer loops are cut first; a contiguous copy is cut at multiples of 4 KiB.
+    /// Divides the copy into at most `parts` pieces of about equal size, which together do the same and write disjoint
+    /// cells. Outer loops are divided first; a contiguous copy is divided at multiples of 4 KiB.
     pub fn split(&self, parts: usize) -> Vec<StridedCopy> {
         let parts = parts.max(1) as u64;
         if self.is_empty() {
@@ -181,7 +181,7 @@ impl StridedCopy {
         }
     }
 
-    /// The same copy with loop `k` limited to a part of its range; what lies beyond the loop is left out.
+    /// The same copy with loop `k` limited to a part of its range; what exceeds the loop is left out.
     pub fn restricted(&self, k: usize, range: Range<u64>) -> StridedCopy {
         let Some(&dim) = self.dims.get(k) else { return self.clone() };
         let range = range.start..range.end.min(dim.count);
@@ -204,7 +204,7 @@ impl StridedCopy {
     }
 }
 
-/// Cuts `0..len` into at most `parts` ranges that begin at multiples of `unit`.
+/// Divides `0..len` into at most `parts` ranges that begin at multiples of `unit`.
 fn even_ranges(len: u64, parts: u64, unit: u64) -> impl Iterator<Item = Range<u64>> {
     let units = len.div_ceil(unit);
     let step = units.div_ceil(parts).max(1) * unit;

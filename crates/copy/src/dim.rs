@@ -8,11 +8,11 @@ use crate::error::CopyError;
 /// One loop of a strided copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Dim {
-    /// How often the loop runs.
+    /// Number of iterations.
     pub count: u64,
-    /// Bytes from one element to the next in the source; negative walks backwards, 0 repeats one element.
+    /// Bytes from one element to the next in the source. A negative stride walks backwards; 0 repeats one element.
     pub src_stride: i64,
-    /// Bytes from one element to the next in the destination; negative walks backwards.
+    /// Bytes from one element to the next in the destination. A negative stride walks backwards.
     pub dst_stride: i64,
 }
 
@@ -29,8 +29,8 @@ impl Dim {
     }
 }
 
-/// Puts loops around elements of the given sizes (source, destination) into canonical form, but leaves a
-/// dense innermost loop in place. No count is 0.
+/// Puts loops around elements of the given sizes (source, destination) into canonical form, but keeps a dense innermost
+/// loop. No count may be 0.
 pub(crate) fn canonical_loops(
     mut src_offset: u64,
     mut dst_offset: u64,
@@ -61,7 +61,7 @@ pub(crate) fn canonical_loops(
     Ok((src_offset, dst_offset, dims))
 }
 
-/// Joins neighbouring loops that continue each other on both sides.
+/// Joins adjacent loops that continue each other on both sides.
 pub(crate) fn join_loops(dims: &mut Vec<Dim>) {
     let mut joined: Vec<Dim> = Vec::with_capacity(dims.len());
     for outer in dims.drain(..).rev() {
@@ -74,14 +74,13 @@ pub(crate) fn join_loops(dims: &mut Vec<Dim>) {
     *dims = joined;
 }
 
-/// Whether the outer loop goes on where the inner one ends, on both sides.
+/// Whether the outer loop continues where the inner one ends, on both sides.
 fn continues(outer: &Dim, inner: &Dim) -> bool {
     let reaches = |outer: i64, stride: i64| i128::from(outer) == i128::from(stride) * i128::from(inner.count);
     reaches(outer.src_stride, inner.src_stride) && reaches(outer.dst_stride, inner.dst_stride)
 }
 
-/// Bytes from the lowest to one past the highest that the loops touch, if all of them lie in
-/// `0..=isize::MAX`.
+/// The range from the lowest to the highest byte that the loops touch, if it lies in `0..=isize::MAX`.
 pub fn span(offset: u64, elem_bytes: usize, strides: impl Iterator<Item = (u64, i64)>) -> Option<Range<u64>> {
     let first = i64::try_from(offset).ok()?;
     let (mut low, mut high) = (first, first);

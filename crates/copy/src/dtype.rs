@@ -1,4 +1,4 @@
-//! Element types, as far as a copy must know them: to convert one into another.
+//! Element types, as far as a copy must know them to convert numbers.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ pub enum NumberKind {
 }
 
 impl NumberKind {
-    /// Every kind, in the order of its number on the wire.
+    /// Every kind, in the order of its number in the wire format.
     pub const ALL: [NumberKind; 14] = [
         NumberKind::U8,
         NumberKind::U16,
@@ -59,7 +59,7 @@ impl NumberKind {
 
     /// Whether every value of this kind has an equal value in `to`.
     pub fn widens_to(self, to: NumberKind) -> bool {
-        /// (bits of magnitude, bits of exponent, signed, complex)
+        /// Returns (bits of magnitude, bits of exponent, signed, complex).
         fn reach(kind: NumberKind) -> (usize, usize, bool, bool) {
             match kind {
                 NumberKind::F16 => (11, 5, true, false),
@@ -82,37 +82,37 @@ impl NumberKind {
     }
 }
 
-/// A number as it lies in memory.
+/// The representation of a number in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Dtype {
-    /// What number it is.
+    /// The kind of number.
     pub kind: NumberKind,
-    /// Whether its most significant byte comes first.
+    /// Whether the most significant byte comes first.
     pub big_endian: bool,
 }
 
 impl Dtype {
-    /// A number with its least significant byte first.
+    /// A number with the least significant byte first.
     pub const fn little(kind: NumberKind) -> Self {
         Dtype { kind, big_endian: false }
     }
 
-    /// A number with its most significant byte first.
+    /// A number with the most significant byte first.
     pub const fn big(kind: NumberKind) -> Self {
         Dtype { kind, big_endian: true }
     }
 
-    /// Whether the two types give every value the same bytes.
+    /// Whether both types represent every value by the same bytes.
     pub fn same_bytes(self, other: Dtype) -> bool {
         self.kind == other.kind && (self.big_endian == other.big_endian || self.kind.bytes() == 1)
     }
 
-    /// One byte that [`from_byte`](Self::from_byte) takes back.
+    /// The type as one byte, for [`from_byte`](Self::from_byte).
     pub fn to_byte(self) -> u8 {
         self.kind as u8 | u8::from(self.big_endian) << 7
     }
 
-    /// The type of a byte; `None` if there is none.
+    /// The type that a byte stands for; `None` if there is none.
     pub fn from_byte(byte: u8) -> Option<Self> {
         let kind = *NumberKind::ALL.get(usize::from(byte & 0x7F))?;
         Some(Dtype { kind, big_endian: byte & 0x80 != 0 })
@@ -125,16 +125,16 @@ impl fmt::Display for Dtype {
     }
 }
 
-/// What to do with a value that the destination's type cannot hold.
+/// What to do with a value that the destination's type cannot represent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Narrowing {
     /// Refuse, when the rule is compiled, every conversion that could lose something.
     #[default]
     Refuse,
-    /// The nearest value that fits: integers stop at their limits, floats round to nearest and overflow to
-    /// infinity, fractions are cut towards zero, NaN becomes the integer 0. A complex number that becomes a
-    /// real one loses its imaginary part.
+    /// The nearest value that fits: integers stop at their limits, floats round to nearest and overflow to infinity,
+    /// fractions are truncated towards zero, NaN becomes the integer 0. A complex number that is converted to a real
+    /// one loses its imaginary part.
     Saturate,
-    /// Integers keep their low bits; everything else as [`Saturate`](Narrowing::Saturate).
+    /// Integers keep their low bits; otherwise like [`Saturate`](Narrowing::Saturate).
     Wrap,
 }

@@ -1,9 +1,9 @@
-//! Why a copy is refused. Every check happens before a byte moves: an error means that no buffer was touched.
+//! Why a copy is refused. All checks are made before a byte is moved: after an error no buffer has been touched.
 
 use std::fmt;
 use std::ops::Range;
 
-/// Which of the two buffers of a copy an error speaks of.
+/// The buffer of a copy that an error concerns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// The buffer that is read.
@@ -24,7 +24,7 @@ impl fmt::Display for Side {
 /// Why a copy was refused. Nothing was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CopyError {
-    /// A size, offset or stride leaves the range that a buffer can have (63 bits); `what` names it.
+    /// A size, offset or stride exceeds the range of a buffer (63 bits); `what` names it.
     Overflow {
         /// The quantity that does not fit.
         what: &'static str,
@@ -35,19 +35,19 @@ pub enum CopyError {
         side: Side,
         /// The bytes that the copy needs.
         touched: Range<u64>,
-        /// The bytes that there are.
+        /// The length of the buffer in bytes.
         len: u64,
     },
-    /// Two elements would be written to the same bytes (or the destination strides do not nest, so
-    /// that this cannot be excluded).
+    /// Two elements would be written to the same bytes, or the destination strides do not nest, so that this cannot be
+    /// excluded.
     OverlappingDestination,
-    /// Elements of no bytes cannot be copied.
+    /// Elements of 0 bytes cannot be copied.
     EmptyElement,
     /// Values of one type do not convert to the other without loss, and the policy refuses loss.
     Incompatible {
-        /// What the source holds.
+        /// The type of the source.
         source: String,
-        /// What the destination wants.
+        /// The type of the destination.
         destination: String,
     },
 }

@@ -1,18 +1,18 @@
-//! Copies bytes to a destination that will not be read soon.
+//! Appends bytes that will not be read soon.
 
 use crate::kernel::stream;
 
-/// `Vec::extend_from_slice` for bytes that are not needed again soon. From some MiB on the stores bypass the
-/// caches, which saves reading the destination lines from memory, a third of the traffic, and leaves the
-/// caches to computing threads.
+/// Like `Vec::extend_from_slice`, for bytes that are not read again soon. From some MiB on, the stores bypass the
+/// caches. This saves reading the destination lines from memory, a third of the traffic, and leaves the caches to
+/// computing threads.
 pub fn extend_past_caches(out: &mut Vec<u8>, bytes: &[u8]) {
     out.reserve(bytes.len());
     let len = out.len();
     if !stream::AVAILABLE || bytes.len() < stream::FAR_BUFFER {
         return out.extend_from_slice(bytes);
     }
-    // SAFETY: there is room for that many bytes behind `len`; a Vec that is borrowed exclusively is no part
-    // of `bytes`; all of them are written before they are counted.
+    // SAFETY: that many bytes were reserved after `len`; a Vec that is borrowed exclusively is no part of `bytes`; all
+    // bytes are written before they are counted.
     unsafe {
         stream::copy(bytes.as_ptr(), out.as_mut_ptr().add(len), bytes.len());
         stream::finish();

@@ -1,4 +1,4 @@
-//! Filling a strided destination with one repeated element.
+//! Fills a strided destination with one repeated element.
 //!
 //! A fill is a copy whose source is one element that every loop repeats (stride 0), so it shares the
 //! canonical form, the bounds check and the overlap check with all other copies.
@@ -7,9 +7,8 @@ use crate::copy::StridedCopy;
 use crate::dim::Dim;
 use crate::error::CopyError;
 
-/// Writes `value` to every cell of a strided destination: `dims` holds (count, stride in bytes), and
-/// `dst_offset` is the first cell visited. Refuses an empty `value`, cells outside `dst`, and cells that
-/// overlap.
+/// Writes `value` to every cell of a strided destination. `dims` holds pairs (count, stride in bytes), and `dst_offset`
+/// is the first cell visited. Refuses an empty `value`, cells outside `dst`, and overlapping cells.
 pub fn fill(dst: &mut [u8], dst_offset: u64, dims: &[(u64, i64)], value: &[u8]) -> Result<(), CopyError> {
     let dims = dims.iter().map(|&(count, stride)| Dim::new(count, 0, stride)).collect();
     StridedCopy::new(0, dst_offset, value.len(), dims)?.run(value, dst)

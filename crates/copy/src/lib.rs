@@ -1,9 +1,10 @@
 //! Strided and listed copies between memory layouts, and the kernels that run them. No I/O, no dependencies.
 //!
-//! [`StridedCopy`] is the canonical n-dimensional copy; [`ConvertCopy`] changes the type of every number on the way;
-//! [`ListedCopy`] walks lists of offsets around strided inner parts; [`Abreast`] runs equal copies side by side.
+//! [`StridedCopy`] is the canonical n-dimensional copy. [`ConvertCopy`] also converts the type of every number.
+//! [`ListedCopy`] copies at lists of offsets, with a strided part at each. [`Abreast`] runs similar copies side by
+//! side.
 //!
-//! Nothing here panics or touches memory outside the given buffers, whatever copy is requested.
+//! Nothing here panics or touches memory outside the given buffers, for any requested copy.
 
 mod abreast;
 mod convert;

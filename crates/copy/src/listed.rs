@@ -1,32 +1,32 @@
-//! Copies of listed elements: a product of lists of (source, destination) offsets around a strided inner part.
+//! Copies of listed elements: a product of lists of (source, destination) offsets, with a strided part at each.
 //!
-//! Points, index lists and masks of a read end here. What is regular stays in the inner loops, which the
-//! strided kernels run; only the lists are walked one by one.
+//! Reads of points, index lists and masks end here. Regular parts are inner loops, which the strided kernels run; only
+//! the lists are processed element by element.
 //!
-//! Invariant: offsets are checked against both buffers before the first byte moves, for all combinations at once.
+//! Invariant: offsets are checked against both buffers, for all combinations at once, before the first byte is moved.
 
 use crate::copy::StridedCopy;
 use crate::dim::Dim;
 use crate::error::{CopyError, Side};
 
-/// A copy of `elem_bytes` from `src + Σ source` to `dst + Σ destination` for every combination of one pair
-/// per list, and within each for every step of the loops.
+/// Copies `elem_bytes` from `src + Σ source` to `dst + Σ destination` for every combination of one pair from each list
+/// and, within each, for every step of the loops.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListedCopy {
     /// Byte offsets in the source and the destination; an empty list makes the copy empty.
     lists: Vec<Vec<(i64, i64)>>,
     /// The loops, relative to their lowest bytes.
     inner: StridedCopy,
-    /// Where the lowest bytes of all lie.
+    /// Where the lowest bytes lie.
     base: (i64, i64),
-    /// Lowest and one past the highest byte that is touched, per side.
+    /// The range from the lowest to the highest byte that is touched, on each side.
     touched: [(i64, i64); 2],
 }
 
 impl ListedCopy {
-    /// A copy that begins at these byte offsets of the buffers. Elements of no bytes, loops whose
-    /// destinations overlap, and what does not fit 63 bits are refused; that lists give every element a
-    /// destination of its own is the caller's promise.
+    /// A copy that begins at these byte offsets of the buffers. Elements of 0 bytes, loops whose destinations overlap,
+    /// and numbers that do not fit in 63 bits are refused. The caller guarantees that the lists give every element a
+    /// destination of its own.
     pub fn new(
         src_offset: i64,
         dst_offset: i64,
@@ -36,7 +36,7 @@ impl ListedCopy {
     ) -> Result<Self, CopyError> {
         let overflow = || CopyError::Overflow { what: "the offsets of listed elements" };
         let add = |a: i64, b: i64| a.checked_add(b).ok_or_else(overflow);
-        // Bytes before the first element that loops with negative strides visit.
+        // Number of bytes before the first element that loops with negative strides visit.
         let mut below = (0i64, 0i64);
         for dim in dims.iter().filter(|dim| dim.count > 1) {
             let reach = |stride: i64| {
@@ -102,8 +102,8 @@ impl ListedCopy {
             for (list, &i) in outer.iter().zip(&at) {
                 (from, to) = (from + list[i].0, to + list[i].1);
             }
-            // SAFETY: `touched` holds every sum of one pair per list and everything the loops reach from
-            // there, and lies inside both buffers, for which the caller vouches.
+            // SAFETY: `touched` covers every sum of one pair per list and everything the loops reach from there. It
+            // lies inside both buffers, for which the caller vouches.
             unsafe { self.run_list(last, (src, src_len), (dst, dst_len), (from, to))? };
             let Some(l) = (0..at.len()).rev().find(|&l| at[l] + 1 < outer[l].len()) else { return Ok(()) };
             at[l] += 1;
@@ -123,7 +123,7 @@ impl ListedCopy {
         if !self.inner.dims().is_empty() {
             for &(more_from, more_to) in list {
                 let (s, d) = ((from + more_from) as usize, (to + more_to) as usize);
-                // SAFETY: the caller's promise; the inner copy checks what is left of the buffers.
+                // SAFETY: the caller's guarantee; the inner copy checks the rest of the buffers.
                 unsafe { self.inner.run_raw(src.add(s), src_len - s, dst.add(d), dst_len - d)? };
             }
             return Ok(());
@@ -133,7 +133,7 @@ impl ListedCopy {
         macro_rules! copy {
             ($bytes:expr) => {
                 for &(more_from, more_to) in list {
-                    // SAFETY: the caller's promise: both elements lie inside the buffers, which do not overlap.
+                    // SAFETY: the caller's guarantee: both elements lie inside the buffers, which do not overlap.
                     unsafe {
                         let source = src.add((from + more_from) as usize);
                         source.copy_to_nonoverlapping(dst.add((to + more_to) as usize), $bytes);
@@ -164,8 +164,7 @@ mod tests {
 
     #[test]
     fn every_combination_of_pairs_and_loops_is_copied() {
-        // A 5 x 8 source of two-byte elements; rows 4 and 1, columns 6, 0 and 3, into a 3 x 2 destination
-        // turned round.
+        // A 5 x 8 source of two-byte elements: rows 4 and 1, columns 6, 0 and 3, into a transposed 3 x 2 destination.
         let src: Vec<u8> = (0..80).collect();
         let rows = vec![(4 * 16, 0), (16, 2)];
         let columns = vec![(12, 8), (0, 4), (6, 0)];
@@ -187,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_leaves_a_buffer_is_refused_before_a_byte_moves() {
+    fn copies_beyond_a_buffer_are_refused_before_a_byte_moves() {
         let src = [1u8; 8];
         for (list, dims) in [
             (vec![(0, 0), (8, 1)], vec![]),

@@ -1,7 +1,7 @@
-//! Numbers that Rust has no type for: short floats and complex numbers.
+//! Numbers for which Rust has no type: short floats and complex numbers.
 //!
-//! Short floats are rounded once, to nearest, ties to even, whatever their source: going through a wider
-//! float that rounds itself would give the wrong neighbour for some values.
+//! Short floats are rounded once, to nearest, ties to even, from any source: rounding to a wider float first would give
+//! the wrong neighbour for some values.
 
 /// IEEE 754 binary16: 5 bits of exponent, 10 of fraction.
 #[derive(Clone, Copy, Default)]
@@ -19,7 +19,7 @@ pub(crate) struct Complex<T>(pub(crate) T, pub(crate) T);
 impl F16 {
     pub(crate) fn to_f32(self) -> f32 {
         let (sign, rest) = (u32::from(self.0 & 0x8000) << 16, u32::from(self.0 & 0x7FFF));
-        // The exponents differ by 112: a product with 2^112 also normalises subnormal numbers.
+        // The exponents differ by 112. A multiplication by 2^112 also normalises subnormal numbers.
         let finite = f32::from_bits(rest << 13) * f32::from_bits((112 + 127) << 23);
         let special = f32::from_bits(0x7F80_0000 | rest << 13);
         let magnitude = if rest >= 0x7C00 { special } else { finite };
@@ -47,7 +47,7 @@ impl Bf16 {
     }
 }
 
-/// The nearest float of `E` bits of exponent and `M` of fraction. NaN stays NaN.
+/// The nearest float with `E` bits of exponent and `M` of fraction. NaN stays NaN.
 fn short<const E: u32, const M: u32>(value: f64) -> u16 {
     let bits = value.to_bits();
     let sign = (bits >> 63 << (E + M)) as u16;
@@ -72,13 +72,12 @@ fn short<const E: u32, const M: u32>(value: f64) -> u16 {
     let (kept, rest) = (whole >> lost, whole & ((1 << lost) - 1));
     let half = 1u64 << (lost - 1);
     let rounded = kept + u64::from(rest > half || (rest == half && kept & 1 == 1));
-    // A carry out of the fraction goes on into the exponent, and from there to infinity.
+    // A carry out of the fraction continues into the exponent, and from there to infinity.
     let implicit = if short_exponent < 1 { 0 } else { (short_exponent as u64 - 1) << M };
     sign | (implicit + rounded) as u16
 }
 
-/// A double that rounds to the same short float as the integer: bits that do not fit are kept in the last
-/// one.
+/// A double that rounds to the same short float as the integer: bits that do not fit are recorded in the last bit.
 pub(crate) fn traced(value: i128) -> f64 {
     let magnitude = value.unsigned_abs();
     let excess = (128 - magnitude.leading_zeros()).saturating_sub(53);
@@ -100,7 +99,7 @@ mod tests {
         all
     }
 
-    /// Rounds every short float, every midpoint of two neighbours, and what lies just beside it.
+    /// Rounds every short float, every midpoint of two neighbours, and the values next to it.
     fn check(line: &[(f64, u16)], round: impl Fn(f64) -> u16, limit: f64) {
         for pair in line.windows(2) {
             let ((low, low_bits), (high, high_bits)) = (pair[0], pair[1]);

@@ -1,12 +1,12 @@
-//! Running one copy on several threads.
+//! Runs one copy on several threads.
 
 use crate::copy::StridedCopy;
 use crate::error::CopyError;
 
-/// Copies of fewer bytes run on one thread: below this, starting threads costs more than it saves.
+/// Copies of fewer bytes run on one thread, since starting threads would cost more than it saves.
 pub const THREAD_THRESHOLD: u64 = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
 
-/// A buffer that several threads write, each its own cells.
+/// A buffer that several threads write, each to its own cells.
 #[derive(Clone, Copy)]
 struct SharedDst(*mut u8, usize);
 
@@ -14,8 +14,8 @@ struct SharedDst(*mut u8, usize);
 unsafe impl Send for SharedDst {}
 
 impl StridedCopy {
-    /// [`run`](Self::run) on up to `threads` threads of its own, which end before it returns. Copies below
-    /// [`THREAD_THRESHOLD`] bytes, and all copies if `threads` is 0 or 1, stay on this thread.
+    /// Like [`run`](Self::run), on up to `threads` threads, which end before it returns. Copies below
+    /// [`THREAD_THRESHOLD`] bytes, and all copies if `threads` is 0 or 1, run on this thread.
     pub fn run_threaded(&self, src: &[u8], dst: &mut [u8], threads: usize) -> Result<(), CopyError> {
         if threads <= 1 || self.bytes() < THREAD_THRESHOLD {
             return self.run(src, dst);

@@ -1,11 +1,11 @@
-//! The kernels against a loop over single elements, for every width, order and sign of stride.
+//! Tests the kernels against a loop over single elements, for every width, order and sign of stride.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use drystone_copy::{CopyError, Dim, Side, StridedCopy, fill};
 use proptest::prelude::*;
 
-/// Copies one element after the other, as the definition says. Not canonical, not fast.
+/// Copies one element after the other, by the definition. Neither canonical nor fast.
 fn naive(src: &[u8], dst: &mut [u8], src_at: i64, dst_at: i64, elem: usize, dims: &[Dim]) {
     match dims.split_first() {
         None => {
@@ -20,7 +20,7 @@ fn naive(src: &[u8], dst: &mut [u8], src_at: i64, dst_at: i64, elem: usize, dims
     }
 }
 
-/// A copy as a user may write it, with buffers that just hold it.
+/// A copy as a user may write it, with buffers of the least size.
 #[derive(Debug, Clone)]
 struct Case {
     src_at: u64,
@@ -31,7 +31,7 @@ struct Case {
     dst_len: usize,
 }
 
-/// Lays `counts` out with gaps, in the order given by `rank`, each dimension forward or backward.
+/// Arranges `counts` with gaps, in the order given by `order`, each dimension forward or backward.
 fn lay(elem: usize, counts: &[u64], order: &[usize], gaps: &[u64], back: &[bool]) -> (Vec<i64>, u64, u64) {
     let (mut strides, mut size, mut first) = (vec![0; counts.len()], elem as u64, 0);
     for &k in order {
@@ -148,9 +148,8 @@ fn transposes_of_every_width_and_awkward_size_are_exact() {
     }
 }
 
-/// Records of a few members to columns and back: every width and number of members, with and without gaps
-/// between records, more and fewer records than a stage holds, from every skew; into buffers that are past
-/// the caches too.
+/// Records of a few members to columns and back: every width and number of members, with and without gaps between
+/// records, more and fewer records than a stage holds, from every skew, and also into buffers that bypass the caches.
 #[test]
 fn records_become_columns_and_columns_records_wherever_they_begin() {
     let (counts, skews, room) = if cfg!(miri) {
@@ -186,10 +185,10 @@ fn records_become_columns_and_columns_records_wherever_they_begin() {
     }
 }
 
-/// Many small planes, each of which is turned round: chosen once, run for every plane, into buffers that are
-/// past the caches too.
+/// Many small planes, each of which is transposed. The kernel is chosen once and run for every plane, also into buffers
+/// that bypass the caches.
 #[test]
-fn many_small_planes_are_turned_round_exactly() {
+fn many_small_planes_are_transposed_exactly() {
     let (shapes, least, room) = if cfg!(miri) {
         (&[(20, 3), (5, 20)][..], 2 << 10, 8 << 10)
     } else {
@@ -213,16 +212,16 @@ fn many_small_planes_are_turned_round_exactly() {
     }
 }
 
-/// Rows of many short elements move by whole registers where the processor can: every width, strides of
-/// elements and of odd bytes, both ways and backwards, wherever rows begin. What lies between elements is
-/// left alone, which [`check`] compares too.
+/// Rows of many short elements are moved by whole registers if the processor can: every width, strides of whole
+/// elements and of odd bytes, in both directions, and with any beginning of rows. [`check`] also compares the bytes
+/// between elements, which must not change.
 #[test]
 fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     let (count, rows) = if cfg!(miri) { (70, 2) } else { (1200, 3) };
     for elem in [1, 2, 4, 8, 16] {
         let e = elem as i64;
         let strides = (2..=10).map(|k| k * e).chain([e + 1, 2 * e + 1, 3 * e + 3, 7 * e + e / 2]);
-        // The last is of those whose lines nobody asks for.
+        // The last stride is one whose lines are not prefetched.
         for stride in strides.skip(if cfg!(miri) { 12 } else { 0 }).chain([200 + e]) {
             for (skew, rest) in [(0, 0), (1, 13), (16, 1), (40, 7)] {
                 let n = count + rest;
@@ -250,11 +249,11 @@ fn short_elements_of_every_stride_move_exactly_wherever_they_begin() {
     }
 }
 
-/// Elements lines apart move by loops of few loads where processors foretell strides, and by other ones where
-/// the plane is larger than a cache, or uses few of its sets: counts around what a loop takes at once, both
-/// ways and backwards, rows that follow each other and not.
+/// Elements that lie lines apart are moved by loops of few loads on processors that predict strides, and by others if
+/// the plane is larger than a cache, or uses few of its sets. The test has counts around what a loop moves at once,
+/// both directions, and rows that are adjacent and that are not.
 #[test]
-fn elements_lines_apart_move_exactly_whatever_their_number() {
+fn any_number_of_elements_lines_apart_is_moved_exactly() {
     let counts: &[u64] = if cfg!(miri) { &[0, 5] } else { &[0, 1, 2, 3, 4, 5, 7, 8, 9, 131, 1030] };
     let strides: &[i64] = if cfg!(miri) { &[1024] } else { &[112, 128, 136, 256, 1000, 1024, 1536, 4096] };
     for elem in [8, 16] {
@@ -277,7 +276,7 @@ fn elements_lines_apart_move_exactly_whatever_their_number() {
             }
         }
     }
-    // More lines than the second cache holds, at a stride of few sets.
+    // More lines than the second-level cache holds, at a stride that uses few sets.
     if !cfg!(miri) {
         let n = 17_001;
         let dims = vec![Dim::new(n, 1024, 16)];
@@ -293,14 +292,14 @@ fn elements_lines_apart_move_exactly_whatever_their_number() {
     }
 }
 
-/// Elements that share lines of an array that no cache holds, of whose lines some are asked for: where
-/// elements begin at multiples of their size, and where they do not.
+/// Elements that share lines of an array which no cache holds, some of whose lines are prefetched: with elements that
+/// begin at multiples of their size, and with others.
 #[test]
 fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
     let len = if cfg!(miri) { 32 << 10 } else { (64 << 20) + 4096 };
     for (elem, stride) in [(1, 7), (2, 20), (2, 16), (3, 24), (4, 30), (4, 24), (4, 32), (8, 64), (16, 128)] {
         for skew in [0, 1] {
-            // Some cells in the middle, so that the rest shows what is written besides.
+            // Some cells in the middle, so that the rest shows unwanted writes.
             let bytes = if cfg!(miri) { 1100 } else { 70_000 };
             let dims = vec![Dim::new((bytes / elem) as u64, elem as i64, stride)];
             let (dst_at, src_len) = (len as u64 / 2 + skew, bytes + 8);
@@ -310,8 +309,8 @@ fn short_elements_are_scattered_exactly_into_an_array_that_no_cache_holds() {
     }
 }
 
-/// Large destinations take the way past the caches, whose stores come in aligned lines: large buffers of most
-/// allocators begin 16 bytes into one, so that a skew of 48 is a line's beginning.
+/// Copies into large destinations bypass the caches by stores of aligned lines. Most allocators place large buffers 16
+/// bytes into a line, so a skew of 48 is the beginning of a line.
 #[test]
 fn copies_into_large_buffers_are_exact_from_every_skew() {
     let (len, elems, skews) = if cfg!(miri) {
@@ -349,8 +348,8 @@ fn copies_into_large_buffers_are_exact_from_every_skew() {
     }
 }
 
-/// Runs of lines out of an array that no cache holds are asked for far ahead: past the end of rows, planes
-/// and the array itself.
+/// Runs of lines from an array that no cache holds are prefetched far ahead: beyond the end of rows, planes and the
+/// array itself.
 #[test]
 fn runs_out_of_a_large_array_are_gathered_exactly() {
     let (src_len, rows) = if cfg!(miri) { (16 << 10, 2) } else { ((2 << 20) + 4096, 9) };
@@ -369,7 +368,7 @@ fn runs_out_of_a_large_array_are_gathered_exactly() {
     }
 }
 
-/// Runs that begin inside of a line are written past the caches only where no cache holds the destination.
+/// Runs that begin inside a line bypass the caches only if no cache holds the destination.
 #[test]
 fn rows_of_a_box_move_exactly_into_an_array_that_no_cache_holds() {
     let (len, elems) = if cfg!(miri) {
@@ -390,7 +389,7 @@ fn rows_of_a_box_move_exactly_into_an_array_that_no_cache_holds() {
     }
 }
 
-/// Lines of the array are asked for ahead there, beyond its end too, where runs lie apart in it; the box is dense.
+/// Lines of the array are prefetched, also beyond its end, if runs have gaps in it; the box is dense.
 #[test]
 fn a_box_moves_exactly_between_an_array_of_a_megabyte_and_its_own_cells() {
     let (array, cells, rows) = if cfg!(miri) { (8 << 10, 2 << 10, 3) } else { (1 << 20, 80 << 10, 9) };
@@ -435,7 +434,7 @@ fn a_box_in_a_larger_array_becomes_the_fewest_longest_runs() {
 }
 
 #[test]
-fn what_continues_on_both_sides_becomes_one_run() {
+fn loops_that_continue_on_both_sides_become_one_run() {
     let dims = vec![Dim::new(7, 1200, 1200), Dim::new(10, 120, 120), Dim::new(30, 4, 4), Dim::new(1, 9, 0)];
     let copy = StridedCopy::new(5, 6, 4, dims).unwrap();
     assert_eq!(copy, StridedCopy::contiguous(5, 6, 8400).unwrap());

@@ -1,8 +1,8 @@
 //! Element orders along space-filling curves.
 //!
-//! An array in Morton or Hilbert order holds its elements in the order in which the curve through the
-//! smallest enclosing cube of a power-of-two side visits them, without gaps for the cells of the
-//! cube outside the array. Such an array has no strides; it is addressed through a table of ranks.
+//! An array in Morton or Hilbert order holds its elements in the order of the curve through the smallest enclosing cube
+//! whose side is a power of two. Cells of the cube outside the array leave no gaps. Such an array has no strides; it is
+//! addressed through a table of ranks.
 //!
 //! No I/O, no dependencies. The Hilbert key follows J. Skilling, "Programming the Hilbert curve" (AIP Conf.
 //! Proc. 707, 2004).
@@ -15,7 +15,7 @@ pub const MOST_CELLS: u64 = 1 << 22;
 /// Which curve.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Curve {
-    /// The Z curve: bits of the coordinates interleaved, the first axis leading.
+    /// The Z curve: the bits of the coordinates are interleaved, those of the first axis leading.
     Morton,
     /// The Hilbert curve.
     Hilbert,
@@ -33,7 +33,7 @@ impl fmt::Display for TooManyCells {
 
 impl std::error::Error for TooManyCells {}
 
-/// For every cell of an array in row-major order, its place along the curve. At most 2^22 cells.
+/// The place along the curve of every cell of an array, in row-major order. At most 2^22 cells.
 pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, TooManyCells> {
     let cells = counts.iter().try_fold(1u64, |product, &count| product.checked_mul(count));
     let too_large = TooManyCells;
@@ -67,7 +67,7 @@ pub fn ranks(curve: Curve, counts: &[u64]) -> Result<Vec<u32>, TooManyCells> {
     Ok(ranks)
 }
 
-/// The bits of all axes, highest first, the first axis leading.
+/// Interleaves the bits of all axes, highest bits first, the first axis leading.
 fn interleave(axes: &[u64], bits: u32) -> u128 {
     let mut key = 0;
     for bit in (0..bits).rev() {
@@ -78,7 +78,7 @@ fn interleave(axes: &[u64], bits: u32) -> u128 {
     key
 }
 
-/// Turns coordinates into Skilling's transposed Hilbert index.
+/// Converts coordinates to Skilling's transposed Hilbert index.
 fn hilbert(axes: &mut [u64], bits: u32) {
     let Some(last) = axes.len().checked_sub(1) else { return };
     if bits == 0 {

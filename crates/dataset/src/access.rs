@@ -1,8 +1,8 @@
-//! The expected mix of reads: what stands behind `access`.
+//! The expected mix of reads: the text after `access`.
 //!
-//! A text such as `plane:z 60%, box:64` says that of all reads 60 % ask for planes across z, and the others
-//! for boxes of 64 cells a side. What is chosen by it (the chunks of what is published) is the layout model's
-//! business; here is what the words mean for a variable with these axes.
+//! A text such as `plane:z 60%, box:64` says that 60 % of all reads are planes across z, and the others are boxes of 64
+//! cells a side. The layout model chooses the chunks of a published replica by it. This module determines what the
+//! words mean for a variable with given axes.
 //!
 //! Invariant: the shares of an [`Access`] are positive and their sum is 1.
 
@@ -15,35 +15,35 @@ use drystone_suggest::did_you_mean;
 /// The most kinds of reads in one mix.
 pub const MAX_READS: usize = 32;
 
-/// The axes that a mix speaks of, steps aside.
+/// The axes to which a mix refers, without the steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Axes<'a> {
-    /// How many there are.
+    /// Number of axes.
     pub count: usize,
-    /// A name per axis, or fewer: an axis without a name has its number.
+    /// A name per axis, or fewer names. An axis without a name is named by its number.
     pub names: &'a [&'a str],
     /// Whether there is one such array per output time.
     pub steps: bool,
 }
 
-/// A kind of read. Except for `All` and `Series` it is of one step, where there are steps.
+/// A kind of read. If there are steps, every kind except `All` and `Series` reads one step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Read {
-    /// `plane:z`: one cell along an axis, all along the others.
+    /// `plane:z`: one cell along an axis, and all cells along the others.
     Plane(usize),
-    /// `line:z`: all along an axis, one cell along the others.
+    /// `line:z`: all cells along an axis, and one cell along the others.
     Line(usize),
-    /// `box:64` or `box:1x64x64`: these extents along the first axes, all along the others.
+    /// `box:64` or `box:1x64x64`: these extents along the first axes, and all cells along the others.
     Box(Vec<u64>),
-    /// `cell`: a single one.
+    /// `cell`: a single cell.
     Cell,
-    /// `series`: one cell through all steps.
+    /// `series`: one cell of all steps.
     Series,
     /// `step`: a whole step.
     Step,
     /// `all`: everything, steps included.
     All,
-    /// `standard`: what is expected where nothing is said.
+    /// `standard`: the default mix.
     Standard,
 }
 
@@ -52,26 +52,26 @@ const KINDS: [&str; 8] = ["plane", "line", "box", "cell", "series", "step", "all
 /// One kind of read of a mix.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expected {
-    /// What is read.
+    /// The kind of read.
     pub read: Read,
-    /// The same as it was written: `plane:z`.
+    /// The kind as it was written: `plane:z`.
     pub text: String,
-    /// Which part of all reads are such, above 0 and at most 1.
+    /// The share of these reads among all reads, above 0 and at most 1.
     pub share: f64,
 }
 
-/// A mix of reads. Its text (`Display`) says the same as the one it was made from, with every share.
+/// A mix of reads. Its text (`Display`) gives the same mix, with every share written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Access {
-    /// In the order of the text; last what it leaves open.
+    /// Kinds in the order of the text; last the kind that takes the remaining share.
     pub reads: Vec<Expected>,
 }
 
 impl Access {
-    /// Reads `kind [share%] {, kind [share%]}`.
+    /// Parses `kind [share%] {, kind [share%]}`.
     ///
-    /// Kinds without a share divide equally what the others leave; if all have one and something is left,
-    /// that is `standard`. A mistake comes with its place in `text`.
+    /// Kinds without a share divide equally what the others leave. If all have a share and some part remains, that part
+    /// is `standard`. The error has its position in `text`.
     pub fn parse(text: &str, axes: &Axes<'_>) -> Result<Self, Diagnostic> {
         let whole = Span::new(0, text.len());
         let mut open = Vec::new();
@@ -94,7 +94,7 @@ impl Access {
                 .help("for example \"plane:0 60%, box:64\""));
             };
             let read = read(kind, begin, axes)?;
-            // What is behind the kind, "60%" or "60 %".
+            // The text after the kind: "60%" or "60 %".
             let rest = part.trim().get(kind.len()..).unwrap_or("").trim();
             let share_at = begin + part.trim().len() - rest.len();
             let share = (!rest.is_empty()).then(|| share(rest, share_at)).transpose()?;
@@ -141,7 +141,7 @@ impl fmt::Display for Access {
     }
 }
 
-/// A percentage with as many digits as it has, four at most.
+/// A percentage with as many digits as needed, at most four.
 fn number(value: f64) -> String {
     let text = format!("{value:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -191,7 +191,7 @@ fn read(text: &str, at: usize, axes: &Axes<'_>) -> Result<Read, Diagnostic> {
     }
 }
 
-/// An axis by its name, or by its number as `dims` counts them.
+/// An axis, given by its name or by its number (counted as in `dims`).
 fn axis(name: &str, span: Span, axes: &Axes<'_>) -> Result<usize, Diagnostic> {
     if let Some(n) = axes.names.iter().position(|known| *known == name) {
         return Ok(n);

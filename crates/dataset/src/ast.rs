@@ -1,16 +1,17 @@
-//! The text as a tree, with the place of everything: what was written, not yet what it means.
+//! The text as a tree, with the position of every node. The tree represents what was written; later steps determine
+//! what it means.
 //!
 //! Depth is bounded by the parser ([`crate::MAX_DEPTH`] levels, [`crate::MAX_OPERATORS`] operators in an
 //! expression), so that every walk over a tree may recurse.
 
 use crate::span::Span;
 
-/// A name and its place.
+/// A name and its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Name {
     /// The name itself.
     pub text: Box<str>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -50,7 +51,7 @@ pub struct ConstDecl {
 pub struct ParamDecl {
     /// Their names.
     pub names: Vec<Name>,
-    /// The value of those that are given none.
+    /// The default value of parameters that are given none.
     pub default: Option<Expr>,
 }
 
@@ -59,16 +60,16 @@ pub struct ParamDecl {
 pub struct TypeDecl {
     /// Its name.
     pub name: Name,
-    /// What it stands for.
+    /// The type that it names.
     pub ty: TypeExpr,
 }
 
 /// A type as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TypeExpr {
-    /// What kind of type.
+    /// The kind of the type.
     pub kind: TypeKind,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -95,11 +96,11 @@ pub enum TypeKind {
 /// A struct type.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StructExpr {
-    /// True if nothing is aligned unless it says so.
+    /// Whether fields are aligned only where that is written.
     pub packed: bool,
     /// The members in their order.
     pub members: Vec<Member>,
-    /// The alignment of the whole, if written.
+    /// The alignment of the whole struct, if written.
     pub align: Option<Expr>,
 }
 
@@ -115,16 +116,16 @@ pub enum Member {
         /// Their alignment, if written.
         align: Option<Expr>,
     },
-    /// `pad 4`: bytes that hold nothing.
+    /// `pad 4`: unused bytes.
     Pad(Expr),
 }
 
 /// An element order as written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OrderExpr {
-    /// Which order.
+    /// The order.
     pub kind: OrderKind,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -159,7 +160,7 @@ pub struct DatasetDecl {
 pub struct VarDecl {
     /// Its name.
     pub name: Name,
-    /// Its extents; none for a scalar.
+    /// Its extents; empty for a scalar.
     pub extents: Vec<Extent>,
     /// The type of an element.
     pub ty: TypeExpr,
@@ -173,25 +174,25 @@ pub struct VarDecl {
     pub fill: Option<FillExpr>,
     /// `transform "zstd:3"`
     pub transform: Option<Text>,
-    /// `access "plane:x 90%"`; [`Access`](crate::Access) says what it means
+    /// `access "plane:x 90%"`; [`Access`](crate::Access) parses it.
     pub access: Option<Text>,
 }
 
 /// One extent of a variable.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Extent {
-    /// So many elements.
+    /// This many elements.
     Fixed(Expr),
-    /// `*`: as many as have been written.
+    /// `*`: as many elements as have been written.
     Growable(Span),
 }
 
 /// A text between double quotes; there are no escapes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Text {
-    /// What stands between the quotes.
+    /// The text between the quotes.
     pub text: Box<str>,
-    /// With the quotes.
+    /// Its position, quotes included.
     pub span: Span,
 }
 
@@ -200,7 +201,7 @@ pub struct Text {
 pub struct FillExpr {
     /// The value.
     pub value: FillKind,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -217,25 +218,25 @@ pub enum FillKind {
     Text(Box<str>),
 }
 
-/// A fragment: a part of a dataset with a layout of its own.
+/// A fragment: a part of a dataset with its own layout.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FragmentDecl {
     /// Its name.
     pub name: Name,
-    /// The parameters that tell its instances apart.
+    /// The parameters that distinguish its instances.
     pub params: Vec<Name>,
     /// `default` or `replica(k)`, as often as written.
     pub roles: Vec<RoleExpr>,
-    /// What it holds, in the order of memory.
+    /// Its content, in memory order.
     pub items: Vec<FragmentItem>,
 }
 
-/// What a stored fragment is for.
+/// The purpose of a stored fragment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RoleExpr {
-    /// The number of the replica; none for `default`.
+    /// The number of the replica; `None` for `default`.
     pub replica: Option<Expr>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -244,9 +245,9 @@ pub struct RoleExpr {
 pub enum FragmentItem {
     /// A variable.
     Var(Box<FragmentVarDecl>),
-    /// `pad 512`: bytes that hold nothing.
+    /// `pad 512`: unused bytes.
     Pad(Expr),
-    /// `align 4096`: bytes that hold nothing, up to the next multiple.
+    /// `align 4096`: unused bytes, up to the next multiple.
     Align(Expr),
 }
 
@@ -267,10 +268,10 @@ pub struct FragmentVarDecl {
     pub path: Path,
 }
 
-/// `for k in from..to`: once for each value from `from` up to but without `to`.
+/// `for k in from..to`: once for each value from `from` up to, but without, `to`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Repeat {
-    /// The name that stands for the value.
+    /// The name of the counter.
     pub name: Name,
     /// The first value.
     pub from: Expr,
@@ -283,7 +284,7 @@ pub struct Repeat {
 pub struct Binder {
     /// The name of the index.
     pub name: Name,
-    /// How many values it takes.
+    /// The number of its values.
     pub extent: Expr,
 }
 
@@ -292,9 +293,9 @@ pub struct Binder {
 pub struct Path {
     /// The dataset variable, then fields.
     pub steps: Vec<Step>,
-    /// The fields kept of a struct.
+    /// The selected fields of a struct.
     pub select: Option<Vec<Name>>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
@@ -303,7 +304,7 @@ pub struct Path {
 pub struct Step {
     /// A variable or a field.
     pub name: Name,
-    /// One per dimension; empty if no brackets are written.
+    /// One index per dimension; empty if there are no brackets.
     pub index: Vec<IndexExpr>,
     /// The name and the brackets.
     pub span: Span,
@@ -316,16 +317,16 @@ pub struct IndexExpr {
     pub value: Expr,
     /// The period.
     pub modulus: Option<Expr>,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 
 /// Integer arithmetic.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Expr {
-    /// What is computed.
+    /// The operation.
     pub kind: ExprKind,
-    /// Where it stands.
+    /// Its position.
     pub span: Span,
 }
 

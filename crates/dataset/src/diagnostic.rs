@@ -1,35 +1,35 @@
-//! What went wrong, where, and what would have been right.
+//! Diagnostics: what is wrong, where, and what would be right.
 //!
-//! One run reports several mistakes, at most [`MAX_DIAGNOSTICS`], and never two for one place: the second
-//! would almost always be a consequence of the first. Messages name what was found; labels say what was
-//! expected there; help says what to write instead.
+//! One run reports several mistakes, at most [`MAX_DIAGNOSTICS`], and never two at one position, since the second would
+//! almost always be a consequence of the first. A message says what was found, a label what was expected there, and
+//! help what to write instead.
 
 use crate::span::Span;
 
-/// After this many mistakes the rest of the text is not examined.
+/// After this many mistakes the rest of the text is not checked.
 pub const MAX_DIAGNOSTICS: usize = 20;
 
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostic {
-    /// The place that is underlined.
+    /// The position, which is underlined.
     pub span: Span,
     /// What is wrong, in one sentence without a full stop.
     pub message: String,
-    /// What was expected at the place, or why it is wrong; empty if the message says it all.
+    /// What was expected at the position, or why it is wrong; empty if the message suffices.
     pub label: String,
-    /// What to do about it.
+    /// What to write instead.
     pub help: Option<String>,
-    /// Other places that matter, for example the first of two declarations.
+    /// Other relevant positions, for example the first of two declarations.
     pub notes: Vec<Note>,
 }
 
-/// A second place that helps to understand a [`Diagnostic`].
+/// A second position that explains a [`Diagnostic`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The place that is underlined.
+    /// The position, which is underlined.
     pub span: Span,
-    /// What it has to do with the mistake.
+    /// How it is related to the mistake.
     pub message: String,
 }
 
@@ -39,28 +39,28 @@ impl Diagnostic {
         Self { span, message: message.into(), label: String::new(), help: None, notes: Vec::new() }
     }
 
-    /// Says what was expected at the place.
+    /// Adds what was expected at the position.
     #[must_use]
     pub fn label(mut self, label: impl Into<String>) -> Self {
         self.label = label.into();
         self
     }
 
-    /// Says what to do.
+    /// Adds what to write instead.
     #[must_use]
     pub fn help(mut self, help: impl Into<String>) -> Self {
         self.help = Some(help.into());
         self
     }
 
-    /// Says what to do, where something is known; an earlier help stays otherwise.
+    /// Adds what to write instead, if `help` has something; otherwise an earlier help stays.
     #[must_use]
     pub fn maybe_help(mut self, help: Option<String>) -> Self {
         self.help = help.or(self.help);
         self
     }
 
-    /// Points at a second place.
+    /// Adds a second position.
     #[must_use]
     pub fn note(mut self, span: Span, message: impl Into<String>) -> Self {
         self.notes.push(Note { span, message: message.into() });
@@ -68,7 +68,7 @@ impl Diagnostic {
     }
 }
 
-/// The mistakes of one run in the order of the text; as an error it holds at least one.
+/// The mistakes of one run, in the order of the text. As an error it holds at least one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Diagnostics {
     items: Vec<Diagnostic>,
@@ -81,7 +81,7 @@ impl From<Diagnostic> for Diagnostics {
 }
 
 impl Diagnostics {
-    /// Adds a mistake unless its place already has one or no more are taken.
+    /// Adds a mistake, unless its position already has one or no more are recorded.
     pub(crate) fn push(&mut self, diagnostic: Diagnostic) {
         if !self.full() && self.items.iter().all(|d| d.span.start != diagnostic.span.start) {
             self.items.push(diagnostic);
@@ -96,7 +96,7 @@ impl Diagnostics {
         self.items.sort_by_key(|d| d.span);
     }
 
-    /// True if nothing is wrong.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
@@ -106,7 +106,7 @@ impl Diagnostics {
         self.items.iter()
     }
 
-    /// True if the run stopped at [`MAX_DIAGNOSTICS`] mistakes and there may be more.
+    /// Whether the run stopped at [`MAX_DIAGNOSTICS`] mistakes, so that there may be more.
     pub fn is_truncated(&self) -> bool {
         self.full()
     }
@@ -120,7 +120,7 @@ impl<'d> IntoIterator for &'d Diagnostics {
     }
 }
 
-/// The messages alone, one per line; [`Diagnostics::render`] shows the text too.
+/// Only the messages, one per line; [`Diagnostics::render`] also shows the text.
 impl std::fmt::Display for Diagnostics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for (n, d) in self.items.iter().enumerate() {

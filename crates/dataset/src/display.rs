@@ -1,11 +1,11 @@
-//! Types and fragments as a person reads them.
+//! Types and fragments as text for people.
 
 use std::fmt::{Display, Formatter, Result};
 
 use crate::fragment::{DatasetDim, Fragment, FragmentVar, Role};
 use crate::types::{Order, Type};
 
-/// As it would be declared, without padding and alignment, which the offsets tell.
+/// The declaration of the type, without padding and alignment, which follow from the offsets.
 impl Display for Type {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         match self {
@@ -25,7 +25,7 @@ impl Display for Type {
     }
 }
 
-/// One line for the fragment, one for each variable: its place, its shape, what it shows.
+/// One line for the fragment, and one for each variable: its offset, its shape, and what it shows.
 impl Display for Fragment {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let params: Vec<String> = self.params.iter().map(|(name, value)| format!("{name}={value}")).collect();

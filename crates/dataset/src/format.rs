@@ -1,8 +1,8 @@
-//! The one way to write a text: `drystone fmt`.
+//! The formatter of texts: `drystone fmt`.
 //!
-//! Works on tokens, so nothing that was written can get lost: comments stay, numbers and names stay as they
-//! are. One statement per line, four blanks per block, at most one empty line; a block that was written on
-//! one line stays there if it fits. Formatting a formatted text changes nothing.
+//! It works on tokens, so nothing is lost: comments are kept, and numbers and names are unchanged. The result has one
+//! statement per line, an indentation of four spaces per block, and at most one empty line in a row. A block that was
+//! written on one line stays there if it fits. Formatting a formatted text changes nothing.
 
 use crate::diagnostic::Diagnostics;
 use crate::lexer::{Comment, Lexed, Token, TokenKind, lex};
@@ -35,7 +35,7 @@ pub fn format(text: &str) -> Result<String, Diagnostics> {
     Ok(out)
 }
 
-/// For each `{` the token that closes it, else 0.
+/// For each `{`, the index of the token that closes it, else 0.
 fn matching_braces(tokens: &[Token]) -> Vec<usize> {
     let mut matching = vec![0; tokens.len()];
     let mut open = Vec::new();
@@ -53,13 +53,13 @@ fn matching_braces(tokens: &[Token]) -> Vec<usize> {
     matching
 }
 
-/// What is known of the statement that is being written.
+/// The state of the statement that is being written.
 #[derive(Clone, Copy, Default)]
 struct Statement {
     first: Option<TokenKind>,
-    /// Pairs of square brackets so far.
+    /// Number of pairs of square brackets so far.
     groups: usize,
-    /// True for statements of a `dataset` block.
+    /// Whether the statement is in a `dataset` block.
     in_dataset: bool,
 }
 
@@ -70,20 +70,20 @@ struct Printer<'t> {
     matching: &'t [usize],
     out: String,
     statement: Statement,
-    /// The statements that the open blocks belong to.
+    /// The statements to which the open blocks belong.
     outer: Vec<Statement>,
     brackets: usize,
-    /// Inside `.{ … }`.
+    /// Whether the position is inside `.{ … }`.
     selecting: bool,
     prev: Option<Token>,
     prev_is_sign: bool,
-    /// Where the last token or comment ends in the text.
+    /// The end of the last token or comment in the text.
     source_end: usize,
-    /// A new line comes before what is written next.
+    /// Whether a new line precedes the next output.
     line_break: bool,
-    /// A blank comes before what is written next: a comment stands there.
+    /// Whether a space precedes the next output, since a comment is there.
     gap: bool,
-    /// The block is written on one line; `separator` then stands for a line break.
+    /// Whether the block is written on one line; `separator` then replaces line breaks.
     inline: bool,
     separator: bool,
 }
@@ -109,7 +109,7 @@ impl<'t> Printer<'t> {
         }
     }
 
-    /// Writes a token; the number of the next one to write.
+    /// Writes a token; returns the index of the next token to write.
     fn token(&mut self, at: usize) -> usize {
         let Some(&token) = self.lexed.tokens.get(at) else { return at + 1 };
         match token.kind {
@@ -170,7 +170,7 @@ impl<'t> Printer<'t> {
         self.source_end = token.span.end as usize;
     }
 
-    /// What stands between the last piece and this token.
+    /// Writes the text between the previous output and this token.
     fn lead(&mut self, token: Token, sign: bool) {
         if std::mem::take(&mut self.line_break) {
             self.new_line(token.span.start as usize, self.statement.first.is_some());
@@ -255,7 +255,7 @@ impl<'t> Printer<'t> {
         Some(close + 1)
     }
 
-    /// A copy without what has been written.
+    /// A copy without the output so far.
     fn state(&mut self) -> Self {
         let out = std::mem::take(&mut self.out);
         let copy = self.clone();
@@ -283,7 +283,7 @@ impl<'t> Printer<'t> {
         self.gap = true;
     }
 
-    /// True if a number or a name comes next, so that `-` is a sign.
+    /// Whether a number or a name comes next, so that `-` is a sign.
     fn expects_operand(&self) -> bool {
         use TokenKind::{Float, Int, Name, RBrace, RBracket, RParen, Text};
         let Some(prev) = self.prev else { return true };

@@ -2,7 +2,7 @@
 
 use crate::{Fragment, check, format};
 
-/// Whatever the bytes, nothing panics, and what is promised holds.
+/// Checks that no bytes cause a panic, and that the documented guarantees hold.
 pub fn fuzz(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     match format(&text) {

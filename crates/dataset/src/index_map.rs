@@ -1,6 +1,6 @@
-//! One index position: which index of the dataset an index of the fragment stands for.
+//! One index position: maps an index of the fragment to an index of the dataset.
 //!
-//! The map is exact: where `(a·x + b) / (c·x + d)` is no integer, or its divisor is zero, the element has no
+//! The map is exact: where `(a·x + b) / (c·x + d)` is not an integer, or its divisor is zero, the element has no
 //! counterpart.
 
 use crate::run::Run;
@@ -8,14 +8,14 @@ use crate::run::Run;
 /// What an index position depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Source {
-    /// The fragment's index with this number.
+    /// The index of the fragment with this number.
     Binder(usize),
-    /// Nothing: the index is `b`, with a = 0, c = 0, d = 1 and no modulus.
+    /// No index: the result is `b`, with a = 0, c = 0, d = 1 and no modulus.
     Constant,
 }
 
-/// `y = (a·x + b) / (c·x + d)`, then `mod modulus` if there is one. Normalised: the four have no common
-/// divisor, and `d > 0` where `c = 0`.
+/// `y = (a·x + b) / (c·x + d)`, then `mod modulus` if there is one. It is normalised: the four coefficients have no
+/// common divisor, and `d > 0` if `c = 0`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct IndexMap {
     /// Factor of x in the dividend.
@@ -26,25 +26,25 @@ pub struct IndexMap {
     pub c: i64,
     /// Constant of the divisor.
     pub d: i64,
-    /// What x is.
+    /// The meaning of x.
     pub source: Source,
     /// The period, at least 1; the result then lies in `0..modulus`.
     pub modulus: Option<u64>,
 }
 
-/// The indices of the dataset that a run of x reaches inside an extent.
+/// The indices of the dataset, inside an extent, to which a run of x is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Image {
-    /// `first, first + step, …, last`; each is reached `repeats` times.
+    /// `first, first + step, …, last`; each occurs `repeats` times.
     Steps { first: i128, last: i128, step: i128, count: i128, repeats: i128 },
     /// None.
     Empty,
-    /// A few, each at most once, which are not listed here (c ≠ 0).
+    /// A few indices, each at most once, which are not listed here (c ≠ 0).
     Scattered,
 }
 
 impl IndexMap {
-    /// The map that leaves the fragment's index as it is.
+    /// The map that does not change the fragment's index.
     pub fn identity(binder: usize) -> Self {
         Self { a: 1, b: 0, c: 0, d: 1, source: Source::Binder(binder), modulus: None }
     }
@@ -54,7 +54,7 @@ impl IndexMap {
         Self { a: 0, b: index, c: 0, d: 1, source: Source::Constant, modulus: None }
     }
 
-    /// Normalises; `None` if the divisor is zero for every x or a normalised number does not fit.
+    /// A normalised map; `None` if the divisor is zero for every x, or a normalised number does not fit.
     pub(crate) fn new(a: i64, b: i64, c: i64, d: i64, source: Source, modulus: Option<u64>) -> Option<Self> {
         if c == 0 && d == 0 {
             return None;
@@ -67,7 +67,7 @@ impl IndexMap {
         Some(Self { a: fit(a)?, b: fit(b)?, c: fit(c)?, d: fit(d)?, source, modulus })
     }
 
-    /// The index of the dataset that belongs to x; `None` if there is none.
+    /// The index of the dataset for x; `None` if there is none.
     pub fn apply(&self, x: u64) -> Option<i64> {
         let x = i128::from(x);
         let [a, b, c, d] = [self.a, self.b, self.c, self.d].map(i128::from);
@@ -81,12 +81,12 @@ impl IndexMap {
         i64::try_from(y).ok()
     }
 
-    /// True if two values of x can reach the same index even without a modulus.
+    /// Whether two values of x can have the same result even without a modulus.
     pub(crate) fn repeats(&self) -> bool {
         i128::from(self.a) * i128::from(self.d) == i128::from(self.b) * i128::from(self.c)
     }
 
-    /// What the run of x reaches inside `0..extent`. The modulus is not looked at: lowering has removed it.
+    /// The image of the run of x inside `0..extent`. The modulus is ignored: lowering has removed it.
     pub(crate) fn image(&self, run: Run, extent: Option<u64>) -> Image {
         let bound = extent.map_or(i128::from(i64::MAX), i128::from);
         let [a, b, c, d] = [self.a, self.b, self.c, self.d].map(i128::from);
@@ -121,7 +121,7 @@ impl IndexMap {
         let (a, b, d) = (a / common, b / common, d / common);
         let first_x = (-b).rem_euclid(d) * inverse(a.rem_euclid(d), d) % d;
         let first_y = (a * first_x + b) / d;
-        // x = first_x + d·t lies in the run, and y = first_y + a·t in the extent.
+        // x = first_x + d·t must lie in the run, and y = first_y + a·t in the extent.
         let mut low = div_ceil(start - first_x, d);
         let mut high = div_floor(start + count - 1 - first_x, d);
         let (to_zero, to_bound) = (-first_y, bound - 1 - first_y);
@@ -138,9 +138,9 @@ impl IndexMap {
         Image::Steps { first: p.min(q), last: p.max(q), step: a.abs(), count: high - low + 1, repeats: 1 }
     }
 
-    /// Cuts a run of x where the modulus wraps: for each piece the run and the map without modulus. At most
-    /// `limit` pieces, else `None`. A map without modulus is one piece; so is one with c ≠ 0, which the
-    /// checker does not combine with a modulus.
+    /// Cuts a run of x where the modulus wraps. Returns for each piece its run and its map without modulus; `None` if
+    /// there are more than `limit` pieces. A map without modulus is one piece; so is one with c ≠ 0, which the checker
+    /// does not combine with a modulus.
     pub(crate) fn unwrap_period(&self, run: Run, limit: usize) -> Option<Vec<(Run, IndexMap)>> {
         let Some(modulus) = self.modulus else { return Some(vec![(run, *self)]) };
         let period = i128::from(modulus);
@@ -202,7 +202,7 @@ pub(crate) fn gcd(a: i128, b: i128) -> i128 {
     a
 }
 
-/// The inverse of `a` modulo `m`, where they have no common divisor and 0 <= a < m; 0 if m = 1.
+/// The inverse of `a` modulo `m`, which have no common divisor, with 0 <= a < m; 0 if m = 1.
 pub(crate) fn inverse(a: i128, m: i128) -> i128 {
     let (mut r0, mut r1, mut s0, mut s1) = (m, a, 0, 1);
     while r1 != 0 {
@@ -226,7 +226,7 @@ pub(crate) fn div_ceil(a: i128, b: i128) -> i128 {
 mod tests {
     use super::*;
 
-    /// Every small map, against the definition, index by index.
+    /// Tests every small map against the definition, index by index.
     #[test]
     fn the_image_of_a_run_is_what_its_elements_reach() {
         for a in -4..=4_i64 {

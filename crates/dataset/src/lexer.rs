@@ -1,8 +1,8 @@
-//! Text to tokens, in one pass, whatever the text.
+//! Converts any text to tokens, in one pass.
 //!
-//! A newline ends a statement where Go would end it: after a name, a literal or a closing bracket. Inside
-//! `(` and `[` a newline means nothing, so that lists may be broken anywhere. Comments are kept beside the
-//! tokens, for the formatter.
+//! A newline ends a statement where it would in Go: after a name, a literal or a closing bracket. Inside `(` and `[` a
+//! newline has no meaning, so that lists may be broken anywhere. Comments are kept beside the tokens, for the
+//! formatter.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::span::Span;
@@ -48,7 +48,7 @@ pub(crate) enum TokenKind {
     Mod,
     Pad,
     Align,
-    /// Something that is no token and has been reported.
+    /// Characters that are no token, which has been reported.
     Bad,
     End,
 }
@@ -70,12 +70,12 @@ pub(crate) const KEYWORDS: [(&str, TokenKind); 12] = [
 ];
 
 impl TokenKind {
-    /// True for the words that can only begin a statement.
+    /// Whether the word can only begin a statement.
     pub(crate) fn begins_statement(self) -> bool {
         self.begins_declaration() || matches!(self, TokenKind::Var | TokenKind::For)
     }
 
-    /// True for the words that can only begin a declaration of the file.
+    /// Whether the word can only begin a declaration of the file.
     pub(crate) fn begins_declaration(self) -> bool {
         matches!(
             self,
@@ -102,16 +102,16 @@ pub(crate) struct Token {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Comment {
     pub(crate) span: Span,
-    /// The index of the token that follows it.
+    /// The index of the token after it.
     pub(crate) before: usize,
 }
 
 #[derive(Debug, Default)]
 pub(crate) struct Lexed {
-    /// Never empty; the last is [`TokenKind::End`].
+    /// Never empty; the last token is [`TokenKind::End`].
     pub(crate) tokens: Vec<Token>,
     pub(crate) comments: Vec<Comment>,
-    /// A comment is never closed, so that the end of the text is not its true end.
+    /// Whether a comment is never closed, so that the end of the text is not the real end.
     pub(crate) swallowed: bool,
 }
 
@@ -124,7 +124,7 @@ pub(crate) fn lex(text: &str, diagnostics: &mut Diagnostics) -> Lexed {
 struct Lexer<'t, 'd> {
     text: &'t str,
     at: usize,
-    /// Open `(` and `[` since the last brace or statement.
+    /// Number of open `(` and `[` since the last brace or statement.
     brackets: usize,
     out: Lexed,
     diagnostics: &'d mut Diagnostics,
@@ -240,7 +240,7 @@ impl Lexer<'_, '_> {
         }
     }
 
-    /// A text in quotes that are not ours, as one mistake.
+    /// Reports a text in other quotation marks, as one mistake.
     fn wrong_quotes(&mut self, quote: char) {
         let body = self.rest().get(1..).unwrap_or("");
         let line = body.split('\n').next().unwrap_or("");

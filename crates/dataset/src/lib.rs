@@ -1,4 +1,4 @@
-//! The declaration language: what data is, and which parts of it programs hold in which layout.
+//! The declaration language: the structure of data, and which parts of it programs hold in which layout.
 //!
 //! ```
 //! let text = "
@@ -12,9 +12,9 @@
 //! assert_eq!(columns.vars[1].offset, 4000);
 //! ```
 //!
-//! The crate is pure: no I/O, no clock, no dependencies. A text is a stranger's: whatever it holds, it is
-//! read in time linear in its length, with bounded depth, and answered by a [`Program`] or by
-//! [`Diagnostics`]. The language is described in `docs/reference/language.md`.
+//! The crate is pure: no I/O, no clock, no dependencies. Texts are untrusted: any text is parsed in time linear in its
+//! length, with bounded depth, and gives a [`Program`] or [`Diagnostics`]. The language is described in
+//! `docs/reference/language.md`.
 
 #![forbid(unsafe_code)]
 
@@ -70,22 +70,22 @@ pub const MAX_OPERATORS: usize = 256;
 /// The most dimensions of a variable or array.
 pub const MAX_NDIM: usize = 32;
 
-/// The most parameters of a fragment's own.
+/// The most own parameters of a fragment.
 pub const MAX_PARAMS: usize = 64;
 
 /// The most primitive members of one type.
 pub const MAX_MEMBERS: u64 = 4096;
 
-/// What [`parse`] found: the declarations that could be read, and the mistakes.
+/// The result of [`parse`]: the declarations that could be parsed, and the mistakes.
 #[derive(Clone, Debug, Default)]
 pub struct Parsed {
     /// The declarations; those with mistakes are missing or incomplete.
     pub file: ast::File,
-    /// Empty if the text is well formed. Names and numbers have not been looked at; [`check`] does that.
+    /// Empty if the text is well formed. Names and numbers are not checked; [`check`] does that.
     pub diagnostics: Diagnostics,
 }
 
-/// Reads a text without checking what it means.
+/// Parses a text without checking what it means.
 pub fn parse(text: &str) -> Parsed {
     let mut diagnostics = Diagnostics::default();
     if text.len() > MAX_TEXT {

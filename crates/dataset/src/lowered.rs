@@ -1,9 +1,9 @@
-//! Fragments as plain arrays of primitive values: what a compiler of rules starts from.
+//! Fragments as plain arrays of primitive values: the input for compiling rules.
 //!
-//! Every leaf is one column of the dataset (a variable and the path to one primitive member) seen through a
-//! box of the fragment's indices. Member arrays that are taken whole have become further indices, `mod` has
-//! been cut into boxes without it. An element's address is `offset` plus, for each level, the element's
-//! rank in the level's order times its unit.
+//! Every leaf is one column of the dataset (a variable and the path to one primitive member), restricted to a box of
+//! the fragment's indices. Member arrays that are taken whole have become further indices, and boxes are cut so that no
+//! `mod` is needed. An element's address is `offset` plus, for each level, the element's rank in the level's order
+//! times its unit.
 
 use std::sync::Arc;
 
@@ -13,55 +13,55 @@ use crate::run::Run;
 use crate::types::{Order, Prim, Type};
 use crate::variable::Variable;
 
-/// Leaves of one fragment at most.
+/// Most leaves of one fragment.
 pub const MAX_LEAVES: usize = 1 << 14;
 
 /// One level of arrays: elements of `unit` bytes in an order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Level {
-    /// How many values each index takes; none for a single element.
+    /// The number of values of each index; empty for a single element.
     pub extents: Vec<u64>,
-    /// How elements follow one another.
+    /// The order of the elements.
     pub order: Order,
     /// Bytes from one element to the next in that order.
     pub unit: u64,
 }
 
 impl Level {
-    /// Bytes between neighbours per index; `None` along a curve.
+    /// Bytes between neighbours for each index; `None` along a curve.
     pub fn strides(&self) -> Option<Vec<u64>> {
         let extents: Vec<Option<u64>> = self.extents.iter().copied().map(Some).collect();
         self.order.strides(&extents, self.unit).into_iter().collect()
     }
 }
 
-/// One column of the dataset through one box of the fragment.
+/// One column of the dataset, restricted to one box of the fragment.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leaf {
-    /// The number of the fragment's variable that it belongs to.
+    /// The number of the fragment's variable to which it belongs.
     pub var: usize,
     /// The dataset variable.
     pub variable: Arc<Variable>,
-    /// The path to the primitive member, with dots between names; empty if the element is primitive.
+    /// The path to the primitive member, with names separated by dots; empty if the element is primitive.
     pub column: Arc<str>,
     /// The type of a value.
     pub prim: Prim,
     /// Bytes from the beginning of the fragment to the value at index 0 of every level.
     pub offset: u64,
-    /// The fragment's arrays from the outermost; their indices in a row are the leaf's indices.
+    /// The fragment's arrays, outermost first; the sequence of their indices is that of the leaf's indices.
     pub levels: Vec<Level>,
-    /// Which values of each index belong to this leaf.
+    /// The values of each index that belong to this leaf.
     pub runs: Vec<Run>,
     /// Bytes from the beginning of a dataset element to the value, at index 0 of every member array.
     pub dataset_offset: u64,
-    /// The dataset's dimensions: the variable's, then those of member arrays on the way. Maps refer to the
+    /// The dataset's dimensions: the variable's, then those of member arrays on the path. Their maps refer to the
     /// leaf's indices, not counted from `start`, and have no modulus.
     pub dims: Vec<DatasetDim>,
 }
 
 impl Leaf {
-    /// The dataset index of an element, by the leaf's indices; `None` if it is outside the leaf or the
-    /// dataset, or has no counterpart.
+    /// The dataset index of an element, given by the leaf's indices; `None` if it is outside the leaf or the dataset,
+    /// or has no counterpart.
     pub fn dataset_index(&self, index: &[u64]) -> Option<Vec<u64>> {
         let inside = |(&x, run): (&u64, &Run)| x.checked_sub(run.start).is_some_and(|x| x < run.count);
         if index.len() != self.runs.len() || !index.iter().zip(&self.runs).all(inside) {
@@ -80,7 +80,7 @@ impl Leaf {
             .collect()
     }
 
-    /// The bytes between neighbours per index of the leaf; `None` if some level follows a curve.
+    /// The bytes between neighbours for each index of the leaf; `None` if some level follows a curve.
     pub fn strides(&self) -> Option<Vec<u64>> {
         let levels: Option<Vec<Vec<u64>>> = self.levels.iter().map(Level::strides).collect();
         Some(levels?.into_iter().flatten().collect())
@@ -98,7 +98,7 @@ impl Leaf {
 /// The fragment has more than [`MAX_LEAVES`] leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooManyLeaves {
-    /// The number of the variable at which the limit was passed.
+    /// The number of the variable at which the limit was exceeded.
     pub var: usize,
 }
 
@@ -150,7 +150,7 @@ fn lower_var(number: usize, var: &FragmentVar, leaves: &mut Vec<Leaf>) -> Option
     Some(())
 }
 
-/// Takes a part of an element down to its primitive values. Types are at most [`crate::MAX_DEPTH`] deep.
+/// Splits a part of an element into its primitive values. Types are at most [`crate::MAX_DEPTH`] deep.
 fn flatten(mut leaf: Leaf, ty: &Type, leaves: &mut Vec<Leaf>) -> Option<()> {
     match ty {
         Type::Prim(prim) => {
@@ -185,14 +185,14 @@ fn flatten(mut leaf: Leaf, ty: &Type, leaves: &mut Vec<Leaf>) -> Option<()> {
     }
 }
 
-/// A path and what follows it; either may be empty.
+/// Joins two paths; either may be empty.
 pub(crate) fn join(path: &str, rest: &str) -> Arc<str> {
     let dot = if path.is_empty() || rest.is_empty() { "" } else { "." };
     format!("{path}{dot}{rest}").into()
 }
 
-/// Cuts a box where periodic maps wrap. Each index stands in at most one map, so the pieces of the box are
-/// the products of the pieces of its indices.
+/// Cuts a box where periodic maps wrap. Each index is used in at most one map, so the pieces of the box are the
+/// products of the pieces of its indices.
 fn without_periods(whole: &[Run], dims: &[DatasetDim]) -> Option<Vec<(Vec<Run>, Vec<DatasetDim>)>> {
     let mut boxes = vec![(whole.to_vec(), dims.to_vec())];
     for (position, dim) in dims.iter().enumerate() {

@@ -1,8 +1,8 @@
-//! May a fragment be written? Only if no two of its elements stand for the same element of the dataset.
+//! Whether a fragment may be written: only if no two of its elements are the same element of the dataset.
 //!
-//! Exact for affine and periodic maps: the elements that a leaf reaches are a product of arithmetic
-//! progressions, and two progressions meet where the extended gcd says. Leaves of one column are swept
-//! along the axis on which fewest of them overlap, so that many disjoint slices cost little.
+//! The test is exact for affine and periodic maps: the elements of a leaf are a product of arithmetic progressions, and
+//! the extended gcd gives the intersection of two progressions. Leaves of one column are swept along the axis on which
+//! the fewest overlap, so that many disjoint slices take little time.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,31 +11,31 @@ use crate::fragment::Fragment;
 use crate::index_map::{Image, div_floor, gcd, inverse};
 use crate::lowered::{Leaf, TooManyLeaves};
 
-/// Pairs of leaves compared at most; beyond, the answer is "not proven".
+/// Most pairs of leaves that are compared; beyond that, the answer is "not proven".
 const MAX_PAIRS: u64 = 1 << 20;
 
 /// Whether a fragment may be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Writable {
-    /// Every element of the dataset is named at most once.
+    /// Every element of the dataset occurs at most once.
     Yes,
-    /// Some element of the dataset is named twice.
+    /// Some element of the dataset occurs twice.
     No {
-        /// The numbers of the fragment's variables that name it; the same twice if it is one variable.
+        /// The numbers of the fragment's variables in which it occurs; equal if it is one variable.
         vars: (usize, usize),
-        /// The column they meet in: the variable's name and the path.
+        /// The column of the element: the variable's name and the path.
         column: String,
     },
-    /// It would take too long to find out, or the maps have a divisor that depends on the index.
+    /// The test would take too long, or the maps have a divisor that depends on the index.
     NotProven {
-        /// The numbers of the variables that may meet.
+        /// The numbers of the variables that may share an element.
         vars: (usize, usize),
-        /// The column they may meet in.
+        /// The column in which they may share one.
         column: String,
     },
 }
 
-/// A leaf's part of its column: per dimension what it reaches. A leaf that reaches nothing has none.
+/// A leaf's part of its column, for each dimension. There is none for a leaf without elements.
 struct Reach<'l> {
     leaf: &'l Leaf,
     images: Vec<Image>,
@@ -58,14 +58,14 @@ impl<'l> Reach<'l> {
         Some(Self { leaf, images })
     }
 
-    /// True if two elements of the leaf itself stand for the same one.
+    /// Whether two elements of the leaf itself are the same element of the dataset.
     fn repeats(&self) -> bool {
         let used = |n: usize| self.leaf.dims.iter().any(|d| d.map.source == crate::Source::Binder(n));
         let unused = self.leaf.runs.iter().enumerate().any(|(n, run)| run.count > 1 && !used(n));
         unused || self.images.iter().any(|i| matches!(i, Image::Steps { repeats, .. } if *repeats > 1))
     }
 
-    /// The first and last index reached on an axis.
+    /// The first and last index on an axis.
     fn bounds(&self, axis: usize) -> (i128, i128) {
         match self.images.get(axis) {
             Some(Image::Steps { first, last, .. }) => (*first, *last),
@@ -139,7 +139,7 @@ fn sweep(column: &mut [&Reach], pairs: &mut u64) -> Writable {
     unproven.unwrap_or(Writable::Yes)
 }
 
-/// How many pairs have overlapping bounds on an axis.
+/// The number of pairs whose bounds overlap on an axis.
 fn overlapping_pairs(column: &[&Reach], axis: usize) -> u64 {
     let mut starts: Vec<i128> = column.iter().map(|r| r.bounds(axis).0).collect();
     let mut ends: Vec<i128> = column.iter().map(|r| r.bounds(axis).1).collect();
@@ -156,7 +156,7 @@ fn overlapping_pairs(column: &[&Reach], axis: usize) -> u64 {
         .sum()
 }
 
-/// Whether two leaves of a column share an element; `None` if that is not known.
+/// Whether two leaves of a column share an element; `None` if unknown.
 fn meet(a: &Reach, b: &Reach) -> Option<bool> {
     let mut known = true;
     for (p, q) in a.images.iter().zip(&b.images) {
@@ -189,13 +189,13 @@ fn progressions_meet(a: &Image, b: &Image) -> Option<bool> {
     let turn = t / common;
     let k = ((q - p) / common).rem_euclid(turn) * inverse((s / common).rem_euclid(turn), turn) % turn;
     let meeting = p + k * s;
-    // Past 2^126 the period is longer than any range of indices.
+    // Beyond 2^126 the period is longer than any range of indices.
     let Some(period) = s.checked_mul(turn) else { return Some((low..=high).contains(&meeting)) };
     let y = meeting + div_floor(low - meeting + period - 1, period) * period;
     Some(y <= high)
 }
 
-/// How many elements of each column the leaves reach, counted once per leaf; `None` where that is not known.
+/// The number of elements of each column in the leaves, each leaf counted separately; `None` if unknown.
 pub(crate) fn reached(leaves: &[Leaf]) -> HashMap<(Arc<str>, Arc<str>), Option<u128>> {
     let mut counts = HashMap::new();
     for reach in leaves.iter().filter_map(Reach::of) {

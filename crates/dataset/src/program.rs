@@ -1,4 +1,4 @@
-//! A checked text: what it declares, and how to get sizes and fragments out of it.
+//! A checked text: its declarations, and how sizes and fragments are computed from them.
 
 use std::sync::Arc;
 
@@ -12,27 +12,27 @@ use crate::types::Type;
 use crate::variable::Variable;
 use drystone_suggest::did_you_mean;
 
-/// A text without mistakes. All that depends on parameters is computed when their values are given, as
-/// pairs of name and value; the same pairs always give the same result.
+/// A text without mistakes. Everything that depends on parameters is computed when their values are given, as pairs of
+/// name and value. The same pairs always give the same result.
 #[derive(Clone, Debug)]
 pub struct Program {
     symbols: Symbols,
 }
 
-/// What a text says about a fragment without the values of parameters.
+/// What is known about a fragment without the values of parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FragmentInfo<'p> {
     /// Its name.
     pub name: &'p str,
-    /// The parameters that tell its instances apart.
+    /// The parameters that distinguish its instances.
     pub params: Vec<&'p str>,
-    /// True if it is the canonical stored form.
+    /// Whether it is the canonical stored form.
     pub is_default: bool,
-    /// True if it is a stored replica.
+    /// Whether it is a stored replica.
     pub is_replica: bool,
 }
 
-/// Checks a text. All mistakes that can be seen without the values of parameters are found, up to
+/// Checks a text. Finds all mistakes that can be detected without the values of parameters, up to
 /// [`crate::MAX_DIAGNOSTICS`].
 pub fn check(text: &str) -> Result<Program, Diagnostics> {
     let parsed = crate::parse(text);
@@ -60,7 +60,7 @@ pub fn check(text: &str) -> Result<Program, Diagnostics> {
 }
 
 impl Program {
-    /// The constants with the values they have for these parameters, in the order of the text.
+    /// The constants with their values for these parameters, in the order of the text.
     pub fn constants(&self, values: &[(&str, i64)]) -> Result<Vec<(&str, i64)>, Diagnostics> {
         self.known_params(values, &[], Span::default())?;
         let evaluator = Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET);
@@ -71,7 +71,7 @@ impl Program {
             .collect()
     }
 
-    /// The parameters declared with `param`; true for those that have a default.
+    /// The parameters declared with `param`, and whether they have a default.
     pub fn params(&self) -> impl Iterator<Item = (&str, bool)> {
         let params = self.symbols.globals.iter().filter(|g| g.is_param);
         params.map(|g| (&*g.name.text, !matches!(g.value, crate::symbols::GlobalValue::None)))
@@ -92,14 +92,14 @@ impl Program {
         (0..self.symbols.vars.len()).filter_map(|n| self.symbols.var_at(n)).map(|v| &*v.name.text)
     }
 
-    /// A dataset variable: what is created in a container.
+    /// A dataset variable, as it is created in a container.
     pub fn variable(&self, name: &str, values: &[(&str, i64)]) -> Result<Arc<Variable>, Diagnostics> {
         let (id, span) = self.find_variable(name)?;
         self.known_params(values, &[], span)?;
         explained(Evaluator::new(&self.symbols, ParamValues::Values(values), BUDGET).variable(id), span)
     }
 
-    /// All of a dataset variable as one fragment, laid out as declared. A growable variable has none.
+    /// All of a dataset variable as one fragment, laid out as declared. It is an error for a growable variable.
     pub fn whole(&self, variable: &str, values: &[(&str, i64)]) -> Result<Fragment, Diagnostics> {
         let (id, span) = self.find_variable(variable)?;
         self.known_params(values, &[], span)?;
@@ -116,8 +116,8 @@ impl Program {
         explained(evaluator.layout(&decl.ty), decl.name.span)
     }
 
-    /// One instance of a fragment. Every parameter that the fragment depends on needs a value here or a
-    /// default; values of other declared parameters may be given too, and are not looked at.
+    /// One instance of a fragment. Every parameter on which the fragment depends needs a value here or a default.
+    /// Values of other declared parameters are ignored.
     pub fn instantiate(&self, fragment: &str, values: &[(&str, i64)]) -> Result<Fragment, Diagnostics> {
         let found = self.symbols.fragment_index.get(fragment).and_then(|&n| self.symbols.fragments.get(n));
         let known = || self.symbols.fragments.iter().map(|f| &*f.name.text);
@@ -134,7 +134,7 @@ impl Program {
         Ok((id, self.symbols.var_at(id).map_or(Span::default(), |v| v.name.span)))
     }
 
-    /// A value for a parameter that does not exist is a slip that would otherwise pass unseen.
+    /// Refuses a value for a parameter that does not exist: a mistake that would otherwise go unnoticed.
     fn known_params(&self, values: &[(&str, i64)], own: &[&str], span: Span) -> Result<(), Diagnostics> {
         for (n, (name, _)) in values.iter().enumerate() {
             if !own.contains(name) && !self.params().any(|(param, _)| param == *name) {

@@ -1,12 +1,12 @@
-//! Diagnostics as text for a terminal: the source line, a line of carets, what was expected, help.
+//! Renders diagnostics as text for a terminal: the source line, a line of carets, the label, and help.
 //!
-//! The text comes from outside, so nothing of it reaches the terminal unseen: control characters are
-//! replaced, tabs become four columns, and of a long line only the part around the place is shown.
+//! The text is untrusted: control characters are replaced, tabs become four columns, and only the part of a long line
+//! around the position is shown.
 
 use crate::diagnostic::{Diagnostic, Diagnostics};
 use crate::span::Span;
 
-/// Columns of source shown at most.
+/// Most columns of source that are shown.
 const WIDTH: usize = 120;
 
 struct Palette {
@@ -29,8 +29,8 @@ const COLOUR: Palette = Palette {
 };
 
 impl Diagnostics {
-    /// The diagnostics of `text` as lines for a person. `file` is only shown; nothing is opened. With
-    /// `colour` the lines carry ANSI escapes, without it they are plain.
+    /// The diagnostics of `text` as lines. `file` is only shown, and no file is opened. With `colour` the lines contain
+    /// ANSI escapes; otherwise they are plain.
     pub fn render(&self, file: &str, text: &str, colour: bool) -> String {
         let palette = if colour { &COLOUR } else { &PLAIN };
         let mut out = String::new();
@@ -90,11 +90,11 @@ fn snippet(
 
 /// The line on which a span begins.
 struct Line<'t> {
-    /// From 1.
+    /// Line number, from 1.
     number: usize,
-    /// From 1, in characters.
+    /// Column, from 1, in characters.
     column: usize,
-    /// The line before, inside, and after the span's part of it.
+    /// The parts of the line before, inside, and after the span.
     parts: (&'t str, &'t str, &'t str),
 }
 
@@ -121,7 +121,7 @@ impl<'t> Line<'t> {
         Self { number, column: parts.0.chars().count() + 1, parts }
     }
 
-    /// What is shown of the line, the columns before the carets, and the number of carets.
+    /// The shown part of the line, the columns before the carets, and the number of carets.
     fn window(&self) -> (String, usize, usize) {
         let (before, inside, after) = self.parts;
         let inside = clip_end(&printable(inside), WIDTH / 2);
@@ -144,7 +144,7 @@ fn clip_end(text: &str, width: usize) -> String {
     text.chars().take(width.saturating_sub(1)).chain(['…']).collect()
 }
 
-/// `text` with tabs widened and everything that could steer a terminal replaced.
+/// `text` with tabs widened, and everything that could control a terminal replaced.
 fn printable(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

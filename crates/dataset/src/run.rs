@@ -3,8 +3,8 @@
 /// The indices `start..start + count`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// The first.
+    /// The first index.
     pub start: u64,
-    /// How many.
+    /// Number of indices.
     pub count: u64,
 }

@@ -1,11 +1,11 @@
-//! Places in a text.
+//! Positions in a text.
 
-/// A half-open range of bytes in the text. A text is at most [`crate::MAX_TEXT`] bytes, so 32 bits suffice.
+/// A half-open range of bytes in the text. A text has at most [`crate::MAX_TEXT`] bytes, so 32 bits suffice.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub struct Span {
     /// First byte.
     pub start: u32,
-    /// One past the last byte; equal to `start` for a place between two bytes.
+    /// One past the last byte; equal to `start` for a position between two bytes.
     pub end: u32,
 }
 
@@ -16,13 +16,13 @@ impl Span {
         Self { start: clip(start), end: clip(end) }
     }
 
-    /// The smallest span that holds both.
+    /// The smallest span that contains both.
     #[must_use]
     pub fn to(self, other: Span) -> Span {
         Span { start: self.start.min(other.start), end: self.end.max(other.end) }
     }
 
-    /// The piece of `text` that this span names; empty if the span does not fit the text.
+    /// The part of `text` in this span; empty if the span is not within the text.
     pub fn of(self, text: &str) -> &str {
         text.get(self.start as usize..self.end as usize).unwrap_or("")
     }

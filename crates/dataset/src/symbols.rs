@@ -1,4 +1,4 @@
-//! What the names of a text stand for, and in which order they can be computed.
+//! The meaning of the names of a text, and an order in which they can be evaluated.
 
 use std::collections::HashMap;
 
@@ -22,16 +22,16 @@ pub(crate) enum GlobalValue {
     /// A parameter without a default.
     None,
     Expr(Expr),
-    /// The default that several parameters share, kept once as a global without a name.
+    /// The default that several parameters share, stored once as a global without a name.
     SameAs(usize),
 }
 
-/// Where a field is found in its struct.
+/// The position of a field in its struct.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldPlace {
-    /// Among the fields; padding does not count.
+    /// Its number among the fields, without padding.
     pub(crate) ordinal: usize,
-    /// Among the members.
+    /// Its number among the members.
     pub(crate) member: usize,
     pub(crate) span: Span,
 }
@@ -41,21 +41,21 @@ pub(crate) struct FieldPlace {
 pub(crate) struct Symbols {
     pub(crate) globals: Vec<Global>,
     pub(crate) global_index: HashMap<Box<str>, usize>,
-    /// The globals, each after those it mentions.
+    /// The globals, each after those that it uses.
     pub(crate) global_order: Vec<usize>,
     pub(crate) types: Vec<TypeDecl>,
     pub(crate) type_index: HashMap<Box<str>, usize>,
     pub(crate) datasets: Vec<DatasetDecl>,
-    /// All dataset variables: the dataset, the number in it.
+    /// All dataset variables, as the number of the dataset, and the number in it.
     pub(crate) vars: Vec<(usize, usize)>,
     pub(crate) var_index: HashMap<Box<str>, usize>,
     pub(crate) fragments: Vec<FragmentDecl>,
     pub(crate) fragment_index: HashMap<Box<str>, usize>,
-    /// The fields of each struct, by where the struct begins in the text.
+    /// The fields of each struct, by the position of the struct in the text.
     pub(crate) fields: HashMap<u32, HashMap<Box<str>, FieldPlace>>,
 }
 
-/// Two declarations of one name: what it names, the second, the first.
+/// Two declarations with the same name: the kind, the second, and the first.
 pub(crate) struct Twice {
     pub(crate) what: &'static str,
     pub(crate) second: Name,
@@ -63,7 +63,7 @@ pub(crate) struct Twice {
 }
 
 impl Symbols {
-    /// Sorts the declarations; a name's first declaration counts.
+    /// Collects the declarations; if a name is declared twice, the first counts.
     pub(crate) fn collect(file: File) -> (Self, Vec<Twice>) {
         let mut symbols = Self::default();
         let mut twice = Vec::new();
@@ -138,8 +138,8 @@ impl Symbols {
         self.datasets.get(dataset)?.vars.get(n)
     }
 
-    /// The type that `ty` stands for once names are followed; itself if it is primitive or unknown. The
-    /// checker has made sure that chains of names end.
+    /// The type to which `ty` leads when names are followed; `ty` itself if it is primitive or unknown. The checker has
+    /// verified that chains of names end.
     pub(crate) fn resolve<'s>(&'s self, mut ty: &'s TypeExpr) -> &'s TypeExpr {
         for _ in 0..=crate::MAX_DEPTH {
             let TypeKind::Named(name) = &ty.kind else { return ty };
@@ -151,13 +151,13 @@ impl Symbols {
         ty
     }
 
-    /// Looks a field up in a struct that begins at `id`.
+    /// Looks up a field in a struct that begins at `id`.
     pub(crate) fn field(&self, id: u32, name: &str) -> Option<FieldPlace> {
         self.fields.get(&id)?.get(name).copied()
     }
 }
 
-/// The fields of a struct in order, with the member each belongs to.
+/// The fields of a struct in order, with the member to which each belongs.
 pub(crate) fn fields(structure: &StructExpr) -> impl Iterator<Item = (usize, &Name, &TypeExpr)> {
     structure.members.iter().enumerate().flat_map(|(n, member)| match member {
         Member::Fields { names, ty, .. } => names.iter().map(|name| (n, name, ty)).collect::<Vec<_>>(),
@@ -179,8 +179,8 @@ pub(crate) fn each_name<'e>(expr: &'e Expr, visit: &mut impl FnMut(&'e str, Span
     }
 }
 
-/// Orders `edges.len()` things so that each comes after those it depends on; `Err` is a cycle. Iterative:
-/// a chain of dependencies may be as long as the text.
+/// Orders `edges.len()` items so that each comes after those on which it depends; `Err` is a cycle. It is iterative,
+/// since a chain of dependencies may be as long as the text.
 pub(crate) fn dependency_order(edges: &[Vec<usize>]) -> Result<Vec<usize>, Vec<usize>> {
     #[derive(Clone, Copy, PartialEq)]
     enum Mark {
@@ -226,7 +226,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_needed_comes_first_and_cycles_are_named() {
+    fn dependencies_come_first_and_cycles_are_named() {
         assert_eq!(dependency_order(&[vec![1], vec![2], vec![]]), Ok(vec![2, 1, 0]));
         assert_eq!(dependency_order(&[vec![1], vec![2], vec![1]]), Err(vec![1, 2]));
     }

@@ -1,7 +1,7 @@
-//! The last part of a check: compute what can be computed already, to find wrong numbers early.
+//! The last part of a check: evaluates everything that can already be evaluated, to find wrong numbers early.
 //!
-//! First without any parameter, where everything found is final, then with the defaults. A shared budget
-//! bounds the time; what is left over is checked when it is instantiated.
+//! It first evaluates without any parameter, where every result is final, and then with the defaults. A shared budget
+//! bounds the time; the rest is checked at instantiation.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -33,7 +33,7 @@ struct Trial<'s, 'd> {
 }
 
 impl Trial<'_, '_> {
-    /// Computes everything; the default fragments, `None` for one that depends on parameters.
+    /// Evaluates everything; returns the default fragments, with `None` for those that depend on parameters.
     fn all(&mut self) -> Vec<(usize, Option<Fragment>)> {
         let symbols = self.symbols;
         for value in self.evaluator.globals().to_vec() {
@@ -79,7 +79,7 @@ impl Trial<'_, '_> {
         }
     }
 
-    /// Where the default fragments of a dataset do not depend on parameters, they must hold all of it.
+    /// Checks that the default fragments of a dataset hold all of it, if they do not depend on parameters.
     fn coverage(&mut self, fragments: &[(usize, Option<Fragment>)]) {
         let symbols = self.symbols;
         let mut of_dataset: BTreeMap<usize, Vec<(usize, Option<&Fragment>)>> = BTreeMap::new();
@@ -137,12 +137,12 @@ impl Trial<'_, '_> {
     }
 }
 
-/// The elements of a variable, if it does not grow.
+/// Number of elements of a variable, if it does not grow.
 fn cells(variable: &Variable) -> Option<u128> {
     variable.extents.iter().try_fold(1_u128, |product, extent| product.checked_mul(u128::from((*extent)?)))
 }
 
-/// The columns of a type and how many values each has.
+/// Adds the columns of a type, and the number of values of each.
 fn columns_of(ty: &Type, path: &str, values: u128, columns: &mut Vec<(Arc<str>, u128)>) {
     match ty {
         Type::Prim(_) => columns.push((path.into(), values)),

@@ -1,11 +1,11 @@
-//! Types with everything computed: sizes, alignments and offsets in bytes.
+//! Evaluated types: sizes, alignments and offsets in bytes.
 //!
-//! Layout is that of the C ABI on 64-bit machines: a field stands at the next multiple of its alignment, a
-//! struct is padded to a multiple of its own. `packed` drops both; `pad` and `align(n)` add holes.
+//! The layout is that of the C ABI on 64-bit machines: a field lies at the next multiple of its alignment, and a struct
+//! is padded to a multiple of its own alignment. `packed` disables both; `pad` and `align(n)` add holes.
 
 use std::sync::Arc;
 
-/// The element types that have no parts.
+/// The element types without parts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Prim {
     /// One byte, 0 or 1.
@@ -38,7 +38,7 @@ pub enum Prim {
     Complex64,
     /// Two binary64: real, imaginary.
     Complex128,
-    /// So many bytes without further meaning.
+    /// This many bytes without further meaning.
     Bytes(u64),
 }
 
@@ -62,7 +62,7 @@ const PRIMS: [Prim; 15] = [
 ];
 
 impl Prim {
-    /// The type with this name; none for `bytes`, which has a length.
+    /// The type with this name; `None` for `bytes`, which has a length.
     pub fn from_name(name: &str) -> Option<Prim> {
         PRIMS.into_iter().find(|p| p.name() == name)
     }
@@ -106,7 +106,7 @@ impl Prim {
         }
     }
 
-    /// The alignment that C gives it.
+    /// Its alignment in C.
     pub fn align(self) -> u64 {
         match self {
             Prim::Complex64 => 4,
@@ -116,7 +116,7 @@ impl Prim {
         }
     }
 
-    /// The smallest and the largest integer it holds; none if it is no integer type.
+    /// The smallest and the largest integer of the type; `None` if it is no integer type.
     pub(crate) fn integer_range(self) -> Option<(i128, i128)> {
         let signed = |bits: u32| Some((-(1_i128 << (bits - 1)), (1_i128 << (bits - 1)) - 1));
         let unsigned = |bits: u32| Some((0, (1_i128 << bits) - 1));
@@ -143,7 +143,7 @@ impl std::fmt::Display for Prim {
     }
 }
 
-/// The type of an element. Cheap to clone: parts are shared.
+/// The type of an element. It is cheap to clone, since parts are shared.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Type {
     /// A primitive type.
@@ -164,7 +164,7 @@ impl Type {
         }
     }
 
-    /// What an element's address is a multiple of.
+    /// The alignment of an element in bytes.
     pub fn align(&self) -> u64 {
         match self {
             Type::Prim(prim) => prim.align(),
@@ -177,28 +177,28 @@ impl Type {
 /// An array inside an element.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArrayType {
-    /// At least one, each at least 1.
+    /// The extents: at least one, each at least 1.
     pub extents: Vec<u64>,
     /// The type of its elements.
     pub element: Type,
-    /// How they follow one another.
+    /// The order of its elements.
     pub order: Order,
     /// Bytes of the whole array.
     pub size: u64,
 }
 
-/// A struct with its layout. Two are equal if their layouts are, wherever they are declared.
+/// A struct with its layout. Two structs are equal if their layouts are, wherever they are declared.
 #[derive(Clone, Debug)]
 pub struct StructType {
-    /// The fields in the order of memory.
+    /// The fields in memory order.
     pub fields: Vec<Field>,
-    /// Bytes of the whole, a multiple of `align`.
+    /// Bytes of the struct, a multiple of `align`.
     pub size: u64,
-    /// The largest alignment in it.
+    /// The largest alignment of its fields.
     pub align: u64,
-    /// True if declared `packed`.
+    /// Whether it is declared `packed`.
     pub packed: bool,
-    /// Where it is declared, which tells one struct from another.
+    /// The position of its declaration, which identifies it.
     pub(crate) id: u32,
 }
 
@@ -227,7 +227,7 @@ pub struct Field {
     pub offset: u64,
 }
 
-/// How the elements of an array follow one another in memory.
+/// The order of an array's elements in memory.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Order {
     /// The last dimension is contiguous, as in C.
@@ -243,9 +243,9 @@ pub enum Order {
 }
 
 impl Order {
-    /// The distance in bytes between neighbours in each dimension, for elements of `unit` bytes. A growable
-    /// extent is `None`; the strides of dimensions slower than it are not known. All are unknown for the
-    /// curves, whose elements are found through a rank function.
+    /// The distance in bytes between neighbours in each dimension, for elements of `unit` bytes. A growable extent is
+    /// `None`; the strides of slower dimensions are then unknown. All are unknown for curves, whose elements are
+    /// located by a rank function.
     pub fn strides(&self, extents: &[Option<u64>], unit: u64) -> Vec<Option<u64>> {
         let mut strides = vec![None; extents.len()];
         let fastest_first: Vec<usize> = match self {

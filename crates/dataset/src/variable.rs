@@ -1,4 +1,4 @@
-//! A dataset variable with everything computed.
+//! An evaluated dataset variable.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::types::{Order, Type};
 pub struct Variable {
     /// Its name, unique in the text.
     pub name: Arc<str>,
-    /// The dataset that declares it, if that has a name.
+    /// The name of its dataset, if that has one.
     pub dataset: Option<Arc<str>>,
     /// Its extents without the steps; `None` for a growable one.
     pub extents: Vec<Option<u64>>,
@@ -17,19 +17,19 @@ pub struct Variable {
     pub ty: Type,
     /// The preferred order of the elements.
     pub order: Order,
-    /// True if there is one such array per output time.
+    /// Whether there is one such array per output time.
     pub steps: bool,
-    /// One name per extent, if they are named.
+    /// One name per extent, if there are names.
     pub dims: Option<Vec<Arc<str>>>,
-    /// What an element is before it is written.
+    /// The value of an element before it is written.
     pub fill: Option<Fill>,
     /// The transform, as written.
     pub transform: Option<Arc<str>>,
-    /// The expected mix of reads, as written: [`Access::parse`](crate::Access::parse) reads it.
+    /// The expected mix of reads, as written; [`Access::parse`](crate::Access::parse) parses it.
     pub access: Option<Arc<str>>,
 }
 
-/// A fill value that fits its variable's type.
+/// A fill value of the variable's type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Fill {
     /// For integer types, within their range.
@@ -38,6 +38,6 @@ pub enum Fill {
     Float(f64),
     /// For `bool`.
     Bool(bool),
-    /// For `bytes(n)`, exactly n long: padded with zeros.
+    /// For `bytes(n)`: exactly n bytes, padded with zeros.
     Bytes(Vec<u8>),
 }

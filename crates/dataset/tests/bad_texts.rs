@@ -1,5 +1,5 @@
-//! Texts with mistakes, each with the message it gets. The messages are read by people: after a change, look
-//! at every difference. `BLESS=1 cargo test -p drystone-dataset --test bad_texts` writes them anew.
+//! Texts with mistakes, each with its message. The messages are for people: after a change, read every difference.
+//! `BLESS=1 cargo test -p drystone-dataset --test bad_texts` writes the expected messages again.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 

@@ -1,4 +1,4 @@
-//! The formatter: one way to write a text, nothing lost, nothing changed by formatting twice.
+//! The formatter: one way to write a text, nothing is lost, and formatting twice changes nothing.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -8,7 +8,7 @@ fn formatted(text: &str) -> String {
     format(text).unwrap_or_else(|e| panic!("{}", e.render("text", text, false)))
 }
 
-/// The tree of a text without places, so that two texts that say the same compare equal.
+/// The tree of a text without positions, so that two texts with the same meaning compare equal.
 fn meaning(text: &str) -> String {
     let parsed = parse(text);
     assert!(parsed.diagnostics.is_empty(), "{}", parsed.diagnostics.render("text", text, false));
@@ -118,8 +118,8 @@ fn a_text_that_cannot_be_parsed_is_not_formatted() {
     assert_eq!(formatted("\n\n// only this\n\n"), "// only this\n");
 }
 
-/// Good texts with blanks, comments and separators strewn in: most still parse, and then formatting must
-/// neither change what they say nor be undecided.
+/// Inserts spaces, comments and separators into good texts. Most still parse; then formatting must not change their
+/// meaning, and formatting again must change nothing.
 #[test]
 fn formatting_keeps_the_meaning_of_any_text_that_parses() {
     let texts = [

@@ -1,4 +1,4 @@
-//! The page about the language tells the truth: its examples are checked, formatted, and its messages real.
+//! The page about the language is right: its examples are checked and formatted, and its messages are real.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -45,7 +45,7 @@ fn the_examples_are_right_and_formatted() {
 }
 
 #[test]
-fn the_messages_shown_are_those_that_come() {
+fn the_messages_shown_are_the_real_ones() {
     let blocks = blocks();
     let pairs: Vec<_> = blocks.windows(2).filter(|pair| pair[0].0 == "drepl-error").collect();
     assert!(!pairs.is_empty());

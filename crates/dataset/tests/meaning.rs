@@ -1,5 +1,5 @@
-//! What declarations mean: layouts, parameters, orders, what may be written. Against an independent, naive
-//! reading where there is one.
+//! The meaning of declarations: layouts, parameters, orders, and which fragments may be written. Compared with an
+//! independent, naive evaluation where there is one.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -40,7 +40,7 @@ fn pad_and_align_make_holes() {
     assert_eq!(layout("struct { a int8 align(16); b int8 align(4) }"), (16, 16, vec![0, 4]));
     assert_eq!(layout("struct { a int8 } align(32)"), (32, 32, vec![0]));
     assert_eq!(layout("struct packed { a int8; b int32 align(4); c int8 }"), (12, 4, vec![0, 4, 8]));
-    // An alignment can only be raised.
+    // An alignment can only be increased.
     assert_eq!(layout("struct { a int8; b float64 align(2) }"), (16, 8, vec![0, 8]));
 }
 
@@ -231,7 +231,7 @@ fn a_fragment_may_be_written_if_it_names_every_element_once() {
     assert_eq!(writable("var x[i:9] = a[60/(i + 1)]; var y[i:9] = a[i]"), unknown);
 }
 
-/// Many small random fragments: what the leaves say of every element against the text read naively.
+/// Many small random fragments: the leaves agree, for every element, with a naive evaluation of the text.
 #[test]
 fn leaves_agree_with_reading_the_index_positions_by_hand() {
     let mut seed = 88_172_645_463_325_252_u64;
@@ -278,7 +278,7 @@ fn leaves_agree_with_reading_the_index_positions_by_hand() {
             }
         }
         let said = f.writable().unwrap();
-        // A constant row makes elements repeat only where some row is inside at all.
+        // With a constant row, elements repeat only if some row is inside at all.
         assert_eq!(matches!(said, Writable::No { .. }), twice, "case {case}: {said:?}: {text}");
         assert_eq!(program(&format(&text).unwrap()).instantiate("f", &[]).unwrap(), f, "formatted");
     }

@@ -1,4 +1,4 @@
-//! Whatever the text: an answer, soon, and no panic.
+//! Any text gets an answer in bounded time, without a panic.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use drystone_dataset::{MAX_TEXT, check, format, fuzz};
 
-/// A small generator, so that failures repeat.
+/// A small generator, so that failures can be repeated.
 struct Random(u64);
 
 impl Random {
@@ -167,7 +167,7 @@ fn damaged_good_texts_never_panic() {
     }
 }
 
-/// Fills a text with copies of what `piece` makes, up to the largest length that is read.
+/// Fills a text with copies of what `piece` makes, up to the largest allowed length.
 fn filled(head: &str, mut piece: impl FnMut(usize) -> String, tail: &str) -> String {
     let mut text = head.to_owned();
     for n in 0.. {
@@ -190,7 +190,7 @@ fn defaults(piece: &mut dyn FnMut(usize) -> String) -> String {
     (0..16_384).fold(head.to_owned(), |text, n| text + &piece(n)) + "}"
 }
 
-/// Texts made to be slow or deep: up to one mebibyte each.
+/// Texts that are meant to be slow or deep, up to one mebibyte each.
 fn hostile() -> Vec<(&'static str, String)> {
     let data = "dataset { var d[1000] float64 }\n";
     vec![

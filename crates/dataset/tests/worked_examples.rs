@@ -1,4 +1,4 @@
-//! The worked examples of the language: each parses, checks, and lowers to the figures worked out by hand.
+//! The worked examples of the language: each parses, is valid, and is lowered to figures that were worked out by hand.
 
 #![allow(clippy::unwrap_used, reason = "tests may panic")]
 
@@ -101,7 +101,7 @@ fn example_3_a_periodic_halo_wraps_and_is_cut_into_ordinary_boxes() {
     let block = fragment(&p, "ring", &values);
     assert_eq!(block.vars[0].dims[0].map.modulus, Some(128));
     let boxes = leaves(&block);
-    // Per dimension one plane from the far side and 65 planes of its own: 2 x 2 x 2 boxes.
+    // In each dimension, one plane from the far side and 65 planes of its own: 2 x 2 x 2 boxes.
     assert_eq!(boxes.len(), 8);
     assert!(boxes.iter().all(|b| b.dims.iter().all(|d| d.map.modulus.is_none())));
     let at =

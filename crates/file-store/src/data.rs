@@ -1,4 +1,4 @@
-//! Data logs: appends with a checksum for each unit, and reads that are verified by the journal.
+//! Data logs: appends with a checksum for each unit, and reads that are verified against the journal.
 //!
 //! Invariants
 //! - published checksums cover a prefix of the log, and the bytes below it never change;
@@ -13,9 +13,9 @@ use drystone_store::{Store, StoreExt};
 
 use crate::{Failure, Result, locked};
 
-/// A log that is longer gets a successor.
+/// A log that reaches this length gets a successor.
 pub(crate) const ROLL: u64 = 64 << 20;
-/// Units that were verified and are kept for reads of small extents.
+/// Number of verified units that are kept for reads of small extents.
 const KEPT: usize = 64;
 
 /// A data log that this mount writes.
@@ -25,14 +25,14 @@ pub(crate) struct DataLog {
     /// Bytes that survive a power cut.
     pub(crate) synced: u64,
     /// Bytes whose checksums are in the journal.
-    pub(crate) told: u64,
-    /// Nothing more is appended.
+    pub(crate) journaled: u64,
+    /// Whether no more bytes are appended.
     pub(crate) closed: bool,
-    /// Appends whose extents are not in the state of the mount yet.
-    pub(crate) coming: u32,
-    /// Checksums of the whole units from `told / UNIT` on.
+    /// Number of appends whose extents are not in the state of the mount yet.
+    pub(crate) pending: u32,
+    /// Checksums of the complete units from `journaled / UNIT` on.
     whole: Vec<u32>,
-    /// The bytes of the unit that is not whole.
+    /// The bytes of the incomplete unit.
     tail: Vec<u8>,
 }
 
@@ -42,15 +42,16 @@ impl DataLog {
             id,
             end: 0,
             synced: 0,
-            told: 0,
+            journaled: 0,
             closed: false,
-            coming: 0,
+            pending: 0,
             whole: Vec::new(),
             tail: Vec::new(),
         }
     }
 
-    /// Appends, and returns the place. After an error the log is closed: the bytes after its end are unknown.
+    /// Appends bytes, and returns their position. After an error the log is closed, since the bytes after its end are
+    /// unknown.
     pub(crate) fn append(&mut self, store: &dyn Store, bytes: &[u8]) -> Result<u64> {
         let at = self.end;
         if let Err(error) = store.append(&keys::data_log(self.id), at, &[bytes]) {
@@ -76,34 +77,34 @@ impl DataLog {
         Ok(at)
     }
 
-    /// Checksums that the journal does not have yet.
-    pub(crate) fn untold(&self) -> Option<Record> {
-        if self.told == self.end {
+    /// The record of the checksums that the journal does not have yet.
+    pub(crate) fn new_sums(&self) -> Option<Record> {
+        if self.journaled == self.end {
             return None;
         }
         let mut sums = self.whole.clone();
         if !self.tail.is_empty() {
             sums.push(crc32c(&self.tail));
         }
-        Some(Record::Sums { log: self.id, first: self.told / UNIT, end: self.end, sums })
+        Some(Record::Sums { log: self.id, first: self.journaled / UNIT, end: self.end, sums })
     }
 
-    /// The journal has the checksums up to `end`, which [`untold`](DataLog::untold) gave.
-    pub(crate) fn tell(&mut self, end: u64) {
-        let units = (end / UNIT - self.told / UNIT) as usize;
+    /// Records that the journal has the checksums up to `end`, which [`new_sums`](DataLog::new_sums) gave.
+    pub(crate) fn sums_are_journaled(&mut self, end: u64) {
+        let units = (end / UNIT - self.journaled / UNIT) as usize;
         self.whole.drain(..units.min(self.whole.len()));
-        self.told = end;
+        self.journaled = end;
     }
 }
 
-/// The range of a log to read, with the journal's checksums of its units.
+/// A range of a log to read, with the journal's checksums of its units.
 pub(crate) struct Wanted {
     pub(crate) log: u64,
     pub(crate) position: u64,
     pub(crate) len: usize,
-    /// Bytes of the log that are checked.
+    /// Number of bytes of the log that have checksums.
     pub(crate) checked: u64,
-    /// Checksums of the units that the range touches, as far as they are checked.
+    /// Checksums of the units that the range touches, as far as there are any.
     pub(crate) sums: Vec<u32>,
 }
 
@@ -119,13 +120,13 @@ impl Wanted {
         wanted
     }
 
-    /// Numbers of the units: the first, and the end after the last.
+    /// The numbers of the first unit, and of the one after the last.
     fn units(&self) -> (u64, u64) {
         (self.position / UNIT, (self.position + self.len as u64).div_ceil(UNIT))
     }
 }
 
-/// A unit that was verified: its log, its number, its bytes.
+/// A verified unit: its log, its number, its bytes.
 type Verified = (u64, u64, Arc<Vec<u8>>);
 
 /// Reads data logs.
@@ -135,7 +136,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    /// The bytes of a range; those that are checked are right.
+    /// Reads the bytes of a range, and verifies those that have checksums.
     pub(crate) fn read(&self, store: &dyn Store, wanted: &Wanted, out: &mut [u8]) -> Result<()> {
         let (first, behind) = wanted.units();
         let small = behind - first == 1 && behind * UNIT <= wanted.checked;
@@ -190,9 +191,9 @@ mod tests {
             assert_eq!(log.append(&store, &bytes).expect("memory takes it"), all.len() as u64);
             all.extend_from_slice(&bytes);
             if number % 2 == 1 {
-                state.apply(&log.untold().expect("there are bytes"));
-                log.tell(log.end);
-                assert_eq!(log.untold(), None);
+                state.apply(&log.new_sums().expect("there are bytes"));
+                log.sums_are_journaled(log.end);
+                assert_eq!(log.new_sums(), None);
             }
             let reader = Reader::default();
             for (from, len) in [(0, all.len()), (all.len() / 3, all.len() / 2), (all.len() - 1, 1)] {
@@ -210,7 +211,7 @@ mod tests {
         let mut log = DataLog::new(5 << 32 | 1);
         log.append(&store, &[3; 40000]).expect("memory takes it");
         let mut state = State::default();
-        state.apply(&log.untold().expect("there are bytes"));
+        state.apply(&log.new_sums().expect("there are bytes"));
         let mut bytes = vec![3; 40000];
         bytes[39000] ^= 1;
         store

@@ -1,13 +1,13 @@
-//! Generations of the journal: following what others add, and adding to it.
+//! Generations of the journal: follows the records of other mounts, and adds records.
 //!
 //! Generation G is an object to which one mount appends frames. Another mount that wants to write puts a claim on G+1;
-//! frames appended to G afterwards do not count. Then it reads the end of G and puts generation G+1, which states how
-//! many bytes of G count. Exactly one put succeeds. The writer of G looks for the claim after each append: if there is
-//! none, its frame counts.
+//! frames that are appended to G after that do not count. Then it reads to the end of G and puts generation G+1, which
+//! states how many bytes of G count. Exactly one such put succeeds. The writer of G looks for the claim after each
+//! append: if there is none, its frame counts.
 //!
 //! Invariants
 //! - the state results from all counting frames up to `end` of `generation`;
-//! - a frame is applied only when it is sure that it counts.
+//! - a frame is applied only when it is certain that it counts.
 
 use std::time::{Duration, Instant};
 
@@ -19,47 +19,48 @@ use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use crate::{Failure, Result};
 
-/// Longer journals without a whole state are followed by one with.
+/// A longer journal without a whole state is followed by one with a whole state.
 const LONG: u64 = 1 << 20;
-/// A journal that one mount writes is followed by another when it is longer than this, and than four whole states.
+/// A journal that only one mount writes is followed by another when it is longer than this, and longer than four whole
+/// states.
 const ROTATE: u64 = 16 << 20;
-/// How long a mount that claimed a generation has to put it before another one does.
+/// How long a mount that has claimed a generation may take to put it, before another mount does.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Records of a frame of a whole state.
+/// Most records in a frame of a whole state.
 const TOGETHER: usize = 1024;
 
-/// Where a mount is in the journal.
+/// The position of a mount in the journal.
 pub(crate) struct Journal {
     uuid: [u8; 16],
-    /// This mount; `None` where it only reads.
+    /// The number of this mount; `None` if it only reads.
     me: Option<u32>,
-    /// 0: there is none yet.
+    /// The generation; 0 if there is none yet.
     pub(crate) generation: u64,
     end: u64,
     ordinal: u64,
-    /// The generation is this mount's, and its end is known.
+    /// Whether the generation is this mount's, and its end is known.
     own: bool,
-    /// Bytes since the last whole state, and bytes of that.
+    /// Bytes since the last whole state, and the length of that state.
     since_whole: u64,
     whole: u64,
     pub(crate) state: State,
-    /// What records took away, for the caller.
+    /// Inodes that records removed, for the caller.
     pub(crate) gone: Vec<(u64, Inode)>,
-    /// The state before the journal said everything again.
+    /// The state before a new whole state is read.
     before: Option<State>,
 }
 
-/// The fate of a frame that was appended after a claim.
+/// What became of a frame that was appended after a claim.
 enum Settled {
-    /// It counts, and is not applied yet.
+    /// It counts, and has not been applied yet.
     Counts,
-    /// It counts, and is part of the state.
+    /// It counts, and has been applied.
     Applied,
     /// It does not count.
     Lost,
 }
 
-/// A frame that was read: its end, and its content.
+/// A frame that was read: its end and its content.
 struct Read {
     end: u64,
     records: Vec<Record>,
@@ -85,12 +86,12 @@ impl Journal {
         Ok(journal)
     }
 
-    /// The journal that is written now.
+    /// The key of the journal that is written now.
     pub(crate) fn key(&self) -> String {
         keys::journal(self.generation)
     }
 
-    /// Starts again at the newest generation that contains a whole state.
+    /// Starts again from the newest generation that contains a whole state.
     fn load(&mut self, store: &dyn Store) -> Result<()> {
         let mut generations: Vec<u64> = Vec::new();
         for item in store.list(keys::FILES)? {
@@ -115,7 +116,7 @@ impl Journal {
         Ok(())
     }
 
-    /// Starts again with nothing; missing files are reported afterwards.
+    /// Starts again from an empty state; removed files are determined afterwards.
     fn forget(&mut self) {
         let old = std::mem::take(&mut self.state);
         self.before.get_or_insert(old);
@@ -176,7 +177,7 @@ impl Journal {
         }
     }
 
-    /// Applies what others have added.
+    /// Applies the records that other mounts have added.
     pub(crate) fn catch_up(&mut self, store: &dyn Store) -> Result<()> {
         let done = self.reach_end(store);
         if let Some(before) = self.before.take() {
@@ -195,7 +196,7 @@ impl Journal {
                     return Ok(());
                 }
             }
-            // The length first: what exists before there is a claim counts.
+            // The length is read first: frames that exist before there is a claim count.
             let mut len = self.end;
             if !self.own {
                 match store.len(&self.key()) {
@@ -221,7 +222,7 @@ impl Journal {
             } else if begun.elapsed() < PATIENCE {
                 std::thread::sleep(Duration::from_millis(1));
             } else if self.me.is_some() {
-                // Whoever claimed it died.
+                // The mount that claimed it died.
                 self.begin(store)?;
             } else {
                 // A reader shows only what is certain.
@@ -230,12 +231,12 @@ impl Journal {
         }
     }
 
-    /// Whether the next generation is there although its claim is not: claims of old generations are cleared away.
+    /// Whether the next generation exists although its claim does not: claims on old generations are removed.
     fn followed(&self, store: &dyn Store) -> Result<bool> {
         Ok(!self.own && store.exists(&keys::journal(self.generation + 1))?)
     }
 
-    /// Goes on to the next generation, if it is there.
+    /// Moves to the next generation, if it exists.
     fn follow(&mut self, store: &dyn Store) -> Result<bool> {
         let next = self.generation + 1;
         let (header, end) = match self.header(store, next) {
@@ -244,7 +245,7 @@ impl Journal {
             Err(error) => return Err(error),
         };
         if header.whole {
-            // It says everything again.
+            // It contains a whole state.
             self.forget();
             (self.since_whole, self.whole) = (0, store.len(&keys::journal(next))?);
         } else {
@@ -260,7 +261,7 @@ impl Journal {
         Ok(true)
     }
 
-    /// Begins a generation of this mount's own, unless another one does: then the journal stays where it is.
+    /// Begins a generation of this mount, unless another mount does; then the journal stays where it is.
     fn begin(&mut self, store: &dyn Store) -> Result<()> {
         let me = self.me.ok_or(Failure::ReadOnly)?;
         let (mut taken, mut pending) = (0, Vec::new());
@@ -295,7 +296,7 @@ impl Journal {
                 ordinal += 1;
             }
         }
-        // What the new generation relies on survives whatever the new generation survives.
+        // Everything on which the new generation relies must be as durable as the new generation.
         if self.generation > 0 {
             store.sync(&[&self.key()])?;
         }
@@ -316,7 +317,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Takes away generations that a whole state has made superfluous; the one before it stays for those that follow it.
+    /// Removes generations that a whole state has made superfluous. The one before it stays, for mounts that still
+    /// follow it.
     fn clear(&self, store: &dyn Store) -> Result<()> {
         for item in store.list(keys::FILES)? {
             if matches!(keys::parse_files(&item.key), Some(FilesKey::Journal(g)) if g + 1 < self.generation) {
@@ -326,8 +328,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Adds the records that `make` gives for the newest state, as one frame, and applies them. `make` is asked again where another
-    /// mount was faster.
+    /// Adds the records that `make` gives for the newest state, as one frame, and applies them. `make` is called again
+    /// if another mount was faster.
     pub(crate) fn commit(
         &mut self,
         store: &dyn Store,
@@ -352,7 +354,7 @@ impl Journal {
                     continue;
                 }
                 Err(error) => {
-                    // It is unknown how much of the frame exists: the next generation states that nothing of it counts.
+                    // It is unknown how much of the frame exists, so the next generation states that none of it counts.
                     if self.begin(store).is_err() {
                         self.own = false;
                     }
@@ -375,7 +377,7 @@ impl Journal {
         }
     }
 
-    /// Settles whether the frame that ends at `end` counts. The journal is in the next generation then.
+    /// Determines whether the frame that ends at `end` counts. Afterwards the journal is in the next generation.
     fn settle(&mut self, store: &dyn Store, end: u64) -> Result<Settled> {
         let begun = Instant::now();
         let next = self.generation + 1;
@@ -383,7 +385,7 @@ impl Journal {
             match self.header(store, next) {
                 Ok((header, behind)) => {
                     let counts = header.taken >= end;
-                    // What this mount has applied counts, but for the frame in question.
+                    // Everything that this mount has applied counts, except perhaps the frame in question.
                     (self.generation, self.end, self.ordinal, self.own) = (next, behind, 1, false);
                     if header.whole {
                         self.forget();
@@ -400,7 +402,7 @@ impl Journal {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(Failure::Store(StoreError::NotFound { .. })) => {
-                    // The claiming mount died: this mount goes on, without the frame.
+                    // The claiming mount died: this mount continues, without the frame.
                     self.own = true;
                     self.begin(store)?;
                     if self.generation == next {

@@ -3,15 +3,15 @@
 //! ```text
 //! mount     the handle: open files, reads, writes, changes of folders, commits
 //! space     unneeded logs; sizes; verification
-//! journal   generations of the journal: following others, and adding to it
+//! journal   generations of the journal: follows other mounts, adds records
 //! data      data logs: appends with checksums, verified reads
 //! ```
 //!
 //! Invariants
 //! - a data log has one writer, which only appends; no byte in it ever changes;
 //! - a frame of the journal counts as a whole or not at all, and is appended after the data that it names;
-//! - all mounts apply the same frames in the same order: generations have one writer each, and a generation states how
-//!   much of the one before it counts.
+//! - all mounts apply the same frames in the same order: each generation has one writer, and states how much of the
+//!   previous one counts.
 
 #![forbid(unsafe_code)]
 
@@ -28,32 +28,32 @@ use drystone_files::Refused;
 use drystone_format::Corrupt;
 use drystone_store::StoreError;
 
-/// Why something was not done.
+/// Why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
-    /// The caller asked for what cannot be.
+    /// The request is impossible.
     #[error("{0:?}")]
     Refused(Refused),
     /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is stored is damaged.
+    /// Stored bytes are damaged.
     #[error("'{key}' is damaged at byte {at}: {what}")]
     Damaged {
         /// The object.
         key: String,
-        /// Where in it.
+        /// The offset in it.
         at: u64,
         /// What is wrong.
         what: String,
     },
-    /// The file was removed by another mount, and its bytes are gone.
+    /// Another mount removed the file, and its bytes are gone.
     #[error("the file was removed by another mount")]
     Stale,
     /// These files are open for reading only.
     #[error("the files are open for reading only")]
     ReadOnly,
-    /// The store cannot keep files that are written.
+    /// The store cannot hold files that are written.
     #[error(
         "{0} cannot keep files that are written: it does not append; mount a container in a local folder"
     )]

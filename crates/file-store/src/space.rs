@@ -13,11 +13,11 @@ use crate::{Failure, Result, locked};
 /// Number and size of the files of a container.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Usage {
-    /// Files.
+    /// Number of files.
     pub files: u64,
-    /// Folders, without the root.
+    /// Number of folders, without the root.
     pub folders: u64,
-    /// Bytes of all files as programs see them.
+    /// Bytes of all files, as programs see them.
     pub bytes: u64,
     /// Bytes of the objects that hold them.
     pub stored: u64,
@@ -30,15 +30,15 @@ pub struct Damaged {
     pub path: String,
     /// The range.
     pub range: Range<u64>,
-    /// Why.
+    /// The reason.
     pub why: String,
 }
 
-/// Bytes that are verified together.
+/// Bytes that are verified at a time.
 const STEP: u64 = 4 << 20;
 
 impl Files {
-    /// What there is.
+    /// Number and size of the files.
     pub fn usage(&self) -> Result<Usage> {
         let mut usage = self.with_state(|state| {
             let mut usage = Usage::default();
@@ -70,7 +70,7 @@ impl Files {
         })
     }
 
-    /// Reads everything. `seen` gets the bytes that were read and returns whether to go on.
+    /// Reads and verifies all files. `seen` gets the number of bytes read, and returns whether to continue.
     pub fn verify(&self, seen: &mut dyn FnMut(u64) -> bool) -> Result<Vec<Damaged>> {
         let work: Vec<(String, Vec<(u64, Wanted)>)> = self.with_state(|state| {
             let mut work = Vec::new();
@@ -117,7 +117,7 @@ impl Files {
         Ok(out)
     }
 
-    /// Logs that files, writes and open files without a name need.
+    /// Logs that files, pending writes and open files without a name need.
     fn needed(&self) -> HashSet<u64> {
         let core = locked(&self.core);
         let kept = core.journal.state.inodes().map(|(_, inode)| inode).chain(core.orphans.values());
@@ -133,13 +133,13 @@ impl Files {
         needed
     }
 
-    /// Takes away logs of this mount that are full and that nothing needs.
+    /// Removes full logs of this mount that nothing needs.
     pub(crate) fn reclaim(&self) -> Result<()> {
         let full: Vec<u64> = {
             let logs = locked(&self.logs);
             let over = |log: &std::sync::Mutex<crate::data::DataLog>| {
                 let log = locked(log);
-                log.closed && log.coming == 0
+                log.closed && log.pending == 0
             };
             logs.iter().filter(|(_, log)| over(log)).map(|(id, _)| *id).collect()
         };
@@ -151,7 +151,7 @@ impl Files {
         self.take_away(&free)
     }
 
-    /// Logs that nothing needs are forgotten, and then deleted: nothing that survives a power cut names them.
+    /// Removes unneeded logs from the state, and then deletes them: no record that survives a power cut names them.
     fn take_away(&self, free: &[u64]) -> Result<()> {
         if free.is_empty() {
             return Ok(());
@@ -172,12 +172,12 @@ impl Files {
         Ok(())
     }
 
-    /// Takes away logs of mounts that have ended which nothing needs; with `dry_run`, only names them. Keys and lengths. While another
-    /// mount writes, nothing: each takes away its own.
+    /// Removes unneeded logs of mounts that have ended; with `dry_run` only lists them. Returns keys and lengths. While
+    /// another mount writes, nothing is removed, since each mount removes its own logs.
     pub fn collect(&self, dry_run: bool) -> Result<Vec<(String, u64)>> {
         let mut alive = self.others()?;
         if self.number().is_none() {
-            // A reader cannot tell dead mounts from living ones: a registered one counts as living.
+            // A reader cannot tell dead mounts from living ones, so every registered mount counts as living.
             for item in self.store.list(keys::FILES)? {
                 if let Some(FilesKey::Mount(number)) = keys::parse_files(&item.key) {
                     alive.insert(number);
@@ -185,7 +185,7 @@ impl Files {
             }
         }
         if !alive.is_empty() {
-            // It may have files open that have no name any more.
+            // That mount may have files open that have no name any more.
             return Ok(Vec::new());
         }
         alive.extend(self.number());

@@ -1,4 +1,4 @@
-//! Mounts of the same files: what each shows, what they agree on, and what is left of one that was killed.
+//! Mounts of the same files: what each shows, that they agree, and what remains of one that was killed.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ fn memory() -> Arc<dyn Store> {
     Arc::new(MemoryStore::new())
 }
 
-/// A mount that does nothing more, as if its process were gone.
+/// Makes a mount do nothing more, as if its process were gone.
 fn kill(files: Arc<Files>) {
     std::mem::forget(files);
 }
@@ -83,7 +83,7 @@ proptest! {
                     let bytes = vec![value; len as usize];
                     let handle = files.open_file(ino(&files, &name(f))).expect("it opens");
                     files.write(&handle, Some(at.into()), &bytes).expect("it is written");
-                    // The other mount sees it when it is closed.
+                    // The other mount sees the file after it is closed.
                     files.close(&handle).expect("it closes");
                     let all = model.entry(name(f)).or_default();
                     let end = (at as usize) + bytes.len();
@@ -143,7 +143,7 @@ proptest! {
 }
 
 #[test]
-fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
+fn a_read_sees_uncommitted_writes_of_its_mount() {
     let store = memory();
     let (files, other) = (open(&store), open(&store));
     let made = ino(&files, b"x");
@@ -157,8 +157,9 @@ fn a_read_on_one_mount_sees_writes_that_nobody_committed() {
 
 #[test]
 fn an_open_file_shows_what_another_mount_commits() {
-    // Programs of several nodes tell each other what they have synced, and read it with handles that they have open (in MPI: sync,
-    // barrier, sync). Reads once showed what was committed when the file was opened or looked at last.
+    // Programs on several nodes tell each other what they have synced, and read it with handles that they have open (in
+    // MPI: sync, barrier, sync). Symptom: such reads showed the state of the time when the file was opened or last
+    // looked up.
     let store = memory();
     let files = open(&store);
     let made = ino(&files, b"x");
@@ -190,7 +191,7 @@ fn a_file_without_a_name_stays_for_those_that_have_it_open() {
 }
 
 #[test]
-fn what_was_committed_is_there_after_a_kill_and_what_was_not_is_not() {
+fn only_committed_writes_survive_a_kill() {
     let store = memory();
     for round in 0..20u8 {
         let files = open(&store);
@@ -230,7 +231,7 @@ fn a_torn_end_of_the_journal_is_given_up_and_the_rest_goes_on() {
 }
 
 #[test]
-fn a_claim_of_a_mount_that_died_holds_nobody_up_for_long() {
+fn a_claim_of_a_dead_mount_delays_others_only_briefly() {
     let store = memory();
     let files = open(&store);
     ino(&files, b"x");
@@ -241,7 +242,7 @@ fn a_claim_of_a_mount_that_died_holds_nobody_up_for_long() {
 }
 
 #[test]
-fn of_many_mounts_at_once_one_makes_each_name_and_all_agree() {
+fn one_of_many_concurrent_mounts_creates_each_name_and_all_agree() {
     let folder = tempfile::tempdir().expect("a folder");
     let store: Arc<dyn Store> = Arc::new(LocalStore::create(folder.path()).expect("a store"));
     let made: usize = std::thread::scope(|scope| {

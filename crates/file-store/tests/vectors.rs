@@ -1,4 +1,4 @@
-//! The vector in tests/vectors/files is read as the text beside it says, and hostile journals are refused.
+//! The vector in tests/vectors/files is read as the text beside it describes, and hostile journals are refused.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn vectors() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/files")
 }
 
-/// The vector as objects of a store in memory.
+/// The vector, as objects of a store in memory.
 fn objects() -> Vec<(String, Vec<u8>)> {
     let files = std::fs::read_dir(vectors().join("v1")).expect("the vector");
     let mut out: Vec<(String, Vec<u8>)> = files
@@ -65,7 +65,7 @@ fn the_vector_is_read_as_the_text_beside_it_says() {
         .expect("it can be looked at");
     assert_eq!(seen, text.matches("\":").count());
     assert_eq!(files.verify(&mut |_| true).expect("it is verified"), vec![]);
-    // The same from a folder.
+    // The same through a local folder.
     let folder = tempfile::tempdir().expect("a folder");
     let store = LocalStore::create(folder.path()).expect("a store");
     for (key, bytes) in objects() {
@@ -94,7 +94,7 @@ proptest! {
         }
     }
 
-    /// Frames whose checksums hold, of records that nobody would write.
+    /// Frames with right checksums, with records that no writer would write.
     #[test]
     fn hostile_records_are_refused_or_harmless(noise in prop::collection::vec(any::<u8>(), 0..400), first in 1u8..16) {
         let mut objects = objects();

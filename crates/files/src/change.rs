@@ -1,11 +1,11 @@
-//! What a caller asks for, as records, or the reason why it cannot be.
+//! Turns a caller's request into records, or refuses it with the reason.
 
 use drystone_format::MAX_FILE;
 use drystone_format::files::{Attrs, Body, MAX_NAME, MAX_TARGET, MAX_XATTR, Record, is_name};
 
 use crate::state::{Content, State};
 
-/// Why a change is refused; each is one errno.
+/// Why a change is refused; each reason is one errno.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
     /// ENOENT
@@ -32,7 +32,7 @@ pub enum Refused {
 
 type Result<T> = std::result::Result<T, Refused>;
 
-/// Who makes something.
+/// The owner of a new entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Owner {
@@ -40,16 +40,16 @@ pub struct Owner {
     pub gid: u32,
 }
 
-/// A time that is set.
+/// A new value of a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeChange {
-    /// To the present.
+    /// The present time.
     Now,
-    /// To nanoseconds since 1970.
+    /// Nanoseconds since 1970.
     To(i64),
 }
 
-/// Attributes that are set, those that are there.
+/// Attributes to set; those that are `Some`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct SetAttrs {
@@ -60,7 +60,7 @@ pub struct SetAttrs {
     pub mtime: Option<TimeChange>,
 }
 
-/// The bit of a folder whose entries get its group.
+/// The bit of a folder whose new entries get its group.
 const SETGID: u32 = 0o2000;
 /// Permission bits.
 const PERMISSIONS: u32 = 0o7777;
@@ -74,7 +74,7 @@ fn named(name: &[u8]) -> Result<Vec<u8>> {
 }
 
 impl SetAttrs {
-    /// The attributes with the changes.
+    /// The attributes after these changes.
     pub fn on(&self, attrs: Attrs, now: i64) -> Attrs {
         let at = |change: Option<TimeChange>, old: i64| match change {
             None => old,
@@ -98,7 +98,7 @@ impl State {
         matches!(inode.content, Content::Folder { .. }).then_some(()).ok_or(Refused::NotFolder)
     }
 
-    /// A new entry of a folder; its inode has the number [`State::next`].
+    /// Creates an entry in a folder; its inode has the number [`State::next`].
     pub fn make(
         &self,
         parent: u64,
@@ -128,7 +128,7 @@ impl State {
         Ok(Record::Make { ino: self.next(), parent, name, attrs, body })
     }
 
-    /// The end of an entry: of a folder, or of anything else.
+    /// Removes an entry: a folder, or anything else.
     pub fn remove(&self, parent: u64, name: &[u8], folder: bool, now: i64) -> Result<Record> {
         self.folder(parent)?;
         let ino = self.entry(parent, name).ok_or(Refused::Missing)?;
@@ -141,7 +141,7 @@ impl State {
         Ok(Record::Remove { parent, name: name.to_vec(), time: now })
     }
 
-    /// An entry at another place. `None`: it is there already.
+    /// Moves an entry to another place. `None` if it is there already.
     pub fn moved(
         &self,
         (parent, name): (u64, &[u8]),
@@ -177,7 +177,8 @@ impl State {
         Ok(Some(Record::Rename { parent, name: name.to_vec(), new_parent, new_name, exchange, time: now }))
     }
 
-    /// An extended attribute: set, or taken away. `create`: only if it is not there; `replace`: only if it is.
+    /// Sets or removes an extended attribute. With `create`, only if it does not exist; with `replace`, only if it
+    /// does.
     pub fn attribute(
         &self,
         ino: u64,

@@ -1,8 +1,8 @@
-//! Which bytes of a file lie where: extents that do not overlap, by their place in the file.
+//! Which bytes of a file lie where: extents that do not overlap, by their offset in the file.
 //!
 //! Invariants
-//! - extents do not overlap; a new one takes the place of what it covers;
-//! - extents that continue each other in the file and in their log are one.
+//! - extents do not overlap; a new one replaces what it covers;
+//! - extents that continue each other in the file and in their log are joined.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -27,34 +27,34 @@ pub struct Extents {
 /// A part of a range of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
-    /// Its place in the file.
+    /// Its range in the file.
     pub range: Range<u64>,
-    /// Log and position of its bytes; `None`: nothing was written there.
+    /// Log and position of its bytes; `None` if nothing was written there.
     pub place: Option<(u64, u64)>,
 }
 
 impl Extents {
-    /// How many there are.
+    /// Number of extents.
     pub fn len(&self) -> usize {
         self.map.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.map.is_empty()
     }
 
-    /// The end of the last one.
+    /// The end of the last extent.
     pub fn end(&self) -> u64 {
         self.map.last_key_value().map_or(0, |(offset, place)| offset + place.len)
     }
 
-    /// Bytes in all of them.
+    /// Number of bytes in all extents.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// All of them, in order of their places in the file.
+    /// All extents, in the order of their offsets in the file.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
         self.map.iter().map(|(offset, place)| Extent {
             offset: *offset,
@@ -91,7 +91,7 @@ impl Extents {
         self.map.insert(offset, place);
     }
 
-    /// Takes away what lies in a range.
+    /// Removes everything in a range.
     pub fn remove(&mut self, range: Range<u64>) {
         if range.is_empty() {
             return;
@@ -122,12 +122,12 @@ impl Extents {
         }
     }
 
-    /// Takes away all from an offset on.
+    /// Removes everything from an offset on.
     pub fn truncate(&mut self, size: u64) {
         self.remove(size..u64::MAX);
     }
 
-    /// A range in pieces, in order; gaps included.
+    /// A range in pieces, in order, gaps included.
     pub fn pieces(&self, range: Range<u64>) -> Vec<Piece> {
         let mut out = Vec::new();
         let mut at = range.start;
@@ -149,7 +149,7 @@ impl Extents {
         out
     }
 
-    /// The first byte at or behind `offset` that an extent holds.
+    /// The first byte at or after `offset` that an extent holds.
     pub fn next_data(&self, offset: u64) -> Option<u64> {
         if let Some((begin, place)) = self.map.range(..=offset).next_back()
             && begin + place.len > offset
@@ -159,7 +159,7 @@ impl Extents {
         self.map.range(offset..).next().map(|(begin, _)| *begin)
     }
 
-    /// The first byte at or behind `offset` that no extent holds.
+    /// The first byte at or after `offset` that no extent holds.
     pub fn next_hole(&self, mut offset: u64) -> u64 {
         while let Some((begin, place)) = self.map.range(..=offset).next_back() {
             let end = begin + place.len;

@@ -1,15 +1,15 @@
 //! Byte files in a container, as values: a file is a log of extents, a folder a map of names.
 //!
 //! ```text
-//! extents   writes and holes -> which bytes lie where, the newest first seen
+//! extents   writes and holes -> which bytes lie where; newer ones hide older ones
 //! state     records of the journal -> folders, files, links, checksums of logs
-//! change    what a caller asks for -> records, or the reason why not
+//! change    a caller's request -> records, or the reason of a refusal
 //! ```
 //!
 //! Invariants
-//! - applying the same records in the same order gives the same state, whichever mount does it;
-//! - a record never fails to apply: what it names and is not there any more was removed before it;
-//! - extents of one file do not overlap, and none ends behind the file's size.
+//! - applying the same records in the same order gives the same state in every mount;
+//! - applying a record never fails: if it names something that does not exist, an earlier record has removed that;
+//! - extents of one file do not overlap, and none ends beyond the file's size.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! What the records of a journal amount to: folders, files, links, and the checksums of data logs.
+//! The state that the records of a journal produce: folders, files, links, and the checksums of data logs.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -6,23 +6,23 @@ use drystone_format::files::{Attrs, Body, MOST_EXTENTS, MOST_SUMS, ROOT, Record,
 
 use crate::extents::Extents;
 
-/// What an inode is.
+/// The kind and content of an inode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Content {
-    /// A file: its length, and what was written to it.
+    /// A file: its length and its extents.
     File {
-        /// Bytes.
+        /// Length in bytes.
         size: u64,
-        /// Where they lie; the others are zeros.
+        /// Where its bytes lie; all others are zeros.
         extents: Extents,
     },
     /// A folder.
     Folder {
-        /// The folder that it is in; of the root, the root.
+        /// The parent folder; the root is its own parent.
         parent: u64,
-        /// What is in it.
+        /// Its entries.
         entries: BTreeMap<Vec<u8>, u64>,
-        /// How many of these are folders.
+        /// Number of entries that are folders.
         folders: u32,
     },
     /// A symbolic link.
@@ -36,7 +36,7 @@ pub struct Inode {
     pub attrs: Attrs,
     /// Extended attributes.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
-    /// What it is.
+    /// Its kind and content.
     pub content: Content,
 }
 
@@ -66,7 +66,7 @@ impl Default for State {
 }
 
 impl Inode {
-    /// A new one.
+    /// A new inode.
     pub fn new(attrs: Attrs, body: &Body, parent: u64) -> Self {
         let content = match body {
             Body::File => Content::File { size: 0, extents: Extents::default() },
@@ -76,7 +76,7 @@ impl Inode {
         Inode { attrs, xattrs: BTreeMap::new(), content }
     }
 
-    /// Applies a change of a file's bytes or of attributes; other records change nothing.
+    /// Applies a change of a file's bytes or of attributes; other records have no effect.
     pub fn change(&mut self, record: &Record) {
         match (record, &mut self.content) {
             (Record::Extents { mtime, extents: added, .. }, Content::File { size, extents }) => {
@@ -104,7 +104,7 @@ impl Inode {
         }
     }
 
-    /// Attributes and length behind changes, without what was written.
+    /// Attributes and length after changes, without the written bytes.
     pub fn behind(&self, records: &[Record]) -> Inode {
         let content = match &self.content {
             Content::File { size, .. } => Content::File { size: *size, extents: Extents::default() },
@@ -119,7 +119,7 @@ impl Inode {
         matches!(self.content, Content::Folder { .. })
     }
 
-    /// Links to it, as `stat` counts them.
+    /// Number of links to it, as `stat` counts them.
     pub fn links(&self) -> u32 {
         match &self.content {
             Content::Folder { folders, .. } => folders.saturating_add(2),
@@ -127,7 +127,7 @@ impl Inode {
         }
     }
 
-    /// Its length, as `stat` tells it.
+    /// Its length, as `stat` reports it.
     pub fn size(&self) -> u64 {
         match &self.content {
             Content::File { size, .. } => *size,
@@ -143,12 +143,12 @@ impl State {
         self.inodes.get(&ino)
     }
 
-    /// All of them.
+    /// All inodes.
     pub fn inodes(&self) -> impl Iterator<Item = (u64, &Inode)> {
         self.inodes.iter().map(|(ino, inode)| (*ino, inode))
     }
 
-    /// All of them, taken out.
+    /// All inodes, by value.
     pub fn into_inodes(self) -> impl Iterator<Item = (u64, Inode)> {
         self.inodes.into_iter()
     }
@@ -166,12 +166,12 @@ impl State {
         }
     }
 
-    /// An entry of a folder.
+    /// The inode of an entry of a folder.
     pub fn entry(&self, folder: u64, name: &[u8]) -> Option<u64> {
         self.entries(folder)?.get(name).copied()
     }
 
-    /// The folder that a folder is in.
+    /// The parent of a folder.
     pub fn parent(&self, folder: u64) -> Option<u64> {
         match &self.get(folder)?.content {
             Content::Folder { parent, .. } => Some(*parent),
@@ -179,13 +179,13 @@ impl State {
         }
     }
 
-    /// What a path names, from the root; links are not followed.
+    /// The inode that a path names, from the root; links are not followed.
     pub fn find(&self, path: &[u8]) -> Option<u64> {
         let mut parts = path.split(|b| *b == b'/').filter(|part| !part.is_empty());
         parts.try_fold(ROOT, |folder, name| self.entry(folder, name))
     }
 
-    /// All paths below the root with what they name, in order.
+    /// All paths below the root with their inodes, in order.
     pub fn paths(&self) -> Vec<(Vec<u8>, u64)> {
         let mut out = Vec::new();
         let mut open = vec![(Vec::new(), ROOT)];
@@ -207,7 +207,7 @@ impl State {
         &self.logs
     }
 
-    /// Applies a record; what it took away.
+    /// Applies a record; returns the inodes that it removed.
     pub fn apply(&mut self, record: &Record) -> Vec<(u64, Inode)> {
         match record {
             Record::Make { ino, parent, name, attrs, body } => {
@@ -286,7 +286,7 @@ impl State {
         Some(ino)
     }
 
-    /// An entry goes with its inode; a folder goes when it is empty.
+    /// Removes an entry together with its inode; a folder is removed when it is empty.
     fn take(&mut self, folder: u64, name: &[u8]) -> Vec<(u64, Inode)> {
         let Some(ino) = self.entry(folder, name) else { return Vec::new() };
         if self.entries(ino).is_some_and(|entries| !entries.is_empty()) {
@@ -355,7 +355,7 @@ impl State {
         }
     }
 
-    /// Records that make this state of nothing.
+    /// Records that produce this state from an empty one.
     pub fn records(&self) -> Vec<Record> {
         let mut out = Vec::new();
         let mut open = vec![ROOT];

@@ -1,4 +1,4 @@
-//! Extents show what an array of bytes shows, whatever is written, cut and read.
+//! Extents give the same bytes as an array of bytes, after any writes and truncations.
 
 use drystone_files::{Extent, Extents};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! A journal's records amount to what a tree of folders amounts to, and the state can be written down and read again.
+//! The records of a journal produce the same state as a model of folders, and a state survives encoding and decoding.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn act() -> impl Strategy<Value = Act> {
     ]
 }
 
-/// Files by path with their bytes; folders have none.
+/// Files by path, with their bytes; folders have none.
 type Model = BTreeMap<Vec<u8>, Option<Vec<u8>>>;
 
 fn split(path: &[u8]) -> (&[u8], &[u8]) {
@@ -168,13 +168,13 @@ proptest! {
                 prop_assert_eq!(inode.links() as usize, folders + 2);
             }
         }
-        // The same records give the same state, also after they were bytes.
+        // The same records give the same state, also after encoding and decoding.
         let mut again = State::default();
         for record in decode(&encode(&journal)).expect("what was encoded can be read") {
             again.apply(&record);
         }
         prop_assert_eq!(&again, &state);
-        // And so does the state written down.
+        // So do the records of the whole state.
         let mut whole = State::default();
         for record in decode(&encode(&state.records())).expect("what was encoded can be read") {
             whole.apply(&record);

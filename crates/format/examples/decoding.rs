@@ -32,7 +32,7 @@ fn main() {
     println!("append 100000 steps: {append:.0} µs");
 }
 
-/// A 16 × 16 × 16 grid of 64^3 blocks, compressed: lengths and checks differ.
+/// Entry of a 16 × 16 × 16 grid of compressed 64^3 blocks: lengths and checksums differ.
 fn entry(i: u64, encoding: &Arc<Encoding>) -> Entry {
     let mut e = Entry { step: 8, variable: 3, commit: 8, order: i, ndim: 3, ..Entry::default() };
     for (d, at) in [i / 256, i / 16 % 16, i % 16].into_iter().enumerate() {
@@ -47,7 +47,7 @@ fn entry(i: u64, encoding: &Arc<Encoding>) -> Entry {
     e
 }
 
-/// The same without any regularity.
+/// The same entry with every field irregular.
 fn scatter(i: u64, e: &Entry) -> Entry {
     let mut e = e.clone();
     let mut x = i.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;

@@ -1,7 +1,7 @@
 //! An entry block by columns: validated as a whole, decoded to entries one by one.
 //!
-//! Why not to entries at once: a reader wants few of a leaf's entries, and an entry is some forty numbers,
-//! most of them the same in all entries. Columns answer which entries are wanted; only these are decoded.
+//! Why not decode all entries at once: a reader wants few of a leaf's entries, and an entry has some forty numbers,
+//! most of them equal in all entries. Columns answer which entries are wanted; only these are decoded.
 //!
 //! Invariants
 //! - every number fits its field, and every entry passes [`Entry::validate`], whether it is ever decoded or
@@ -21,7 +21,7 @@ use crate::{Corrupt, MAX_NDIM};
 pub struct Block {
     len: usize,
     dictionary: Vec<Arc<Encoding>>,
-    /// For entries without such a column, as in dimensions that no entry has: zeros.
+    /// For dimensions that no entry has, the columns are zeros.
     offset: [Numbers; MAX_NDIM],
     count: [Numbers; MAX_NDIM],
     cut: [Numbers; MAX_NDIM],
@@ -46,7 +46,7 @@ struct Pieces {
     trailer: Numbers,
     unit_log2: Numbers,
     check: Numbers,
-    /// 1 for entries that have minimum and maximum.
+    /// 1 for entries that have a minimum and a maximum.
     ordered: Numbers,
     min: Numbers,
     max: Numbers,
@@ -155,7 +155,7 @@ impl Block {
         (0..self.len).map(|i| self.entry(i)).collect()
     }
 
-    /// Steps plus one (0 where there is none), variables, members: what entries are sorted by.
+    /// The columns by which entries are sorted: step + 1 (0 without a step), variable, member.
     pub fn keys(&self) -> [&Numbers; 3] {
         [&self.step, &self.variable, &self.member]
     }
@@ -170,7 +170,7 @@ impl Block {
         })
     }
 
-    /// Whether entry `i`, which is not the first, is valid if the one before is: it has the same box
+    /// Whether entry `i`, which is not the first, is valid if the previous entry is: it has a box of the same shape
     /// elsewhere, and a possible piece.
     fn is_as_valid_as_before(&self, i: usize, dims: usize) -> bool {
         let same = |column: &Numbers| column.at(i) == column.at(i - 1);
@@ -185,8 +185,8 @@ impl Block {
             && piece.validate().is_ok()
     }
 
-    /// Whether the least and greatest numbers of the columns prove that every entry passes
-    /// [`Entry::validate`]. Entries with irregular boxes or cuts may pass though this is false.
+    /// Whether the least and greatest numbers of the columns prove that every entry passes [`Entry::validate`]. If this
+    /// is false, entries with irregular boxes or cuts may still be valid.
     fn is_valid_by_extremes(&self, dims: usize) -> bool {
         if self.len == 0 || self.ndim.extremes() != (dims as u64, dims as u64) {
             return false;
@@ -257,8 +257,8 @@ impl Pieces {
         Stats { min_max, nans: self.nans.at(i) }
     }
 
-    /// Whether a piece with the greatest position, length and every other number among the `n` would be
-    /// valid, so that each trailer has room.
+    /// Whether a piece with the greatest position, length and every other number among the `n` would be valid, trailer
+    /// included.
     fn are_valid_by_extremes(&self, n: usize) -> bool {
         let greatest = |column: &Numbers| column.extremes().1;
         let (length, trailer) = (greatest(&self.length), greatest(&self.trailer));

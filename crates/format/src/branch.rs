@@ -23,13 +23,13 @@ pub struct Child {
     pub first: (u64, u32, u32),
     /// Offset in the first key.
     pub first_offset: [u64; MAX_NDIM],
-    /// (step, variable, member) of the last key in the child.
+    /// Lower bounds of the box that contains all boxes in the child.
     pub last: (u64, u32, u32),
     /// Bounding box of all boxes in the child, `hi` exclusive.
     pub lo: [u64; MAX_NDIM],
-    /// See `lo`.
+    /// Upper bounds of that box, exclusive.
     pub hi: [u64; MAX_NDIM],
-    /// Entries below.
+    /// Number of entries below.
     pub entries: u64,
     /// Greatest commit below.
     pub commit: u64,

@@ -1,7 +1,7 @@
-//! The head of a cache unit: which bytes of which object it is, and their checksums.
+//! The head of a cache unit: which bytes of which object the unit holds, and their checksums.
 //!
-//! docs/format/cache-unit.md specifies it. A unit is a file of a cache folder: the head, then the bytes. It is never
-//! changed, and a reader that finds it damaged removes it: home has the bytes.
+//! docs/format/cache-unit.md specifies it. A unit is a file of a cache folder: the head, then the bytes. A unit is
+//! never changed. A reader that finds it damaged removes it, since the home store has the bytes.
 
 use crate::cursor::Reader;
 use crate::{Corrupt, crc32c};
@@ -24,27 +24,27 @@ pub struct UnitHead {
     pub uuid: [u8; 16],
     /// The object.
     pub key: String,
-    /// Its first byte that the unit has.
+    /// The first byte of the object that the unit holds.
     pub offset: u64,
-    /// How many bytes.
+    /// Number of bytes that the unit holds.
     pub length: u64,
     /// CRC-32C of each block of 2^[`BLOCK_LOG2`] bytes; the last may be shorter.
     pub checks: Vec<u32>,
 }
 
-/// How long the head of a unit is, in bytes.
+/// Length in bytes of the head of a unit.
 pub fn head_len(key_len: usize, length: u64) -> usize {
     FIXED + key_len + 4 * (length.div_ceil(1 << BLOCK_LOG2) as usize)
 }
 
 impl UnitHead {
-    /// The head of these bytes of an object.
+    /// The head of a unit that holds these bytes of an object.
     pub fn of(uuid: [u8; 16], key: &str, offset: u64, bytes: &[u8]) -> Self {
         let checks = bytes.chunks(1 << BLOCK_LOG2).map(crc32c).collect();
         UnitHead { uuid, key: key.to_owned(), offset, length: bytes.len() as u64, checks }
     }
 
-    /// Its bytes.
+    /// The encoded head.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(head_len(self.key.len(), self.length));
         out.extend(MAGIC);
@@ -80,7 +80,7 @@ impl UnitHead {
         if key_len == 0 || key_len > MAX_KEY {
             return Err(r.corrupt(format!("a key of {key_len} bytes")));
         }
-        let key = std::str::from_utf8(r.take(key_len)?).map_err(|_| r.corrupt("a key that is no text"))?;
+        let key = std::str::from_utf8(r.take(key_len)?).map_err(|_| r.corrupt("a key that is not UTF-8"))?;
         let blocks = length.div_ceil(1 << BLOCK_LOG2) as usize;
         if r.remaining() != 4 * blocks {
             return Err(r.corrupt(format!("{blocks} checksums expected in {} bytes", r.remaining())));
@@ -92,7 +92,8 @@ impl UnitHead {
         Ok(UnitHead { uuid, key: key.to_owned(), offset, length, checks })
     }
 
-    /// Whether `bytes` are sound that begin with block number `first`; the last block may be the unit's last.
+    /// Whether `bytes`, which begin with block number `first`, match their checksums. The last block may be the unit's
+    /// last.
     pub fn is_sound(&self, first: usize, bytes: &[u8]) -> bool {
         let blocks = bytes.chunks(1 << BLOCK_LOG2);
         let stored = self.checks.get(first..first.saturating_add(blocks.len()));

@@ -89,8 +89,8 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// Number of items in the array that begins here. Each item takes at least a byte, so a number above the
-    /// bytes left is an error.
+    /// Number of items in the array that begins here. Each item takes at least a byte, so a number greater than that of
+    /// the bytes left is an error.
     pub(crate) fn array(&mut self) -> Result<u64, Corrupt> {
         let n = self.read("an array of definite length", |d| d.array())?;
         self.earned(n, 1)
@@ -131,7 +131,7 @@ impl<'a> Source<'a> {
         Ok(out)
     }
 
-    /// A map with unsigned keys: `field` reads the value of a key it knows and returns false for one it does not.
+    /// Reads a map with unsigned keys. `field` reads the value of a key that it knows, and returns false for others.
     pub(crate) fn fields(
         &mut self,
         mut field: impl FnMut(&mut Self, u64) -> Result<bool, Corrupt>,

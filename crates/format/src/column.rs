@@ -25,8 +25,7 @@ pub fn encode(values: &[u64], out: &mut Vec<u8>) {
         return;
     }
     let wheels = odometer(values);
-    // A column of few values can be shorter packed than affine only below 18 bytes, and packed is never that
-    // short.
+    // A packed column is shorter than an affine one only below 18 bytes, and no packed column is that short.
     if let Some([(_, stride)]) = wheels.as_deref() {
         out.push(AFFINE);
         out.extend_from_slice(&first.to_le_bytes());
@@ -98,14 +97,14 @@ pub fn decode(input: &mut Reader<'_>, n: usize) -> Result<Vec<u64>, Corrupt> {
     }
 }
 
-/// Byte strings of a length, one after the other.
+/// Splits bytes into words of `N` bytes.
 fn words<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [u8; N]> + '_ {
     bytes.as_chunks::<N>().0.iter().copied()
 }
 
 /// Appends the column of one field of `items`.
 pub(crate) fn write<T>(out: &mut Vec<u8>, items: &[T], field: impl Fn(&T) -> u64) {
-    // Most columns of an index page are constant: detected before the numbers are copied.
+    // Most columns of an index page are constant, which is detected before the numbers are copied.
     if let Some(first) = items.first().map(&field)
         && items.iter().all(|item| field(item) == first)
     {
@@ -138,9 +137,9 @@ pub(crate) fn read<T>(
 /// The numbers of a decoded column.
 #[derive(Debug)]
 pub enum Numbers {
-    /// The same for all.
+    /// One number for all entries.
     All(u64),
-    /// One each.
+    /// One number for each entry.
     Each(Vec<u64>),
 }
 
@@ -168,7 +167,7 @@ impl Numbers {
         }
     }
 
-    /// Bytes besides the value itself.
+    /// Bytes in memory besides the value itself.
     pub fn memory(&self) -> usize {
         match self {
             Numbers::All(_) => 0,
@@ -182,7 +181,7 @@ pub(crate) fn numbers(input: &mut Reader<'_>, n: usize, what: &str, most: u64) -
     numbers_if(input, n, what, |_, value| value <= most)
 }
 
-/// The same, for numbers that fit their fields.
+/// Decodes a column like [`numbers`], and refuses numbers for which the condition is false.
 pub(crate) fn numbers_if(
     input: &mut Reader<'_>,
     n: usize,
@@ -214,7 +213,7 @@ struct Packing {
 
 impl Packing {
     fn of(values: &[u64]) -> Self {
-        // Patterns of signed values are near each other only when compared as signed.
+        // The patterns of signed values are close to each other only if compared as signed.
         let (mut unsigned, mut signed) = ((u64::MAX, 0), (i64::MAX, i64::MIN));
         for &v in values {
             unsigned = (v.min(unsigned.0), v.max(unsigned.1));
@@ -233,7 +232,7 @@ impl Packing {
             if scale == 1 {
                 break;
             }
-            // A division takes longer than everything else.
+            // A division takes longer than the rest of the loop.
             let is_multiple = match scale {
                 0 => false,
                 _ if scale.is_power_of_two() => distance & (scale - 1) == 0,
@@ -268,7 +267,7 @@ impl Packing {
 
     /// The quotients, `W` bytes each.
     fn push<const W: usize>(&self, values: &[u64], out: &mut Vec<u8>) {
-        // A division takes longer than everything else.
+        // A division takes longer than the rest of the loop.
         let shift = self.scale.is_power_of_two().then(|| self.scale.trailing_zeros());
         out.reserve(W * values.len());
         for &v in values {
@@ -286,14 +285,14 @@ fn gcd(mut a: u64, mut b: u64) -> u64 {
     a
 }
 
-/// The (count, stride) wheels, slowest first, that give `values`; one wheel is an affine column. Costs at
-/// most one pass.
+/// The (count, stride) wheels, slowest first, that produce `values`; one wheel is an affine column. Takes at most one
+/// pass.
 fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
     let first = *values.first()?;
     let mut wheels = Vec::new();
     let mut step = 1usize;
     while step < values.len() {
-        // The run of equal distances among every step-th value is the next slower wheel.
+        // Equal distances among every step-th value form the next slower wheel.
         if wheels.len() == MAX_NDIM {
             return None;
         }
@@ -318,7 +317,7 @@ fn odometer(values: &[u64]) -> Option<Vec<(u64, u64)>> {
     Turning::new(first, &wheels).zip(values).all(|(a, &b)| a == b).then_some(wheels)
 }
 
-/// The values of an odometer, one after the other, without end.
+/// The values of an odometer, one after the other; the iteration does not end.
 struct Turning {
     value: u64,
     /// (digit, count, stride), fastest first.

@@ -1,6 +1,6 @@
 //! The one error of this crate.
 
-/// Bytes that are not what they claim to be.
+/// Bytes that do not conform to their format.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{what} (at byte {at})")]
 pub struct Corrupt {

@@ -2,7 +2,7 @@
 
 use crate::Corrupt;
 
-/// Reads fixed-width little-endian integers and byte runs from a slice; an error leaves the position where it was.
+/// Reads fixed-width little-endian integers and byte runs from a slice. A failed read leaves the position unchanged.
 #[derive(Debug, Clone)]
 pub struct Reader<'a> {
     bytes: &'a [u8],

@@ -1,24 +1,24 @@
 //! Definitions of derived variables (docs/format/manifest.md, "Derived variables").
 //!
-//! The tree is bytes of its own format, docs/format/expression.md, which this crate does not read.
+//! The tree is encoded as docs/format/expression.md specifies; this crate does not interpret it.
 
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 
-/// Bytes of the text and of the tree of a definition, each.
+/// Most bytes of the text and of the tree of a definition, each.
 pub const MAX_DEFINITION: usize = 256 << 10;
 
-/// Inputs of one definition.
+/// Most inputs of one definition.
 pub const MAX_INPUTS: usize = 4096;
 
-/// What is stored of a derived variable.
+/// What a container stores for a derived variable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// The definition.
+    /// Only the definition.
     Virtual,
-    /// Statistics of its values besides.
+    /// The definition, and statistics of its values.
     Bounds,
-    /// Its values besides.
+    /// The definition and its values.
     Stored,
 }
 
@@ -26,7 +26,7 @@ impl Kind {
     /// Every kind, in the order of their codes.
     pub const ALL: [Kind; 3] = [Kind::Virtual, Kind::Bounds, Kind::Stored];
 
-    /// The name in texts.
+    /// Its name in texts.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Virtual => "virtual",
@@ -35,36 +35,36 @@ impl Kind {
         }
     }
 
-    /// The kind of a name.
+    /// The kind with this name.
     pub fn from_name(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 }
 
-/// What lies beyond the edge of the domain.
+/// How an expression treats neighbours beyond the edge of the domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Edge {
-    /// Differences are taken to one side; a neighbour beyond the edge is the cell at the edge.
+    /// Differences are one-sided; a neighbour beyond the edge is the cell at the edge.
     OneSided,
-    /// The fill value of each input.
+    /// A neighbour is the fill value of its input.
     Fill,
-    /// The cells at the other end.
+    /// A neighbour is the cell at the opposite edge.
     Periodic,
-    /// Nothing: a value that needs it is NaN.
+    /// There is none: a value that needs it is NaN.
     Nan,
 }
 
 impl Edge {
-    /// Every rule, in the order of their codes.
+    /// Every rule, in the order of the codes.
     pub const ALL: [Edge; 4] = [Edge::OneSided, Edge::Fill, Edge::Periodic, Edge::Nan];
 }
 
-/// A name of the tree and the variable that it stands for.
+/// A name in the tree, and the variable that it refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {
-    /// The path as the tree has it.
+    /// The path in the tree.
     pub name: String,
-    /// The permanent id of the variable, whatever its path is now.
+    /// The permanent id of the variable, which may have another path by now.
     pub variable: u32,
 }
 
@@ -74,16 +74,17 @@ pub struct Input {
 pub struct Derived {
     pub kind: Kind,
     pub edge: Edge,
-    /// What was written, for people.
+    /// The definition as its author wrote it.
     pub text: String,
-    /// What is computed: an encoded expression.
+    /// The encoded expression that is computed.
     pub tree: Vec<u8>,
-    /// Names that are variables, each once, ascending. Names of the tree that are not here are dimensions or the step.
+    /// The names that are variables, each once, ascending. Other names in the tree are dimensions or the step.
     pub inputs: Vec<Input>,
 }
 
 impl Derived {
-    /// Checks limits, and that no definition leads back to the variable `own`: inputs are older than what is derived from them.
+    /// Checks the limits, and that no definition depends on the variable `own`: inputs are older than the variables
+    /// derived from them.
     pub fn validate(&self, own: u32) -> Result<(), String> {
         for (what, bytes) in [("text", self.text.len()), ("tree", self.tree.len())] {
             if bytes > MAX_DEFINITION {
@@ -132,7 +133,7 @@ impl Derived {
                         Ok(Input { name: source.text()?.to_owned(), variable: source.u32()? })
                     })?)
                 }
-                // What is not understood may change the values.
+                // An unknown field may change the values, so it is refused.
                 _ => return Err(source.corrupt(format!("unknown key {key} of a definition"))),
             }
             Ok(true)

@@ -40,13 +40,13 @@ pub enum DType {
     Unicode(u32),
     /// UTF-8 string of any length; an element is a 16-byte blob reference when stored.
     String,
-    /// List of numbers of any length (*ragged*); an element is a 16-byte blob reference when stored, as of a string.
+    /// List of numbers of any length (*ragged*). A stored element is a 16-byte blob reference, as for strings.
     Ragged(Scalar),
     /// Record with members at given byte offsets.
     Record(Record),
 }
 
-/// A record type; `itemsize` may exceed its members (padding).
+/// A record type; `itemsize` may be larger than its members together (padding).
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Record {
     /// Bytes from one element to the next in memory.
@@ -65,7 +65,7 @@ pub struct Member {
     pub offset: u32,
 }
 
-/// A leaf member: what is stored as one column.
+/// A leaf member: the part of a record that is stored as one column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Leaf {
     /// Dotted path; empty for a variable that is not a record.
@@ -82,13 +82,13 @@ pub struct Leaf {
 
 /// Limits that every stored type keeps; see [`DType::validate`].
 pub mod limit {
-    /// Bytes of one element in memory.
+    /// Most bytes of one element in memory.
     pub const ITEM_SIZE: u64 = 64 * 1024;
-    /// Records inside records.
+    /// Most levels of records inside records.
     pub const NESTING: usize = 16;
-    /// Leaf members of one type.
+    /// Most leaf members of one type.
     pub const LEAVES: usize = 1024;
-    /// Bytes of a member's name.
+    /// Most bytes of a member's name.
     pub const NAME: usize = 1024;
 }
 
@@ -133,13 +133,12 @@ impl Scalar {
 }
 
 impl DType {
-    /// Whether the value of an element is a blob of any length, which the element refers to: strings and lists
-    /// of numbers.
+    /// Whether an element refers to a blob of any length that holds its value: strings and lists of numbers.
     pub fn is_blob(&self) -> bool {
         matches!(self, DType::String | DType::Ragged(_))
     }
 
-    /// Bytes of one element in memory; for strings and lists the 16 bytes of its reference. Saturates on types that
+    /// Bytes of one element in memory; for strings and lists, the 16 bytes of the reference. Saturates for types that
     /// `validate` refuses.
     pub fn item_size(&self) -> u32 {
         match self {
@@ -151,8 +150,8 @@ impl DType {
         }
     }
 
-    /// The leaf members, depth first in declaration order; a type that is no record is its own leaf, with an
-    /// empty path.
+    /// The leaf members, depth first in declaration order; a type that is not a record is its own leaf, with an empty
+    /// path.
     ///
     /// An array of records contributes the members of each of its elements, with paths like `a[2].x` or
     /// `a[0,1].x`. For types that `validate` refuses, some leaves may be missing.
@@ -171,7 +170,7 @@ impl DType {
         out
     }
 
-    /// Checks all limits; the error says which one the type breaks.
+    /// Checks all limits. The error names the one that the type violates.
     pub fn validate(&self) -> Result<(), String> {
         self.count_leaves(0, false)?;
         let mut paths = std::collections::BTreeSet::new();
@@ -202,7 +201,7 @@ impl DType {
 }
 
 impl Member {
-    /// Elements in the member, and its bytes; an error if they exceed what an element may have.
+    /// The number of elements in the member, and their bytes; an error if they exceed the limits of an element.
     fn extent(&self) -> Result<(u64, u64), String> {
         let repeat = self.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d));
         let size = repeat.and_then(|n| n.checked_mul(self.dtype.item_size().into()));
@@ -234,7 +233,7 @@ impl Record {
                     [] => path.clone(),
                     shape => format!("{path}[{}]", index_text(shape, i)),
                 };
-                // Below the item size limit, so the product fits.
+                // The result is below the limit of item sizes, so it does not overflow.
                 let offset = offset.saturating_add(inner.itemsize.saturating_mul(i as u32));
                 inner.leaves(&path, offset, depth + 1, out);
             }

@@ -10,7 +10,7 @@ use crate::{Corrupt, MAX_NDIM, column, piece};
 
 pub use crate::piece::{Stats, StoredPiece};
 
-/// The encoding of an entry's bytes: codec chain, element size, layout; and whether they are a replica.
+/// The encoding of an entry's bytes: codec chain, element size, layout, and whether they are a replica.
 #[derive(Debug, Clone, Eq, Default)]
 pub struct Encoding {
     /// Canonical text of the codec chain; empty is raw.
@@ -19,10 +19,10 @@ pub struct Encoding {
     pub item: u32,
     /// How elements follow one another in a decoded subchunk.
     pub layout: Layout,
-    /// 0: the original. Else a replica of that number: it repeats the cells of one or several entries of
-    /// replica 0 of the same age.
+    /// 0 is the original. Another number is a replica: it repeats the cells of one or several entries of replica 0 of
+    /// the same age.
     pub replica: u32,
-    /// The element is a run of elements of an array member, starting at this byte of the member; `None`: the
+    /// If the element is a run of elements of an array member: the byte of the member at which it begins. `None`: the
     /// whole member.
     pub part: Option<u32>,
 }
@@ -58,7 +58,7 @@ pub struct Entry {
     pub source: u32,
     /// The subchunk, or the subchunk table.
     pub piece: StoredPiece,
-    /// Over all subchunks.
+    /// Statistics over all subchunks.
     pub stats: Stats,
 }
 
@@ -69,7 +69,7 @@ pub const MAX_BLOCK_ENTRIES: usize = 4096;
 const PART: u64 = 2;
 
 impl Encoding {
-    /// All but the chain.
+    /// All fields but the chain.
     fn form(&self) -> (u32, &Layout, u32, Option<u32>) {
         let Encoding { chain: _, item, layout, replica, part } = self;
         (*item, layout, *replica, *part)
@@ -77,8 +77,8 @@ impl Encoding {
 }
 
 impl PartialEq for Encoding {
-    /// Most chains are empty. For an empty slice the C library's comparison would load masked bytes from
-    /// address 1, which takes a processor with AVX-512 0.2 us: as long as encoding an entry.
+    /// Most chains are empty. For an empty slice, the C library's comparison would load masked bytes from address 1,
+    /// which takes a processor with AVX-512 0.2 us: as long as encoding an entry takes.
     fn eq(&self, other: &Self) -> bool {
         self.chain.len() == other.chain.len()
             && (self.chain.is_empty() || self.chain == other.chain)
@@ -118,7 +118,7 @@ impl Encoding {
         }
     }
 
-    /// Boxes that a subchunk decodes to, one after the other: 1, except in a published chunk of several
+    /// Number of boxes that a subchunk decodes to, one after the other: 1, except in a published chunk of several
     /// steps.
     pub fn boxes(&self) -> u64 {
         match self.layout {
@@ -127,7 +127,7 @@ impl Encoding {
         }
     }
 
-    /// Checks it for entries of `ndim` dimensions.
+    /// Checks that the encoding is possible for entries of `ndim` dimensions.
     pub fn validate(&self, ndim: usize) -> Result<(), String> {
         self.layout.validate(self.item, ndim)?;
         match self.part {
@@ -138,7 +138,7 @@ impl Encoding {
         }
     }
 
-    /// Decodes a dictionary item. The reader of an entry decides whether it knows chain and layout.
+    /// Decodes a dictionary item. The reader of an entry decides whether it supports the chain and the layout.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let mut source = Source::new(bytes);
         let (mut chain, mut item, mut layout, mut replica, mut part) = (None, None, None, 0, None);
@@ -255,7 +255,7 @@ pub fn z_cmp(a: &[u64; MAX_NDIM], b: &[u64; MAX_NDIM]) -> Ordering {
     order
 }
 
-/// Order of age among entries for one cell: the greatest shows.
+/// Compares the age of entries: where several hold a cell, the greatest shows.
 pub fn newest_cmp(a: &Entry, b: &Entry) -> Ordering {
     (a.commit, a.order, a.put).cmp(&(b.commit, b.order, b.put))
 }
@@ -283,7 +283,7 @@ pub fn encode_block(entries: &[Entry]) -> Vec<u8> {
     let dims = entries.iter().map(|e| usize::from(e.ndim)).max().unwrap_or(0).min(MAX_NDIM);
     let mut numbers = std::collections::HashMap::new();
     let mut dictionary: Vec<&Encoding> = Vec::new();
-    let mut last: Option<(&Encoding, u64)> = None; // most are as the one before
+    let mut last: Option<(&Encoding, u64)> = None; // most entries have the encoding of the previous one
     let encodings: Vec<u64> = entries
         .iter()
         .map(|e| match last {
@@ -338,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn encodings_are_equal_if_all_they_say_is() {
+    fn encodings_are_equal_if_all_their_fields_are() {
         let one = Encoding { chain: "zstd:1".into(), item: 4, layout: Layout::Dense, replica: 0, part: None };
         let others = [
             Encoding { chain: String::new(), ..one.clone() },

@@ -9,7 +9,7 @@ use crate::{Corrupt, MAX_FILE};
 
 /// Most checksums in one record.
 pub const MOST_SUMS: usize = 1 << 16;
-/// Most extents in one record; columns of few bytes may encode this many.
+/// Most extents in one record. The limit is needed because a column of few bytes may encode very many.
 pub const MOST_EXTENTS: usize = 1 << 10;
 /// Greatest length of a name, and of the name of an extended attribute.
 pub const MAX_NAME: usize = 255;
@@ -50,7 +50,7 @@ pub struct Extent {
     pub position: u64,
 }
 
-/// What is made.
+/// The object that a record creates.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Body {
     /// An empty file.
@@ -69,14 +69,14 @@ pub enum Record {
     Make { ino: u64, parent: u64, name: Vec<u8>, attrs: Attrs, body: Body },
     /// An entry is removed, and the link to its inode with it.
     Remove { parent: u64, name: Vec<u8>, time: i64 },
-    /// An entry moves to another place, replacing what is there; or both entries are exchanged.
+    /// An entry moves to another place and replaces an entry there; or both entries are exchanged.
     Rename { parent: u64, name: Vec<u8>, new_parent: u64, new_name: Vec<u8>, exchange: bool, time: i64 },
-    /// Bytes were written; a later extent hides an earlier one, and the file is at least as long as the last
-    /// one's end.
+    /// Bytes were written. A later extent hides an earlier one. The file is at least as long as the end of the last
+    /// extent.
     Extents { ino: u64, mtime: i64, extents: Vec<Extent> },
-    /// The file has this length now: bytes behind it are gone, new bytes are zeros.
+    /// The file has this length now: bytes beyond it are gone, and new bytes are zeros.
     Size { ino: u64, size: u64, time: i64 },
-    /// A range becomes zeros; the length stays.
+    /// A range becomes zeros; the length does not change.
     Hole { ino: u64, offset: u64, len: u64, time: i64 },
     /// Owner, permissions and times.
     Attrs { ino: u64, attrs: Attrs },
@@ -93,20 +93,20 @@ pub enum Record {
 /// The first frame of a journal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
-    /// Of the container.
+    /// Uuid of the container.
     pub uuid: [u8; 16],
     /// Generation of this journal, from 1.
     pub generation: u64,
-    /// How many bytes of the generation before count.
+    /// Number of bytes of the previous generation that are valid.
     pub taken: u64,
     /// The mount that writes the journal.
     pub mount: u32,
-    /// The journal is complete: earlier ones are not needed.
+    /// The journal is complete: readers need no earlier one.
     pub whole: bool,
 }
 
 impl Header {
-    /// The payload of its frame.
+    /// The payload of the header's frame.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(40);
         out.extend_from_slice(&VERSION.to_le_bytes());
@@ -118,7 +118,7 @@ impl Header {
         out
     }
 
-    /// Reads it.
+    /// Decodes the payload.
     pub fn decode(payload: &[u8]) -> Result<Self, Corrupt> {
         let mut r = Reader::new(payload);
         let (version, flags) = (r.u16()?, r.u16()?);
@@ -258,7 +258,7 @@ fn push_attrs(attrs: &Attrs, out: &mut Vec<u8>) {
     [attrs.atime, attrs.mtime, attrs.ctime].iter().for_each(|v| out.extend_from_slice(&v.to_le_bytes()));
 }
 
-/// The records of a frame's payload.
+/// Decodes the payload of a frame of records.
 pub fn decode(payload: &[u8]) -> Result<Vec<Record>, Corrupt> {
     let mut r = Reader::new(payload);
     let mut out = Vec::new();
@@ -363,7 +363,7 @@ fn inode(r: &mut Reader<'_>) -> Result<u64, Corrupt> {
     let at = r.position();
     let ino = r.u64()?;
     if ino == 0 || ino > MAX_FILE {
-        return Err(Corrupt::new("a number that no inode has", at));
+        return Err(Corrupt::new("an impossible inode number", at));
     }
     Ok(ino)
 }

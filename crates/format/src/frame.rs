@@ -1,7 +1,7 @@
 //! Frames: a checked header around every record of a file (docs/format/frame.md).
 //!
-//! A torn or overwritten record is recognised before any of its bytes are used. Whether a torn record is the
-//! normal end of a log or damage, the caller decides: it knows what promised the bytes.
+//! A torn or overwritten record is recognised before any of its bytes are used. The caller decides whether a torn
+//! record is the normal end of a log or damage, since it knows what refers to the bytes.
 
 use crate::Corrupt;
 use crate::cursor::Reader;
@@ -19,7 +19,7 @@ const MAGIC: [u8; 4] = *b"DRYF";
 pub enum FrameKind {
     /// File header.
     File = 1,
-    /// Stored pieces; they carry their own CRCs, the frame's is 0.
+    /// Stored pieces. They carry their own CRCs; the CRC of the frame is 0.
     Extent,
     /// Blocks of a process group.
     Group,
@@ -137,7 +137,7 @@ pub fn check_payload(header: &FrameHeader, payload: &[u8]) -> Result<(), Corrupt
     Ok(())
 }
 
-/// What is at an offset of a framed file.
+/// The content at an offset of a framed file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next<'a> {
     /// A whole frame.

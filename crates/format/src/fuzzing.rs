@@ -1,6 +1,6 @@
 //! Bodies of the fuzz targets in `fuzz/`. A test also runs them with mutated bytes.
 //!
-//! No bytes make a decoder panic, and an accepted value is encoded and decoded to itself.
+//! No input makes a decoder panic, and an accepted value survives encoding and decoding unchanged.
 
 use crate::block::decode_block;
 use crate::branch::{Branch, Child, PageRef};
@@ -65,7 +65,7 @@ pub fn fuzz_files(data: &[u8]) {
 pub fn fuzz_value(data: &[u8]) {
     if let Ok(value) = Value::decode(data) {
         assert_eq!(value.validate(), Ok(()));
-        // NaN differs from itself, its bytes do not.
+        // NaN differs from itself, but its bytes do not.
         let bytes = value.encode();
         assert_eq!(Value::decode(&bytes).map(|v| v.encode()), Ok(bytes));
     }
@@ -131,7 +131,7 @@ pub fn fuzz_source_page(data: &[u8]) {
     }
 }
 
-/// What was published, and a page of shards.
+/// The published section, and a page of shards.
 pub fn fuzz_published(data: &[u8]) {
     if let Ok(arrays) = published::decode(data) {
         assert_eq!(published::decode(&published::encode(&arrays)), Ok(arrays));
@@ -193,7 +193,7 @@ pub fn fuzz_identity(data: &[u8]) {
     }
 }
 
-/// A registration, as it is and with a sound CRC behind it.
+/// A registration, as it is and followed by a valid CRC.
 pub fn fuzz_staged(data: &[u8]) {
     let _ = Registration::decode(data);
     let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);
@@ -203,7 +203,7 @@ pub fn fuzz_staged(data: &[u8]) {
     }
 }
 
-/// A group of parity, as it is and with a sound CRC behind it; the head of a parity object.
+/// A parity group, as it is and followed by a valid CRC; and the head of a parity object.
 pub fn fuzz_redundancy(data: &[u8]) {
     let _ = (Group::decode(data), ObjectHead::decode(data));
     let head = data.len().checked_sub(23).and_then(|n| data.get(..n)).unwrap_or(data);

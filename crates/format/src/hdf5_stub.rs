@@ -1,4 +1,4 @@
-//! The stub of the HDF5 connector: the regular file that an HDF5 program names, which refers to the container
+//! The stub of the HDF5 connector: the regular file that an HDF5 program opens, which refers to the container
 //! (docs/decisions/080-hdf5-connector.md).
 //!
 //! It begins with HDF5's signature, so that tools which look for HDF5 files find it. The bytes that follow
@@ -12,7 +12,7 @@ pub const LENGTH: usize = 512;
 const PAYLOAD: usize = 400;
 const HEADER: usize = 28;
 
-/// What a stub says.
+/// The content of a stub.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stub {
     /// Name of the container's folder, beside the stub.
@@ -21,14 +21,14 @@ pub struct Stub {
     pub uuid: [u8; 16],
 }
 
-/// What the first bytes of a file say about it.
+/// What the first bytes of a file show it to be.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileContent {
     /// A stub.
     Stub(Stub),
-    /// A genuine HDF5 file.
+    /// An HDF5 file.
     Hdf5,
-    /// Neither.
+    /// Any other file.
     Other,
     /// A stub with impossible content; the text says why.
     Damaged(&'static str),
@@ -126,7 +126,8 @@ mod tests {
             let mut bad = bytes.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
             match Stub::decode(&bad) {
-                FileContent::Stub(found) => assert_eq!(found, stub(), "bit {bit}"), // in what people read
+                // the changed bit is in the part for human readers
+                FileContent::Stub(found) => assert_eq!(found, stub(), "bit {bit}"),
                 _ => continue,
             }
         }

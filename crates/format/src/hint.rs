@@ -1,7 +1,7 @@
 //! The contents of the hint and of flush marks (docs/format/manifest.md).
 //!
-//! A hint names the version from which the search for the newest manifest starts; it is replaced in place and
-//! never trusted. A mark states that everything up to its version is on stable storage.
+//! A hint names the version from which the search for the newest manifest starts. It is replaced in place and never
+//! trusted. A mark states that everything up to its version is on stable storage.
 
 use crate::Corrupt;
 use crate::manifest::MAX_VERSION;

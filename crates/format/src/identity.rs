@@ -6,12 +6,12 @@
 use crate::Corrupt;
 pub use crate::hint::{decode_hint, decode_mark, encode_hint, encode_mark};
 
-/// The promise of a commit for power cuts.
+/// What a commit guarantees in case of a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Durability {
-    /// What is committed is on stable storage.
+    /// Committed data is on stable storage.
     Durable,
-    /// What is committed survives processes; a power cut may lose what came after the last mark.
+    /// Committed data survives processes. A power cut may lose commits after the last mark.
     Async,
     /// Never synced.
     Memory,
@@ -27,24 +27,25 @@ impl Durability {
         }
     }
 
-    /// The durability of that name.
+    /// The durability with this name.
     pub fn parse(name: &str) -> Option<Self> {
         [Durability::Durable, Durability::Async, Durability::Memory].into_iter().find(|d| d.name() == name)
     }
 }
 
-/// The identity of a container. The caller checks whether it knows `version` and `features`.
+/// The identity of a container. The caller checks whether it supports `version` and `features`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Identity {
     pub version: u32,
     pub uuid: [u8; 16],
     pub durability: Durability,
-    /// Features that a reader must know to read this container at all.
+    /// Features that a reader must support to read this container at all.
     pub features: Vec<String>,
-    /// How what lies in tiers survives the loss of nodes ("partner", "xor:8"); empty: not at all. Only writers need it.
+    /// The redundancy of data in tiers against the loss of nodes ("partner", "xor:8"); empty if there is none. Only
+    /// writers need it.
     pub redundancy: String,
-    /// UTC time of creation, for people.
+    /// UTC time of creation, for information.
     pub created: String,
 }
 
@@ -81,7 +82,7 @@ impl Identity {
         let corrupt = |what: &str| Corrupt::new(format!("identity: {what}"), 0);
         let text = |name: &str| match members.iter().find(|m| m.name == name) {
             Some(Member { value: Flat::Text(text), .. }) => Ok(text.as_str()),
-            _ => Err(corrupt(&format!("no text {name:?}"))),
+            _ => Err(corrupt(&format!("the member {name:?} is missing, or not a text"))),
         };
         let last = members.last().filter(|m| m.name == "crc32c");
         let last = last.ok_or_else(|| corrupt("crc32c is not the last member"))?;

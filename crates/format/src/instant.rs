@@ -1,16 +1,17 @@
-//! Instants as texts of ISO 8601 and back, in the proleptic Gregorian calendar without leap seconds, as NumPy has them.
+//! Converts instants to texts of ISO 8601 and back, in the proleptic Gregorian calendar without leap seconds, as NumPy
+//! does.
 //!
 //! A text has the digits of the unit: `2026-01` for months, `2026-01-31T12` for hours, nine digits of a second for
 //! nanoseconds.
 
 use crate::meaning::{Scale, Unit};
 
-/// The integer that is no instant and no duration.
+/// The integer that stands for "not a time": no instant and no duration.
 pub const NAT: i64 = i64::MIN;
 
 const DAY: i128 = 86_400;
 
-/// Units in a second; None for those that are longer.
+/// Units in a second; `None` for units longer than a second.
 fn per_second(scale: Scale) -> Option<(i128, usize)> {
     Some(match scale {
         Scale::Millisecond => (1_000, 3),
@@ -23,7 +24,7 @@ fn per_second(scale: Scale) -> Option<(i128, usize)> {
     })
 }
 
-/// Seconds in a unit; None for those that are shorter, and for months and years.
+/// Seconds in a unit; `None` for units shorter than a second, and for months and years.
 fn seconds(scale: Scale) -> Option<i128> {
     Some(match scale {
         Scale::Week => 7 * DAY,
@@ -35,10 +36,10 @@ fn seconds(scale: Scale) -> Option<i128> {
     })
 }
 
-/// Year, month (1 to 12) and day (1 to 31) of a day counted from 1970-01-01.
+/// Year, month (1 to 12) and day (1 to 31) of a day, which is counted from 1970-01-01.
 fn civil(days: i128) -> (i128, i128, i128) {
     let z = days + 719_468; // days since 0000-03-01
-    let era = z.div_euclid(146_097); // of 400 years
+    let era = z.div_euclid(146_097); // of 400 years each
     let day = z.rem_euclid(146_097);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let of_year = day - (365 * year + year / 4 - year / 100);
@@ -47,7 +48,7 @@ fn civil(days: i128) -> (i128, i128, i128) {
     (year + era * 400 + i128::from(month <= 2), month, of_year - (153 * shifted + 2) / 5 + 1)
 }
 
-/// The day, counted from 1970-01-01, of a date.
+/// The day of a date, counted from 1970-01-01.
 fn day_of(year: i128, month: i128, day: i128) -> i128 {
     let y = if month <= 2 { year - 1 } else { year };
     let era = y.div_euclid(400);
@@ -65,7 +66,7 @@ fn year_text(year: i128) -> String {
     if year < 0 { format!("-{:04}", -year) } else { format!("{year:04}") }
 }
 
-/// An instant as text; `NaT` for none.
+/// An instant as text; `NaT` for no instant.
 pub fn text(value: i64, unit: Unit) -> String {
     if value == NAT {
         return "NaT".into();
@@ -96,7 +97,7 @@ fn time(count: i128, scale: Scale) -> String {
     }
 }
 
-/// A duration as text, a number and its unit; `NaT` for none.
+/// A duration as text, a number and its unit; `NaT` for no duration.
 pub fn duration_text(value: i64, unit: Unit) -> String {
     if value == NAT {
         return "NaT".into();
@@ -104,17 +105,17 @@ pub fn duration_text(value: i64, unit: Unit) -> String {
     format!("{} {}", i128::from(value) * i128::from(unit.count), unit.scale.name())
 }
 
-/// An instant between two values of a unit: the last one that is not after it, and whether it is that one.
+/// Where an instant lies among the values of a unit: the last value that is not after it, and whether they are equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placed {
     /// The last value that is not after it.
     pub floor: i64,
-    /// Whether the instant is that value.
+    /// Whether the instant equals that value.
     pub exact: bool,
 }
 
-/// The instant that a text names (`2026`, `2026-01-31`, `2026-01-31T12:30:00.5`, `Z` behind it or not); None for other
-/// texts, and for instants that the unit does not reach.
+/// The instant that a text names (`2026`, `2026-01-31`, `2026-01-31T12:30:00.5`, with or without `Z`). `None` for other
+/// texts, and for instants beyond the range of the unit.
 pub fn parse(text: &str, unit: Unit) -> Option<Placed> {
     let text = text.trim();
     let text = text.strip_suffix('Z').unwrap_or(text);
@@ -139,8 +140,8 @@ pub fn parse(text: &str, unit: Unit) -> Option<Placed> {
     place(year, month, days * DAY + second, atto, (day, second, atto) == (1, 0, 0), unit)
 }
 
-/// The duration that a text names, a number and a unit (`90 m`, `-1.5 s`); None for other texts, for durations that the
-/// unit does not reach, and for those that are not a number of it, as months in days.
+/// The duration that a text names, a number and a unit (`90 m`, `-1.5 s`); `None` for other texts, for durations beyond
+/// the range of the unit, and for those that the unit cannot express, such as months in days.
 pub fn parse_duration(text: &str, unit: Unit) -> Option<Placed> {
     let text = text.trim();
     let (number, name) = text.split_at(text.find(|c: char| c.is_ascii_alphabetic())?);
@@ -153,14 +154,14 @@ pub fn parse_duration(text: &str, unit: Unit) -> Option<Placed> {
     let part: i128 = if fraction.is_empty() { 0 } else { fraction.parse().ok()? };
     let count = whole.parse::<i64>().ok().map(i128::from)?.checked_mul(tenths)?;
     let count = if whole.starts_with('-') { count.checked_sub(part)? } else { count.checked_add(part)? };
-    // Both in the same small unit: months, or the shorter one of the two.
+    // Both are converted to the same small unit: months, or the shorter of the two units.
     let (from, to) = ratio(from, unit.scale)?;
     let (many, each) = (count.checked_mul(from)?, tenths.checked_mul(to)?.checked_mul(unit.count.into())?);
     let floor = i64::try_from(many.div_euclid(each)).ok().filter(|floor| *floor != NAT)?;
     Some(Placed { floor, exact: many.rem_euclid(each) == 0 })
 }
 
-/// How long two units are in one that both are whole numbers of.
+/// The lengths of two units, in a unit that divides both.
 fn ratio(a: Scale, b: Scale) -> Option<(i128, i128)> {
     let months = |scale| match scale {
         Scale::Year => Some(12),
@@ -202,7 +203,7 @@ fn number(text: &str, digits: std::ops::RangeInclusive<usize>) -> Option<i128> {
     (digits.contains(&text.len()) && text.bytes().all(|b| b.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-/// Where an instant lies among the values of a unit; `begins`: it is the first of its month.
+/// Where an instant lies among the values of a unit. `begins` says that it is the first instant of its month.
 fn place(year: i128, month: i128, second: i128, atto: i128, begins: bool, unit: Unit) -> Option<Placed> {
     let each = i128::from(unit.count);
     let (count, exact) = match (unit.scale, per_second(unit.scale)) {
@@ -231,7 +232,7 @@ mod tests {
 
     #[test]
     fn instants_have_the_digits_of_their_unit() {
-        // By NumPy: np.datetime64(value, unit).
+        // Expected values are NumPy's: np.datetime64(value, unit).
         for (value, scale, expected) in [
             (0, Scale::Nanosecond, "1970-01-01T00:00:00.000000000"),
             (-1, Scale::Nanosecond, "1969-12-31T23:59:59.999999999"),
@@ -303,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_instant_or_out_of_reach_is_none() {
+    fn texts_that_are_no_instant_or_out_of_range_are_none() {
         let ns = unit(Scale::Nanosecond);
         for wrong in [
             "",

@@ -6,13 +6,13 @@ pub const IDENTITY: &str = "drystone.json";
 /// The hint.
 pub const HINT: &str = "manifest/hint";
 
-/// Up to which version manifests lie in packs, and in which.
+/// The floor: up to which version manifests lie in packs, and in which packs.
 pub const FLOOR: &str = "manifest/floor";
 
-/// Which reads were seen.
+/// The observed reads.
 pub const READS: &str = "reads.dsr";
 
-/// On which storage targets objects are made.
+/// The storage targets on which objects are created.
 pub const TARGETS: &str = "targets.json";
 
 /// A segment.
@@ -30,10 +30,10 @@ pub fn pages(id: u64) -> String {
     format!("index/{id:016x}.dsx")
 }
 
-/// In the file number of a page reference: the page is inside the manifest of the version in the other bits.
+/// A flag in the file number of a page reference: the page is inside the manifest whose version is in the other bits.
 pub const IN_MANIFEST: u64 = 1 << 63;
 
-/// Where the pages of a file number are: in a page file, or in a manifest.
+/// The key of the page file or manifest that a file number names.
 pub fn page_file(file: u64) -> String {
     if file & IN_MANIFEST == 0 { pages(file) } else { manifest(file & !IN_MANIFEST) }
 }
@@ -48,7 +48,7 @@ pub fn mark(version: u64) -> String {
     format!("manifest/{version:012}.mark")
 }
 
-/// Writer, part, and whether it is an idx. None for other keys, and for any other spelling of these.
+/// Writer, part, and whether the key is an idx. `None` for other keys, and for any other spelling of these.
 pub fn parse_log(key: &str) -> Option<(u64, u32, bool)> {
     let (name, kind) = key.strip_prefix("log/")?.split_once('.')?;
     let (writer, part) = name.split_once('-')?;
@@ -88,14 +88,14 @@ pub fn parse_pack(key: &str) -> Option<u64> {
     (pack(id) == key).then_some(id)
 }
 
-/// Where registrations of parts in tiers lie.
+/// The prefix of registrations of parts in tiers.
 pub const STAGED: &str = "tiers/";
 
-/// No component of a key made of a node's name is longer.
+/// The most characters of a node's name in a component of a key.
 const MAX_NODE: usize = 128;
 
-/// The component of keys that stands for a node: its name, where that is one; else the characters of it that may
-/// stand in a key, and a CRC.
+/// The component of keys that stands for a node: its name if that is a valid component; else those of its characters
+/// that a key may have, and a CRC.
 pub fn node(name: &str) -> String {
     let may = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     let plain = (1..=MAX_NODE).contains(&name.len()) && name.chars().all(may) && !name.starts_with('.');
@@ -119,7 +119,7 @@ pub fn parse_staged(key: &str) -> Option<u64> {
     (format!("{writer:016x}") == digits).then_some(writer)
 }
 
-/// Where groups of parity lie at home, and parity objects in a container's folder of a tier.
+/// The prefix of parity groups in the home store, and of parity objects in a container's folder of a tier.
 pub const PARITY: &str = "parity/";
 
 /// The groups of a step.
@@ -127,7 +127,7 @@ pub fn groups_of(step: u64) -> String {
     format!("{PARITY}{step:012}-")
 }
 
-/// The group of that name.
+/// The group with this name.
 pub fn group(name: &str) -> String {
     format!("{PARITY}{name}.json")
 }
@@ -160,7 +160,7 @@ fn parse_group_name(name: &str) -> Option<u64> {
     (format!("{step:012}-{crc:08x}-{length:08x}") == name).then_some(step)
 }
 
-/// Where byte files lie.
+/// The prefix of byte files.
 pub const FILES: &str = "files/";
 
 /// A journal of files.
@@ -168,7 +168,7 @@ pub fn journal(generation: u64) -> String {
     format!("files/{generation:012}.jnl")
 }
 
-/// Once this object exists, nothing is added to the generation before.
+/// A claim: once this object exists, nothing is added to the previous generation.
 pub fn journal_claim(generation: u64) -> String {
     format!("files/{generation:012}.claim")
 }

@@ -18,21 +18,21 @@ pub enum Layout {
     /// Dense row-major.
     #[default]
     Dense,
-    /// Cells in another order than row-major.
+    /// Cells in another order than row-major, or wider than one element.
     Cells(Cells),
-    /// Dense boxes of several steps, one after the other, as in the chunk of a published array. In memory
-    /// only: no stored entry has it.
+    /// Dense boxes of several steps, one after the other, as in the chunk of a published array. It exists only in
+    /// memory; no stored entry has it.
     Stacked {
         /// How many boxes a subchunk decodes to.
         boxes: u32,
-        /// Which of them is the entry's.
+        /// The number of the entry's box.
         number: u32,
     },
-    /// One that this version does not know: the entry cannot be read.
+    /// A layout that this version does not know. The entry cannot be read.
     Unknown(u32),
 }
 
-/// Cells of `room` bytes. The member's element is the bytes from `at` on.
+/// Cells of `room` bytes, with the member's element at offset `at`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cells {
     /// Bytes from one cell to the next, 1..=[`MAX_ROOM`].
@@ -55,7 +55,7 @@ pub enum Order {
 }
 
 impl fmt::Display for Layout {
-    /// The layout for people; empty for dense row-major.
+    /// The layout as text; empty for dense row-major.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Layout::Dense => Ok(()),

@@ -37,10 +37,10 @@ pub struct FileHeader {
     pub fence: u64,
     pub time: u64,
     pub origin: String,
-    /// Lets another process find out whether this one lives; empty if unknown.
+    /// A text by which another process can find out whether the writing process is alive; empty if unknown.
     pub process: String,
-    /// The newest snapshot when the writer began this part; 0: none, or unknown. A container without that
-    /// snapshot has lost a manifest.
+    /// The newest snapshot when the writer began this part; 0 if there was none, or it is unknown. A container without
+    /// that snapshot has lost a manifest.
     pub base: u64,
 }
 
@@ -218,14 +218,14 @@ fn push_with_length(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-/// The entries of a group that is being written, or was read. All but the last few are kept as blocks of a
-/// GROUP frame, which take some 30 bytes per entry and not several hundred.
+/// The entries of a group that is being written, or was read. All but the last few are kept as blocks of a GROUP frame,
+/// which take some 30 bytes per entry instead of several hundred.
 #[derive(Debug, Clone, Default)]
 pub struct GroupEntries {
-    /// Whole blocks, and how many entries they hold.
+    /// Encoded blocks, and the number of entries in them.
     blocks: Vec<Box<[u8]>>,
     encoded: u64,
-    /// Fewer than a block holds.
+    /// The last entries, fewer than a block holds.
     last: Vec<Entry>,
 }
 
@@ -258,7 +258,7 @@ impl GroupEntries {
         self.last = Vec::new();
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> u64 {
         self.encoded + self.last.len() as u64
     }
@@ -268,14 +268,14 @@ impl GroupEntries {
         self.len() == 0
     }
 
-    /// Forgets them.
+    /// Removes all entries.
     pub fn clear(&mut self) {
         self.blocks.clear();
         self.last.clear();
         self.encoded = 0;
     }
 
-    /// What [`encode_group`] would give.
+    /// The payload that [`encode_group`] would give.
     pub fn encode(&self, head: &GroupHead) -> Vec<u8> {
         let last = encode_block(&self.last);
         let blocks: usize = self.blocks.iter().map(|block| block.len() + 4).sum();
@@ -344,7 +344,7 @@ pub fn decode_group(payload: &[u8]) -> Result<(GroupHead, Vec<Entry>), Corrupt> 
     Ok((head, entries))
 }
 
-/// The same for very many entries: adds them to `all`.
+/// Decodes the same payload, and adds the entries to `all`, which may hold very many.
 pub fn decode_into(
     payload: &[u8],
     all: &mut GroupEntries,

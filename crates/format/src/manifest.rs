@@ -44,8 +44,9 @@ pub struct Manifest {
     pub ahead: Vec<(u32, u64)>,
     /// The published replica ([`crate::published`]), if there is one.
     pub published: Option<Section>,
-    /// The boot in which everything was written that this snapshot needs and no earlier mark covers; `None`:
-    /// unknown, or several boots. The text is opaque: equal texts mean that power was not cut in between.
+    /// The boot in which everything was written that this snapshot needs and no earlier mark covers; `None` if it is
+    /// unknown, or if there were several boots. The text is opaque: equal texts mean that the power was not cut in
+    /// between.
     pub boot: Option<String>,
 }
 
@@ -91,7 +92,7 @@ impl Root {
 }
 
 impl Manifest {
-    /// Checks limits and that numbers are consistent.
+    /// Checks the limits, and that the numbers are consistent.
     pub fn validate(&self) -> Result<(), String> {
         if self.version == 0 || self.version > MAX_VERSION || self.parent >= self.version {
             return Err(format!("version {} with parent {}", self.version, self.parent));
@@ -129,8 +130,8 @@ impl Manifest {
         self.encode_after(Vec::new(), 0)
     }
 
-    /// The whole file: `pages`, which holds `frames` whole frames (ordinals from 0), then the manifest.
-    /// Errors as of `encode`.
+    /// The whole file: `pages`, which holds `frames` whole frames (ordinals from 0), then the manifest. Errors are
+    /// those of `encode`.
     pub fn encode_after(&self, mut pages: Vec<u8>, frames: u64) -> Result<Vec<u8>, Corrupt> {
         self.validate().map_err(|e| Corrupt::new(format!("manifest: {e}"), 0))?;
         let payload = self.payload();

@@ -1,7 +1,7 @@
-//! What the elements of a variable or attribute stand for: instants, durations, names, references.
+//! The meaning of the elements of a variable or attribute: instants, durations, names, references.
 //!
-//! Values are stored, encoded and compared as the integers or strings that they are; a reader that ignores a meaning still reads
-//! every value.
+//! Values are stored, encoded and compared as the integers or strings that they are. A reader that ignores a meaning
+//! still reads every value.
 //!
 //! Invariant: a meaning fits its element type ([`Meaning::validate`]): times are `int64`, named values are integers of
 //! the type, references are strings.
@@ -13,24 +13,24 @@ use crate::Corrupt;
 use crate::cbor::{Sink, Source};
 use crate::dtype::{DType, Scalar, limit};
 
-/// Named values of one enumeration.
+/// Most named values of one enumeration.
 pub const MAX_NAMES: usize = 4096;
 
-/// What an element stands for.
+/// What an element represents.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Meaning {
-    /// An instant: a number of units since 1970-01-01T00:00:00 UTC, in the proleptic Gregorian calendar. -2^63 is no
-    /// instant (NaT).
+    /// An instant: a number of units since 1970-01-01T00:00:00 UTC, in the proleptic Gregorian calendar. -2^63 means
+    /// that there is no instant (NaT).
     Instant(Unit),
-    /// A duration: a number of units. -2^63 is none (NaT).
+    /// A duration: a number of units. -2^63 means that there is no duration (NaT).
     Duration(Unit),
     /// Names of some of the values, in the order of declaration; names and values are distinct.
     Names(Vec<(String, i128)>),
     /// The name of a variable or group of the container: its path.
     Object,
-    /// The name of a variable, and a box of it: its path and, in brackets, a range `first:end` for each axis.
+    /// A variable and a box of it: the variable's path and, in brackets, a range `first:end` for each axis.
     Region,
-    /// Of a record: what its members stand for, those that stand for something.
+    /// For a record: the meanings of the members that have one.
     Members(BTreeMap<String, Meaning>),
 }
 
@@ -39,7 +39,7 @@ pub enum Meaning {
 pub struct Unit {
     /// The unit.
     pub scale: Scale,
-    /// How many of them one count is, 1 to 2^31-1.
+    /// The number of units in one count, 1 to 2^31-1.
     pub count: u32,
 }
 
@@ -79,19 +79,19 @@ const SCALES: [(Scale, &str); 13] = [
 ];
 
 impl Scale {
-    /// NumPy's name.
+    /// Its name in NumPy.
     pub const fn name(self) -> &'static str {
         SCALES[self as usize].1
     }
 
-    /// The unit of that name, if it is one.
+    /// The unit with this name, if there is one.
     pub fn parse(name: &str) -> Option<Self> {
         SCALES.into_iter().find(|&(_, n)| n == name).map(|(scale, _)| scale)
     }
 }
 
 impl Meaning {
-    /// Checks that elements of this type can stand for it, or says what is wrong.
+    /// Checks that elements of this type can have this meaning; the error says why not.
     pub fn validate(&self, dtype: &DType) -> Result<(), String> {
         match (self, dtype) {
             (Meaning::Instant(unit) | Meaning::Duration(unit), DType::Scalar(Scalar::I64)) => {
@@ -114,7 +114,7 @@ impl Meaning {
         }
     }
 
-    /// What a member of a record stands for; `path` has the names of members, outermost first.
+    /// The meaning of a member of a record; `path` has the names of members, outermost first.
     pub fn of_member<'a>(&self, path: impl IntoIterator<Item = &'a str>) -> Option<&Meaning> {
         path.into_iter().try_fold(self, |meaning, name| match meaning {
             Meaning::Members(members) => members.get(name),
@@ -144,7 +144,7 @@ impl Meaning {
         }
     }
 
-    /// Reads one; whether it fits a type is for the caller to check.
+    /// Reads a meaning. The caller checks whether it fits a type.
     pub(crate) fn read(source: &mut Source<'_>) -> Result<Self, Corrupt> {
         Self::read_nested(source, 0)
     }
@@ -260,10 +260,10 @@ impl fmt::Display for Meaning {
     }
 }
 
-/// Names that a text of an enumeration shows.
+/// Most names that the text of an enumeration shows.
 const SHOWN: usize = 8;
 
-/// An element type and what it stands for, for people: `datetime64[ns]`, `uint8 enum{red=0, green=1}`.
+/// An element type and its meaning, as text: `datetime64[ns]`, `uint8 enum{red=0, green=1}`.
 pub fn described(dtype: &DType, meaning: Option<&Meaning>) -> String {
     match (meaning, dtype) {
         (None, _) => dtype.to_string(),
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_the_type_is_refused() {
+    fn meanings_that_do_not_fit_the_type_are_refused() {
         let day = Unit { scale: Scale::Day, count: 1 };
         let int = |scalar| DType::Scalar(scalar);
         assert!(Meaning::Instant(day).validate(&int(Scalar::I64)).is_ok());

@@ -1,7 +1,7 @@
 //! Packs of manifests, and the floor that names them (docs/format/packs.md).
 //!
-//! A pack holds manifest files of consecutive versions as they were. The floor says up to which version a
-//! container's manifests lie in packs, and in which.
+//! A pack holds the manifest files of consecutive versions, unchanged. The floor says up to which version a container's
+//! manifests lie in packs, and in which packs.
 
 use crate::Corrupt;
 use crate::cbor::{Sink, Source};
@@ -19,23 +19,23 @@ pub const MAX_FLOOR: u64 = 1 << 18;
 /// Greatest length of the table of a pack, its frame included.
 pub const MAX_TABLE: u64 = 1 << 25;
 
-/// Which versions lie in packs.
+/// The versions that lie in packs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Floor {
     pub uuid: [u8; 16],
-    /// Up to this version no manifest is an object of its own; 0: there are no packs.
+    /// No manifest up to this version is an object of its own; 0 if there are no packs.
     pub version: u64,
     /// Ascending and disjoint.
     pub packs: Vec<PackRef>,
 }
 
-/// One pack.
+/// A reference to a pack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct PackRef {
     pub id: u64,
-    /// The versions that it stands for; those that it does not hold have expired.
+    /// The range of versions that it covers. Versions in the range that it does not hold have expired.
     pub first: u64,
     pub last: u64,
     /// Number of members.
@@ -45,7 +45,7 @@ pub struct PackRef {
 }
 
 impl Floor {
-    /// The pack that stands for a version.
+    /// The pack that covers a version.
     pub fn pack(&self, version: u64) -> Option<&PackRef> {
         let at = self.packs.partition_point(|pack| pack.last < version);
         self.packs.get(at).filter(|pack| pack.first <= version)
@@ -120,7 +120,7 @@ impl PackRef {
     }
 }
 
-/// What a pack holds, and where.
+/// The versions that a pack holds, and where they lie.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Table {
@@ -137,7 +137,7 @@ pub struct Table {
 #[allow(missing_docs)]
 pub struct Member {
     pub version: u64,
-    /// In the pack.
+    /// Offset in the pack.
     pub offset: u64,
     pub length: u64,
 }
@@ -149,7 +149,7 @@ impl Table {
         self.members.get(at)
     }
 
-    /// A pack of these files, ascending by version, all of `first..=last`; and what a floor says of it.
+    /// A pack of these files, which ascend by version and cover `first..=last`; and the floor's reference to it.
     pub fn pack(
         uuid: [u8; 16],
         id: u64,
@@ -168,13 +168,13 @@ impl Table {
             pack.extend_from_slice(file);
             pack.resize(pack.len().next_multiple_of(8), 0);
         }
-        // What a reader would refuse must not be stored.
+        // A pack that a reader would refuse must not be stored.
         Table::decode(&pack)?;
         let members = files.len() as u64;
         Ok((PackRef { id, first, last, members, length: pack.len() as u64 }, pack))
     }
 
-    /// Reads and verifies the table at the beginning of a pack, of which `file` holds at least that.
+    /// Reads and verifies the table at the beginning of a pack. `file` holds at least the table.
     pub fn decode(file: &[u8]) -> Result<Self, Corrupt> {
         let (payload, end) = first_frame(file)?;
         let mut source = Source::new(payload);
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_reader_would_take_is_not_made() {
+    fn packs_that_readers_refuse_are_not_made() {
         let out_of_order = vec![(4, vec![1; 8]), (3, vec![1; 8])];
         assert!(Table::pack([1; 16], 1, (1, 9), &out_of_order).is_err());
         assert!(Table::pack([1; 16], 1, (4, 9), &files()).is_err());

@@ -1,8 +1,8 @@
 //! Stored pieces: payload, CRCs of its units, metadata, histogram; and blob references (docs/format/log.md,
 //! Segment and Blobs).
 //!
-//! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole;
-//! the trailer itself is verified against the `check` of the index entry.
+//! A trailer holds the CRC of each unit, so that a part of a raw piece is verified without reading the whole piece. The
+//! trailer itself is verified against the `check` of the index entry.
 
 use crate::column::set;
 use crate::cursor::Reader;
@@ -11,10 +11,10 @@ use crate::{Corrupt, column};
 /// Greatest payload, trailer and unit length.
 pub const MAX_LENGTH: u64 = 1 << 40;
 
-/// Most metadata of a piece.
+/// Most bytes of metadata of a piece.
 pub const MAX_META: usize = 64 << 10;
 
-/// First byte of metadata in a trailer; a histogram begins with its version instead.
+/// First byte of metadata in a trailer. A histogram begins with its version instead.
 const META_TAG: u8 = b'M';
 
 /// Bytes of a blob reference.
@@ -40,7 +40,7 @@ pub struct Stats {
 }
 
 impl StoredPiece {
-    /// Bytes of a unit: what one CRC of the trailer covers. At least 1.
+    /// Bytes of a unit, which one CRC of the trailer covers. At least 1.
     pub fn unit(&self) -> u64 {
         match self.unit_log2 {
             0 => self.length.max(1),
@@ -66,7 +66,7 @@ impl StoredPiece {
         }
     }
 
-    /// Checks that lengths are possible and that the trailer has room for the CRCs.
+    /// Checks that the lengths are possible and that the CRCs fit in the trailer.
     pub fn validate(&self) -> Result<(), String> {
         if self.length > MAX_LENGTH
             || self.trailer > MAX_LENGTH
@@ -114,7 +114,7 @@ impl Trailer {
         Trailer { checks: payload.chunks(unit).map(crate::crc32c).collect(), meta: Vec::new(), histogram }
     }
 
-    /// With metadata; more than [`MAX_META`] bytes are left out.
+    /// The trailer with this metadata; more than [`MAX_META`] bytes are left out.
     pub fn with_meta(mut self, meta: &[u8]) -> Self {
         self.meta = if meta.len() > MAX_META { Vec::new() } else { meta.to_vec() };
         self

@@ -1,8 +1,8 @@
 //! The published replica: the arrays of the Zarr hierarchy and every shard that held a snapshot's values
 //! (docs/format/manifest.md, "Published section").
 //!
-//! A shard object may be replaced at any time; the record tells whether an object is still the recorded one.
-//! Records are on pages that later manifests share, so publishing a few shards of many writes few records.
+//! A shard object may be replaced at any time. Its record tells whether an object is still the recorded one. Records
+//! are on pages that later manifests share, so publishing a few of many shards writes few records.
 
 use crate::branch::PageRef;
 use crate::cbor::{Sink, Source};
@@ -13,12 +13,12 @@ use crate::{Corrupt, MAX_NDIM, column};
 /// Most shards on one page.
 pub const PAGE_SHARDS: usize = 4096;
 
-/// One array: a leaf member of a variable.
+/// One published array: a leaf member of a variable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Array {
     /// Its path below `zarr/`.
     pub node: String,
-    /// Id and uid of the variable, number of the leaf member.
+    /// Id and uid of the variable, and the number of the leaf member.
     pub variable: u32,
     #[allow(missing_docs)]
     pub uid: u64,
@@ -26,16 +26,16 @@ pub struct Array {
     pub member: u32,
     /// The commit whose values the shards hold.
     pub version: u64,
-    /// Extents in cells, the step axis first: of the array, of a chunk, of a shard.
+    /// Extents in cells, the step axis first: of the array, of a chunk, and of a shard.
     pub shape: Vec<u64>,
     #[allow(missing_docs)]
     pub chunk: Vec<u64>,
     #[allow(missing_docs)]
     pub shard: Vec<u64>,
-    /// Extents of axes behind those of the cells, each one chunk long: of an array member, or of a
-    /// fixed-length string.
+    /// Number of axes behind those of the cells, each one chunk long: for an array member, or for a fixed-length
+    /// string.
     pub tail: u32,
-    /// Chunks are zstd frames; else raw bytes.
+    /// Whether chunks are zstd frames; else they are raw bytes.
     pub zstd: bool,
     /// The pages of its shards, in the order of their numbers.
     pub pages: Vec<ShardPage>,
@@ -57,7 +57,7 @@ pub struct ShardPage {
 pub struct Shard {
     /// Row-major number in the grid of shards.
     pub number: u64,
-    /// The commit it was made from, and the fingerprint of its sources. Both are in its stamp.
+    /// The commit from which it was made, and the fingerprint of its sources. Its stamp has both.
     pub version: u64,
     #[allow(missing_docs)]
     pub fingerprint: u128,
@@ -157,7 +157,7 @@ impl Array {
     }
 }
 
-/// The bytes of the section. What `validate` refuses, `decode` refuses too.
+/// The bytes of the section. `decode` refuses what `validate` refuses.
 pub fn encode(arrays: &[Array]) -> Vec<u8> {
     let mut out = Sink::new();
     out.array(arrays.len());

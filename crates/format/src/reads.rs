@@ -1,5 +1,4 @@
-//! The reads that a container has seen, by variable (docs/format/reads.md): a hint for layouts, never needed
-//! to read anything.
+//! The reads that a container has seen, by variable (docs/format/reads.md): a hint for layouts, which no read needs.
 //!
 //! Any process may replace the object as a whole; it may be missing, old or damaged at any time.
 
@@ -18,7 +17,7 @@ pub const MOST_WEIGHT: u64 = 1 << 32;
 /// Reads of one extent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadShape {
-    /// The frequency, in a unit in which only ratios mean something.
+    /// The frequency; only ratios of frequencies have a meaning.
     pub weight: u64,
     /// Cells along each axis, the step axis first if there is one; 0 is the whole axis.
     pub extents: Vec<u64>,
@@ -29,7 +28,7 @@ pub struct ReadShape {
 pub struct Reads {
     /// The variable's uid, which a renaming keeps.
     pub uid: u64,
-    /// Kinds, the most frequent first.
+    /// Kinds of reads, the most frequent first.
     pub kinds: Vec<ReadShape>,
 }
 
@@ -102,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_is_read_back_and_no_flipped_bit_passes() {
+    fn observed_reads_round_trip_and_no_flipped_bit_passes() {
         let bytes = encode(&some());
         assert_eq!(decode(&bytes), Ok(some()));
         for bit in 0..bytes.len() * 8 {

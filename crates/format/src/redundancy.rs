@@ -1,7 +1,7 @@
-//! Parity over the staged parts of several nodes: what a group keeps, and the objects that keep it.
+//! Parity over the staged parts of several nodes: which parts a group protects, and the objects that hold the parity.
 //!
 //! docs/format/redundancy.md specifies them. A group is put at home after all its parity objects lie in tiers. So the
-//! parts of a group that is there survive the loss of as many members as it has parity chunks.
+//! parts of an existing group survive the loss of as many members as it has parity chunks.
 
 use serde_json::{Map, Value};
 
@@ -9,7 +9,7 @@ use crate::Corrupt;
 use crate::staged::{MAX_PARTS, MAX_TEXT, StagedPart, staged_part};
 use crate::text_object::{self, hex, list, number, text};
 
-/// No group is longer, in bytes.
+/// Greatest length of a group, in bytes.
 pub const MAX_GROUP: u64 = 8 << 20;
 /// The most members of a group.
 pub const MAX_MEMBERS: usize = 64;
@@ -17,9 +17,9 @@ pub const MAX_MEMBERS: usize = 64;
 pub const MAX_PARITY: usize = 8;
 /// Bytes of a row: chunks are coded and stored in rows.
 pub const ROW: u64 = 64 << 10;
-/// Bytes of a parity object before its group, and after its payload.
+/// Bytes of a parity object before its group.
 pub const HEAD: usize = 28;
-/// See [`HEAD`].
+/// Bytes of a parity object after its payload.
 pub const TAIL: usize = 4;
 
 const FORMAT: &str = "drystone-parity";
@@ -35,29 +35,29 @@ pub struct Group {
     pub uuid: [u8; 16],
     /// The step.
     pub step: u64,
-    /// Each member's bytes are kept whole by the next: the scheme `partner`.
+    /// Whether each member's bytes are kept whole by the next member: the scheme `partner`.
     pub copies: bool,
-    /// Parity chunks of each stripe.
+    /// Number of parity chunks of each stripe.
     pub parity: usize,
-    /// In the order of the code, 2 to 64.
+    /// Members in the order of the code, 2 to 64.
     pub members: Vec<Member>,
 }
 
 /// A member of a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// The writer; of a member without parts one that the node has.
+    /// The writer; for a member without parts, some writer of its node.
     pub writer: u64,
     /// Its node.
     pub node: String,
     /// The container's folder in a tier of that node in which the parity object lies.
     pub folder: String,
-    /// Its parts, ascending by number. Their bytes, one after the other, are what the group keeps.
+    /// Its parts, ascending by number. The group protects their bytes, one part after the other.
     pub parts: Vec<StagedPart>,
 }
 
 impl Member {
-    /// Bytes of its parts.
+    /// Bytes of all its parts.
     pub fn length(&self) -> u64 {
         self.parts.iter().fold(0, |sum, part| sum.saturating_add(part.length))
     }
@@ -69,8 +69,8 @@ impl Group {
         if self.copies { 1 } else { self.members.len().saturating_sub(self.parity).max(1) }
     }
 
-    /// The length of the chunks of a stripe, which are filled up with zeros. Stripe I of copies has the bytes of
-    /// member I.
+    /// The length of the chunks of a stripe, which are padded with zeros. With copies, stripe I has the bytes of member
+    /// I.
     pub fn chunk(&self, stripe: usize) -> u64 {
         if self.copies {
             return self.members.get(stripe).map_or(0, Member::length);
@@ -138,7 +138,7 @@ impl Group {
             step: number(&json, "step")?,
             copies: json.get("code").and_then(Value::as_str) == Some("copy"),
             parity,
-            members: members.ok_or("a member that is none")?,
+            members: members.ok_or("an entry of the members is not a member")?,
         };
         if text(&json, "code", MAX_TEXT)? != group.code() {
             return Err("a code that this reader does not know".into());
@@ -170,13 +170,13 @@ fn member(value: &Value) -> Option<Member> {
     })
 }
 
-/// The name of a group: of its key at home and of its parity objects. `bytes`: the encoded group.
+/// The name of a group in its key at home and in those of its parity objects. `bytes` is the encoded group.
 pub fn name(step: u64, bytes: &[u8]) -> String {
-    // The CRC of the whole object, its own CRC included, would be the same for all.
+    // The CRC of the whole object, its own CRC included, would be the same for all objects.
     format!("{step:012}-{:08x}-{:08x}", text_object::crc_of(bytes).unwrap_or_default(), bytes.len())
 }
 
-/// What stands before the payload of a member's parity object. `group`: the encoded group.
+/// The bytes before the payload of a member's parity object. `group` is the encoded group.
 pub fn object_head(group: &[u8], member: u32, payload: u64) -> Vec<u8> {
     let mut head = Vec::with_capacity(HEAD + group.len());
     head.extend_from_slice(MAGIC);
@@ -192,11 +192,11 @@ pub fn object_head(group: &[u8], member: u32, payload: u64) -> Vec<u8> {
 /// The head of a parity object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ObjectHead {
-    /// Bytes of the group, which follow the head.
+    /// Bytes of the encoded group, which follows the head.
     pub group: u64,
-    /// Number of the member whose node keeps it.
+    /// Number of the member whose node keeps the object.
     pub member: u32,
-    /// Bytes of the payload, which follow the group.
+    /// Bytes of the payload, which follows the group.
     pub payload: u64,
 }
 
@@ -225,7 +225,7 @@ impl ObjectHead {
         }
     }
 
-    /// Where the payload begins, and where it ends; [`TAIL`] bytes with its CRC follow.
+    /// The range of the payload in the object; [`TAIL`] bytes with its CRC follow.
     pub fn payload_range(&self) -> std::ops::Range<u64> {
         let begin = HEAD as u64 + self.group;
         begin..begin + self.payload
@@ -260,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sound_group_must_not_say_is_refused() {
+    fn groups_with_invalid_content_are_refused() {
         let refused = |change: fn(&mut Group)| {
             let mut group = sample();
             change(&mut group);

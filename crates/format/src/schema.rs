@@ -27,28 +27,28 @@ pub enum Name {
 pub struct Variable {
     pub id: u32,
     pub dtype: DType,
-    /// Without the step axis.
+    /// Extents, without the step axis.
     pub shape: Vec<u64>,
     pub growable: Vec<bool>,
-    /// One name per dimension, or empty.
+    /// One name per dimension, or none.
     pub dims: Vec<String>,
     pub steps: bool,
     pub local: bool,
-    /// Canonical chain text; empty is none.
+    /// Canonical text of the codec chain; empty if there is none.
     pub transform: String,
     pub chunks: Option<Vec<u64>>,
-    /// Bytes of one element in memory order; None is all zeros.
+    /// Bytes of one element in memory order; `None` if all are zero.
     pub fill: Option<Vec<u8>>,
     pub attrs: Attrs,
     pub created: u64,
     /// Entries of commits up to and including this one are cut to the shape.
     pub clips: Vec<(u64, Vec<u64>)>,
-    /// Drawn at random at creation: distinguishes it from another variable with the same id whose creation a
-    /// power cut lost. 0: none.
+    /// Random number drawn at creation, which distinguishes the variable from another one with the same id whose
+    /// creation a power cut lost; 0 if there is none.
     pub uid: u64,
     /// The expected mix of reads, in the language of docs/reference/language.md; empty if none was declared.
     pub access: String,
-    /// What the integers stand for; None: nothing but themselves.
+    /// What the elements represent, if not only themselves.
     pub meaning: Option<Meaning>,
     /// How it is computed from other variables, if it is.
     pub derived: Option<Box<Derived>>,
@@ -67,7 +67,7 @@ pub struct Schema {
     pub declarations: Vec<Declaration>,
 }
 
-/// A text in the dataset language, and what it was declared with.
+/// A text in the dataset language, and the values of its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Declaration {
     /// The text, as given. This crate does not interpret it.
@@ -85,16 +85,16 @@ pub const MAX_DECLARED: usize = 1 << 20;
 /// Most parameters of one declared text.
 pub const MAX_VALUES: usize = 1024;
 
-/// Links followed before a path is taken to be circular.
+/// Most links that are followed; beyond them a path is circular.
 pub const MAX_LINKS: usize = 16;
 
-/// Bytes of a path.
+/// Most bytes of a path.
 pub const MAX_PATH: usize = 1024;
 
 /// Most bytes of the expected mix of reads of a variable.
 pub const MAX_ACCESS: usize = 4096;
 
-/// Components of a path.
+/// Most components of a path.
 pub const MAX_COMPONENTS: usize = 64;
 
 /// Checks a path: components separated by `/`, none empty, `.` or `..`, no NUL.
@@ -317,8 +317,8 @@ impl Schema {
         Schema { groups, ..Schema::default() }
     }
 
-    /// The variable that a path names, through links to variables and to groups; None if there is none or
-    /// links form a circle.
+    /// The variable that a path names, through links to variables and to groups. `None` if there is none, or links are
+    /// circular.
     pub fn resolve(&self, path: &str) -> Option<&Variable> {
         let found = match self.names.get(path) {
             Some(Name::Variable(id)) => Some(id),
@@ -334,7 +334,7 @@ impl Schema {
         self.variables.get(&id).is_some_and(|variable| variable.derived.is_some())
     }
 
-    /// Every variable with its path, in the order of paths; links are left out.
+    /// Every variable with its path, in the order of paths. Links are not followed.
     pub fn named(&self) -> impl Iterator<Item = (&str, &Variable)> {
         self.names.iter().filter_map(|(path, name)| match name {
             Name::Variable(id) => Some((path.as_str(), self.variables.get(id)?)),
@@ -342,7 +342,7 @@ impl Schema {
         })
     }
 
-    /// The path of the variable or group that a path stands for, links followed; None if there is none.
+    /// The path of the variable or group that a path refers to, with links followed; `None` if there is none.
     pub fn follow(&self, path: &str) -> Option<String> {
         let mut path = path.to_owned();
         for _ in 0..=MAX_LINKS {
@@ -416,7 +416,7 @@ impl Schema {
         }
     }
 
-    /// The bytes of the schema section. What `validate` refuses, `decode` refuses too.
+    /// The bytes of the schema section. `decode` refuses what `validate` refuses.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Sink::new();
         let declared = usize::from(!self.declarations.is_empty());
@@ -430,7 +430,7 @@ impl Schema {
         for (path, name) in &self.names {
             out.text(path).array(2);
             match name {
-                // A reader that knows no definitions refuses the name, and does not show fill values.
+                // A reader that does not know definitions then refuses the name, rather than showing fill values.
                 Name::Variable(id) => out.u64(if self.is_derived(*id) { 2 } else { 0 }).u64((*id).into()),
                 Name::Link(target) => out.u64(1).text(target),
             };

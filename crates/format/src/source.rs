@@ -11,7 +11,7 @@ pub enum SourceState {
     Open,
     /// Every frame is settled and no more will come.
     Closed,
-    /// No more frames are adopted from it.
+    /// No more frames are adopted from it: a recovery fenced it.
     Fenced,
 }
 

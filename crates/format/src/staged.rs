@@ -1,20 +1,20 @@
-//! Registrations: which parts of a writer's log lie in the tiers of its node, and not at home yet.
+//! Registrations: which parts of a writer's log lie in the tiers of its node and are not at home yet.
 //!
 //! docs/format/staged.md specifies them. A registration is put before the first step record that needs one of its
-//! parts, and removed after the last of them is home: so a part that a manifest names is at home, or registered.
+//! parts, and removed after the last of them is at home. So a part that a manifest names is at home or registered.
 
 use serde_json::{Map, Value};
 
 use crate::Corrupt;
 use crate::text_object::{self, hex, list, text};
 
-/// No registration is longer, in bytes.
+/// Greatest length of a registration, in bytes.
 pub const MAX_REGISTRATION: u64 = 8 << 20;
-/// The most parts that it names.
+/// Most parts of a registration.
 pub const MAX_PARTS: usize = 1 << 16;
-/// The most folders that it names.
+/// Most folders of a registration.
 pub const MAX_FOLDERS: usize = 64;
-/// No text in it is longer, in bytes.
+/// Most bytes of a text in a registration.
 pub const MAX_TEXT: usize = 4096;
 
 /// The value of the member `format`.
@@ -31,13 +31,13 @@ pub struct Registration {
     pub writer: u64,
     /// The node in whose tiers the parts lie.
     pub node: String,
-    /// Nodes of one failure group fail together.
+    /// Failure group: nodes of one group fail together.
     pub group: String,
-    /// The boot of the node in which it was made; empty where that is not known.
+    /// The boot of the node in which the registration was made; empty if unknown.
     pub boot: String,
     /// The container's folders in the tiers, nearest first.
     pub folders: Vec<String>,
-    /// Ascending by number.
+    /// The parts, ascending by number.
     pub parts: Vec<StagedPart>,
 }
 
@@ -50,7 +50,7 @@ pub struct StagedPart {
     pub length: u64,
     /// CRC-32C of its bytes.
     pub crc: u32,
-    /// The step in which it was closed; `None`: values without step.
+    /// The step in which it was closed; `None` for values without step.
     pub step: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl Registration {
         let folder = |value: &Value| value.as_str().filter(|text| text.len() <= MAX_TEXT).map(str::to_owned);
         let folders: Option<Vec<String>> = list("folders", MAX_FOLDERS)?.iter().map(folder).collect();
         let parts: Option<Vec<StagedPart>> = list("parts", MAX_PARTS)?.iter().map(staged_part).collect();
-        let parts = parts.ok_or_else(|| corrupt("a part that is none"))?;
+        let parts = parts.ok_or_else(|| corrupt("an entry of the parts is not a part"))?;
         if !parts.is_sorted_by(|a, b| a.part < b.part) {
             return Err(corrupt("the parts do not ascend"));
         }
@@ -99,14 +99,14 @@ impl Registration {
             node: node.to_owned(),
             group: text("group")?.to_owned(),
             boot: text("boot")?.to_owned(),
-            folders: folders.ok_or_else(|| corrupt("a folder that is no text"))?,
+            folders: folders.ok_or_else(|| corrupt("the name of a folder is not a text"))?,
             parts,
         })
     }
 }
 
 impl StagedPart {
-    /// It as an object of JSON.
+    /// The part as a JSON object.
     pub(crate) fn text(&self) -> String {
         let StagedPart { part, length, crc, step } = self;
         let step = step.map_or("null".to_owned(), |step| step.to_string());
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sound_file_must_not_say_is_refused() {
+    fn registrations_with_invalid_content_are_refused() {
         let refused = |change: fn(&mut Registration)| {
             let mut registration = sample();
             change(&mut registration);

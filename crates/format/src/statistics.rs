@@ -1,8 +1,8 @@
 //! Statistics of the chunks of a published shard: the sidecar object beside the shard (docs/format/zarr.md,
 //! "Statistics").
 //!
-//! It belongs to the shard whose fingerprint and version it repeats; for another shard it means nothing.
-//! Values are counted in the array's cells, not in the padding of chunks at its edge.
+//! It belongs to the shard whose fingerprint and version it repeats, and has no meaning for another one. Values are
+//! counted in the array's cells, not in the padding of chunks at its edge.
 
 use crate::column::set;
 use crate::cursor::Reader;
@@ -18,9 +18,9 @@ pub const MAX_CHUNKS: usize = 1 << 16;
 pub struct Chunk {
     /// Number of values, including NaN and fill; a cell may have several.
     pub values: u64,
-    /// Cells that hold exactly the fill value; `None` if they were not counted.
+    /// Number of cells that hold exactly the fill value; `None` if they were not counted.
     pub fills: Option<u64>,
-    /// Extremes, and how many values are NaN.
+    /// Extremes, and the number of NaN values.
     pub stats: Stats,
 }
 
@@ -31,9 +31,9 @@ pub struct Statistics {
     pub fingerprint: u128,
     #[allow(missing_docs)]
     pub version: u64,
-    /// The counted cells of the shard, along each axis from its first.
+    /// The counted cells of the shard along each axis, from its first cell on.
     pub extents: Vec<u64>,
-    /// By their row-major number in the shard.
+    /// Chunks by their row-major number in the shard.
     pub chunks: Vec<Chunk>,
 }
 
@@ -62,7 +62,7 @@ impl Statistics {
         out
     }
 
-    /// Decodes the object, which its checksum covers wholly.
+    /// Decodes the object; its checksum covers all of it.
     pub fn decode(bytes: &[u8]) -> Result<Self, Corrupt> {
         let whole =
             bytes.split_last_chunk::<4>().filter(|(body, check)| **check == crc32c(body).to_le_bytes());

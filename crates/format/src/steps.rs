@@ -28,7 +28,7 @@ impl StepRun {
         self.first.checked_add(reach)
     }
 
-    /// How many of its steps are below `step`.
+    /// Number of its steps below `step`.
     fn below(&self, step: u64) -> u64 {
         match step.checked_sub(self.first) {
             None => 0,
@@ -36,7 +36,7 @@ impl StepRun {
         }
     }
 
-    /// The run without its first `n` steps, and the run of those.
+    /// The run of the first `n` steps and the run of the others, in reverse order.
     fn split(self, n: u64) -> (StepRun, StepRun) {
         let head = StepRun { count: n, ..self };
         let first = self.first.saturating_add(n.saturating_mul(self.stride));
@@ -57,7 +57,7 @@ impl Steps {
         self.runs.last()?.last()
     }
 
-    /// How many steps are committed.
+    /// Number of committed steps.
     pub fn len(&self) -> u64 {
         self.runs.iter().fold(0, |n, run| n.saturating_add(run.count))
     }
@@ -74,11 +74,11 @@ impl Steps {
             .flat_map(|run| (0..run.count).map(|i| run.first.saturating_add(i.saturating_mul(run.stride))))
     }
 
-    /// Adds a step; one that is there already changes nothing. The same steps form the same runs, whatever
-    /// their order of arrival: from the lowest on, each run takes as many steps as have one distance.
-    /// Appending is O(1), elsewhere O(runs).
+    /// Adds a step; a step that is already present changes nothing. The same steps form the same runs, whatever their
+    /// order of arrival: from the lowest on, each run takes as many steps as are equally spaced. Appending takes O(1),
+    /// other insertions O(runs).
     ///
-    /// `u64::MAX` is no step and is ignored.
+    /// `u64::MAX` is not a step and is ignored.
     pub fn insert(&mut self, step: u64) {
         if step == u64::MAX || self.contains(step) {
             return;
@@ -125,8 +125,8 @@ impl Steps {
         self.runs.push(run);
     }
 
-    /// Hides entries that were adopted for `step` before `commit`; of several calls the greatest commit
-    /// counts.
+    /// Hides entries that were adopted for `step` before `commit`. If called several times for a step, the greatest
+    /// commit counts.
     pub fn hide(&mut self, step: u64, commit: u64) {
         match self.hidden.binary_search_by_key(&step, |&(step, _)| step) {
             Ok(at) => {

@@ -7,17 +7,17 @@ use crate::{Corrupt, column, piece};
 
 /// Version of tables whose subchunks may have prefixes.
 const PREFIXES: u32 = 1;
-/// An error in a table is stored as the upper bits of a double; these are left out.
+/// An error bound in a table is stored as the upper bits of a double; this many lower bits are left out.
 const BOUND_SHIFT: u32 = 40;
 
 /// One subchunk of a cut block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Subchunk {
-    /// The payload, or the rest after its prefix.
+    /// The payload; with a prefix, the rest of the payload.
     pub piece: StoredPiece,
     pub stats: Stats,
-    /// The prefix of the payload, where it is stored apart.
+    /// The prefix of the payload, if it is stored apart.
     pub prefix: Option<Prefix>,
 }
 
@@ -26,11 +26,11 @@ pub struct Subchunk {
 /// requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Prefix {
-    /// Where in the file.
+    /// Its position in the file.
     pub position: u64,
-    /// Bytes, at least 1.
+    /// Its length in bytes, at least 1.
     pub length: u64,
-    /// CRC-32C of them.
+    /// CRC-32C of its bytes.
     pub check: u32,
     /// The precision level of the prefix, at least 1.
     pub level: u8,
@@ -39,8 +39,8 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// A prefix of a level with these largest errors, absolute and relative to the magnitude. The stored
-    /// errors are rounded up.
+    /// A prefix of a level with these largest errors: absolute, and relative to the magnitude. The stored errors are
+    /// rounded up.
     pub fn new(piece: &StoredPiece, level: u8, absolute: f64, relative: f64) -> Prefix {
         let StoredPiece { position, length, check, .. } = *piece;
         Prefix { position, length, check, level, absolute: above(absolute), relative: above(relative) }
@@ -71,7 +71,7 @@ impl Prefix {
         {
             return Err(format!("a prefix of {} bytes before {}", self.length, rest.length));
         }
-        // Negative errors and NaN have greater patterns.
+        // Negative errors and NaN have greater bit patterns.
         if self.absolute.max(self.relative) > above(f64::INFINITY) {
             return Err("a prefix with an invalid error bound".into());
         }
@@ -79,14 +79,14 @@ impl Prefix {
     }
 }
 
-/// The upper bits of the least error of that form that is not below this one.
+/// The upper bits of the least representable error that is not below this one.
 fn above(error: f64) -> u32 {
     if error.is_nan() || error < 0.0 {
         return above(f64::INFINITY);
     }
     let bits = error.abs().to_bits();
     let cut = bits >> BOUND_SHIFT;
-    // After the greatest finite error comes infinity.
+    // The greatest finite error is followed by infinity.
     (cut + u64::from(cut << BOUND_SHIFT != bits)) as u32
 }
 
@@ -158,7 +158,7 @@ pub fn decode(bytes: &[u8], expected_n: u64) -> Result<Vec<Subchunk>, Corrupt> {
     Ok(subchunks)
 }
 
-/// Sets a number of a prefix; for a subchunk without one it is 0.
+/// Sets a number of a prefix. For a subchunk without prefix, the number is 0.
 fn of_prefix<T: TryFrom<u64>>(
     subchunk: &mut Subchunk,
     value: u64,

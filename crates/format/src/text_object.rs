@@ -1,8 +1,8 @@
-//! Small objects of JSON that end with a CRC of what stands before it: registrations, and what keeps parity of what.
+//! Small JSON objects that end with a CRC of all bytes before it: registrations and parity groups.
 
 use serde_json::{Map, Value};
 
-/// The end of the object begins with this; eight digits and [`END`] follow.
+/// The last member begins with this text; eight digits and [`END`] follow.
 const CRC: &str = "\"crc32c\": \"";
 const END: &str = "\"\n}\n";
 
@@ -12,7 +12,7 @@ pub(crate) fn seal(head: String) -> Vec<u8> {
     format!("{head}{CRC}{crc:08x}{END}").into_bytes()
 }
 
-/// The CRC that stands at the end of an object.
+/// The CRC at the end of an object.
 pub(crate) fn crc_of(bytes: &[u8]) -> Option<u32> {
     let at = bytes.len().checked_sub(8 + END.len())?;
     let digits = std::str::from_utf8(bytes.get(at..at + 8)?).ok()?;
@@ -20,7 +20,7 @@ pub(crate) fn crc_of(bytes: &[u8]) -> Option<u32> {
 }
 
 /// The members of an object of at most `most` bytes, whose CRC, format and version are right. The error says what is
-/// not.
+/// wrong.
 pub(crate) fn open(
     bytes: &[u8],
     most: u64,
@@ -46,28 +46,30 @@ pub(crate) fn open(
     Ok(json)
 }
 
-/// A member that is a text of at most `most` bytes.
+/// A text member of at most `most` bytes.
 pub(crate) fn text<'a>(json: &'a Map<String, Value>, name: &str, most: usize) -> Result<&'a str, String> {
     let text = json.get(name).and_then(Value::as_str).filter(|text| text.len() <= most);
-    text.ok_or_else(|| format!("no text {name:?}"))
+    text.ok_or_else(|| format!("the member {name:?} is missing, or not a text"))
 }
 
-/// A member that is a list of at most `most` values.
+/// A list member of at most `most` values.
 pub(crate) fn list<'a>(
     json: &'a Map<String, Value>,
     name: &str,
     most: usize,
 ) -> Result<&'a Vec<Value>, String> {
     let list = json.get(name).and_then(Value::as_array).filter(|list| list.len() <= most);
-    list.ok_or_else(|| format!("no list {name:?}, or a longer one than {most}"))
+    list.ok_or_else(|| format!("the member {name:?} is not a list of at most {most} items"))
 }
 
-/// A member that is an unsigned integer.
+/// An unsigned integer member.
 pub(crate) fn number(json: &Map<String, Value>, name: &str) -> Result<u64, String> {
-    json.get(name).and_then(Value::as_u64).ok_or_else(|| format!("no number {name:?}"))
+    json.get(name)
+        .and_then(Value::as_u64)
+        .ok_or_else(|| format!("the member {name:?} is missing, or not a number"))
 }
 
-/// A number of `digits` hexadecimal digits in lower case; the last sixteen of them, if there are more.
+/// A number of `digits` hexadecimal digits in lower case. If there are more than sixteen, the last sixteen count.
 pub(crate) fn hex(text: &str, digits: usize) -> Option<u64> {
     let lower = |b: u8| matches!(b, b'0'..=b'9' | b'a'..=b'f');
     (text.len() == digits && text.bytes().all(lower)).then_some(())?;

@@ -13,7 +13,7 @@ use crate::meaning::Meaning;
 pub enum Value {
     Null,
     Bool(bool),
-    /// -2^63 .. 2^64-1.
+    /// From -2^63 to 2^64-1.
     Int(i128),
     Float(f64),
     Text(String),
@@ -87,7 +87,7 @@ impl Value {
         }
     }
 
-    /// One CBOR item. What `validate` refuses, `decode` refuses too.
+    /// One CBOR item. `decode` refuses what `validate` refuses.
     pub fn encode(&self) -> Vec<u8> {
         let mut sink = Sink::new();
         self.write(&mut sink);

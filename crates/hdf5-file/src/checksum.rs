@@ -1,6 +1,6 @@
-//! Bob Jenkins' lookup3 hash of bytes, with which HDF5 checks its metadata.
+//! Bob Jenkins' lookup3 hash, the checksum of HDF5 metadata.
 
-/// The hash, begun from zero.
+/// The hash of bytes, with the initial value zero.
 pub(super) fn lookup3(bytes: &[u8]) -> u32 {
     let start = 0xdead_beef_u32.wrapping_add(bytes.len() as u32);
     let (mut a, mut b, mut c) = (start, start, start);

@@ -1,4 +1,4 @@
-//! Element types, as HDF5 writes them.
+//! Element types, as HDF5 encodes them.
 
 use crate::number::Number;
 use crate::{Id, ObjectOffsets};
@@ -8,17 +8,17 @@ use crate::{Id, ObjectOffsets};
 pub enum Datatype {
     /// A number.
     Number(Number),
-    /// Bytes of text; it ends before them where a zero is.
+    /// Text of this many bytes; it ends at the first zero.
     Text(u32),
-    /// Bytes of fixed length, filled up with zeros: NumPy's `S`.
+    /// Bytes of fixed length, padded with zeros: NumPy's `S`.
     Bytes(u32),
     /// Text of any length.
     AnyText,
-    /// The place of an object.
+    /// The address of an object.
     Reference,
-    /// A list of any length of places of objects.
+    /// A list, of any length, of addresses of objects.
     ReferenceList,
-    /// A list of any length of numbers.
+    /// A list, of any length, of numbers.
     NumberList(Number),
     /// Integers, some of which have names.
     Enumeration {
@@ -31,17 +31,17 @@ pub enum Datatype {
     Array {
         /// Its extents, at most 32.
         shape: Vec<u32>,
-        /// What each of its cells is.
+        /// The type of its cells.
         of: Box<Datatype>,
     },
-    /// Several values beside each other.
+    /// Several values side by side.
     Compound {
-        /// Bytes of the whole.
+        /// Bytes of an element.
         size: u32,
-        /// In the order of their offsets.
+        /// Members in the order of their offsets.
         members: Vec<Member>,
     },
-    /// A type that has a name in the file, and how large it is.
+    /// A type that has a name in the file, and its size.
     Named(Id, u32),
 }
 
@@ -63,7 +63,7 @@ const ENUMERATION: u8 = 8;
 const VARIABLE: u8 = 9;
 const ARRAY: u8 = 10;
 const UTF8: u8 = 1;
-/// Of a text: zeros fill it up.
+/// Flag of a text: it is padded with zeros.
 const FILLED: u8 = 1;
 
 impl Datatype {
@@ -82,7 +82,7 @@ impl Datatype {
         }
     }
 
-    /// The two parts of a complex number, under the names that h5py gives them.
+    /// A complex number: two parts with the names that h5py uses.
     pub fn complex(part: Number) -> Self {
         let member =
             |name: &str, offset| Member { name: name.into(), offset, datatype: Datatype::Number(part) };
@@ -91,8 +91,8 @@ impl Datatype {
 
     /// The body of a datatype message (HDF5 file format, IV.A.2.d).
     ///
-    /// `H5Tdecode` expects it after two bytes of its own. `None` for a type that has a name in the file, and for
-    /// one that contains such a type.
+    /// `H5Tdecode` expects it after two bytes of its own. `None` for a type that has a name in the file, and for one
+    /// that contains such a type.
     pub fn message(&self) -> Option<Vec<u8>> {
         (!self.is_named()).then(|| self.encode(&[]))
     }
@@ -106,7 +106,7 @@ impl Datatype {
         }
     }
 
-    /// The message body; of a named type the reference to it, which its message must say it is.
+    /// The message body; for a named type, the reference to it, which the message must be marked as.
     pub(super) fn encode(&self, places: &[ObjectOffsets]) -> Vec<u8> {
         let mut out = Vec::new();
         self.write(places, &mut out);
@@ -179,7 +179,7 @@ fn head(version: u8, class: u8, bits: [u8; 3], size: u32, out: &mut Vec<u8>) {
 fn write_number(number: Number, out: &mut Vec<u8>) {
     let size = number.size();
     let bits = (8 * size) as u16;
-    // Of floats: bits of the exponent and of the mantissa.
+    // For floats: bits of the exponent and of the mantissa.
     let float = |exponent: u8, mantissa: u8, out: &mut Vec<u8>| {
         head(1, 1, [0x20, (bits - 1) as u8, 0], size, out);
         out.extend_from_slice(&[0, 0]);

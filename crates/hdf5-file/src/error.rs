@@ -1,14 +1,14 @@
-//! What a file of HDF5's format has no room for.
+//! Why a file cannot be expressed in HDF5's format.
 
 use std::fmt;
 
-/// Result of this crate.
+/// Result of an operation of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// A file that cannot be described.
+/// A file that cannot be expressed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Error {
-    /// An attribute does not fit into a message of an object header.
+    /// An attribute does not fit in a message of an object header.
     AttributeTooLarge {
         /// Its name.
         name: String,

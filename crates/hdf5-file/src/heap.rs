@@ -1,25 +1,25 @@
 //! The global heap: values of any length that attributes and chunks refer to.
 //!
-//! That of attributes is filled twice, the same way: once to learn how long it gets, and once, begun at its
-//! address, for good.
+//! The heap of attributes is filled twice in the same way: once to determine its length, and then, at its final
+//! address, to be written.
 
 use crate::padded;
 
-/// Bytes of collections but the last, about.
+/// Approximate length of every collection but the last.
 const COLLECTION: usize = 64 << 10;
-/// HDF5 reads no smaller one.
+/// The least length of a collection that HDF5 reads.
 const LEAST: usize = 4096;
-/// In front of a collection, and in front of each of its objects.
+/// Bytes of the head of a collection, and of each of its objects.
 const HEAD: usize = 16;
 
-/// Values, in collections behind each other.
+/// Values, in consecutive collections.
 #[derive(Debug)]
 pub struct Heap {
     /// Address of the first collection.
     address: u64,
-    /// Whole collections.
+    /// Complete collections.
     done: Vec<u8>,
-    /// The objects of the present one.
+    /// The objects of the current collection.
     now: Vec<u8>,
     many: u16,
 }
@@ -29,18 +29,18 @@ impl Heap {
         Heap { address: 0, done: Vec::new(), now: Vec::new(), many: 0 }
     }
 
-    /// An empty one that will stand at an address, relative to the superblock; a multiple of 8.
+    /// An empty heap for an address relative to the superblock, which must be a multiple of 8.
     pub fn at(address: u64) -> Self {
         Heap { address, ..Heap::new() }
     }
 
-    /// Empties it; it will stand at an address.
+    /// Empties the heap and sets its address.
     pub(super) fn begin(&mut self, address: u64) {
         *self = Heap::at(address);
     }
 
-    /// Adds a value of this many elements; returns the reference to it, 16 bytes. That of an empty value refers
-    /// to nothing.
+    /// Adds a value of this many elements; returns the 16 bytes of the reference to it. The reference of an empty value
+    /// refers to nothing.
     pub fn put(&mut self, count: u32, bytes: &[u8]) -> Vec<u8> {
         if bytes.is_empty() {
             return vec![0; 16];
@@ -63,7 +63,7 @@ impl Heap {
 
     fn close(&mut self) {
         let used = HEAD + self.now.len();
-        // What is left is said to be free, for which there must be room.
+        // The rest of a collection is marked as free, for which there must be space.
         let len = if used + HEAD <= LEAST { LEAST } else { used };
         self.done.extend_from_slice(b"GCOL\x01\0\0\0");
         self.done.extend_from_slice(&(len as u64).to_le_bytes());
@@ -76,7 +76,7 @@ impl Heap {
         self.many = 0;
     }
 
-    /// All collections, to be laid down at the address.
+    /// All collections, to be written at the address.
     pub fn bytes(mut self) -> Vec<u8> {
         if self.many > 0 {
             self.close();

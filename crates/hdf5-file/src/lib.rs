@@ -1,13 +1,14 @@
-//! HDF5 files, written: the metadata that makes bytes which are laid down already an HDF5 (and netCDF-4) file.
+//! Writes HDF5 files: the metadata that turns existing bytes into an HDF5 (and netCDF-4) file.
 //!
-//! The caller lays the chunks down, wherever it wants. Then it asks for the metadata ([`File::metadata`]),
-//! which goes behind them, and for the superblock ([`superblock`]), which goes in front. Only structures that
-//! every reader since HDF5 1.8 knows are used: superblock 2, object headers 2, links and attributes inside of
-//! them, version 1 B-trees for chunks, global heaps.
+//! The caller writes the chunks first, at any addresses. Then it gets the metadata ([`File::metadata`]), which goes
+//! after them, and the superblock ([`superblock`]), which goes before them. Only structures that every reader since
+//! HDF5 1.8 supports are used: superblock 2, object headers 2 with links and attributes inside, version 1 B-trees for
+//! chunks, global heaps.
 //!
 //! Invariants
-//! - addresses are relative to the superblock, sizes and addresses have 8 bytes;
-//! - how long a structure is does not depend on the addresses in it: places are given first, then all is written;
+//! - addresses are relative to the superblock; sizes and addresses have 8 bytes;
+//! - the length of a structure does not depend on the addresses in it: addresses are assigned first, then everything is
+//!   written;
 //! - nothing here reads a file.
 
 mod checksum;
@@ -26,9 +27,9 @@ pub use number::Number;
 
 /// Bytes of the superblock.
 pub const SUPERBLOCK: u64 = 48;
-/// The address that means none.
+/// The address that means "undefined".
 const UNDEFINED: u64 = u64::MAX;
-/// What a message of an object header may hold.
+/// Most bytes of a message in an object header.
 const MOST_MESSAGE: usize = 65_000;
 
 /// Number of an object in its file; the root group is 0.
@@ -57,37 +58,37 @@ enum ObjectKind {
 /// An array.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// Of its elements.
+    /// The type of its elements.
     pub datatype: Datatype,
     /// Its extents.
     pub shape: Vec<u64>,
-    /// What cells without storage read as, as one element's bytes.
+    /// The value of cells without storage, as the bytes of one element.
     pub fill: Option<Vec<u8>>,
-    /// Where its values are.
+    /// The storage of its values.
     pub storage: Storage,
 }
 
-/// Where the values of an array are.
+/// Where the values of an array are stored.
 #[derive(Debug, Clone)]
 pub enum Storage {
-    /// Nowhere: all cells are the fill value.
+    /// Nowhere: all cells have the fill value.
     Nothing,
     /// In the metadata, dense in row-major order.
     Inline(Vec<u8>),
-    /// In one piece that is laid down already, dense in row-major order.
+    /// In one piece that is already written, dense in row-major order.
     Contiguous {
-        /// Where it begins, relative to the superblock.
+        /// Its address, relative to the superblock.
         address: u64,
-        /// Its bytes: the extents times the size of an element.
+        /// Its length: the product of the extents, times the size of an element.
         len: u64,
     },
-    /// In chunks that are laid down already.
+    /// In chunks that are already written.
     Chunked {
         /// Extents of a chunk.
         chunk: Vec<u64>,
-        /// What encoded them, in the order of encoding.
+        /// Filters, in the order of encoding.
         filters: Vec<Filter>,
-        /// Those that are there, in any order.
+        /// The existing chunks, in any order.
         chunks: Vec<Chunk>,
     },
 }
@@ -97,9 +98,9 @@ pub enum Storage {
 pub struct Chunk {
     /// Its first cell.
     pub offset: Vec<u64>,
-    /// Relative to the superblock.
+    /// Its address, relative to the superblock.
     pub address: u64,
-    /// Bytes as stored.
+    /// Stored bytes.
     pub len: u64,
 }
 
@@ -108,48 +109,48 @@ pub struct Chunk {
 pub struct Filter {
     /// Its registered number.
     pub id: u16,
-    /// For those that are not HDF5's own.
+    /// The name, for filters that are not HDF5's own.
     pub name: &'static str,
     /// Its parameters.
     pub values: Vec<u32>,
 }
 
-/// A value beside an object.
+/// The value of an attribute.
 #[derive(Debug, Clone)]
 pub enum Attribute {
-    /// Dense elements; without a shape one value.
+    /// Dense elements; without a shape, a single value.
     Values {
-        /// Of its elements.
+        /// The type of its elements.
         datatype: Datatype,
         /// Its extents.
         shape: Option<Vec<u64>>,
         /// Its elements, dense in row-major order.
         bytes: Vec<u8>,
     },
-    /// One text of fixed length, as netCDF writes its characters.
+    /// A text of fixed length, as netCDF writes characters.
     Text(String),
     /// Texts of any length.
     Texts(Vec<String>),
-    /// Per axis the objects that say what it is: `DIMENSION_LIST`.
+    /// For each axis, the objects that describe it: `DIMENSION_LIST`.
     Axes(Vec<Vec<Id>>),
-    /// The datasets that refer to this axis, and with which of their axes: `REFERENCE_LIST`.
+    /// The datasets that refer to this object as an axis, and the number of that axis in each: `REFERENCE_LIST`.
     References(Vec<(Id, u32)>),
 }
 
-/// Metadata of a file, ready to be laid down.
+/// Metadata of a file, ready to be written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Metadata {
-    /// Laid down at the address that was given.
+    /// The bytes, to be written at the given address.
     pub bytes: Vec<u8>,
-    /// Where the root group is, relative to the superblock.
+    /// The address of the root group, relative to the superblock.
     pub root: u64,
 }
 
-/// Where the parts of one object are; zero until known.
+/// Addresses of the parts of one object; zero until known.
 #[derive(Debug, Clone, Copy, Default)]
 struct ObjectOffsets {
     header: u64,
-    /// Of the inline values, or of the chunk tree.
+    /// Address of the inline values, or of the chunk tree.
     data: u64,
 }
 
@@ -177,41 +178,41 @@ impl File {
         }
     }
 
-    /// A group in a group.
+    /// Adds a group to a group.
     pub fn group(&mut self, inside: Id, name: &str) -> Id {
         let id = self.add(ObjectKind::Group(Vec::new()));
         self.link(inside, name, id);
         id
     }
 
-    /// A datatype with a name, which datasets refer to by [`Datatype::Named`]: netCDF knows compounds only so.
+    /// Adds a named datatype, to which datasets refer by [`Datatype::Named`]. netCDF requires names for compounds.
     pub fn datatype(&mut self, inside: Id, name: &str, datatype: Datatype) -> Id {
         let id = self.add(ObjectKind::Type(datatype));
         self.link(inside, name, id);
         id
     }
 
-    /// An array in a group.
+    /// Adds an array to a group.
     pub fn dataset(&mut self, inside: Id, name: &str, dataset: Dataset) -> Id {
         let id = self.add(ObjectKind::Dataset(dataset));
         self.link(inside, name, id);
         id
     }
 
-    /// Sets an attribute; a former one of the name is replaced.
+    /// Sets an attribute. An earlier one with the name is replaced.
     pub fn attribute(&mut self, of: Id, name: &str, value: Attribute) {
         let all = &mut self.objects[of.0].attributes;
         all.retain(|(known, _)| known != name);
         all.push((name.to_owned(), value));
     }
 
-    /// Whether an object has an attribute of that name.
+    /// Whether an object has an attribute with this name.
     pub fn has_attribute(&self, of: Id, name: &str) -> bool {
         self.objects[of.0].attributes.iter().any(|(known, _)| known == name)
     }
 
-    /// The metadata, which will begin at an address, a multiple of 8. An error if an attribute or a chunk is
-    /// too large.
+    /// The metadata for an address, which must be a multiple of 8. It is an error if an attribute or a chunk is too
+    /// large.
     pub fn metadata(&self, address: u64) -> Result<Metadata> {
         let mut places = vec![ObjectOffsets::default(); self.objects.len()];
         let mut heap = Heap::new();
@@ -234,7 +235,7 @@ impl File {
         Ok(Metadata { bytes, root: places[0].header })
     }
 
-    /// Inline values or the chunk tree, at an address.
+    /// The inline values or the chunk tree of an object, for an address.
     fn data(&self, object: &Object, address: u64) -> Result<Vec<u8>> {
         match &object.kind {
             ObjectKind::Dataset(Dataset { storage: Storage::Inline(bytes), .. }) => Ok(bytes.clone()),
@@ -275,12 +276,12 @@ impl File {
     }
 }
 
-/// Up to a multiple of 8.
+/// Rounds up to a multiple of 8.
 pub fn padded(len: u64) -> u64 {
     len.div_ceil(8) * 8
 }
 
-/// The superblock at `base` of a file of `len` bytes in all.
+/// The superblock at address `base` of a file with a total length of `len` bytes.
 pub fn superblock(base: u64, root: u64, len: u64) -> [u8; SUPERBLOCK as usize] {
     let mut out = Vec::with_capacity(SUPERBLOCK as usize);
     out.extend_from_slice(b"\x89HDF\r\n\x1a\n");

@@ -1,4 +1,4 @@
-//! The messages of object headers: what an object is, and its attributes.
+//! The messages of object headers: the kind of an object, and its attributes.
 
 use crate::heap::Heap;
 use crate::number::Number;
@@ -23,7 +23,7 @@ fn message(kind: u8, flags: u8, body: Vec<u8>) -> Message {
     Message { kind, flags, body }
 }
 
-/// That the object is a group, whose links stand in its header in the order in which they were made.
+/// The messages of a group, whose links are in its header in the order of their creation.
 pub(super) fn group(links: usize, out: &mut Vec<Message>) {
     let mut body = vec![0, 0x03];
     body.extend_from_slice(&(links as u64).to_le_bytes());
@@ -35,7 +35,7 @@ pub(super) fn group(links: usize, out: &mut Vec<Message>) {
 }
 
 pub(super) fn link(name: &str, order: u64, address: u64) -> Message {
-    // Two bytes for the length of the name; order and characters are said.
+    // The name's length has two bytes; creation order and character set are present.
     let mut body = vec![1, 0x01 | 0x04 | 0x10];
     body.extend_from_slice(&order.to_le_bytes());
     body.push(UTF8);
@@ -50,7 +50,7 @@ pub(super) fn datatype(datatype: &Datatype, places: &[ObjectOffsets]) -> Message
     message(DATATYPE, CONSTANT | shared, datatype.encode(places))
 }
 
-/// What a dataset is and where its values are.
+/// The messages of a dataset: its type, shape and storage.
 pub(super) fn dataset(dataset: &Dataset, data: u64, places: &[ObjectOffsets], out: &mut Vec<Message>) {
     let chunked = match &dataset.storage {
         Storage::Chunked { chunk, .. } => Some(chunk),
@@ -58,7 +58,7 @@ pub(super) fn dataset(dataset: &Dataset, data: u64, places: &[ObjectOffsets], ou
     };
     out.push(message(DATASPACE, 0, dataspace(Some(&dataset.shape), chunked.map(Vec::as_slice))));
     out.push(self::datatype(&dataset.datatype, places));
-    // Space is allocated late, or for chunks one by one.
+    // Space is allocated late or, for chunks, one by one.
     let allocation = if chunked.is_some() { 3 } else { 2 };
     let mut fill = vec![3, allocation | 2 << 2];
     if let Some(value) = &dataset.fill {
@@ -120,7 +120,7 @@ fn filters(chain: &[Filter]) -> Vec<u8> {
     body
 }
 
-/// An extent may grow to that of a chunk: HDF5 wants chunks of no more cells than the array may have.
+/// An extent may grow to that of a chunk, since HDF5 wants chunks with at most as many cells as the array may have.
 fn dataspace(shape: Option<&[u64]>, chunk: Option<&[u64]>) -> Vec<u8> {
     let Some(shape) = shape.filter(|shape| !shape.is_empty()) else {
         return vec![2, 0, 0, 0];
@@ -134,7 +134,7 @@ fn dataspace(shape: Option<&[u64]>, chunk: Option<&[u64]>) -> Vec<u8> {
     body
 }
 
-/// That the attributes stand in the header in the order in which they were made.
+/// The message that says that the attributes are in the header, in the order of their creation.
 pub(super) fn attribute_info(many: usize, out: &mut Vec<Message>) {
     if many > 0 {
         let mut body = vec![0, 0x01];

@@ -19,7 +19,7 @@ pub enum Number {
 }
 
 impl Number {
-    /// Bytes of one.
+    /// Bytes of a number.
     pub fn size(self) -> u32 {
         match self {
             Number::I8 | Number::U8 => 1,

@@ -1,8 +1,8 @@
-//! Object headers of version 2: messages behind each other, and a checksum.
+//! Object headers of version 2: consecutive messages, and a checksum.
 
 use crate::checksum::lookup3;
 
-/// The kind of messages that hold an attribute; they are counted.
+/// The type of messages that hold an attribute; they are counted.
 pub(super) const ATTRIBUTE: u8 = 0x0c;
 
 /// One message.
@@ -12,9 +12,9 @@ pub(super) struct Message {
     pub(super) body: Vec<u8>,
 }
 
-/// Attributes keep the order in which they were made.
+/// Flag: attributes keep the order of their creation.
 const ORDERED: u8 = 0x04;
-/// The length of the messages has 4 bytes.
+/// Flag: the length of the messages has 4 bytes.
 const LONG: u8 = 0x02;
 
 /// A header with all its messages in one piece.

@@ -1,20 +1,20 @@
-//! The version 1 B-tree of chunks: where each chunk is, by its first cell.
+//! The version 1 B-tree of chunks: the address of each chunk, by its first cell.
 
 use crate::error::{Error, Result};
 use crate::{Chunk, UNDEFINED};
 
-/// Children of a node, at most: what a file without other words has.
+/// Most children of a node: the default of HDF5.
 const MOST: usize = 64;
 const CHUNKS: u8 = 1;
 const HEAD: usize = 24;
 
-/// A node's span: key of its first chunk, and where it is.
+/// The key of a child's first chunk, and the child's address.
 struct Child<'a> {
     first: &'a Chunk,
     address: u64,
 }
 
-/// All nodes, from an address on; the root comes first. Chunks come in any order.
+/// All nodes for an address; the root comes first. Chunks may be in any order.
 pub(super) fn encode(extents: &[u64], chunks: &[Chunk], address: u64) -> Result<Vec<u8>> {
     let too_large = |n: &u64| u32::try_from(*n).is_err();
     if extents.iter().any(too_large) || chunks.iter().any(|c| too_large(&c.len)) {
@@ -23,7 +23,7 @@ pub(super) fn encode(extents: &[u64], chunks: &[Chunk], address: u64) -> Result<
     let mut sorted: Vec<&Chunk> = chunks.iter().collect();
     sorted.sort_by(|a, b| a.offset.cmp(&b.offset));
     let Some(last) = sorted.last() else { return Ok(Vec::new()) };
-    // Behind the last chunk.
+    // The key after the last chunk.
     let mut end = last.offset.clone();
     if let (Some(first), Some(extent)) = (end.first_mut(), extents.first()) {
         *first = first.saturating_add(*extent);
@@ -31,8 +31,8 @@ pub(super) fn encode(extents: &[u64], chunks: &[Chunk], address: u64) -> Result<
     let end = Chunk { offset: end, address: 0, len: 0 };
     let size = HEAD + MOST * 8 + (MOST + 1) * (8 + 8 * (extents.len() + 1));
 
-    // Level by level from the leaves; the levels are then laid down from the root, so their places follow
-    // from their numbers.
+    // Nodes are counted level by level from the leaves; levels are written from the root, so addresses follow from the
+    // counts.
     let mut counts = vec![sorted.len().div_ceil(MOST)];
     while let Some(&many) = counts.last().filter(|many| **many > 1) {
         counts.push(many.div_ceil(MOST));

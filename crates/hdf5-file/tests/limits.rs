@@ -1,4 +1,4 @@
-//! What does not fit into an HDF5 file is refused, and the rest has the lengths that were announced.
+//! Content that does not fit in an HDF5 file is refused, and lengths are those that were announced.
 
 use drystone_hdf5_file::{
     Attribute, Chunk, Dataset, Datatype, Error, File, Number, SUPERBLOCK, Storage, superblock,

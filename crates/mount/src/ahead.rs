@@ -1,34 +1,35 @@
-//! How much is made for one read of a file, and whether the kernel keeps what programs read.
+//! How much is produced for one read of a file, and whether the kernel caches the bytes.
 //!
-//! Producing a little costs the decoding of whole subchunks, so a program that reads sequentially gets large pieces,
-//! each produced while it reads the one before. A program that reads at random gets what it requests.
+//! Producing even a few bytes costs the decoding of whole subchunks. So for a program that reads sequentially large
+//! pieces are produced, each while the program reads the previous one. A program that reads at random gets only what it
+//! requests.
 //!
-//! A long read goes directly to the program's memory: the kernel's cache costs a copy and a page per 4 KiB, and the
-//! container's own bytes are in its cache already. Mappings, short reads, and cells that are slow to produce gain more
-//! from the cache.
+//! A long read is written directly to the program's memory: the kernel's cache would cost a copy and a page per 4 KiB,
+//! and the container's own bytes are cached already. Mappings, short reads, and cells that are slow to produce gain
+//! more from the cache.
 
 use std::ops::Range;
 use std::time::Duration;
 
-/// Made at once for a program that reads on. Subchunks have at most 16 MiB; most have less than 2.
+/// Bytes produced at once for a program that reads sequentially. Subchunks have at most 16 MiB; most have less than 2.
 pub(crate) const PIECE: u64 = 4 << 20;
-/// Requests of a program that reads on arrive up to so far from their order.
+/// Requests of a sequential reader may arrive this far out of order.
 const NEAR: u64 = 2 << 20;
-/// Shorter reads count as sequential only if they continue a read exactly.
+/// A shorter read counts as sequential only if it continues the previous one exactly.
 const SHORT: u64 = 64 << 10;
-/// The kernel keeps shorter files.
+/// The kernel caches shorter files.
 const LEAST_DIRECT: u64 = 1 << 20;
-/// So many reads say how a program reads.
+/// After this many reads the pattern of a program is known.
 const ENOUGH: u64 = 64;
-/// Cells that are made more slowly, in bytes a second, are kept.
+/// Cells that are produced more slowly than this, in bytes per second, are cached.
 const FAST: u64 = 1 << 30;
 
-/// How a file's bytes come to programs.
+/// How the bytes of a file reach programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// Straight to their memory.
+    /// Directly to their memory.
     Direct,
-    /// Through pages that the kernel keeps.
+    /// Through pages that the kernel caches.
     Kept,
 }
 
@@ -43,14 +44,14 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// A read that went straight to a program's memory, or filled pages of a mapping.
+    /// Records a read that went directly to a program's memory, or filled pages of a mapping.
     pub(crate) fn read(&mut self, len: u64, for_mapping: bool) {
         self.mapped |= for_mapping;
         self.reads += 1;
         self.bytes = self.bytes.saturating_add(len);
     }
 
-    /// Bytes that were made.
+    /// Records bytes that were produced.
     pub(crate) fn made(&mut self, bytes: u64, took: Duration) {
         self.made = self.made.saturating_add(bytes);
         self.took = self.took.saturating_add(took);
@@ -69,7 +70,7 @@ impl Seen {
         self.mapped
     }
 
-    /// How the next handle of a file of `size` bytes reads.
+    /// How the next handle of a file of `size` bytes is read.
     pub(crate) fn way(&self, size: u64) -> Way {
         let short = self.reads >= ENOUGH && self.bytes / self.reads < SHORT;
         let fast = u128::from(FAST) * self.took.as_nanos() <= u128::from(self.made) * 1_000_000_000;
@@ -81,13 +82,13 @@ impl Seen {
     }
 }
 
-/// Whether a read continues the one before it, which ended at `before`.
+/// Whether a read continues the previous one, which ended at `before`.
 pub(crate) fn goes_on(asked: &Range<u64>, before: Option<u64>) -> bool {
     let long = asked.end.saturating_sub(asked.start) >= SHORT;
     before.is_some_and(|before| before == asked.start || (long && before.abs_diff(asked.start) <= NEAR))
 }
 
-/// The bytes to produce for a read of `asked`, of a file of `size` bytes, that is sequential or not.
+/// The bytes to produce for a read of `asked` in a file of `size` bytes, which is sequential or not.
 pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     let end = asked.end.min(size);
     match goes_on {
@@ -96,7 +97,7 @@ pub(crate) fn made(asked: Range<u64>, goes_on: bool, size: u64) -> Range<u64> {
     }
 }
 
-/// The piece after one, if the file is that long.
+/// The next piece, if the file is that long.
 pub(crate) fn next(piece: &Range<u64>, size: u64) -> Option<Range<u64>> {
     let next = piece.end..piece.end.saturating_add(PIECE).min(size);
     (next.start < next.end).then_some(next)

@@ -1,7 +1,7 @@
-//! Byte files as the kernel asks for them: numbers of inodes and handles, attributes, errnos.
+//! Byte files for the kernel: numbers of inodes and handles, attributes, errnos.
 //!
 //! Invariants
-//! - an inode's number is [`BASE`] and its number in the container; numbers below belong to views;
+//! - an inode's number is [`BASE`] plus its number in the container; lower numbers belong to views;
 //! - a listing is made when its folder is opened, so that concurrent removals do not shift its entries.
 
 use std::collections::HashMap;
@@ -19,15 +19,15 @@ use fuser::{Errno, FileAttr, FileType, INodeNo, Request, TimeOrNow};
 use crate::locks::locked;
 use crate::room::with_room;
 
-/// Inodes and handles of files have numbers from here on.
+/// Inodes and handles of files are numbered from here on.
 pub(crate) const BASE: u64 = 1 << 62;
 /// The recommended size of reads and writes.
 const BLOCK: u32 = 1 << 20;
-/// `fallocate`: the length stays.
+/// Flag of `fallocate`: the length does not change.
 const KEEP_SIZE: i32 = 1;
-/// `fallocate`: the range becomes zeros.
+/// Flag of `fallocate`: the range becomes a hole.
 const PUNCH_HOLE: i32 = 2;
-/// `fallocate`: the range becomes zeros.
+/// Flag of `fallocate`: the range becomes zeros.
 const ZERO_RANGE: i32 = 16;
 
 /// The answer to a request.
@@ -44,7 +44,7 @@ pub(crate) struct FileTree {
     next: AtomicU64,
 }
 
-/// The errno of a failure; damage and failures of the store are also said on standard error.
+/// The errno of a failure. Damage and failures of the store are also printed to standard error.
 pub(crate) fn errno(failure: &Failure) -> Errno {
     let errno = match failure {
         Failure::Refused(refused) => {
@@ -90,7 +90,8 @@ fn set_time(time: TimeOrNow) -> TimeChange {
         TimeOrNow::Now => TimeChange::Now,
         TimeOrNow::SpecificTime(time) => TimeChange::To(match time.duration_since(UNIX_EPOCH) {
             Ok(behind) => nanoseconds(behind),
-            // The whole seconds count back from 1970, the rest counts on from there (as fuser 0.18 hands it over).
+            // Whole seconds count backwards from 1970, and the nanoseconds forwards from there (as fuser 0.18 passes
+            // them).
             Err(before) => {
                 let rest = Duration::from_nanos(before.duration().subsec_nanos().into());
                 nanoseconds(rest) - nanoseconds(before.duration() - rest)
@@ -132,7 +133,7 @@ fn owner(request: &Request) -> Owner {
     Owner { uid: request.uid(), gid: request.gid() }
 }
 
-/// The number in the container.
+/// The number of an inode in the container.
 fn number(inode: INodeNo) -> u64 {
     u64::from(inode) - BASE
 }
@@ -215,7 +216,7 @@ impl FileTree {
         answer(self.files.rename((from.0, &from.1), (to.0, &to.1), exchange, keep))
     }
 
-    /// Opens a file. Appending is refused where other mounts write: the end of the file is unknown then.
+    /// Opens a file. Appending is refused if other mounts write, since the end of the file is then unknown.
     pub(crate) fn open(&self, inode: INodeNo, appends: bool) -> Answer<u64> {
         if appends && answer(self.files.is_shared())? {
             return Err(Errno::EOPNOTSUPP);
@@ -230,7 +231,7 @@ impl FileTree {
         locked(&self.open).get(&number).cloned().ok_or(Errno::EBADF)
     }
 
-    /// Gives the bytes from `offset`, fewer at the end of the file.
+    /// Passes the bytes from `offset` to `give`; fewer at the end of the file.
     pub(crate) fn read(&self, handle: u64, offset: u64, len: u32, give: impl FnOnce(&[u8])) -> Answer<()> {
         let ino = self.handle(handle)?.ino();
         with_room(len as usize, |room| {
@@ -281,7 +282,7 @@ impl FileTree {
         found.and_then(|found| i64::try_from(found).ok()).ok_or(Errno::ENXIO)
     }
 
-    /// Lists a folder; the handle of the listing.
+    /// Lists a folder; returns the handle of the listing.
     pub(crate) fn open_folder(&self, inode: INodeNo) -> Answer<u64> {
         let handle = self.next.fetch_add(1, Ordering::Relaxed);
         let listing = self.listing(inode)?;
@@ -300,7 +301,7 @@ impl FileTree {
         Ok(Arc::new(out))
     }
 
-    /// A listing. It is made again when it is read from the beginning.
+    /// A listing. It is renewed when it is read from the beginning.
     pub(crate) fn listed(&self, inode: INodeNo, handle: u64, offset: u64) -> Answer<Arc<Vec<Entry>>> {
         if offset == 0 {
             let listing = self.listing(inode)?;
@@ -321,13 +322,13 @@ impl FileTree {
             .ok_or(Errno::NO_XATTR)
     }
 
-    /// Names of extended attributes, each followed by a NUL.
+    /// Names of extended attributes, each followed by a NUL byte.
     pub(crate) fn attribute_names(&self, inode: INodeNo) -> Answer<Vec<u8>> {
         let all = answer(self.files.attributes(number(inode)))?;
         Ok(all.into_iter().flat_map(|(name, _)| name.into_iter().chain([0])).collect())
     }
 
-    /// Sets or removes an extended attribute. Access lists and labels are not kept: they would promise what nobody enforces.
+    /// Sets or removes an extended attribute. Access lists and labels are refused, since nothing would enforce them.
     pub(crate) fn set_attribute(
         &self,
         inode: INodeNo,

@@ -1,9 +1,9 @@
-//! Views as the kernel asks for them: names, attributes, open files, answers.
+//! Views for the kernel: names, attributes, open files, answers.
 //!
 //! Invariants
-//! - the kernel keeps a name below `latest` for [`SOON`], and other names for as long as it likes;
-//! - a handle of a name below `latest` shows the newest snapshot: an open of an older one is refused as stale, and the kernel
-//!   looks the name up again and opens what it finds.
+//! - the kernel caches a name below `latest` for [`SOON`], and other names as long as it likes;
+//! - a handle of a name below `latest` shows the newest snapshot. Opening an older one is refused as stale; then the
+//!   kernel looks the name up again and opens the file that it finds.
 
 use std::collections::HashMap;
 use std::ffi::OsStr;
@@ -29,22 +29,22 @@ use crate::shown::{Shown, Snapshots};
 use crate::stored::{self, OpenStored, StoredFiles};
 use crate::tree::{Entry, below};
 
-/// How long the kernel keeps what cannot change.
+/// How long the kernel may cache what cannot change.
 const FOREVER: Duration = Duration::from_secs(3600);
-/// How long it keeps the names and attributes of the newest snapshot. Opens ask for the newest whatever it keeps.
+/// How long it may cache names and attributes of the newest snapshot. An open always checks for the newest one.
 const SOON: Duration = Duration::from_secs(1);
-/// Within this the kernel looks up again what was refused as stale. It does so once: the second open of the same thread is
-/// granted, or commits without a pause would keep programs from opening anything.
+/// Within this time the kernel repeats the lookup of a file that was refused as stale. It does so only once, so the
+/// second open of the same thread is granted; otherwise continuous commits would keep programs from opening files.
 const AGAIN: Duration = Duration::from_millis(100);
-/// The kernel reads ahead by this much.
+/// Bytes that the kernel reads ahead.
 const READ_AHEAD: u32 = 1 << 20;
-/// The kernel may read files of file systems that are themselves stacked on one.
+/// How deep the file systems may be stacked whose files the kernel reads itself.
 const STACKED: u32 = 2;
 
-/// The Zarr hierarchy, in the folder of a snapshot that has no group of that name.
+/// The folder of the Zarr hierarchy in the folder of a snapshot, unless a group has this name.
 const ZARR: &str = "zarr";
 
-/// The folder of what was published, in the root.
+/// The folder of published replicas, in the root.
 const PUBLISHED: &str = "published";
 
 /// The file system.
@@ -52,19 +52,20 @@ pub(crate) struct Views {
     snapshots: Snapshots,
     inodes: Mutex<Inodes>,
     open: Mutex<HashMap<u64, Handle>>,
-    /// What was seen of reads of files, by inode.
+    /// Observed reads of files, by inode.
     seen: Mutex<HashMap<u64, Seen>>,
     pieces: Arc<Pieces>,
     stored: StoredFiles,
-    /// The kernel maps files whose reads go straight to programs (Linux 6.6 or newer); else none do.
+    /// Whether the kernel supports mappings of files whose reads go directly to programs (Linux 6.6 or newer). If not,
+    /// no reads do.
     direct: AtomicBool,
-    /// The kernel reads stored files itself.
+    /// Whether the kernel reads stored files itself.
     passes: AtomicBool,
     /// Threads whose last open was refused as stale, and when.
     stale: Mutex<HashMap<u32, Instant>>,
     next: AtomicU64,
     user: (u32, u32),
-    /// There are files beside the views.
+    /// Whether there are files beside the views.
     files: bool,
 }
 
@@ -75,7 +76,7 @@ enum Handle {
     Stored(Arc<OpenStored>),
 }
 
-/// The errno of an error, which is also said on standard error unless it only means that a name is not there.
+/// The errno of an error. The error is also printed to standard error, unless it only means that a name does not exist.
 fn refused(error: &Error) -> Errno {
     let errno = match error.kind() {
         ErrorKind::NotFound => return Errno::ENOENT,
@@ -171,7 +172,7 @@ impl Views {
         })
     }
 
-    /// The entries of a folder, and whether each is one.
+    /// The entries of a folder, and whether each is a folder.
     fn children(&self, node: &Node) -> Result<Vec<(String, bool)>> {
         Ok(match node {
             Node::Root => {
@@ -205,7 +206,7 @@ impl Views {
         })
     }
 
-    /// Bytes of a file, 0 for a folder, and when its snapshot was committed.
+    /// The size of a file (0 for a folder), and when its snapshot was committed.
     fn measures(&self, node: &Node) -> Result<(u64, u64)> {
         Ok(match node {
             Node::Array { version, array, form, .. } => {
@@ -252,8 +253,8 @@ impl Views {
         })
     }
 
-    /// Whether an open is refused: the file is of an older snapshot than the newest, and its name meant that one before the open
-    /// began.
+    /// Whether an open is refused: the file belongs to an older snapshot than the newest, and its name already meant
+    /// the newer one before the open began.
     fn is_stale(&self, thread: u32, node: &Node) -> Result<bool> {
         let Some(version) = node.as_newest() else { return Ok(false) };
         let again = locked(&self.stale).remove(&thread).is_some_and(|refused| refused.elapsed() < AGAIN);
@@ -287,11 +288,11 @@ impl Views {
         handle
     }
 
-    /// Opens a stored file; the kernel reads it itself where it may.
+    /// Opens a stored file. The kernel reads it itself if it may.
     fn open_stored(&self, number: u64, path: &str, identity: Identity, reply: ReplyOpen) {
         let file = match self.stored.open(path, identity) {
             Ok(Some(file)) => file,
-            // It was published anew: the name means another file now.
+            // It was published again, so the name means another file now.
             Ok(None) => return reply.error(Errno::ESTALE),
             Err(error) => return reply.error(refused(&error)),
         };
@@ -312,7 +313,7 @@ impl Views {
         }
     }
 
-    /// Adds what was seen of the reads of a file.
+    /// Adds the observed reads of an open file.
     fn learn(&self, open: &Open) {
         if open.way == Way::Direct {
             locked(&self.seen).entry(open.file).or_default().add(&open.seen());
@@ -333,20 +334,20 @@ impl Views {
     }
 }
 
-/// What the kernel keeps of a file is as good as what it would be told again.
+/// The flags of a file that the kernel may cache, since its bytes never change.
 fn kept() -> FopenFlags {
     FopenFlags::FOPEN_KEEP_CACHE | FopenFlags::FOPEN_NOFLUSH
 }
 
 impl Filesystem for Views {
     fn init(&mut self, _req: &Request, config: &mut KernelConfig) -> std::io::Result<()> {
-        // The kernel may allow less, and says how much.
+        // The kernel may allow less, and returns how much.
         if let Err(most) = config.set_max_readahead(READ_AHEAD) {
             let _ = config.set_max_readahead(most);
         }
         let direct = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP).is_ok();
         self.direct.store(direct, Ordering::Relaxed);
-        // It is granted to root alone, by kernels from 6.9 on.
+        // Only root may use this, on kernels from 6.9 on.
         let asked = rustix::process::geteuid().is_root()
             && config.add_capabilities(InitFlags::FUSE_PASSTHROUGH).is_ok()
             && config.set_max_stack_depth(STACKED).is_ok();
@@ -358,7 +359,7 @@ impl Filesystem for Views {
         let found = || {
             let parent = self.node(parent)?;
             let node = self.child(&parent, name.to_str().ok_or_else(missing)?)?;
-            // A name may mean another file with the next commit or the next publication.
+            // A name may mean another file after the next commit or publication.
             let lasts = match (&parent, &node) {
                 (_, Node::Array { latest: true, .. } | Node::Fragment(..)) => SOON,
                 (_, Node::Folder(None, _) | Node::Stored(..) | Node::StoredFolder(_)) => SOON,
@@ -439,7 +440,7 @@ impl Filesystem for Views {
             }
             Some(Handle::View(open)) => open,
         };
-        // The kernel names the program that reads, and none where it fills its own pages.
+        // The kernel names the reading program, except when it fills pages of its own.
         let for_mapping = open.way == Way::Direct && lock_owner.is_none();
         let mut reply = Some(reply);
         let done = open.read(offset, size, for_mapping, |bytes| {
@@ -489,7 +490,7 @@ impl Filesystem for Views {
         let here = [(".".to_owned(), true), ("..".to_owned(), true)];
         for (place, (name, folder)) in here.into_iter().chain(entries).enumerate().skip(offset as usize) {
             let kind = if folder { FileType::Directory } else { FileType::RegularFile };
-            // The number is only a hint here: a lookup tells the true one.
+            // The number is only a hint here; a lookup returns the real one.
             if reply.add(INodeNo(u64::MAX - place as u64), place as u64 + 1, kind, name) {
                 break;
             }

@@ -1,14 +1,14 @@
-//! Inodes of views: which file or folder each is.
+//! Inodes of views: which file or folder each number means.
 //!
 //! Invariants
-//! - an inode number means one node for the life of the mount;
-//! - a file belongs to one snapshot, or is one stored file: its size and its bytes never change.
+//! - an inode number means the same node for the life of the mount;
+//! - a file belongs to one snapshot, or is one stored file; its size and its bytes never change.
 
 use std::collections::HashMap;
 
 use crate::tree::Form;
 
-/// What an inode is.
+/// The file or folder of an inode.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     Root,
@@ -16,29 +16,29 @@ pub(crate) enum Node {
     Views,
     /// `/fragments`
     Fragments,
-    /// A folder of a snapshot; none: of the newest.
+    /// A folder of a snapshot; `None` for the newest.
     Folder(Option<u64>, String),
-    /// A file of a snapshot: number of the array, and whether it was found as the newest.
+    /// A file of a snapshot: number of the array, and whether it was found in the newest snapshot.
     Array {
         version: u64,
         latest: bool,
         array: usize,
         form: Form,
     },
-    /// A fragment of the snapshot that was the newest when it was found.
+    /// A fragment of the snapshot that was newest when it was found.
     Fragment(u64, String),
-    /// A folder of the Zarr hierarchy of a snapshot; whether that was found as the newest. A folder has one place, a file may
-    /// have several.
+    /// A folder of the Zarr hierarchy of a snapshot, and whether that was found as the newest. A folder has one path; a
+    /// file may have several.
     ZarrFolder(u64, bool, String),
-    /// A document or a chunk of that.
+    /// A document or a chunk of that hierarchy.
     ZarrFile(u64, String),
-    /// A folder of what was published.
+    /// A folder of a published replica.
     StoredFolder(String),
-    /// A file of what was published: which one it is for the file system below.
+    /// A file of a published replica, and its identity in the underlying file system.
     Stored(String, Identity),
 }
 
-/// Which file of the file system below: a path that is published anew is another one.
+/// The identity of a file in the underlying file system: a path that is published again is another file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Identity {
     pub(crate) inode: u64,
@@ -52,12 +52,12 @@ impl Node {
         matches!(self, Node::Array { .. } | Node::Fragment(..) | Node::ZarrFile(..) | Node::Stored(..))
     }
 
-    /// Whether any range of it is made by itself. Chunks of Zarr are decoded whole.
+    /// Whether any range of it can be produced by itself. Chunks of Zarr are decoded whole.
     pub(crate) fn has_ranges(&self) -> bool {
         matches!(self, Node::Array { .. } | Node::Fragment(..))
     }
 
-    /// The snapshot of a file that means another with the next commit.
+    /// The snapshot of a file whose name means another file after the next commit.
     pub(crate) fn as_newest(&self) -> Option<u64> {
         match self {
             Node::Array { version, latest: true, .. } | Node::Fragment(version, _) => Some(*version),
@@ -74,7 +74,7 @@ pub(crate) struct Inodes {
 }
 
 impl Inodes {
-    /// The number of a node; the first, the root, has 1.
+    /// The number of a node. The first one, the root, has 1.
     pub(crate) fn number(&mut self, node: &Node) -> u64 {
         if let Some(number) = self.numbers.get(node) {
             return *number;

@@ -1,33 +1,34 @@
-//! A container as a file system: what it holds, as files that any program reads.
+//! A container as a file system: its content as files that any program can read.
 //!
 //! ```text
-//! tree     paths -> what they are; a folder -> its entries      pure
-//! ahead    a read and the reads before it -> which bytes to make, and whether the kernel keeps them  pure
-//! shown    a snapshot's arrays, fragments and their sizes        asks the engine
+//! tree     the files and folders of a snapshot                 pure
+//! ahead    which bytes to produce for a read, and whether the kernel caches them      pure
+//! shown    a snapshot's arrays and fragments, with their sizes; calls the engine
 //! zarr     the Zarr hierarchy of a snapshot: paths -> documents and chunks
 //! inodes   numbers of files and folders
-//! room     each thread's room for an answer
-//! pieces   bytes that were made, and those that are made ahead
+//! room     each thread's buffer for an answer
+//! pieces   bytes that were produced, or are produced in advance
 //! open     an open view: its reads
-//! stored   what was published, which the kernel reads itself
+//! stored   published replicas, which the kernel reads itself
 //! fs       views: names, attributes, answers to the kernel
 //! files    byte files: numbers, attributes, errnos
-//! whole    each request to the views or the files               the adapter to fuser
+//! whole    the adapter to fuser: passes each request to the views or the files
 //! ```
 //!
 //! ```text
 //! /view/latest/GROUP/VARIABLE.npy    the newest snapshot; also .bin, .h5, .nc
 //! /view/17/GROUP/VARIABLE.npy        snapshot 17
 //! /view/17/zarr/...                  the snapshot as a Zarr hierarchy; also below latest
-//! /fragments/NAME                    a declared fragment, step behind step
-//! /published/...                     what was published, as it is stored
+//! /fragments/NAME                    a declared fragment, one step after the other
+//! /published/...                     published replicas, as they are stored
 //! /files/...                         byte files, which programs write
 //! ```
 //!
 //! Invariants
-//! - an inode of a file belongs to one snapshot, so its size and its bytes never change;
-//! - `latest` is looked up anew at each open, so an open file stays as it is and the next open sees the newest snapshot;
-//! - a failed read is an errno and a line on standard error, never other bytes.
+//! - the inode of a file belongs to one snapshot, so its size and its bytes never change;
+//! - `latest` is looked up again at each open, so an open file does not change, and the next open sees the newest
+//!   snapshot;
+//! - a failed read returns an errno and prints a line to standard error; it never returns other bytes.
 
 mod ahead;
 mod files;
@@ -57,19 +58,19 @@ use rustix::mount::UnmountFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Threads that answer the kernel.
+/// Number of threads that answer the kernel.
 const THREADS: usize = 4;
-/// Within this a mount ends that another has unmounted.
+/// If another process has unmounted the folder, the mount ends within this time.
 const AT_ONCE: Duration = Duration::from_millis(100);
-/// How long programs have to close their files after a signal; those that stay open end with the process.
+/// How long programs may take to close their files after a signal. Files that stay open end with the process.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or SIGHUP.
-/// `folder` is where the container lies, if that is a folder: what was published there is shown, and its room. `ready` is called
-/// when the file system is mounted.
+/// Mounts a container at a folder and serves it until the folder is unmounted, or the process gets SIGINT, SIGTERM or
+/// SIGHUP. `folder` is the container's own folder, if it has one; then its published replicas and its free space are
+/// shown. `ready` is called when the file system is mounted.
 ///
-/// A mount point that a killed process left is taken away first. Fails where the folder is missing, FUSE is not available, or
-/// the user may not mount.
+/// A mount point that a killed process left is removed first. Fails if the folder does not exist, FUSE is not
+/// available, or the user may not mount.
 pub fn serve(
     container: Container,
     folder: Option<PathBuf>,
@@ -113,11 +114,11 @@ pub fn serve(
         Some(served) => served,
         None => {
             let busy = unmounter.unmount().is_err();
-            // It fails where another has unmounted it just now, too.
+            // It also fails if another process has just unmounted the folder.
             match told.recv_timeout(if busy { AT_ONCE } else { PATIENCE }) {
                 Ok(Some(served)) => served,
                 _ if busy => {
-                    // A file is open: the folder is free at once, and the open file ends with the process.
+                    // A file is open: the folder is freed at once, and the open file ends with the process.
                     detach(at)?;
                     told.recv_timeout(PATIENCE).ok().flatten().unwrap_or(Ok(()))
                 }
@@ -125,12 +126,12 @@ pub fn serve(
             }
         }
     };
-    // What programs have written and not closed is committed, too.
+    // Writes to files that programs have not closed are committed too.
     let shut = files.map_or(Ok(()), |files| files.shut());
     served.and(shut.map_err(io::Error::other))
 }
 
-/// The byte files; to write, they need not be there yet.
+/// The byte files of a container. To write, they need not exist yet.
 fn opened(container: &Container, write: bool) -> io::Result<Option<Arc<Files>>> {
     let owner = Owner { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
     let files = if write { container.files_to_write(owner).map(Some) } else { container.files() };
@@ -153,7 +154,7 @@ fn detach(at: &Path) -> io::Result<()> {
     }
 }
 
-/// Ordinary users unmount by the program that mounted for them.
+/// Ordinary users unmount by means of fusermount3, which mounted for them.
 fn by_program(at: &Path, options: &[&str]) -> io::Result<()> {
     let done = Command::new("fusermount3").args(options).arg(at).output().map_err(|error| {
         io::Error::new(
@@ -167,7 +168,7 @@ fn by_program(at: &Path, options: &[&str]) -> io::Result<()> {
     }
 }
 
-/// A process that was killed leaves a mount point at which every call fails.
+/// Removes a mount point of a killed process, at which every call fails.
 fn take_away_dead(at: &Path) -> io::Result<()> {
     match std::fs::metadata(at) {
         Err(error) if error.raw_os_error() == Some(rustix::io::Errno::NOTCONN.raw_os_error()) => detach(at),

@@ -1,8 +1,8 @@
-//! Locks of this crate: none guards a state that a panic leaves half changed.
+//! The locks of this crate: none guards a state that a panic could leave half changed.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks, also behind a panic of another thread.
+/// Takes a lock, also after another thread has panicked with it.
 pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

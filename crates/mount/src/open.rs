@@ -1,6 +1,6 @@
-//! An open view: its reads, from pieces that were made before or by making what is asked for.
+//! An open view. Its reads are answered from pieces that were produced before, or by producing the requested bytes.
 //!
-//! Invariant: a read that fails is tried with what was asked for alone, so that damage beyond it does no harm.
+//! Invariant: a read that fails is repeated for only the requested range, so that damage beyond it does no harm.
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ pub(crate) struct Open {
 
 #[derive(Default)]
 struct Reads {
-    /// The end of the read before.
+    /// The end of the previous read.
     before: Option<u64>,
     seen: Seen,
 }
@@ -45,7 +45,7 @@ impl Open {
         Open { shown, node, file, size, way, pieces, reads: Mutex::default() }
     }
 
-    /// What was seen of its reads.
+    /// The observed reads.
     pub(crate) fn seen(&self) -> Seen {
         locked(&self.reads).seen
     }
@@ -72,7 +72,8 @@ impl Open {
         Ok(())
     }
 
-    /// The bytes of a range, fewer at the end of the file. `for_mapping`: they fill pages that a program has mapped.
+    /// Reads a range; fewer bytes at the end of the file. `for_mapping` says that they fill pages that a program has
+    /// mapped.
     pub(crate) fn read(
         self: &Arc<Self>,
         offset: u64,
@@ -116,7 +117,8 @@ impl Open {
         Ok(())
     }
 
-    /// What pieces hold of a range, made now if more is made than was asked for; `None`: what was asked for is to be made.
+    /// The parts of pieces that hold a range; they are produced now if more than the range is to be produced. `None` if
+    /// only the requested bytes are to be produced.
     fn parts(&self, asked: &Range<u64>, goes_on: bool) -> Option<Vec<Part>> {
         if let Some(parts) = self.pieces.find(self.file, asked) {
             return Some(parts);
@@ -136,7 +138,8 @@ impl Open {
         self.pieces.find(self.file, asked)
     }
 
-    /// Has the piece behind one made by another thread, unless that was done. If it fails, the read that asks for it says why.
+    /// Lets another thread produce the next piece, unless that was done. If it fails, the read of that piece reports
+    /// the error.
     fn make_ahead(self: &Arc<Self>, piece: &Range<u64>) {
         let Some(next) = ahead::next(piece, self.size) else { return };
         let Some(mut making) = self.pieces.begin(self.file, next) else { return };

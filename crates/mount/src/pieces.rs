@@ -1,9 +1,9 @@
-//! Pieces of files that were made: those that programs read now, and those that they will read next.
+//! Produced pieces of files: those that programs read now, and those that they will read next.
 //!
 //! Invariants
-//! - pieces of a file never overlap, so that no byte is made twice at once;
-//! - a read waits for a piece that is being made, and whoever makes one never waits for another;
-//! - all pieces together have at most [`ROOM`] bytes, and none stays when the last file is closed.
+//! - pieces of a file never overlap, so that no byte is produced twice at once;
+//! - a read may wait for a piece that is being produced, but a thread that produces one never waits for another;
+//! - all pieces together have at most [`ROOM`] bytes, and none remains when the last file is closed.
 
 use std::ops::Range;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -11,9 +11,9 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use crate::locks::locked;
 
-/// Bytes of all pieces.
+/// Most bytes of all pieces.
 const ROOM: u64 = 64 << 20;
-/// Threads that make pieces before they are asked for.
+/// Number of threads that produce pieces in advance.
 const MAKERS: usize = 2;
 
 /// The pieces of all files of a mount.
@@ -29,34 +29,34 @@ type Work = Box<dyn FnOnce() + Send>;
 #[derive(Default)]
 struct State {
     pieces: Vec<Piece>,
-    /// Counts reads: the order in which pieces were used.
+    /// Number of reads: the clock for the order in which pieces were used.
     clock: u64,
 }
 
 struct Piece {
     file: u64,
     range: Range<u64>,
-    /// None: they are being made.
+    /// `None` while they are being produced.
     bytes: Option<Arc<Vec<u8>>>,
     used: u64,
-    /// A program that reads on has read it to its end.
+    /// Whether a sequential reader has read it to its end.
     passed: bool,
 }
 
-/// A piece that is being made. Dropped without [`finish`](Making::finish), it is given up.
+/// A piece that is being produced. If it is dropped without [`finish`](Making::finish), it is given up.
 pub(crate) struct Making {
     pieces: Arc<Pieces>,
     file: u64,
     pub(crate) range: Range<u64>,
-    /// Room for the bytes; longer than the range.
+    /// Buffer for the bytes; it may be longer than the range.
     buffer: Vec<u8>,
 }
 
-/// Bytes of a read.
+/// A part of the bytes of a read.
 pub(crate) struct Part {
     bytes: Arc<Vec<u8>>,
     within: Range<usize>,
-    /// The piece that they are of.
+    /// The piece to which the bytes belong.
     pub(crate) piece: Range<u64>,
 }
 
@@ -71,7 +71,7 @@ fn meet(a: &Range<u64>, b: &Range<u64>) -> bool {
 }
 
 impl State {
-    /// The parts of pieces that make up a range; `None` where one is missing.
+    /// The parts of pieces that make up a range; `None` if one is missing.
     fn cover(&mut self, file: u64, asked: &Range<u64>) -> Option<Vec<Part>> {
         let mut parts = Vec::new();
         let mut at = asked.start;
@@ -91,7 +91,7 @@ impl State {
         Some(parts)
     }
 
-    /// Takes out the piece that is missed least: one that was passed, else, if that must be, the one used longest ago.
+    /// Removes the piece that is needed least: one that was passed or, if `must`, the one used longest ago.
     fn take_out(&mut self, must: bool) -> Option<Vec<u8>> {
         let idle = |piece: &Piece| piece.bytes.as_ref().is_some_and(|bytes| Arc::strong_count(bytes) == 1);
         let candidates = self.pieces.iter().enumerate().filter(|(_, p)| idle(p) && (must || p.passed));
@@ -105,7 +105,7 @@ impl State {
 }
 
 impl Pieces {
-    /// The bytes of a range, in order; waits for what is being made. `None`: some are not there.
+    /// The bytes of a range, in order; waits for pieces that are being produced. `None` if some are missing.
     pub(crate) fn find(&self, file: u64, asked: &Range<u64>) -> Option<Vec<Part>> {
         let mut state = locked(&self.state);
         loop {
@@ -120,14 +120,14 @@ impl Pieces {
         }
     }
 
-    /// Begins to make a piece. `None`: a part of it is there or being made, or there is no room.
+    /// Begins to produce a piece. `None` if a part of it exists or is being produced, or if there is no space.
     pub(crate) fn begin(self: &Arc<Self>, file: u64, range: Range<u64>) -> Option<Making> {
         let len = range.end.saturating_sub(range.start);
         let mut state = locked(&self.state);
         if len > ROOM || state.pieces.iter().any(|p| p.file == file && meet(&p.range, &range)) {
             return None;
         }
-        // The one that was read last is still in the processor's caches.
+        // The buffer that was read last is still in the processor's caches.
         let mut buffer = state.take_out(false);
         while state.bytes() + len > ROOM {
             buffer = Some(state.take_out(true)?);
@@ -142,7 +142,7 @@ impl Pieces {
         Some(Making { pieces: self.clone(), file, range, buffer })
     }
 
-    /// Has something done by another thread, beside what programs wait for.
+    /// Lets another thread do work for which no program waits.
     pub(crate) fn beside(&self, work: impl FnOnce() + Send + 'static) {
         let mut makers = locked(&self.makers);
         let sender = makers.get_or_insert_with(|| {
@@ -154,7 +154,7 @@ impl Pieces {
             }
             sender
         });
-        // Dropped where no thread takes it, which gives its piece up.
+        // If no thread takes the work it is dropped, which gives up its piece.
         let _ = sender.send(Box::new(work));
     }
 
@@ -163,7 +163,7 @@ impl Pieces {
         locked(&self.state).pieces.iter().any(|piece| piece.file == file)
     }
 
-    /// Drops the pieces of a file that nobody has open; those that are being made stay.
+    /// Drops the pieces of a file that is no longer open; those that are being produced stay.
     pub(crate) fn forget(&self, file: u64) {
         locked(&self.state).pieces.retain(|piece| piece.file != file || piece.bytes.is_none());
     }
@@ -180,20 +180,20 @@ fn work_on(works: &Mutex<Receiver<Work>>) {
 }
 
 impl Making {
-    /// Where the bytes go.
+    /// The buffer for the bytes.
     pub(crate) fn buffer(&mut self) -> &mut [u8] {
         let len = (self.range.end - self.range.start) as usize;
         self.buffer.get_mut(..len).unwrap_or_default()
     }
 
-    /// The bytes are made.
+    /// Records that the bytes are complete.
     pub(crate) fn finish(mut self) {
         let bytes = Arc::new(std::mem::take(&mut self.buffer));
         let mut state = locked(&self.pieces.state);
         if let Some(piece) = state.pieces.iter_mut().find(|p| p.file == self.file && p.range == self.range) {
             piece.bytes = Some(bytes);
         }
-        // What `drop` does finds the bytes there.
+        // `drop` then finds the bytes complete.
     }
 }
 

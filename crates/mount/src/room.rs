@@ -1,4 +1,4 @@
-//! Room for the bytes of one answer: each thread uses its own again, so that nothing is allocated or cleared for a read.
+//! A buffer for the bytes of one answer: each thread reuses its own, so that a read allocates and clears no memory.
 
 use std::cell::RefCell;
 
@@ -6,7 +6,7 @@ thread_local! {
     static ROOM: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Uses the thread's room; what it holds at first is what was left there.
+/// Calls `used` with the thread's buffer, whose content is unspecified.
 pub(crate) fn with_room<T>(len: usize, used: impl FnOnce(&mut [u8]) -> T) -> T {
     ROOM.with_borrow_mut(|room| {
         if room.len() < len {

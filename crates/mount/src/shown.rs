@@ -1,4 +1,4 @@
-//! A snapshot as files: its arrays in their folders, its fragments, how long each is, and their bytes.
+//! A snapshot as files: its arrays in their folders, its fragments, their lengths, and their bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -8,7 +8,7 @@ use drystone::{Container, Error, ErrorKind, FlatArray, FragmentHandle, Frame, Pr
 use crate::tree::{Form, Tree};
 use crate::zarr::ZarrTree;
 
-/// Snapshots that are kept ready; the least lately opened goes first.
+/// Most snapshots that are kept ready; the one opened longest ago is dropped first.
 const KEPT: usize = 16;
 
 /// How arrays are cut, by variable and member: the same in every snapshot of a mount.
@@ -22,7 +22,7 @@ pub(crate) struct Shown {
     arrays: Vec<Array>,
     zarr: OnceLock<std::result::Result<ZarrTree, Error>>,
     cuts: Cuts,
-    /// When it was committed, in nanoseconds since 1970.
+    /// Time of its commit, in nanoseconds since 1970.
     pub(crate) time: u64,
 }
 
@@ -32,14 +32,14 @@ struct Array {
     hdf5: OnceLock<std::result::Result<Frame, Error>>,
 }
 
-/// A declared fragment, step behind step.
+/// A declared fragment, with its steps one after the other.
 pub(crate) struct Fragment {
     handle: FragmentHandle,
     /// Bytes of one step.
     step: u64,
-    /// None where no variable of it has steps.
+    /// Number of steps; `None` if no variable of it has steps.
     steps: Option<u64>,
-    /// The step read last.
+    /// The step that was read last.
     last: Mutex<Option<(u64, Arc<Vec<u8>>)>>,
 }
 
@@ -64,7 +64,7 @@ impl Shown {
         Ok(Shown { container, tree, fragments, arrays, zarr: OnceLock::new(), cuts, time })
     }
 
-    /// The Zarr hierarchy, made when it is asked for first.
+    /// The Zarr hierarchy, made at its first use.
     pub(crate) fn zarr(&self) -> Result<&ZarrTree> {
         let made = self.zarr.get_or_init(|| {
             let mut cuts = self.cuts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +73,7 @@ impl Shown {
         made.as_ref().map_err(Error::clone)
     }
 
-    /// The array behind a file.
+    /// The array of a file.
     pub(crate) fn array(&self, number: usize) -> Result<&FlatArray> {
         self.arrays
             .get(number)
@@ -95,14 +95,14 @@ impl Shown {
         Ok((&array.flat, frame))
     }
 
-    /// Bytes of a file.
+    /// The size of a file in bytes.
     pub(crate) fn size(&self, number: usize, form: Form) -> Result<u64> {
         let (flat, frame) = self.frame(number, form)?;
         let around = frame.map_or(0, |f| (f.head.len() + f.tail.len()) as u64);
         Ok(flat.size()?.saturating_add(around))
     }
 
-    /// The bytes of a file from `offset`, which lie in it.
+    /// Reads bytes of a file from `offset` on, which must lie in the file.
     pub(crate) fn read(&self, number: usize, form: Form, offset: u64, mut out: &mut [u8]) -> Result<()> {
         let (flat, frame) = self.frame(number, form)?;
         let size = flat.size()?;
@@ -120,7 +120,7 @@ impl Shown {
             let now = (out.len() as u64).min(size - cell) as usize;
             let (here, rest) = out.split_at_mut(now);
             if flat.is_record() {
-                // Nothing is read to the bytes between members; here may be what another read left.
+                // The bytes between members are not read, and may be left from another read.
                 here.fill(0);
             }
             flat.read_at(cell, here)?;
@@ -144,7 +144,7 @@ impl Fragment {
         self.step.saturating_mul(self.steps.unwrap_or(1))
     }
 
-    /// The bytes from `offset`, which lie in it.
+    /// Reads bytes from `offset` on, which must lie in the fragment.
     pub(crate) fn read(&self, mut offset: u64, mut out: &mut [u8]) -> Result<()> {
         while !out.is_empty() && self.step > 0 {
             let (step, from) = (offset / self.step, (offset % self.step) as usize);
@@ -177,10 +177,10 @@ impl Fragment {
     }
 }
 
-/// The snapshots of a container that were asked for.
+/// The snapshots of a container that were opened.
 pub(crate) struct Snapshots {
     container: Container,
-    /// The most lately opened last.
+    /// Snapshots, the one opened last at the end.
     kept: Mutex<Vec<Arc<Shown>>>,
     cuts: Cuts,
 }
@@ -190,25 +190,25 @@ impl Snapshots {
         Snapshots { container, kept: Mutex::default(), cuts: Cuts::default() }
     }
 
-    /// Numbers of the snapshots there are.
+    /// Numbers of the existing snapshots.
     pub(crate) fn numbers(&self) -> Result<Vec<u64>> {
         self.container.refresh()?;
         self.container.snapshots()
     }
 
-    /// The number of the newest.
+    /// Number of the newest snapshot.
     pub(crate) fn newest(&self) -> Result<u64> {
         self.container.refresh()?;
         Ok(self.container.snapshot().version())
     }
 
-    /// The newest.
+    /// The newest snapshot.
     pub(crate) fn latest(&self) -> Result<Arc<Shown>> {
         self.container.refresh()?;
         self.at(self.container.snapshot().version())
     }
 
-    /// One of them.
+    /// The snapshot with this number.
     pub(crate) fn at(&self, version: u64) -> Result<Arc<Shown>> {
         let known = |kept: &mut Vec<Arc<Shown>>| {
             let place = kept.iter().position(|shown| shown.container.snapshot().version() == version)?;

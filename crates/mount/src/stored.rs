@@ -1,8 +1,9 @@
-//! What was published, as the files that it is: the kernel reads them itself where it may.
+//! Published replicas, as the files that they are: the kernel reads them itself if it may.
 //!
 //! Invariants
-//! - an open file is the one whose identity its inode has, or the open fails;
-//! - all handles of a file that the kernel reads itself share one registration, which lasts as long as one is open.
+//! - an open file has the identity of its inode, or the open fails;
+//! - all handles of a file that the kernel reads itself share one registration, which lasts until the last of them is
+//!   closed.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -17,14 +18,14 @@ use fuser::{BackingId, ReplyOpen};
 use crate::inodes::Identity;
 use crate::locks::locked;
 
-/// The folders of what was published, in a container.
+/// The folders of published replicas in a container.
 const PUBLISHED: [&str; 2] = ["netcdf", "zarr"];
 
 /// The published files of a container in a local folder.
 pub(crate) struct StoredFiles {
-    /// None: it lies in no folder.
+    /// The container's folder; `None` if it is in no local folder.
     root: Option<PathBuf>,
-    /// Files that the kernel reads, by inode.
+    /// Files that the kernel reads itself, by inode.
     passed: Mutex<HashMap<u64, Weak<BackingId>>>,
 }
 
@@ -61,23 +62,23 @@ fn missing() -> Error {
 }
 
 impl StoredFiles {
-    /// Of a container in a folder, or of one elsewhere.
+    /// For a container in this folder, or for one elsewhere.
     pub(crate) fn new(container: Option<&Path>) -> Self {
         StoredFiles { root: container.map(Path::to_owned), passed: Mutex::default() }
     }
 
-    /// Whether there is anything.
+    /// Whether there are any.
     pub(crate) fn is_there(&self) -> bool {
         PUBLISHED.iter().any(|folder| self.place(folder).is_ok_and(|place| place.is_dir()))
     }
 
-    /// Where a path of what was published lies.
+    /// The path in the file system of a path below the published replicas.
     fn place(&self, path: &str) -> Result<PathBuf> {
         let published = PUBLISHED.contains(&path.split('/').next().unwrap_or_default());
         self.root.as_ref().filter(|_| published).map(|root| root.join(path)).ok_or_else(missing)
     }
 
-    /// What lies at a path. Links and what is neither file nor folder are not shown.
+    /// The entry at a path. Links, and entries that are neither file nor folder, are not shown.
     pub(crate) fn entry(&self, path: &str) -> Result<Entry> {
         let full = self.place(path)?;
         let found = full.symlink_metadata().map_err(|error| failed(error, &full))?;
@@ -88,7 +89,7 @@ impl StoredFiles {
         }
     }
 
-    /// The entries of a folder, and whether each is one.
+    /// The entries of a folder, and whether each is a folder.
     pub(crate) fn entries(&self, path: &str) -> Result<Vec<(String, bool)>> {
         if path.is_empty() {
             let there =
@@ -108,7 +109,7 @@ impl StoredFiles {
         Ok(out)
     }
 
-    /// Opens a file, if it is still the one that was found; `None` if it is another.
+    /// Opens a file if it still has this identity; `None` if it is another file.
     pub(crate) fn open(&self, path: &str, identity: Identity) -> Result<Option<File>> {
         let full = self.place(path)?;
         let file = File::open(&full).map_err(|error| failed(error, &full))?;
@@ -116,7 +117,8 @@ impl StoredFiles {
         Ok((Identity::of(&found) == identity).then_some(file))
     }
 
-    /// Registers an open file with the kernel, which then reads it itself. It refuses that to all but root.
+    /// Registers an open file with the kernel, which then reads it itself. The kernel refuses this to all users except
+    /// root.
     pub(crate) fn pass(&self, number: u64, file: &File, reply: &ReplyOpen) -> io::Result<Arc<BackingId>> {
         let mut passed = locked(&self.passed);
         if let Some(known) = passed.get(&number).and_then(Weak::upgrade) {
@@ -134,7 +136,7 @@ impl OpenStored {
         OpenStored { file, _passed: passed }
     }
 
-    /// Bytes from `offset`, fewer at the end of the file.
+    /// Reads bytes from `offset` on; fewer at the end of the file.
     pub(crate) fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<usize> {
         let mut got = 0;
         while got < out.len() {

@@ -1,19 +1,19 @@
-//! Which files a snapshot shows, in which folders.
+//! The files of a snapshot, and their folders.
 //!
-//! Invariant: every name of a folder is in its entries, and only those are found.
+//! Invariant: a name can be looked up if and only if its folder lists it.
 
 use std::collections::BTreeMap;
 
-/// What a file of an array holds besides its cells.
+/// The format of an array's file, around its cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Form {
-    /// NumPy's header in front.
+    /// A header of NumPy before the cells.
     Npy,
-    /// Nothing.
+    /// Only the cells.
     Bin,
-    /// HDF5's structures around the cells.
+    /// Structures of HDF5 around the cells.
     Hdf5,
-    /// The same: netCDF-4 files are HDF5 files.
+    /// The same, since netCDF-4 files are HDF5 files.
     NetCdf,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    /// Of arrays, by path and whether HDF5 can show them, and of groups that may be empty.
+    /// The tree of arrays, given by path and whether HDF5 can represent them, and of groups, which may be empty.
     pub(crate) fn new<'p>(
         arrays: impl IntoIterator<Item = (&'p str, bool)>,
         groups: impl IntoIterator<Item = &'p str>,

@@ -15,15 +15,15 @@ use fuser::{
 use crate::files::{Answer, FileTree};
 use crate::fs::Views;
 
-/// Greatest write that the kernel hands over at once.
+/// Most bytes that the kernel passes in one write.
 const MOST_WRITTEN: u32 = 1 << 20;
-/// Other mounts may change what was told, so that the kernel asks again.
+/// Zero: other mounts may change names and attributes, so the kernel must not cache them.
 const NEVER: Duration = Duration::ZERO;
 /// The folder of the files, in the root.
 const FILES: &str = "files";
-/// The kind of an inode, in its mode.
+/// The bits of a mode that hold the kind of an inode.
 const KIND: u32 = 0o170_000;
-/// A file.
+/// The kind of a regular file.
 const REGULAR: u32 = 0o100_000;
 const O_EXCL: i32 = 0o200;
 const O_APPEND: i32 = 0o2000;
@@ -32,11 +32,11 @@ const SEEK_HOLE: i32 = 4;
 const XATTR_CREATE: i32 = 1;
 const XATTR_REPLACE: i32 = 2;
 
-/// Views, and files where there are any.
+/// The views, and the files if there are any.
 pub(crate) struct Whole {
     views: Views,
     files: Option<FileTree>,
-    /// Where the container lies, for the room that is left.
+    /// The container's folder, for its free space.
     folder: Option<PathBuf>,
     writes: bool,
 }
@@ -51,7 +51,7 @@ impl Whole {
         self.files.as_ref().filter(|_| FileTree::has(number.into()))
     }
 
-    /// The files, for a change of what an inode is; views are never changed.
+    /// The files, for a request that changes an inode; views cannot be changed.
     fn changed(&self, number: impl Into<u64>) -> Answer<&FileTree> {
         match self.files(number) {
             Some(files) if self.writes => Ok(files),
@@ -59,7 +59,7 @@ impl Whole {
         }
     }
 
-    /// Programs read and write past the cache of the kernel, so that all of them see the same.
+    /// Programs read and write without the kernel's cache, so that all of them see the same bytes.
     fn flags() -> FopenFlags {
         FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
     }
@@ -94,10 +94,11 @@ impl Filesystem for Whole {
         if let Err(most) = config.set_max_write(MOST_WRITTEN) {
             let _ = config.set_max_write(most);
         }
-        // Without it shared mappings of files are refused, which programs say themselves.
+        // Without it shared mappings of files are refused, and programs report that themselves.
         let _ = config.add_capabilities(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP);
         if self.files.as_ref().is_some_and(|files| self.writes && !files.grants_locks()) {
-            // Locks come here to be refused; else the kernel grants them among the programs of this mount.
+            // Requests for locks come here to be refused; otherwise the kernel would grant them among the programs of
+            // this mount.
             let locks = InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS;
             config.add_capabilities(locks).map_err(|_| std::io::ErrorKind::Unsupported)?;
         }
@@ -297,7 +298,7 @@ impl Filesystem for Whole {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        // Pages of a mapping go to their places, whatever the flags of the handle.
+        // Pages of a mapping are written to their offsets, whatever the flags of the handle.
         let appends = flags.0 & O_APPEND != 0 && !write_flags.contains(WriteFlags::FUSE_WRITE_CACHE);
         let at = (!appends).then_some(offset);
         match self.changed(ino).and_then(|files| files.write(fh.0, at, data)) {
@@ -493,7 +494,7 @@ impl Filesystem for Whole {
         reply.error(Errno::ENOLCK);
     }
 
-    /// Asked only where locks are not granted. Views never change, so that locks of them mean nothing.
+    /// Called only if locks are not granted. Views never change, so locks on them have no meaning.
     fn setlk(
         &self,
         _request: &Request,

@@ -1,8 +1,8 @@
 //! The Zarr hierarchy of a snapshot as folders and files.
 //!
 //! Invariants
-//! - a path is a node, its document (`zarr.json`), or a chunk of an array (`c/0/2`) or a folder on the way there;
-//! - a chunk that nobody wrote is no file: readers of Zarr take the fill value for it.
+//! - a path is a node, its document (`zarr.json`), a chunk of an array (`c/0/2`), or a folder of chunks;
+//! - a chunk that was not written is no file: readers of Zarr use the fill value for it.
 
 use std::collections::BTreeMap;
 
@@ -13,16 +13,16 @@ const DOCUMENT: &str = "zarr.json";
 /// The folder of an array's chunks.
 const CHUNKS: &str = "c";
 
-/// What a path is.
+/// The meaning of a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Place {
     Node(String),
     Document(String),
-    /// A chunk of an array, or with fewer numbers than axes the folder of some.
+    /// A chunk of an array; with fewer numbers than axes, a folder of chunks.
     Chunk(String, Vec<u64>),
 }
 
-/// The nodes of a hierarchy: paths, and of arrays how many chunks they have along each axis.
+/// The nodes of a hierarchy: their paths and, for arrays, the number of chunks along each axis.
 #[derive(Debug, Default)]
 struct Names {
     nodes: BTreeMap<String, Option<Vec<u64>>>,
@@ -95,7 +95,7 @@ impl ZarrTree {
         ZarrTree { view, documents, names }
     }
 
-    /// What lies at a path: whether it is a folder. `NotFound` if nothing does.
+    /// Whether a path is a folder. `NotFound` if there is nothing.
     pub(crate) fn is_folder(&self, path: &str) -> Result<bool> {
         let place = self.names.place(path).ok_or_else(missing)?;
         let folder = self.names.is_folder(&place);
@@ -105,10 +105,10 @@ impl ZarrTree {
         }
     }
 
-    /// The entries of a folder, and whether each is one.
+    /// The entries of a folder, and whether each is a folder.
     pub(crate) fn entries(&self, path: &str) -> Result<Vec<(String, bool)>> {
         if path.is_empty() && self.documents.is_empty() {
-            // Nothing was made in the container yet.
+            // The container is still empty.
             return Ok(Vec::new());
         }
         match self.names.place(path).ok_or_else(missing)? {
@@ -138,7 +138,7 @@ impl ZarrTree {
         }
     }
 
-    /// Bytes of a file.
+    /// The size of a file in bytes.
     pub(crate) fn size(&self, path: &str) -> Result<u64> {
         match self.names.place(path).ok_or_else(missing)? {
             Place::Chunk(node, _) => match self.view.chunk_counts(&node).and_then(|(_, bytes)| bytes) {

@@ -1,23 +1,24 @@
-//! Parity over chunks of bytes, and lost chunks from it: XOR, and Reed-Solomon over GF(2^16). No I/O.
+//! Encodes parity over chunks of bytes, and rebuilds lost chunks from it: XOR, and Reed-Solomon over GF(2^16). No I/O.
 //!
-//! One parity chunk is the XOR of the data chunks. Two and more are a Reed-Solomon code, which the feature `reed-solomon` brings; its field
-//! and its points are in docs/format/redundancy.md. As many chunks may be lost as there are parity chunks.
+//! One parity chunk is the XOR of the data chunks. Several are a Reed-Solomon code, which needs the feature
+//! `reed-solomon`; docs/format/redundancy.md specifies its field and its points. As many chunks may be lost as there
+//! are parity chunks.
 //!
 //! Invariants
-//! - all chunks of a call are equally long; a length that is no multiple of [`unit`] is refused;
+//! - all chunks of a call have the same length, and a length that is not a multiple of [`unit`] is refused;
 //! - byte ranges of a chunk that begin and end at multiples of [`unit`] are coded independently of the rest.
 
 #![forbid(unsafe_code)]
 
 use std::fmt;
 
-/// Chunks of a Reed-Solomon code are multiples of this, in bytes.
+/// Bytes of a block: the length of chunks of a Reed-Solomon code is a multiple of this.
 const BLOCK: usize = 64;
 
-/// Why nothing was coded.
+/// Why no chunk was encoded or rebuilt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refused {
-    /// The chunks are not equally long, or no multiple of [`unit`].
+    /// The chunks have different lengths, or a length that is not a multiple of [`unit`].
     Lengths,
     /// More chunks are lost than there are parity chunks.
     TooManyLost,
@@ -30,24 +31,26 @@ impl fmt::Display for Refused {
         f.write_str(match self {
             Refused::Lengths => "the chunks are not equally long",
             Refused::TooManyLost => "more chunks are lost than there are parity chunks",
-            Refused::NoCode => "this build has no code for so many parity chunks (the feature reed-solomon)",
+            Refused::NoCode => {
+                "this build does not support this many parity chunks (see the feature reed-solomon)"
+            }
         })
     }
 }
 
 impl std::error::Error for Refused {}
 
-/// Whether this build codes so many parity chunks.
+/// Whether this build supports this many parity chunks.
 pub const fn is_supported(parity: usize) -> bool {
     parity < 2 || cfg!(feature = "reed-solomon")
 }
 
-/// The length of a chunk is a multiple of this, with so many parity chunks.
+/// The length of a chunk must be a multiple of this if there are this many parity chunks.
 pub const fn unit(parity: usize) -> usize {
     if parity < 2 { 1 } else { BLOCK }
 }
 
-/// The length that all chunks have.
+/// The length of all chunks; an error if they differ.
 fn length<'a>(chunks: impl Iterator<Item = &'a [u8]>, parity: usize) -> Result<usize, Refused> {
     let mut common = None;
     for chunk in chunks {
@@ -58,7 +61,7 @@ fn length<'a>(chunks: impl Iterator<Item = &'a [u8]>, parity: usize) -> Result<u
     common.filter(|len| len % unit(parity) == 0).ok_or(Refused::Lengths)
 }
 
-/// The parity chunks of data chunks: `parity` many.
+/// The `parity` parity chunks of some data chunks.
 pub fn encode(data: &[&[u8]], parity: usize) -> Result<Vec<Vec<u8>>, Refused> {
     let len = length(data.iter().copied(), parity)?;
     match parity {
@@ -69,7 +72,7 @@ pub fn encode(data: &[&[u8]], parity: usize) -> Result<Vec<Vec<u8>>, Refused> {
     }
 }
 
-/// The data chunks that are `None`, in their order, from the others and the parity chunks that are there.
+/// The data chunks that are `None`, in their order, rebuilt from the others and the existing parity chunks.
 pub fn rebuild(data: &[Option<&[u8]>], parity: &[Option<&[u8]>]) -> Result<Vec<Vec<u8>>, Refused> {
     let lost = data.iter().filter(|chunk| chunk.is_none()).count();
     let there = parity.iter().flatten().count();
@@ -172,7 +175,8 @@ mod tests {
         (0..count).map(|chunk| (0..len).map(|at| byte(chunk, at)).collect()).collect()
     }
 
-    /// Every way to lose as many data chunks as there are parity chunks, with as many parity chunks left as are needed.
+    /// Tests every way to lose as many data chunks as there are parity chunks, with only as many parity chunks as are
+    /// needed.
     fn all_losses(count: usize, parity: usize, len: usize) {
         let data = chunks(count, len);
         let all: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
@@ -195,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn one_lost_chunk_comes_back_from_the_xor() {
+    fn one_lost_chunk_is_rebuilt_from_the_xor() {
         all_losses(1, 1, 10);
         all_losses(5, 1, 1001);
     }
 
     #[cfg(feature = "reed-solomon")]
     #[test]
-    fn as_many_lost_chunks_as_there_is_parity_come_back() {
+    fn as_many_chunks_as_there_are_parity_chunks_can_be_rebuilt() {
         all_losses(1, 2, 64);
         all_losses(4, 2, 192);
         all_losses(5, 3, 128);
@@ -219,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_coded_is_refused() {
+    fn impossible_codes_are_refused() {
         assert_eq!(encode(&[&[1, 2], &[3]], 1), Err(Refused::Lengths));
         assert_eq!(rebuild(&[None, None], &[Some(&[1])]), Err(Refused::TooManyLost));
         assert_eq!(rebuild(&[None], &[Some(&[1]), None]), Err(Refused::Lengths), "no multiple of 64");

@@ -1,5 +1,7 @@
-//! What does it cost to plan a read? Bars: 20,000 blocks well under 50 ms, 100,000 disjoint blocks resolved
-//! in 0.2 s, one point in microseconds. `cargo bench -p drystone-plan`
+//! What does it cost to plan a read? Bars: 20,000 blocks well under 50 ms, 100,000 disjoint blocks resolved in 0.2 s,
+//! one point in microseconds.
+//!
+//! `cargo bench -p drystone-plan`
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -13,8 +15,8 @@ use drystone_transform::stats::ScalarKind;
 
 const EDGE: u64 = 32;
 
-/// `shape` blocks of 32 x 32 x 32 raw 4-byte elements; `shift` moves each by that much, so that blocks of two
-/// grids overlap.
+/// `shape` blocks of 32 x 32 x 32 raw 4-byte elements. `shift` moves each block by this many cells, so that blocks of
+/// two grids overlap.
 fn blocks(shape: [u64; 3], commit: u64, shift: u64) -> Vec<Candidate> {
     let encoding = Arc::new(Encoding { chain: String::new(), item: 4, ..Encoding::default() });
     let mut made = Vec::new();

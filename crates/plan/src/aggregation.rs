@@ -15,13 +15,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// What writing costs on this machine.
+/// What it costs to write on this machine.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
     /// Seconds that each writer adds to a step, whatever it writes.
     pub per_writer: f64,
-    /// Seconds that a commit takes longer when more than one rank has written: a single writer commits
-    /// without the others.
+    /// Seconds that a commit takes longer if more than one rank has written: a single writer commits without the
+    /// others.
     pub together: f64,
     /// Bytes per second from a rank into the memory of its writer.
     pub copy: f64,
@@ -31,7 +31,7 @@ pub struct Costs {
     pub processors: usize,
 }
 
-/// Bytes of a node's groups.
+/// The bytes of a node's groups.
 #[derive(Debug, Clone, Copy, Default)]
 struct Bytes {
     /// Bytes of the largest group.
@@ -141,7 +141,7 @@ impl Aggregation {
         self.groups.len() as f64 * costs.per_writer + together + slowest.fold(0.0, f64::max)
     }
 
-    /// Does every rank write for itself?
+    /// Whether every rank writes for itself.
     pub fn is_none(&self) -> bool {
         self.groups.iter().all(|group| group.len() == 1)
     }

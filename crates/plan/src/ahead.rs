@@ -1,10 +1,9 @@
 //! Which byte ranges get a prefetch hint before the requests for them are executed.
 //!
-//! Requests are executed one after the other, and a medium that is asked for one at a time waits between
-//! them. Kernels read ahead in a sequential scan, but start small, and do not predict scattered requests.
-//! With hints for all of them, scattered requests of 360 KiB to 1 MiB and the first megabytes of a stream
-//! arrive in half the time. A store may ignore hints that continue an earlier read, since the kernel reads
-//! ahead there already.
+//! A reader that executes one request at a time leaves the medium idle between them. Kernels read ahead in a sequential
+//! scan, but start small, and predict no scattered requests. With hints for all of them, scattered requests of 360 KiB
+//! to 1 MiB and the first megabytes of a stream arrive in half the time. A store may ignore hints that continue an
+//! earlier read, since the kernel reads ahead there already.
 //!
 //! Invariants
 //! - ranges are ascending and disjoint, take little more than [`MOST`] bytes together, and contain only
@@ -13,7 +12,7 @@
 
 use std::ops::Range;
 
-/// Fewer requests, and fewer bytes, are not worth a hint.
+/// Fewer requests, with fewer bytes, are not worth a hint.
 const MANY: usize = 4;
 const LEAST: u64 = 512 << 10;
 /// Adjacent requests with more bytes together are a stream.
@@ -27,9 +26,8 @@ const TABLE: u64 = 1 << 20;
 /// Holes up to this size lie in pages that are read anyway.
 const HOLE: u64 = 4 << 10;
 
-/// The hints for these requests (source, bytes), which are given in any order. None for a single request, or
-/// for few bytes in few requests; but always for scattered ones on a `slow` medium, however few bytes they
-/// have.
+/// The hints for these requests (source, bytes), which may be given in any order. A single request gets no hint, nor do
+/// few requests for few bytes. On a `slow` medium scattered requests always get hints, however few their bytes.
 pub fn ahead(requests: impl Iterator<Item = (u32, Range<u64>)>, slow: bool) -> Vec<(u32, Range<u64>)> {
     let mut requests: Vec<(u32, Range<u64>)> = requests.collect();
     let len = |range: &Range<u64>| range.end.saturating_sub(range.start);
@@ -63,9 +61,9 @@ pub(crate) fn join(ranges: &mut Vec<(u32, Range<u64>)>) {
     });
 }
 
-/// The hints for subchunk tables (source, position, length) that are needed before a read is planned and that
-/// would be waited for one by one. None for a single table, and none for one that is too long to be a table:
-/// these numbers were not checked yet.
+/// The hints for subchunk tables (source, position, length). A read is planned from its tables, and without hints would
+/// wait for them one by one. A single table gets no hint, nor does one that is too long to be a table: these numbers
+/// have not been checked.
 pub fn ahead_of_tables(tables: impl Iterator<Item = (u32, u64, u64)>) -> Vec<(u32, Range<u64>)> {
     let bytes = |(source, position, len): (u32, u64, u64)| (source, position..position.saturating_add(len));
     let mut hinted: Vec<_> = tables.filter(|(_, _, len)| *len <= TABLE).map(bytes).collect();
@@ -88,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_apart_gets_a_hint_in_order_and_neighbours_together() {
+    fn scattered_ranges_get_hints_in_order_and_neighbours_together() {
         let found = hinted(&[9 * M..10 * M, 0..300 * K, 300 * K + 88..600 * K, 2 * M..3 * M]);
         assert_eq!(found, [0..600 * K, 2 * M..3 * M, 9 * M..10 * M]);
         let two_sources = [(1, 0..M), (0, M..2 * M), (1, M..2 * M)];
@@ -96,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn one_request_few_bytes_and_long_streams_are_not() {
+    fn one_request_few_bytes_and_long_streams_get_no_hint() {
         assert_eq!(hinted(&[0..M]), []);
         assert_eq!(hinted(&[0..4 * K, M..M + 4 * K]), []);
         assert_eq!(hinted(&(0..9).map(|k| k * M..(k + 1) * M).collect::<Vec<_>>()), []);
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_may_be_waited_for_a_little_that_lies_apart_gets_a_hint() {
+    fn on_a_slow_medium_a_few_scattered_bytes_get_a_hint() {
         let hinted = |requests: &[(u32, Range<u64>)]| ahead(requests.iter().cloned(), true);
         let apart = [(0, 248..33_024), (1, 248..33_024)];
         assert_eq!(hinted(&apart), apart);
@@ -116,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_hinted_than_may_lie_ready() {
+    fn hints_stay_below_the_limit_of_bytes() {
         let many: Vec<Range<u64>> = (0..1100).map(|k| 2 * k * M..(2 * k + 1) * M).collect();
         assert_eq!(hinted(&many), many[..1024]);
         let longer: Vec<Range<u64>> = (0..200).map(|k| 10 * k * M..(10 * k + 7) * M).collect();

@@ -101,7 +101,8 @@ fn visit(
     }
 }
 
-/// The first of `0..n` for which the condition holds, else `n`. Once it holds it holds for all later numbers.
+/// The first of `0..n` for which the condition holds, else `n`. Where it holds for one number it holds for all later
+/// ones.
 fn first(n: u64, holds: impl Fn(u64) -> bool) -> u64 {
     let (mut low, mut high) = (0, n);
     while low < high {

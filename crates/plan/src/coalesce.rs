@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-/// Requests are merged up to this size, in bytes: the data stays in a cache until it is verified and placed.
+/// Requests are merged up to this size, in bytes, so that their data stays in a processor cache until it is verified
+/// and scattered.
 pub const REQUEST: u64 = 1 << 20;
 /// Gaps up to this size, in bytes, are read rather than skipped: they cost about as much as a request.
 pub const GAP: u64 = 16 << 10;

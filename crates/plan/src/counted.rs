@@ -14,7 +14,7 @@ mod tests {
     use super::counted;
 
     #[test]
-    fn one_is_one_and_none_and_many_are_several() {
+    fn one_is_singular_and_none_and_many_are_plural() {
         assert_eq!((counted(0, "block"), counted(1, "block")), ("0 blocks".into(), "1 block".into()));
         assert_eq!((counted(1, "entry"), counted(2, "entry")), ("1 entry".into(), "2 entries".into()));
         assert_eq!(counted(2, "array"), "2 arrays");

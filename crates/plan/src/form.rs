@@ -1,8 +1,8 @@
 //! Where the cells of a decoded subchunk lie, as its entry's layout says.
 //!
-//! Code that asks for byte ranges or strides of a part goes through the dimensions in stored order, from the
-//! slowest on. Cells are `room` bytes apart in the contiguous dimension, and the element is `item` bytes at
-//! `at` of each.
+//! Code that asks for byte ranges or strides of a part visits the dimensions in stored order, from the slowest on.
+//! Along the contiguous dimension, cells are `room` bytes apart; the element is the `item` bytes at offset `at` of each
+//! cell.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
@@ -27,8 +27,7 @@ pub struct Form {
     pub room: u64,
     /// Bytes from the beginning of a cell to the element.
     pub at: u64,
-    /// Bytes that a cell holds of an entry: an element, or several if a member is an array; `item` may be a
-    /// part of them.
+    /// Bytes of an entry's element in a cell: several scalars if a member is an array. `item` may be a part of them.
     pub element: u64,
     /// The curve, if cells follow one; strides then mean nothing.
     pub curve: Option<Curve>,
@@ -79,13 +78,14 @@ impl Form {
         self
     }
 
-    /// The same cells row by row, this element alone: what a curve leaves when it has been unrolled.
+    /// The same cells row by row, this element alone: the result of unrolling a curve.
     pub fn unrolled(&self) -> Form {
         Form::dense(self.ndim.into(), self.item)
     }
 
-    /// A subchunk as transforms see it, given its row-major description: its cells in stored order, extents
-    /// from the slowest; along a curve it has one axis. Cells with more than one element are bytes.
+    /// The description of a subchunk that transforms get, from its row-major description: its cells in stored order,
+    /// extents from the slowest; along a curve it has one axis. Cells with more than one element are described as
+    /// bytes.
     pub fn logical(&self, rows: &Logical) -> Logical {
         let shape = match self.curve {
             Some(_) => vec![rows.shape.iter().fold(1u64, |cells, n| cells.saturating_mul(*n))],

@@ -1,14 +1,14 @@
 //! Which byte ranges are prefetched in file order before a read is planned: whole cut blocks, up to and
 //! including their tables.
 //!
-//! A plan needs the table of a cut block, which follows its subchunks. If the table is read by itself from a
-//! slow medium, it waits behind other requests, and then interrupts the read-ahead of the subchunks. If a
-//! whole block is wanted, its table arrives with the rest, at the pace of a stream. If other processes read
-//! the rest of a block at the same time, the same holds for a part of it; the store may detect that.
+//! A plan needs the table of a cut block, which follows the block's subchunks. On a slow medium, a request for the
+//! table alone waits behind other requests, and then interrupts the read-ahead of the subchunks. If a whole block is
+//! wanted, its table arrives with the rest, at the pace of a stream. If other processes read the rest of a block at the
+//! same time, the same holds for a part of it; the store may detect that.
 //!
 //! Invariants
-//! - the ranges are hints from entries that were not checked: only their length is bounded;
-//! - blocks of which less than an eighth is wanted are not named.
+//! - the ranges are hints from entries that have not been checked: only their length is bounded;
+//! - a block is left out if less than an eighth of it is wanted.
 
 use std::ops::Range;
 
@@ -17,29 +17,29 @@ use drystone_format::entry::Entry;
 use crate::read_plan::Slot;
 use crate::selection::Selection;
 
-/// Shorter blocks cost no more than the request for their tables.
+/// A shorter block costs no more than the request for its table.
 const LEAST: u64 = 1 << 20;
-/// Longer blocks, and more of them, would delay what is read first.
+/// A longer block, or more bytes of blocks, would delay what is read first.
 const MOST: u64 = 16 << 20;
 
-/// A block of which less is wanted is never prefetched as a whole.
+/// A block is prefetched only if at least one in this many of its cells is wanted.
 const LEAST_PART: u128 = 8;
 
-/// A cut block that is wanted wholly, or in large part.
+/// A cut block that is wanted whole or in large part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Block {
     /// Source number.
     pub source: u32,
     /// Where its table begins.
     pub table: u64,
-    /// Bytes of the source: approximately those of its subchunks, and of its table.
+    /// Bytes of the source, approximately: the block's subchunks and its table.
     pub bytes: Range<u64>,
-    /// Every cell is wanted.
+    /// Whether every cell is wanted.
     pub whole: bool,
 }
 
-/// The cut blocks of a single slot that are wanted whole, and those of which at least an eighth is; none of a
-/// kind that has many.
+/// The cut blocks of a single slot of which at least an eighth is wanted. Blocks wanted whole are left out if they have
+/// too many bytes together; so are blocks wanted in part.
 pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     let [slot] = slots else { return Vec::new() };
     let mut found = Vec::new();
@@ -61,7 +61,7 @@ pub fn in_order(slots: &[Slot]) -> Vec<Block> {
     found
 }
 
-/// Where the subchunks of a cut raw block lie, approximately, and its table.
+/// Where the subchunks and the table of a cut raw block lie, approximately.
 pub(crate) fn extent_of_cut(entry: &Entry) -> Option<Range<u64>> {
     if entry.subchunks < 2 || !entry.encoding.chain.is_empty() {
         return None;
@@ -72,7 +72,7 @@ pub(crate) fn extent_of_cut(entry: &Entry) -> Option<Range<u64>> {
     Some(entry.piece.position.saturating_sub(cells)..end)
 }
 
-/// How many cells of a block are selected, in a box, and how many it has.
+/// How many cells of a block a box selection takes, and how many cells the block has.
 pub(crate) fn wanted(entry: &Entry, selection: &Selection) -> Option<(u128, u128)> {
     if selection.axes.len() != usize::from(entry.ndim) {
         return None;
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_table_is_encoded_short_or_too_much_is_not() {
+    fn uncut_encoded_short_and_too_many_blocks_are_left_out() {
         let all = || Selection::boxed(&[0, 0], &[8 * 2048, 2048]);
         let (mut uncut, mut coded, mut short) = (cut(0, 0, M), cut(0, 0, M), cut(0, 0, M));
         uncut.subchunks = 1;

@@ -13,13 +13,13 @@ pub struct Joined {
     pub parts: Vec<usize>,
 }
 
-/// With more boxes than this nothing is joined: all pairs are compared to find overlaps.
+/// If there are more boxes than this, none are joined: the search for overlaps compares all pairs.
 const MAX_BOXES: usize = 2048;
 
 /// Joins boxes of one array that share a whole face, as long as no joined box has more than `max_cells` cells.
 ///
-/// If boxes overlap, none is joined: their order decides what shows. The result is in the order of the first
-/// part of each. Every box has as many dimensions as the first, and ends below 2^64.
+/// If boxes overlap, none is joined, since their order decides which values are visible. The result is in the order of
+/// the first part of each. Every box has as many dimensions as the first, and ends below 2^64.
 pub fn join(boxes: &[(Vec<u64>, Vec<u64>)], max_cells: u64) -> Vec<Joined> {
     let mut joined: Vec<Joined> = boxes
         .iter()

@@ -1,9 +1,9 @@
 //! Which ranks read for which others: where many ranks want small interleaved parts of one array, few of them
 //! read larger boxes, each byte once, and send each rank its part.
 //!
-//! A rank that reads alone fetches whole check units around its cells, and so do its neighbours: the same
-//! bytes again and again, in many requests. Where ranks want large boxes of their own there is nothing to
-//! share, and sending parts would only copy.
+//! A rank that reads alone fetches whole check units around its cells. Its neighbours fetch the same units again, in
+//! many requests. Where each rank wants a large box of its own there is nothing to share, and sending parts would only
+//! add copies.
 //!
 //! Invariant: the boxes of a plan do not overlap, and every wanted cell lies in one.
 
@@ -20,7 +20,7 @@ const ROUND: u64 = 16 << 20;
 const SHARE: u64 = 4 << 20;
 /// Boxes with more bytes than this multiple of the wanted ones are mostly holes: each rank reads alone.
 const MOST_HOLES: u64 = 4;
-/// Nor is a box read together that would be cut into more than about this many.
+/// A box that would be cut into more than about this many boxes is not read jointly.
 const MOST_BOXES: u64 = 1 << 16;
 
 /// What reading costs on this machine.
@@ -32,22 +32,22 @@ pub struct ReadCosts {
     pub read: f64,
     /// Bytes per second from one rank to another.
     pub copy: f64,
-    /// Seconds until all ranks have met and exchanged messages.
+    /// Seconds that all ranks need to meet and exchange messages.
     pub per_round: f64,
 }
 
-/// The cost if every rank reads for itself.
+/// The cost of the read if each rank reads for itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Alone {
-    /// Bytes from storage.
+    /// Bytes read from storage.
     pub read_bytes: u64,
-    /// Requests to storage.
+    /// Requests to storage, of all ranks.
     pub requests: u64,
     /// Bytes of the cells that are wanted.
     pub wanted_bytes: u64,
 }
 
-/// Which ranks read what, for all.
+/// Which ranks read which boxes for all others.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct JointRead {
     /// Ranks that read.
@@ -88,8 +88,8 @@ impl Overlap {
 }
 
 impl JointRead {
-    /// The plan that serves all ranks fastest; `None` if each reads for itself. There is one wish per rank,
-    /// all of one array of `item` bytes per element; ranks with equal numbers in `nodes` share a machine.
+    /// The plan that serves all ranks fastest; `None` if each reads for itself. `wishes` has one selection per rank,
+    /// all of one array of `item` bytes per element. Ranks with equal numbers in `nodes` share a machine.
     pub fn cheapest(
         wishes: &[Selection],
         nodes: &[u64],
@@ -112,8 +112,8 @@ impl JointRead {
         (together < apart).then_some(joint)
     }
 
-    /// A plan with this many readers (by default one per 4 MiB on each node); `None` if nothing is wanted, or
-    /// too little of the box that would be read.
+    /// A plan with this many readers (by default one per 4 MiB on each node); `None` if nothing is wanted, or only a
+    /// small part of the box that would be read.
     pub fn new(wishes: &[Selection], nodes: &[u64], item: u64, readers: Option<usize>) -> Option<Self> {
         let cube = enclosing(wishes)?;
         let bytes = cube.cells()?.checked_mul(item)?;
@@ -183,7 +183,7 @@ fn enclosing(wishes: &[Selection]) -> Option<Selection> {
     Some(Selection { axes: found?.into_iter().map(axis).collect::<Option<Vec<_>>>()? })
 }
 
-/// A box in at most this many parts along one axis: the slowest that has as many cells, else the longest.
+/// Divides a box into at most this many parts along one axis: the slowest that has this many cells, else the longest.
 fn slabs(cube: &Selection, parts: u64) -> Vec<Selection> {
     let wide = cube.axes.iter().position(|axis| axis.count >= parts);
     let longest = || (0..cube.axes.len()).max_by_key(|d| cube.axes.get(*d).map_or(0, |a| a.count));
@@ -228,7 +228,7 @@ mod tests {
 
     const COSTS: ReadCosts = ReadCosts { per_request: 2e-5, read: 1e9, copy: 1e9, per_round: 1e-4 };
 
-    /// Column `rank` of every `ranks`.
+    /// Every `ranks`-th column, from column `rank` on.
     fn column(rank: u64, ranks: u64, rows: u64, columns: u64) -> Selection {
         let count = (columns - rank).div_ceil(ranks);
         Selection { axes: vec![Axis::full(rows), Axis { start: rank, step: ranks as i64, count }] }

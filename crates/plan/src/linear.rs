@@ -1,7 +1,7 @@
 //! A run of cells in row-major order, as boxes.
 //!
-//! Files present arrays as one run of cells. A byte range of such a file is a run of cells, which the read
-//! path takes as boxes.
+//! An array that is presented as a file is one run of cells. A byte range of the file is a run of cells, and the read
+//! path takes boxes.
 //!
 //! Invariants
 //! - the boxes are disjoint, ascend in row-major order, and hold exactly the cells of the run;
@@ -21,7 +21,7 @@ pub fn boxes(shape: &[u64], from: u64, to: u64) -> Vec<OffsetCount> {
     out
 }
 
-/// The same below the cells with the leading coordinates `lead`.
+/// Like [`boxes`], for the cells below the leading coordinates `lead`.
 fn split(shape: &[u64], lead: &mut Vec<u64>, from: u64, to: u64, out: &mut Vec<OffsetCount>) {
     let Some((&length, rest)) = shape.split_first() else {
         out.push((lead.clone(), vec![1; lead.len()]));

@@ -1,14 +1,14 @@
 //! How a read of local files is executed: the number of threads, how requests are grouped, and whether bytes
 //! come by requests or from mappings.
 //!
-//! The engine measures: processors, load, and the times of earlier reads of the process. Here these values
-//! decide.
+//! The engine measures processors, load, and the times of earlier reads of the process. This module decides from these
+//! values.
 //!
 //! Invariants
 //! - groups are ranges of neighbouring requests to one object, and every request is in one group;
-//! - each mode is tried before one is preferred, and the other one again once in [`AGAIN`] reads;
-//! - where requests read bytes directly to their destination, mapping saves no copy and is tried late: it
-//!   took 2.5 times as long in one place, and 0.84 of the time at best.
+//! - each mode is tried before one is preferred, and the slower one is tried again once in [`AGAIN`] reads;
+//! - where requests read bytes directly to their destination, mapping saves no copy and is tried late: measured, it
+//!   took between 0.84 and 2.5 times as long.
 
 use std::borrow::Borrow;
 use std::ops::Range;
@@ -24,8 +24,8 @@ const LARGE: u64 = 64 << 10;
 /// Smaller requests to one object are submitted together, up to this many and this many bytes.
 const GROUP: usize = 64;
 const GROUP_BYTES: u64 = 1 << 20;
-/// Raw bytes from which several threads gain where few cells are wanted: 4.2 MB for a plane took 0.8 to 0.9
-/// of the time, 8.4 MB 0.8 to 1.05, and 2 MB up to 1.5 times.
+/// Raw bytes from which several threads gain where few cells are wanted. Measured: 4.2 MB for a plane took 0.8 to 0.9
+/// of the time of one thread, 8.4 MB 0.8 to 1.05, and 2 MB up to 1.5 times.
 const READ_FOR_FEW: u64 = 4 << 20;
 /// The other mode is tried once in this many reads: speed changes with the load.
 pub const AGAIN: u64 = 16;
@@ -42,9 +42,9 @@ pub struct Processors {
 /// Measurements of the modes, for reads of similar size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Modes {
-    /// Least picoseconds per byte of a read, mapped and by requests; 0 before there was one.
+    /// Least picoseconds per byte of a read, mapped and by requests; 0 before the first one.
     pub least: [u64; 2],
-    /// How many reads there were.
+    /// Number of reads.
     pub reads: u64,
 }
 
@@ -53,7 +53,7 @@ pub fn local_read(plan: &ReadPlan, slots: &[Slot], processors: Processors, mode:
     LocalRead { threads: threads(plan, slots, processors), groups: groups(&plan.fetches), mode }
 }
 
-/// Whether nothing of the plan is encoded.
+/// Whether no block of the plan is encoded.
 fn is_raw(plan: &ReadPlan, slots: &[Slot]) -> bool {
     plan.works.iter().all(|work| chain(work, slots).is_none_or(str::is_empty))
 }
@@ -63,7 +63,7 @@ fn chain<'s>(work: &Work, slots: &'s [Slot]) -> Option<&'s str> {
     Some(&candidate.entry.encoding.chain)
 }
 
-/// Decoded bytes of a work's subchunk; 0 if it is raw.
+/// Decoded bytes of the subchunk of a work; 0 if it is raw.
 fn decoded(work: &Work, slots: &[Slot]) -> u64 {
     let Some(entry) = slots.get(work.slot).and_then(|s| s.candidates.get(work.entry)).map(|c| &c.entry)
     else {
@@ -76,12 +76,12 @@ fn decoded(work: &Work, slots: &[Slot]) -> u64 {
     work.part.chunk_shape.iter().fold(cell, |bytes, n| bytes.saturating_mul(*n))
 }
 
-/// Bytes of the largest subchunk that is decoded; 0 where all are raw.
+/// Bytes of the largest subchunk that is decoded; 0 if all are raw.
 pub fn largest_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
     plan.works.iter().map(|work| decoded(work, slots)).max().unwrap_or(0)
 }
 
-/// How many threads a plan is worth.
+/// The number of threads that a plan is worth.
 pub fn threads(plan: &ReadPlan, slots: &[Slot], processors: Processors) -> usize {
     let decoded = largest_decoded(plan, slots);
     let largest = plan.fetches.iter().map(Fetch::len).max().unwrap_or(0);
@@ -90,8 +90,8 @@ pub fn threads(plan: &ReadPlan, slots: &[Slot], processors: Processors) -> usize
     let raw = is_raw(plan, slots);
     match read_or_decoded(plan, slots) {
         ..PARALLEL => 1,
-        // Bytes that are read for a few cells wait in a processor's cache; a second thread gains little for
-        // small reads.
+        // Bytes that are read for a few cells stay in a processor's cache; a second thread gains little for small
+        // reads.
         ..READ_FOR_FEW if raw && plan.wanted_bytes < PARALLEL => 1,
         ..CONTENDED_RAW if raw => most.min(1 + processors.idle),
         _ => most,
@@ -103,7 +103,7 @@ pub fn asks_for_idle(plan: &ReadPlan, slots: &[Slot]) -> bool {
     (PARALLEL..CONTENDED_RAW).contains(&read_or_decoded(plan, slots)) && is_raw(plan, slots)
 }
 
-/// Requests in the groups in which they are submitted: small ones to one object together.
+/// Groups of requests that are submitted together: small requests to one object.
 pub fn groups<T, F: Borrow<Fetch<T>>>(fetches: &[F]) -> Vec<Range<usize>> {
     let mut groups = Vec::with_capacity(fetches.len());
     let (mut from, mut bytes) = (0, 0);

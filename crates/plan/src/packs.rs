@@ -1,10 +1,10 @@
-//! Which packs of manifests a new pack takes in.
+//! Which existing packs of manifests a new pack includes.
 //!
-//! A pack takes in the last packs as long as each is no larger than what it has already. Sizes so at least halve from
-//! pack to pack: n manifests lie in about log2(n) packs, and each is written again about log2(n) times.
+//! A new pack includes the last packs as long as each is no larger than the content so far. So sizes at least halve
+//! from pack to pack: n manifests lie in about log2(n) packs, and each manifest is rewritten about log2(n) times.
 
-/// How many of the last packs are merged with new members, so that the result has at most `most` bytes. Packs, oldest
-/// first, and `new` are numbers of members and bytes.
+/// How many of the last packs are merged with new members, so that the result has at most `most` bytes. `packs` (oldest
+/// first) and `new` are pairs: number of members, and bytes.
 pub fn merged(packs: &[(u64, u64)], new: (u64, u64), most: u64) -> usize {
     let (mut members, mut bytes) = new;
     let mut taken = 0;

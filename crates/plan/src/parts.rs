@@ -1,8 +1,8 @@
-//! One visible box of one block, cut into the parts its subchunks hold.
+//! Cuts a visible box of a block into the parts that its subchunks hold.
 //!
-//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks.
-//! A run is found by arithmetic from where it starts, so rows of subchunks that a large stride skips cost
-//! nothing, and the product of runs is walked like an odometer without any table.
+//! Each axis is a sequence of runs: positions of the selection whose cells lie in the same row of subchunks. A run is
+//! computed from where it starts, so rows of subchunks that a large stride skips cost nothing. The product of the runs
+//! is enumerated like an odometer, without a table.
 
 use drystone_format::MAX_NDIM;
 use drystone_format::entry::Entry;
@@ -10,7 +10,7 @@ use drystone_format::entry::Entry;
 use crate::resolve::Visible;
 use crate::selection::{Axis, Selection};
 
-/// One subchunk's part of a read: which of its cells, and where they go.
+/// The part of a read that one subchunk holds: which of its cells, and where they go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubchunkPart {
     /// Row-major number in the block's grid.
@@ -30,7 +30,7 @@ impl SubchunkPart {
         self.chunk.iter().fold(1, |cells, &(_, _, count)| cells.saturating_mul(count))
     }
 
-    /// Whether it takes every cell of its subchunk.
+    /// Whether it holds every cell of its subchunk.
     pub fn is_whole(&self) -> bool {
         self.chunk.iter().zip(&self.chunk_shape).all(|(&(_, _, count), &length)| count == length)
     }
@@ -46,7 +46,7 @@ pub fn parts<'a>(
     Parts::new(entry, selection, visible)
 }
 
-/// Along one axis: positions of the selection that meet one row of subchunks.
+/// A run along one axis: positions of the selection that lie in one row of subchunks.
 #[derive(Clone, Copy)]
 struct Run {
     row: u64,

@@ -1,9 +1,8 @@
 //! Which bytes of a raw or decoded subchunk a part touches.
 //!
-//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs as long as
-//! the holes between them are no wider than is read anyway (holes up to `gap`, or within a check unit); only
-//! the remaining axes are enumerated. So a plane across rows of a few kilobytes costs one range, not one per
-//! row.
+//! A raw subchunk is dense and row-major. From the innermost axis outwards, cells merge to runs as long as the holes
+//! between them are read anyway (holes up to `gap`, or within a check unit). Only the remaining axes are enumerated. So
+//! a plane across rows of a few kilobytes costs one range, not one per row.
 
 use std::ops::Range;
 
@@ -77,15 +76,15 @@ pub fn at_units(ranges: &[Range<u64>], unit: u64, len: u64, gap: u64) -> Vec<Ran
 /// Holes of decoded bytes up to this size are ignored: they rarely change which check units are read.
 pub(crate) const DECODED_GAP: u64 = 512;
 
-/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: what a transform is
-/// asked for. At most [`MAX_RANGES`].
+/// The decoded bytes that hold a part's cells, in whole cells, ascending and disjoint: the ranges that a transform
+/// decodes. At most [`MAX_RANGES`].
 pub fn wanted(part: &SubchunkPart, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     let unit = if form.curve.is_some() { 0 } else { form.room.max(1) };
     touched(part, form, unit, len, DECODED_GAP)
 }
 
-/// Bytes of a whole subchunk when decoded, with cells of `room` bytes.
+/// Bytes of a whole decoded subchunk with cells of `room` bytes.
 pub fn decoded_len(part: &SubchunkPart, room: u64) -> u64 {
     part.chunk_shape.iter().fold(room, |len, &edge| len.saturating_mul(edge))
 }
@@ -107,7 +106,7 @@ mod tests {
         made
     }
 
-    /// Marks the bytes of every cell, rounds outward, merges.
+    /// The expected result: marks the bytes of every cell, rounds outward, merges.
     fn scan(shape: &[u64], chunk: &[(u64, i64, u64)], item: u64, unit: u64, gap: u64) -> Vec<Range<u64>> {
         let length = shape.iter().product::<u64>() * item;
         let mut cells = vec![0u64];
@@ -174,7 +173,7 @@ mod tests {
 
     #[test]
     fn many_small_rows_are_merged_without_enumerating_them() {
-        // A billion cells a kilobyte apart: all within neighbouring units.
+        // A billion cells a kilobyte apart: all lie in adjacent units.
         let made = touched(
             &part(&[1 << 30, 256], &[(0, 1, 1 << 30), (9, 1, 1)]),
             &Form::dense(2, 4),

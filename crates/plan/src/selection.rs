@@ -7,7 +7,7 @@
 use drystone_format::MAX_NDIM;
 use std::ops::Range;
 
-/// The cells `start, start + step, …` along one axis; `step` is not 0, and `count` 0 is no cell at all.
+/// The cells `start, start + step, …` along one axis. `step` is not 0; a `count` of 0 selects no cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
 pub struct Axis {
@@ -83,8 +83,8 @@ impl Selection {
         self.axes.iter().any(|axis| axis.count == 0)
     }
 
-    /// The smallest box `lo..hi` that holds all cells, 0 in the dimensions the array does not have; `None` if
-    /// there is no cell.
+    /// The smallest box `lo..hi` that holds all cells, 0 in dimensions that the array does not have; `None` if there is
+    /// no cell.
     pub fn bounds(&self) -> Option<([u64; MAX_NDIM], [u64; MAX_NDIM])> {
         if self.is_empty() {
             return None;
@@ -172,7 +172,7 @@ pub fn index(shape: &[u64], indices: &[Index]) -> Result<(Selection, Vec<u64>), 
     Ok((Selection { axes }, result))
 }
 
-/// Python's slice over `length` cells; the step of fewer than two cells means nothing and becomes 1.
+/// Python's slice over `length` cells. If it selects fewer than two cells, its step becomes 1.
 fn slice(length: u64, start: Option<i64>, stop: Option<i64>, step: i64) -> Axis {
     let (length, stride) = (length as i128, step as i128);
     let (lowest, highest) = if step > 0 { (0, length) } else { (-1, length - 1) };
@@ -200,7 +200,7 @@ mod tests {
     use super::*;
     use crate::random::Random;
 
-    /// Python's definition, word for word: clamp, then step until the end is passed.
+    /// Python's definition, literally: clamp, then step until the end is passed.
     fn python_slice(length: i64, start: Option<i64>, stop: Option<i64>, step: i64) -> Vec<u64> {
         let adjust = |value: i64| if value < 0 { value + length } else { value };
         let (mut cell, stop) = if step > 0 {
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_numpy_refuses_is_refused() {
+    fn selections_that_numpy_refuses_are_refused() {
         assert_eq!(index(&[4], &[Index::Int(0); 2]), Err(IndexError::TooMany { ndim: 1, given: 2 }));
         assert_eq!(index(&[4], &[Index::Ellipsis, Index::Ellipsis]), Err(IndexError::SeveralEllipses));
         for bad in [4, -5] {

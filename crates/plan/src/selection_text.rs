@@ -39,7 +39,7 @@ impl Mistake {
         format!("  {shown}\n  {}^", " ".repeat(self.column(text)))
     }
 
-    /// How many characters stand before the error.
+    /// The number of characters before the error.
     pub fn column(&self, text: &str) -> usize {
         text.get(..self.at).unwrap_or(text).chars().count()
     }
@@ -190,7 +190,7 @@ impl Scan<'_> {
         Ok(Index::Slice { start, stop, step })
     }
 
-    /// A number if one begins here.
+    /// Parses a number, if one begins here.
     fn number(&mut self) -> Result<Option<i64>, Mistake> {
         self.space();
         let sign = usize::from(matches!(self.peek(), Some('-' | '+')));
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_numpy_takes_is_taken() {
+    fn selections_that_numpy_accepts_are_accepted() {
         let expected =
             [Index::Int(3), slice(None, None, None), slice(Some(0), Some(8), Some(2)), Index::Int(-1)];
         for text in
@@ -272,10 +272,9 @@ mod tests {
         assert_eq!(place, "  [é, x]\n   ^");
     }
 
-    /// Random texts of meaningful characters never panic, and an accepted selection is accepted again when it
-    /// is printed.
+    /// Random texts of relevant characters never panic, and an accepted selection is accepted again when it is printed.
     #[test]
-    fn any_text_is_read_or_refused_at_a_place_in_it() {
+    fn any_text_is_parsed_or_refused_with_a_position_in_it() {
         let alphabet: Vec<char> = "[]:,.-+ 0189xNoneé\n\u{1F600}".chars().collect();
         let mut state = 0x9E37_79B9_7F4A_7C15u64;
         let mut taken = 0;

@@ -1,7 +1,7 @@
-//! Cuts a selection to pieces that fit into memory, along the edges of stored subchunks.
+//! Cuts a selection into pieces that fit in memory, along the edges of stored subchunks.
 //!
-//! A piece is a box in selection space. Its edges lie, where they can, between stored subchunks, so that
-//! reading all pieces decodes every subchunk about once.
+//! A piece is a box in selection space. Where possible its edges lie between stored subchunks, so that reading all
+//! pieces decodes every subchunk about once.
 
 use crate::selection::{Axis, Selection};
 
@@ -13,8 +13,8 @@ pub struct Grain {
     pub length: u64,
 }
 
-/// How many of a subchunk's planes, each of this many bytes, are read together where any of them can be read
-/// alone: long runs, and a divisor of all `planes`, so that the edges of subchunks stay lines.
+/// How many planes of a subchunk, each of `plane_bytes`, are read together if any of them can be read alone. The number
+/// gives long runs and divides `planes`, so that the edges of subchunks remain lines.
 pub fn planes_together(planes: u64, plane_bytes: u64) -> u64 {
     const LEAST: u64 = 256 << 10;
     const SOUGHT: usize = 1 << 10;
@@ -56,7 +56,7 @@ impl Tiles {
     /// Pieces of at most `most` cells (one at least). `grain` has an entry per axis.
     pub fn new(selection: &Selection, grain: &[Grain], most: u64) -> Tiles {
         let most = most.max(1);
-        // In positions of the selection: the distance of lines, and the first line.
+        // In positions of the selection: the distance between lines, and the first line.
         let mut lines: Vec<Lines> = Vec::with_capacity(selection.axes.len());
         for (d, axis) in selection.axes.iter().enumerate() {
             let grain = grain.get(d).copied().unwrap_or(Grain { phase: 0, length: u64::MAX });
@@ -65,7 +65,7 @@ impl Tiles {
         let size = |lines: &[Lines]| {
             lines.iter().fold(1u64, |cells, l| cells.saturating_mul(l.length.min(l.count).max(1)))
         };
-        // Too large: cut the slowest axes first, so that whole rows remain.
+        // Too large: the slowest axes are cut first, so that whole rows remain.
         for d in 0..lines.len() {
             let now = size(&lines);
             if now <= most {
@@ -73,14 +73,14 @@ impl Tiles {
             }
             let own = lines[d].length.min(lines[d].count).max(1);
             let fitting = (own / now.div_ceil(most).max(1)).max(1);
-            // Equal pieces of a subchunk, so that its edges stay lines.
+            // Equal parts of a subchunk, so that its edges remain lines.
             lines[d].length = own.div_ceil(own.div_ceil(fitting));
             if own < lines[d].count && !own.is_multiple_of(lines[d].length) {
                 lines[d].length = (1..=fitting).rev().find(|n| own.is_multiple_of(*n)).unwrap_or(1);
             }
             lines[d].first = lines[d].first.min(lines[d].length);
         }
-        // There is room: join subchunks, rows first.
+        // Small enough: subchunks are joined, along rows first.
         for d in (0..lines.len()).rev() {
             let now = size(&lines);
             let l = &mut lines[d];
@@ -128,8 +128,7 @@ impl Tiles {
     }
 }
 
-/// Lines between subchunks, as positions along an axis; a stride that does not divide a subchunk moves them a
-/// little.
+/// Lines between subchunks, as positions along an axis. A stride that does not divide a subchunk moves them a little.
 fn natural(axis: &Axis, grain: Grain) -> Lines {
     let (count, length) = (axis.count, grain.length.max(1));
     let stride = axis.step.unsigned_abs().max(1);
@@ -218,7 +217,7 @@ mod tests {
         let tiles = Tiles::new(&Selection::boxed(&[0, 0], &[16, 5]), &grain, 6 * 5);
         let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
         assert_eq!(planes, [6, 6, 4]);
-        // From the middle of a subchunk on the lines stay lines.
+        // A selection that begins in the middle of a subchunk keeps the lines.
         let tiles = Tiles::new(&Selection::boxed(&[1, 0], &[15, 5]), &grain, 6 * 5);
         let planes: Vec<u64> = (0..tiles.len()).map(|n| tiles.get(n).unwrap().1.axes[0].count).collect();
         assert_eq!(planes, [5, 6, 4]);

@@ -1,11 +1,11 @@
 //! How many requests of a read are under way at once on a far store.
 //!
-//! On files every thread executes its own requests, one at a time: the kernel reads ahead, and a thread that
-//! waits costs little. A far store answers after milliseconds, however many requests there are. So requests
-//! are submitted in the order of the plan until the window is full, and threads verify, decode and scatter
-//! what has arrived while others are under way.
+//! For local files, every thread executes its own requests, one at a time: the kernel reads ahead, and a waiting thread
+//! costs little. A far store answers after milliseconds, however many requests there are. So requests are submitted in
+//! the order of the plan until the window is full, and threads verify, decode and scatter what has arrived while others
+//! are under way.
 //!
-//! Invariants
+//! a window is chosen only from the store's features and from measurements, never from a clock or the load;
 //! - a window is chosen from the store's features and from measurements, and from nothing else: no clock, no
 //!   load;
 //! - its bytes bound the memory of requests under way, except that a single larger request goes out alone.
@@ -16,33 +16,34 @@ use crate::layout::{Device, Profile};
 use crate::read_plan::Options;
 pub use crate::read_plan::Window;
 
-/// Bytes of requests under way, and of those that arrived and are not scattered yet: a read needs the
-/// caller's buffers and 32 MiB.
+/// Bytes of requests that are under way, or have arrived and are not scattered yet. So a read needs the caller's
+/// buffers and 32 MiB.
 pub const MOST_BYTES: u64 = 28 << 20;
-/// No store gains by more requests than this, whatever its features say.
+/// No store gains from more requests than this, whatever its features say.
 const MOST_REQUESTS: u32 = 512;
-/// A depth is deep enough if its requests take no longer than this multiple of the best depth's time.
+/// The window is the least depth at which requests take at most this multiple of the time at the best depth.
 const GOOD_ENOUGH: f64 = 1.05;
 /// Bytes per second of a far store that was not measured: a link of 1 Gbit/s.
 const LINK: f64 = 125e6;
 /// A window holds at least this many of the largest requests: one connection of an object store is slower
 /// than the link.
 const SPREAD: u64 = 16;
-/// Processor seconds of both sides per request, however many are under way.
+/// Processor seconds per request on both sides together, however many requests are under way.
 const OWN: f64 = 5e-4;
-/// Holes up to these sizes are read: at least as on files, at most what costs a megabyte on a fast link.
+/// Least and greatest size of holes that are read: at least as on local files, at most what costs as much as a megabyte
+/// on a fast link.
 const GAPS: (u64, u64) = (16 << 10, 1 << 20);
 
 impl Window {
-    /// For a store that says how many requests are useful, and may have been measured.
+    /// The window of a store that reports how many requests are useful, and may have been measured.
     pub fn choose(requests: u32, measured: Option<&Profile>) -> Window {
         let most = requests.clamp(1, MOST_REQUESTS);
         let requests = measured.and_then(deep_enough).map_or(most, |depth| depth.clamp(1, most));
         Window { requests, bytes: MOST_BYTES }
     }
 
-    /// The same, with room for buffers of the threads: `each` of `threads` holds as many bytes, and at least
-    /// the `largest` request fits.
+    /// The window without the memory for the threads' buffers, `each` bytes for each of `threads`. At least the
+    /// `largest` request fits.
     #[must_use]
     pub fn beside(self, threads: usize, each: u64, largest: u64) -> Window {
         let taken = each.saturating_mul(threads as u64);
@@ -55,8 +56,8 @@ impl Window {
         requests < self.requests && (held == 0 || held.saturating_add(bytes) <= self.bytes)
     }
 
-    /// How requests are merged for a device: holes that cost less than a request are read, and the largest
-    /// requests are small enough that a window holds many.
+    /// How requests are merged for a device. Holes that cost less than a request are read, and the largest requests are
+    /// small enough that a window holds many.
     pub fn options(&self, device: &Device, options: Options) -> Options {
         let gap = device.request_bytes().max(device.bandwidth * OWN) as u64;
         let gap = gap.clamp(GAPS.0, GAPS.1);
@@ -64,16 +65,16 @@ impl Window {
     }
 }
 
-/// Seconds in which a store must answer for threads to do requests by themselves: to hand a request to another
-/// thread and its reply back takes a part of this.
+/// If a store answers within this many seconds, threads execute requests by themselves: passing a request to another
+/// thread and its reply back takes a part of this time.
 const AT_ONCE: f64 = 1e-3;
-/// Bytes of a request that is long: shorter ones travel several in one message if they are submitted.
+/// A request with at least this many bytes is long. Shorter ones, if submitted, travel several in one message.
 const LONG: u64 = 64 << 10;
-/// So many requests are few.
+/// At most this many requests are few.
 const FEW: usize = 2;
 
-/// Whether each thread does one request at a time by itself, rather than having a window of them under way:
-/// where the store has answered within `seen` seconds, and what is asked for are few requests or long ones.
+/// Whether each thread executes one request at a time by itself, rather than keeping a window of requests under way: if
+/// the store has answered within `seen` seconds, and the requests are few or long.
 pub fn by_threads(seen: Option<f64>, requests: usize, bytes: u64) -> bool {
     seen.is_some_and(|seen| seen < AT_ONCE) && (requests <= FEW || bytes / LONG >= requests as u64)
 }
@@ -84,15 +85,15 @@ impl fmt::Display for Window {
     }
 }
 
-/// The least depth at which requests take hardly longer than at the best one.
+/// The least depth at which requests take hardly longer than at the best depth.
 fn deep_enough(profile: &Profile) -> Option<u32> {
     let best = profile.reads.iter().map(|at| at.request).min_by(f64::total_cmp)?;
     profile.reads.iter().find(|at| at.request <= best * GOOD_ENOUGH).map(|at| at.depth)
 }
 
 impl Device {
-    /// The assumption for a far store that was not measured: this many requests under way, each of which
-    /// takes `latency` seconds.
+    /// The assumed costs of a far store that was not measured: this many requests under way, each of which takes
+    /// `latency` seconds.
     pub fn far(latency: f64, requests: u32) -> Device {
         Device { bandwidth: LINK, request: latency.max(1e-6) / f64::from(requests.max(1)) }
     }
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_shown() {
+    fn a_window_is_shown() {
         assert_eq!(Window::choose(64, None).to_string(), "window: 64 requests, 28 MiB under way");
     }
 }

@@ -1,4 +1,4 @@
-//! Which of the gathered cells satisfy a condition, and their values.
+//! Evaluates conditions: which of the gathered cells satisfy one, and their values.
 
 use drystone_expression::{Answer as Typed, Column, Input, Scratch, Type};
 use drystone_format::Corrupt;
@@ -9,7 +9,7 @@ use crate::program::{Answer, Condition};
 /// The name of the gathered value in a condition.
 pub const NAME: &str = "value";
 
-/// Encoding of an item's hits: their numbers, a bit for each cell, or nothing but how many.
+/// Encodings of an item's hits: the numbers of cells, a bit for each cell, or only the count.
 const NUMBERS: u8 = 0;
 const BITS: u8 = 1;
 const COUNT: u8 = 2;
@@ -17,23 +17,23 @@ const COUNT: u8 = 2;
 /// The cells of an item that satisfy its condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hits<'a> {
-    /// How many.
+    /// Number of hits.
     pub count: u32,
-    /// Of how many cells.
+    /// Number of cells.
     pub of: u32,
-    /// Numbers of the cells, in the order in which the rule gathers them, ascending; `None` where nothing but their
-    /// number was asked for.
+    /// Numbers of the cells, ascending, in the order in which the rule gathers them; `None` if only the count was
+    /// requested.
     pub cells: Option<Vec<u32>>,
-    /// Their values, one after the other, where these were asked for.
+    /// Their values, one after the other, if these were requested.
     pub values: &'a [u8],
 }
 
-/// The type of a condition's values, by its name in NumPy (`f4`, `int64`).
+/// The type of a condition's values, by its NumPy name (`f4`, `int64`).
 pub fn type_of(name: &str) -> Option<Type> {
     Type::from_name(name)
 }
 
-/// A condition with types, which has no name but [`NAME`], and no neighbours.
+/// The typed condition. Its only name may be [`NAME`], and it may not use neighbours.
 pub(crate) fn typed(condition: &Condition) -> Result<drystone_expression::Program, String> {
     let known = |name: &drystone_expression::Name| {
         name.path() == NAME && name.members().is_empty() && name.offsets().is_empty()
@@ -48,7 +48,7 @@ pub(crate) fn typed(condition: &Condition) -> Result<drystone_expression::Progra
     Ok(program)
 }
 
-/// Appends the hits among `values`, which are of the condition's type.
+/// Appends the hits among `values`, which have the condition's type.
 pub(crate) fn put_hits(condition: &Condition, values: &[u8], out: &mut Vec<u8>) -> Result<(), String> {
     let program = typed(condition)?;
     let size = condition.dtype.size();
@@ -80,7 +80,7 @@ pub(crate) fn put_hits(condition: &Condition, values: &[u8], out: &mut Vec<u8>) 
     Ok(())
 }
 
-/// Evaluates the condition; only an expression with a name has inputs.
+/// Evaluates the condition. An expression without names has no inputs.
 fn select(
     program: &drystone_expression::Program,
     dtype: Type,
@@ -123,7 +123,7 @@ fn run(
 }
 
 impl<'a> Hits<'a> {
-    /// Decodes the payload of a frame of hits of this condition.
+    /// Decodes the payload of a frame with hits of this condition.
     pub fn decode(bytes: &'a [u8], condition: &Condition) -> Result<Hits<'a>, Corrupt> {
         let r = &mut Reader::new(bytes);
         let (of, count, form) = (r.u32()?, r.u32()?, r.u8()?);

@@ -1,20 +1,20 @@
-//! The cost of a program and the budget for it: both known before anything is read.
+//! The cost of a program, and the budget for it. Both are known before anything is read.
 
 use crate::program::{Arrangement, Item, Mode, Program};
 use crate::reply::{FRAME_OVERHEAD, Refusal, Why};
 
-/// The budget that a storage server grants a program.
+/// The limits that a storage server sets for a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     /// Bytes read from the object.
     pub bytes: u64,
     /// Peak bytes of memory, including the reply.
     pub memory: u64,
-    /// Steps. A step is about a nanosecond of a slow processor: the time a plain copy takes for a byte or two.
+    /// Steps. A step is about a nanosecond on a slow processor, in which a plain copy moves a byte or two.
     pub steps: u64,
 }
 
-/// An upper bound of what a program needs.
+/// Upper bounds of what a program needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[allow(missing_docs)]
 pub struct Cost {
@@ -24,11 +24,10 @@ pub struct Cost {
 }
 
 impl Budget {
-    /// The budget of a call inside a storage daemon, which serves other requests of the placement group only
-    /// afterwards.
+    /// The budget of a call inside a storage daemon, which executes no other requests of the placement group meanwhile.
     pub const OBJECT_CLASS: Budget = Budget { bytes: 48 << 20, memory: 192 << 20, steps: 800_000_000 };
 
-    /// The budget of a program whose items are executed here.
+    /// The budget of a program whose items are executed in this process.
     pub const LOCAL: Budget = Budget { bytes: 1 << 40, memory: 1 << 40, steps: u64::MAX };
 }
 
@@ -50,7 +49,7 @@ impl Cost {
 }
 
 impl Program {
-    /// An upper bound of what the program costs; saturating.
+    /// Upper bounds of the program's cost; saturating.
     pub fn cost(&self) -> Cost {
         let mut cost = Cost::default();
         let (mut largest, mut results, mut before) = (0, 0u64, None);
@@ -60,8 +59,8 @@ impl Program {
             let stored = stored_len(item);
             let (decoded, source) = (u64::from(arrangement.decoded), arrangement.source_len());
             results = results.saturating_add(result).saturating_add(FRAME_OVERHEAD as u64);
-            // Payload, decoded bytes, intermediate buffers of codecs, unrolled cells with their table, values
-            // with a mask.
+            // Payload, decoded bytes, intermediate buffers of codecs, unrolled cells with their table, and values with
+            // a mask.
             let cells = arrangement.curve.as_ref().map_or(0, |curved| curved.cells());
             let held = [
                 stored,
@@ -71,7 +70,7 @@ impl Program {
                 result.saturating_mul(3),
             ];
             largest = largest.max(held.iter().fold(0, |sum: u64, n| sum.saturating_add(*n)));
-            // A whole subchunk stays decoded for the following items.
+            // A whole subchunk stays decoded for the next items.
             let same = (item.arrangement, item.mode, item.piece);
             if before.replace(same) != Some(same) || item.mode == Mode::Part {
                 cost.bytes = cost.bytes.saturating_add(stored);

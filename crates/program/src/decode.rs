@@ -1,5 +1,5 @@
-//! Decodes programs. A decoded program is valid: numbers lead into tables, rules stay inside decoded
-//! subchunks, conditions have types.
+//! Decodes programs. A decoded program is valid: its numbers are indices of existing entries, rules stay inside decoded
+//! subchunks, and conditions have types.
 
 use drystone_curve::Curve;
 use drystone_expression::Tree;
@@ -29,7 +29,7 @@ impl From<Corrupt> for ProgramError {
 }
 
 impl Program {
-    /// Decodes a program. Memory is a small multiple of the length of `bytes`.
+    /// Decodes a program. Uses memory in proportion to the length of `bytes`.
     pub fn decode(bytes: &[u8]) -> Result<Program, ProgramError> {
         if bytes.len() > MAX_PROGRAM_LEN {
             return Err(ProgramError::TooLarge(format!("{} bytes", bytes.len())));
@@ -67,7 +67,7 @@ impl Program {
         program.items = read_items(r, items)?;
         r.end()?;
         program.check()?;
-        // A program has one encoding, so an accepted one means the same to every reader.
+        // A program has only one encoding, so an accepted program means the same to every reader.
         if program.encode()? != bytes {
             return Err(Corrupt::new("a program in another encoding than its own", 0).into());
         }
@@ -102,7 +102,7 @@ impl Program {
         item.piece.validate()?;
         let raw = self.chains.get(usize::from(arrangement.chain)).is_some_and(String::is_empty);
         if raw && item.prefix.is_some() {
-            return Err("a prefix of what is not encoded".into());
+            return Err("a prefix of a raw subchunk".into());
         }
         if let Some(prefix) = &item.prefix {
             prefix.validate()?;
@@ -111,7 +111,7 @@ impl Program {
             }
         }
         let stored = item.piece.length.saturating_add(item.prefix.map_or(0, |prefix| prefix.length));
-        // A chain makes bytes a little longer at most; a codec that may expand, by a small factor.
+        // A chain may make bytes a little longer; a codec that may expand, by a small factor.
         if item.piece.length == 0
             || stored > 4 * MAX_DECODED_LEN as u64
             || item.piece.trailer > MAX_DECODED_LEN as u64
@@ -123,8 +123,8 @@ impl Program {
         }
         match item.mode {
             Mode::Whole if item.precision != Precision::Exact => Err("a whole subchunk is exact".into()),
-            Mode::Part if item.piece.trailer == 0 => Err("a part of what has no trailer".into()),
-            Mode::Part if item.piece.unit_log2 == 0 => Err("a part of what has no units".into()),
+            Mode::Part if item.piece.trailer == 0 => Err("a part of a piece without a trailer".into()),
+            Mode::Part if item.piece.unit_log2 == 0 => Err("a part of a piece without units".into()),
             Mode::Prefix if item.prefix.is_none() => Err("no prefix".into()),
             _ => Ok(()),
         }
@@ -136,7 +136,7 @@ fn chain(r: &mut Reader<'_>) -> Result<String, Corrupt> {
     if len > MAX_CHAIN {
         return Err(r.corrupt(format!("a chain of {len} bytes")));
     }
-    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not a text"))?;
+    let text = std::str::from_utf8(r.take(len)?).map_err(|_| r.corrupt("a chain that is not UTF-8"))?;
     Ok(text.to_owned())
 }
 

@@ -10,26 +10,26 @@ use crate::program::Answer;
 use crate::program::{Arrangement, Item, MAX_ITEMS, MAX_PROGRAM_LEN, Mode, Program, ProgramError};
 
 pub(crate) const MAGIC: [u8; 4] = *b"DRYP";
-/// Numbers of an item, in the order of their columns.
+/// Number of columns, one for each number of an item.
 pub(crate) const COLUMNS: usize = 14;
 
-/// Element kinds by their code.
+/// Kinds of elements, by code.
 pub(crate) const KINDS: [ScalarKind; 14] = {
     use ScalarKind::*;
     [Bool, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, Other]
 };
 
-/// Value types by their code.
+/// Types of values, by code.
 pub(crate) const TYPES: [Type; 11] = {
     use Type::*;
     [Bool, I1, I2, I4, I8, U1, U2, U4, U8, F4, F8]
 };
 
-/// Answers by their code.
+/// Answers, by code.
 pub(crate) const ANSWERS: [Answer; 3] = [Answer::Values, Answer::Cells, Answer::Count];
 
 impl Program {
-    /// The bytes of the program. A longer program than allowed is refused.
+    /// Encodes the program. A program that exceeds the length limit is refused.
     pub fn encode(&self) -> Result<Vec<u8>, ProgramError> {
         if self.items.len() > MAX_ITEMS {
             return Err(ProgramError::TooLarge(format!("{} items", self.items.len())));

@@ -1,5 +1,4 @@
-//! Properties that hold for any bytes: the bodies of the fuzz targets, which tests run with mutated bytes,
-//! too.
+//! Properties that hold for any bytes: the bodies of the fuzz targets, which tests also run with mutated bytes.
 
 use drystone_curve::Curve;
 use drystone_expression::{Type, parse};
@@ -14,14 +13,14 @@ use crate::interpreter::run;
 use crate::program::{Answer, Arrangement, Condition, Curved, Item, Mode, Program};
 use crate::reply::{Payload, Reply};
 
-/// Memory limit of a program's run here.
+/// Limits for running a program here.
 const BUDGET: Budget = Budget { bytes: 1 << 22, memory: 1 << 25, steps: 30_000_000 };
 
-/// Decodes bytes as a program and runs it on an object. Checks that the decoded program encodes to the same
-/// bytes, and that its reply is whole.
+/// Decodes bytes as a program and runs it on an object. Checks that the decoded program encodes to the same bytes, and
+/// that its reply is complete.
 ///
 /// # Panics
-/// If a promise of this crate does not hold.
+/// If a guarantee of this crate does not hold.
 #[doc(hidden)]
 pub fn fuzz(data: &[u8], object: &[u8]) {
     let Ok(program) = Program::decode(data) else { return };
@@ -62,7 +61,7 @@ pub fn fuzz_reply(data: &[u8]) {
     }
 }
 
-/// A small object and a program on it with an item of every form, for mutations.
+/// A small object, and a program on it with an item of every form, for mutations.
 #[doc(hidden)]
 pub fn sample(seed: u64) -> (Program, Vec<u8>) {
     let mut random = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;

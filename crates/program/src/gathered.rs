@@ -1,4 +1,4 @@
-//! The decoded bytes that a rule reads: a transform is asked for these.
+//! The decoded bytes that a rule reads: the ranges that a transform decodes.
 
 use std::ops::Range;
 
@@ -10,8 +10,8 @@ const GAP: u64 = 512;
 /// Most ranges of one rule; beyond this, holes are read too.
 const MOST: u64 = 4096;
 
-/// The bytes that a rule reads, rounded outward to `unit`, ascending and disjoint, in a source of `len`
-/// bytes. At most about 4096 ranges for each thousand terms.
+/// The bytes that a rule reads, rounded outward to `unit`, ascending and disjoint, in a source of `len` bytes. At most
+/// about 4096 ranges for every thousand terms.
 pub fn wanted(rule: &Rule, unit: u64, len: u64) -> Vec<Range<u64>> {
     let unit = unit.max(1);
     let each = (MOST / (rule.terms().len() as u64).max(1)).max(1);
@@ -33,7 +33,7 @@ pub fn wanted(rule: &Rule, unit: u64, len: u64) -> Vec<Range<u64>> {
     out
 }
 
-/// The spans of a strided copy: from the innermost loop outwards, cells merge to runs for as long as holes are small.
+/// The spans of a strided copy. From the innermost loop outwards, cells are merged to runs as long as holes are small.
 fn spans(span: Range<u64>, element: u64, dims: &[Dim], most: u64, out: &mut Vec<Range<u64>>) {
     let mut loops: Vec<(u64, u64)> =
         dims.iter().map(|dim| (dim.src_stride.unsigned_abs(), dim.count)).collect();

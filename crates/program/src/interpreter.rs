@@ -1,5 +1,4 @@
-//! Runs a program: item after item, each a frame. An item that fails is refused, and the others are still
-//! run.
+//! Runs a program, item after item; each gives a frame. An item that fails is refused, and the others are still run.
 
 use crate::condition;
 use crate::cost::Budget;
@@ -8,7 +7,7 @@ use crate::program::{Item, Program};
 use crate::reply::{self, Refusal, Why};
 use crate::source::Source;
 
-/// Buffers that serve for one program after another: to ask the system for memory takes longer than a short program.
+/// Buffers that are reused by one program after another: allocating memory takes longer than a short program.
 #[derive(Default)]
 pub struct Bench {
     bench: Workbench,
@@ -24,8 +23,8 @@ impl Bench {
 
 /// Runs a program on an object and returns the reply.
 ///
-/// Nothing is read if the program costs more than the budget. `more` is asked before each item; once it
-/// returns false, that item and the following ones are refused as out of time.
+/// Reads nothing if the program costs more than the budget. `more` is called before each item; if it returns false,
+/// that item and the following ones are refused as out of time.
 pub fn run<S: Source + ?Sized>(
     program: &Program,
     source: &mut S,
@@ -35,7 +34,7 @@ pub fn run<S: Source + ?Sized>(
     run_on(&mut Bench::default(), program, source, budget, more)
 }
 
-/// The same with buffers of earlier programs. Nothing of these programs is kept but the memory.
+/// The same with the buffers of earlier programs. Only the memory is reused, no content.
 pub fn run_on<S: Source + ?Sized>(
     bench: &mut Bench,
     program: &Program,

@@ -8,9 +8,9 @@
 //!
 //! Invariants
 //! - a program is validated, and its cost compared with the budget, before the source is read;
-//! - no bytes are returned that were not verified against the check of their piece;
-//! - no bytes of a program or an object cause a panic, and memory stays within the budget;
-//! - a program has one encoding.
+//! - only bytes that were verified against the check of their piece are returned;
+//! - no program and no object causes a panic, and memory stays within the budget;
+//! - a program has only one encoding.
 
 #![forbid(unsafe_code)]
 #![allow(

@@ -1,4 +1,4 @@
-//! One stored subchunk: read as far as an item needs it, verified, decoded.
+//! One stored subchunk: reads it as far as an item needs it, verifies it, and decodes it.
 
 use std::ops::Range;
 
@@ -14,10 +14,10 @@ use crate::program::{Arrangement, Curved, Item, Mode, Program};
 use crate::reply::{Refusal, Why};
 use crate::source::{Source, SourceError};
 
-/// Holes up to these sizes are read over: a read on the storage side costs little.
+/// Holes up to this size are read over, since a read on the storage side costs little.
 const GAP: u64 = 16 << 10;
 
-/// Buffers that are kept from item to item.
+/// Buffers that are reused from item to item.
 #[derive(Default)]
 pub(crate) struct Workbench {
     stored: Vec<u8>,
@@ -30,7 +30,7 @@ pub(crate) struct Workbench {
     ranks: Option<Ranks>,
 }
 
-/// The order of a curve through a shape.
+/// The ranks of the cells of a shape along a curve.
 type Ranks = ((Curve, Vec<u32>), Vec<u32>);
 type Held = (u16, Mode, StoredPiece, Option<StoredPiece>);
 
@@ -54,7 +54,7 @@ fn damaged(what: impl Into<String>) -> Refusal {
     Refusal::new(Why::Damaged, what)
 }
 
-/// Sets the length of a buffer; memory that cannot be allocated is a refusal.
+/// Sets the length of a buffer; a failed allocation is a refusal.
 fn sized(buffer: &mut Vec<u8>, len: usize) -> Result<(), Refusal> {
     if let Some(more) = len.checked_sub(buffer.len()) {
         let short = |_| Refusal::new(Why::Budget, format!("{len} bytes of memory cannot be allocated"));
@@ -72,12 +72,12 @@ impl Workbench {
         buffers + ranks + self.scratch.held()
     }
 
-    /// Forgets what is of one program: which subchunk is decoded, and the chain of a number.
+    /// Drops what belongs to one program: the decoded subchunk, and the chain of each number.
     pub(crate) fn forget(&mut self) {
         (self.holds, self.chain) = (None, None);
     }
 
-    /// The bytes that the rule of an item gathers from; bytes that the rule does not read are unspecified.
+    /// The bytes from which the rule of an item gathers. Bytes that the rule does not read are unspecified.
     pub(crate) fn source_of<S: Source + ?Sized>(
         &mut self,
         program: &Program,
@@ -154,7 +154,7 @@ impl Workbench {
         Ok(())
     }
 
-    /// The wanted bytes of a subchunk, at their offsets in the decoded bytes.
+    /// Decodes the wanted bytes of a subchunk at their offsets.
     fn part<S: Source + ?Sized>(
         &mut self,
         chain: &Chain,
@@ -204,7 +204,7 @@ impl Workbench {
                 source.read(piece.position.saturating_add(range.start), &mut bytes)?;
                 units_are_sound(piece, trailer, range.start, &bytes)?;
                 let at = before.saturating_add(range.start);
-                // Adjacent runs are joined: a codec asks for the bytes of one run.
+                // Adjacent runs are joined: a codec expects its bytes in one run.
                 match runs.last_mut() {
                     Some((from, last)) if *from + last.len() as u64 == at => last.extend_from_slice(&bytes),
                     _ => runs.push((at, bytes)),
@@ -219,7 +219,7 @@ impl Workbench {
         Ok(())
     }
 
-    /// The elements alone, row by row.
+    /// Copies the elements row by row, without other bytes of their cells.
     fn unroll(&mut self, curved: &Curved) -> Result<(), Refusal> {
         let key = (curved.curve, curved.shape.clone());
         let table = match self.ranks.take() {
@@ -264,7 +264,7 @@ fn trailer<S: Source + ?Sized>(piece: &StoredPiece, source: &mut S) -> Result<Tr
     Trailer::decode(piece, &bytes).map_err(|error| damaged(error.to_string()))
 }
 
-/// Compares a payload with its check, or with those of the trailer at the end of `rest`.
+/// Compares a payload with its check, or with the checks in the trailer at the end of `rest`.
 fn whole_is_sound(piece: &StoredPiece, payload: &[u8], rest: &[u8]) -> Result<(), Refusal> {
     let fails = || damaged(format!("a subchunk at byte {} fails its checksum", piece.position));
     if piece.trailer == 0 {
@@ -282,7 +282,7 @@ fn units_are_sound(piece: &StoredPiece, trailer: &Trailer, start: u64, bytes: &[
     trailer.check(piece, first, bytes).map_err(|error| damaged(error.to_string()))
 }
 
-/// Ascending ranges of a payload, rounded outward to its units, joined where they then lie near each other.
+/// Ascending ranges of a payload, rounded outward to its units, and joined where they are then close.
 fn at_units(ranges: &[Range<u64>], piece: &StoredPiece) -> Vec<Range<u64>> {
     let (unit, len) = (piece.unit().max(1), piece.length);
     let mut out = Vec::with_capacity(ranges.len());

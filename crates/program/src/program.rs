@@ -1,4 +1,4 @@
-//! A program as a value: tables of what items share, and items.
+//! A program as a value: tables of what items share, and the items.
 
 use drystone_curve::Curve;
 use drystone_expression::{Tree, Type};
@@ -6,16 +6,17 @@ use drystone_format::piece::StoredPiece;
 use drystone_rules::Rule;
 use drystone_transform::{Logical, Precision};
 
-/// The newest version of programs that this library runs. It writes the oldest that says what is asked.
+/// The newest version of programs that this library runs. A program is written in the oldest version that can express
+/// it.
 pub const VERSION: u16 = 2;
-/// Longest encoded program: it is sent with every call.
+/// Longest encoded program; it is sent with every call.
 pub const MAX_PROGRAM_LEN: usize = 256 << 10;
 /// Most items of a program.
 pub const MAX_ITEMS: usize = 1 << 14;
-/// Longest result of one item: that of a whole subchunk.
+/// Longest result of one item: a whole subchunk.
 pub const MAX_RESULT_LEN: u64 = 16 << 20;
 
-/// Bytes of hits before cells and values.
+/// Bytes of hits before their cells and values.
 pub(crate) const HITS_HEADER: u64 = 9;
 
 /// The reads of one object.
@@ -25,12 +26,12 @@ pub struct Program {
     pub chains: Vec<String>,
     /// The arrangements of decoded subchunks.
     pub arrangements: Vec<Arrangement>,
-    /// Gather rules, from the decoded bytes of a subchunk (those along a curve: unrolled) to the result of an
+    /// Gather rules, from the decoded bytes of a subchunk (unrolled, if they lie along a curve) to the result of an
     /// item.
     pub rules: Vec<Rule>,
     /// Conditions on the gathered values.
     pub conditions: Vec<Condition>,
-    /// The items, in the order in which results are wanted.
+    /// The items, in the order in which their results are wanted.
     pub items: Vec<Item>,
 }
 
@@ -47,11 +48,10 @@ pub struct Arrangement {
     pub curve: Option<Curved>,
 }
 
-/// Cells along a curve. They are unrolled before a rule is run, whose source then are the elements alone, row
-/// by row.
+/// Cells along a curve. They are unrolled before a rule is run, so its source has only the elements, row by row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Curved {
-    /// Which curve.
+    /// The curve.
     pub curve: Curve,
     /// Bytes from one cell to the next.
     pub room: u32,
@@ -63,26 +63,26 @@ pub struct Curved {
     pub shape: Vec<u32>,
 }
 
-/// A condition on the values that a rule gathered. It has one name, [`NAME`](crate::NAME).
+/// A condition on the values that a rule gathered. Its only name is [`NAME`](crate::NAME).
 #[derive(Debug, Clone, PartialEq)]
 pub struct Condition {
     /// The type of the values.
     pub dtype: Type,
-    /// The condition.
+    /// The expression.
     pub tree: Tree,
-    /// What comes back of the cells that satisfy it.
+    /// What is returned for the cells that satisfy it.
     pub answer: Answer,
 }
 
-/// What an item with a condition gives.
+/// What an item with a condition returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answer {
-    /// Which cells satisfy it, and their values. Programs of version 1 have no other answer.
+    /// Which cells satisfy the condition, and their values. Programs of version 1 have no other answer.
     #[default]
     Values,
-    /// Which cells satisfy it.
+    /// Which cells satisfy the condition.
     Cells,
-    /// How many.
+    /// How many cells satisfy the condition.
     Count,
 }
 
@@ -93,11 +93,11 @@ pub enum Mode {
     Whole,
     /// The check units that hold the bytes that the rule gathers, at the precision of the item.
     Part,
-    /// The prefix that is stored apart, if it suffices for the precision.
+    /// The prefix that is stored apart, if it is exact enough.
     Prefix,
 }
 
-/// One subchunk, or a part of one.
+/// A read of one subchunk, or of a part of one.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Item {
     /// Number of the arrangement.
@@ -110,9 +110,9 @@ pub struct Item {
     pub mode: Mode,
     /// The required precision; always `Exact` for a whole subchunk.
     pub precision: Precision,
-    /// Location and verification of the subchunk; with a prefix, of the rest after it.
+    /// Location and checks of the subchunk; with a prefix, of the rest after it.
     pub piece: StoredPiece,
-    /// The prefix of the payload, where it is stored apart: a piece without a trailer.
+    /// The prefix of the payload if it is stored apart: a piece without a trailer.
     pub prefix: Option<StoredPiece>,
 }
 
@@ -123,7 +123,7 @@ pub enum ProgramError {
     #[error("a read program is malformed: {what} (at byte {at})")]
     #[allow(missing_docs)]
     Malformed { what: String, at: u64 },
-    /// The program has another version.
+    /// The program has a version that is not supported.
     #[error("a read program of version {0}; this library runs versions 1 to {VERSION}")]
     Version(u16),
     /// The program exceeds a limit.
@@ -148,27 +148,27 @@ impl Program {
         number(&mut self.chains, |known| known == text, || text.to_owned())
     }
 
-    /// The number of an arrangement, added if new.
+    /// The number of an arrangement, which is added if it is new.
     pub fn arrangement(&mut self, arrangement: Arrangement) -> Option<u16> {
         number(&mut self.arrangements, |known| *known == arrangement, || arrangement.clone())
     }
 
-    /// The number of a rule, added if new.
+    /// The number of a rule, which is added if it is new.
     pub fn rule(&mut self, rule: Rule) -> Option<u16> {
         number(&mut self.rules, |known| *known == rule, || rule.clone())
     }
 
-    /// The number of a condition, added if new.
+    /// The number of a condition, which is added if it is new.
     pub fn condition(&mut self, condition: Condition) -> Option<u16> {
         number(&mut self.conditions, |known| *known == condition, || condition.clone())
     }
 
-    /// The oldest version that says what this program asks.
+    /// The oldest version that can express this program.
     pub fn version(&self) -> u16 {
         if self.conditions.iter().all(|condition| condition.answer == Answer::Values) { 1 } else { 2 }
     }
 
-    /// Bytes of the payload of an item at most.
+    /// Most bytes of the payload of an item.
     pub fn most(&self, item: &Item) -> u64 {
         let gathered = self.result_len(item);
         let Some(condition) = item.condition.and_then(|n| self.conditions.get(usize::from(n))) else {
@@ -195,7 +195,7 @@ impl Default for Program {
     }
 }
 
-/// The newest are compared first: neighbours are alike.
+/// The newest entries are compared first, since adjacent items are alike.
 fn number<T>(table: &mut Vec<T>, is: impl Fn(&T) -> bool, make: impl FnOnce() -> T) -> Option<u16> {
     const LOOKED_AT: usize = 64;
     let from = table.len().saturating_sub(LOOKED_AT);

@@ -1,4 +1,4 @@
-//! The result of a program: frames, each with its check; refusals are frames, too.
+//! The result of a program: frames, each with its check. Refusals are frames too.
 
 use drystone_format::Corrupt;
 use drystone_format::cursor::Reader;
@@ -24,15 +24,15 @@ const PROGRAM: u32 = u32::MAX;
 pub enum Why {
     /// The program is malformed.
     Malformed,
-    /// The version of the program is not known here.
+    /// The version of the program is not supported.
     Version,
-    /// The program costs more than is granted.
+    /// The program costs more than the budget.
     Budget,
     /// Time is up: this item and the following ones were not run.
     Time,
     /// Stored bytes fail their check or cannot be decoded.
     Damaged,
-    /// A codec or a form is not known here.
+    /// A codec or an encoding is not supported.
     Unsupported,
     /// The object ends too early, or reading it failed.
     Unreadable,
@@ -45,7 +45,7 @@ pub enum Why {
 pub struct Refusal {
     /// The reason.
     pub why: Why,
-    /// For people.
+    /// The explanation, for users.
     pub what: String,
 }
 
@@ -55,14 +55,14 @@ pub struct Reply<'a> {
     rest: Reader<'a>,
 }
 
-/// What one item gave.
+/// The result of one item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Frame<'a> {
-    /// The item; `None` if it is about the whole program.
+    /// The item; `None` if the frame is about the whole program.
     pub item: Option<u32>,
     /// Offset of its bytes in the result of the item.
     pub place: u32,
-    /// What it gave.
+    /// The result.
     pub payload: Payload<'a>,
 }
 
@@ -185,7 +185,7 @@ pub(crate) fn put_refusal(out: &mut Vec<u8>, item: Option<u32>, refusal: &Refusa
 }
 
 impl<'a> Reply<'a> {
-    /// Decodes the header of a reply. Its frames are checked as they are taken.
+    /// Decodes the header of a reply. Each frame is checked when it is taken.
     pub fn new(bytes: &'a [u8]) -> Result<Reply<'a>, Corrupt> {
         let mut rest = Reader::new(bytes);
         if rest.array()? != MAGIC {
@@ -238,7 +238,7 @@ impl<'a> Iterator for Reply<'a> {
         }
         let frame = self.frame();
         if frame.is_err() {
-            // After damage, no offset is known.
+            // After damage, the next offset is unknown.
             self.rest = Reader::new(&[]);
         }
         Some(frame)

@@ -1,4 +1,4 @@
-//! Where a program's bytes come from: the object, as the storage side reads it.
+//! Where the bytes of a program come from: the object, as the storage side reads it.
 
 /// The bytes of one object.
 pub trait Source {
@@ -9,7 +9,7 @@ pub trait Source {
 /// Bytes that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SourceError {
-    /// The object ends before.
+    /// The object ends earlier.
     #[error("the object ends before byte {0}")]
     Short(u64),
     /// Reading failed.

@@ -1,4 +1,4 @@
-//! Programs and replies: one encoding, budgets, any bytes, and values that are those of the codecs.
+//! Programs and replies: one encoding, budgets, any bytes, and the same values as the codecs.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use drystone_expression::{Type, parse};
@@ -34,7 +34,7 @@ fn is_value(frame: &Frame<'_>) -> bool {
     !matches!(frame.payload, Payload::Refused(_))
 }
 
-/// How many, or with `DRYSTONE_LONG=1` how many more.
+/// The number of cases: `long` with `DRYSTONE_LONG=1`, else `short`.
 fn many(short: u64, long: u64) -> u64 {
     if std::env::var_os("DRYSTONE_LONG").is_some() { long } else { short }
 }
@@ -153,7 +153,7 @@ fn a_condition_has_one_name_and_is_a_condition() {
     }
 }
 
-/// A source that nothing may be read from.
+/// A source that must not be read.
 struct Untouched;
 
 impl Source for Untouched {
@@ -280,7 +280,7 @@ fn any_bytes_are_refused_or_run_within_the_budget() {
 
 #[test]
 fn programs_whose_numbers_are_changed_one_by_one_are_refused_or_run() {
-    // What mutated bytes seldom reach: programs that are sound in form and wrong in what they say.
+    // Programs that mutated bytes seldom give: valid in form, with wrong numbers.
     let mut random = Random(many(5, u64::from(std::process::id()) + 7) | 1);
     for round in 0..many(1500, 300_000) {
         let (mut program, object) = sample(round % 97 + 1);

@@ -1,4 +1,4 @@
-//! The vectors of programs and replies: read, written, run.
+//! The vectors of programs and replies are read, written and run.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;
@@ -17,8 +17,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors/programs")
 }
 
-/// An object of two raw pieces: 24 little-endian f4 (0, 1, 2, ...) as they are, checked as a whole; and 8 f4
-/// along a Hilbert curve through 2 x 4 cells, each with a trailer of one check per 16 bytes.
+/// An object of two raw pieces: 24 little-endian f4 (0, 1, 2, ...), checked as a whole; and 8 f4 along a Hilbert curve
+/// through 2 x 4 cells. Each has a trailer with one check per 16 bytes.
 fn object() -> (Vec<u8>, StoredPiece, StoredPiece) {
     let mut bytes: Vec<u8> = vec![0xEE; 32];
     let plain: Vec<u8> = (0..24).flat_map(|i| (i as f32).to_le_bytes()).collect();
@@ -74,7 +74,7 @@ fn field() -> Program {
     program
 }
 
-/// The same, where it is above 10; and the first column of the cells along the curve.
+/// The same where it is above 10, and the first column of the cells along the curve.
 fn two() -> Program {
     let (_, _, second) = object();
     let mut program = field();
@@ -98,7 +98,7 @@ fn two() -> Program {
     program
 }
 
-/// The field again, where conditions hold on it: which cells, how many, cells and values, none.
+/// The field again, with conditions: which cells, how many, cells and values, none.
 fn hits() -> Program {
     let mut program = field();
     let item = program.items.remove(0);

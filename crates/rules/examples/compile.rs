@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use drystone_rules::*;
 
-/// Median time of one call, in microseconds, over batches long enough for the clock.
+/// Median microseconds of one call, over batches that are long enough for the clock.
 fn microseconds<T>(mut body: impl FnMut() -> T) -> f64 {
     let mut times: Vec<f64> = (0..51)
         .map(|_| {

@@ -1,10 +1,10 @@
 //! Block trees: how a fragment lies in memory.
 //!
-//! An [`SBlock`](Block::S) is a contiguous piece that moves whole; a [`TBlock`](Block::T) places named
-//! members at offsets, with holes between them; an [`ABlock`](Block::A) repeats one element block over
-//! dimensions, in an element order.
+//! An [`SBlock`](Block::S) is a contiguous piece that is moved as a whole. A [`TBlock`](Block::T) has members at
+//! offsets, with holes between them. An [`ABlock`](Block::A) repeats one element block over dimensions, in an element
+//! order.
 //!
-//! Invariant: `bytes` of a block is the room it takes, so elements of an array lie that far apart.
+//! Invariant: `bytes` of a block is the space it takes, so the elements of an array lie that far apart.
 
 use crate::error::RuleError;
 use drystone_copy::Dtype;
@@ -14,7 +14,7 @@ use drystone_curve as curve;
 /// A node of a block tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Block {
-    /// A contiguous piece that moves whole.
+    /// A contiguous piece that is moved as a whole.
     S(SBlock),
     /// Members at offsets.
     T(TBlock),
@@ -22,19 +22,19 @@ pub enum Block {
     A(ABlock),
 }
 
-/// A contiguous piece that moves whole: a primitive value, or opaque bytes.
+/// A contiguous piece that is moved as a whole: a primitive value, or opaque bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SBlock {
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// What number it is, where that is known: needed only to convert it.
+    /// The type of the number, if known. It is needed only for a conversion.
     pub dtype: Option<Dtype>,
 }
 
 /// A record: members that do not overlap, and the holes between them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TBlock {
-    /// Room of the whole, padding included.
+    /// Bytes of the whole record, padding included.
     pub bytes: u64,
     /// The members; a fragment need not have all members of the dataset's record.
     pub members: Vec<Member>,
@@ -43,9 +43,9 @@ pub struct TBlock {
 /// A member of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Member {
-    /// Which member of the dataset's record this is: members with equal ids hold the same data.
+    /// Which member of the dataset's record it is. Members with equal ids hold the same data.
     pub id: u32,
-    /// Where it begins in the record.
+    /// Its offset in the record.
     pub offset: u64,
     /// Its own layout.
     pub block: Block,
@@ -65,9 +65,9 @@ pub struct ABlock {
 /// The order of an array's elements.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Order {
-    /// The last index runs fastest.
+    /// The last index is the fastest.
     Row,
-    /// The first index runs fastest.
+    /// The first index is the fastest.
     Col,
     /// Dimensions from the slowest to the fastest.
     Perm(Vec<usize>),
@@ -87,7 +87,7 @@ pub(crate) enum Places {
 }
 
 impl Block {
-    /// A piece of `bytes` that moves whole.
+    /// A piece of `bytes` that is moved as a whole.
     pub fn opaque(bytes: u64) -> Block {
         Block::S(SBlock { bytes, dtype: None })
     }
@@ -108,7 +108,7 @@ impl Block {
         Block::A(ABlock { counts: counts.into(), order, element: Box::new(self) })
     }
 
-    /// Bytes from the block's first to one past its last, padding included.
+    /// Bytes from the first to the last byte of the block, padding included.
     pub fn bytes(&self) -> Result<u64, RuleError> {
         self.bytes_within(MOST_DEPTH)
     }

@@ -1,9 +1,9 @@
-//! From two fragments to the copies between them.
+//! Compiles the copies between two fragments.
 //!
-//! Leaves are matched by what they hold; along each dimension of the dataset their index maps are joined;
-//! the joined steps times the strides of both sides are the loops of one strided copy. Where a map falls
-//! into several progressions, each combination gives a copy; where an array lies along a curve, each
-//! of its elements does. The optimiser then joins what belongs together.
+//! Leaves are matched by the data that they hold. Along each dimension of the dataset their index maps are joined; the
+//! joined steps, times the strides of both sides, are the loops of one strided copy. If a map consists of several
+//! progressions, each combination gives a copy. If an array lies along a curve, each of its elements gives a copy. The
+//! optimiser then joins adjacent copies.
 
 use std::collections::HashMap;
 
@@ -17,10 +17,10 @@ use drystone_copy::ConvertCopy;
 use drystone_copy::Narrowing;
 use drystone_copy::{Dim, StridedCopy};
 
-/// Most copies that a rule may consist of before the optimiser.
+/// Most copies of a rule before the optimiser.
 const MOST_COPIES: usize = 1 << 20;
 
-/// One loop over elements that both leaves hold; a side that does not move along it has no binder.
+/// One loop over elements that both leaves hold. A side that does not advance along it has no binder.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Loop {
     src_binder: Option<usize>,
@@ -29,9 +29,9 @@ pub(crate) struct Loop {
 }
 
 impl Rule {
-    /// The rule that fills, of `dst`, all that `src` holds. What `src` does not hold stays untouched; see
-    /// [`coverage`](crate::coverage). Source and destination may have different layouts, element
-    /// orders, and (within `narrowing`) number types.
+    /// The rule that fills all parts of `dst` that `src` holds. Other parts are not changed; see
+    /// [`coverage`](crate::coverage). Source and destination may have different layouts, element orders, and (within
+    /// `narrowing`) number types.
     pub fn compile(src: &MemoryLayout, dst: &MemoryLayout, narrowing: Narrowing) -> Result<Rule, RuleError> {
         let mut terms = Vec::new();
         for_each_pair(src, dst, |from, to| {
@@ -80,7 +80,7 @@ pub(crate) fn for_each_product(
     let mut loops = Vec::with_capacity(dst.binders.len());
     for (binder, dim) in dst.binders.iter().enumerate() {
         if dst.axes.iter().all(|axis| axis.binder != Some(binder)) {
-            // A dimension that the dataset does not have: the destination holds everything several times.
+            // Along a dimension that the dataset does not have, the destination holds every element several times.
             let steps = Joined { src: 0, src_step: 0, dst: 0, dst_step: 1, count: dim.extent };
             loops.push(Loop { src_binder: None, dst_binder: Some(binder), steps });
         }
@@ -113,7 +113,7 @@ fn products(
     Ok(())
 }
 
-/// Turns one product of loops into copies.
+/// Converts one product of loops to copies.
 fn copy_loops(
     src: &Leaf,
     dst: &Leaf,
@@ -149,7 +149,7 @@ fn copy_loops(
     cell.walk(&ranked, terms)
 }
 
-/// Bytes per index of a binder; 0 without one, nothing along a curve.
+/// Bytes per index of a binder; 0 without one, `None` along a curve.
 fn stride(leaf: &Leaf, binder: Option<usize>) -> Option<i64> {
     match binder.map(|binder| leaf.binders[binder].place) {
         None => Some(0),
@@ -158,7 +158,7 @@ fn stride(leaf: &Leaf, binder: Option<usize>) -> Option<i64> {
     }
 }
 
-/// A product while its ranked loops are walked one element at a time.
+/// State while the ranked loops of a product are visited one element at a time.
 struct Cell<'a> {
     src: &'a Leaf,
     dst: &'a Leaf,
@@ -179,7 +179,7 @@ impl Cell<'_> {
         for m in 0..one.steps.count as i64 {
             let src = one.steps.src + one.steps.src_step * m;
             let dst = one.steps.dst + one.steps.dst_step * m;
-            // A binder has a stride here if only the other side's array lies along a curve.
+            // A binder has a stride here only if just the other side's array lies along a curve.
             self.src_offset = src_before + place(self.src, one.src_binder, src, &mut self.src_index);
             self.dst_offset = dst_before + place(self.dst, one.dst_binder, dst, &mut self.dst_index);
             self.walk(rest, terms)?;
@@ -220,7 +220,7 @@ impl Cell<'_> {
     }
 }
 
-/// Bytes that a binder's index adds; along a curve the index is only noted.
+/// Bytes that a binder's index adds. Along a curve the index is only recorded.
 fn place(leaf: &Leaf, binder: Option<usize>, index: i64, indexes: &mut [i64]) -> i64 {
     match binder.map(|binder| (binder, leaf.binders[binder].place)) {
         None => 0,
@@ -232,7 +232,7 @@ fn place(leaf: &Leaf, binder: Option<usize>, index: i64, indexes: &mut [i64]) ->
     }
 }
 
-/// Offset of the element at the noted indexes, summed over the arrays that lie along curves.
+/// Offset of the element at the recorded indexes, summed over the arrays that lie along curves.
 fn ranked_offset(leaf: &Leaf, indexes: &[i64]) -> i64 {
     let rank = |curve: &crate::fragment::CurveArray| {
         let dims = indexes[curve.binders.clone()].iter().zip(&leaf.binders[curve.binders.clone()]);

@@ -1,7 +1,7 @@
-//! Which part of a fragment can be had from others.
+//! Determines which part of a fragment can be filled from others.
 //!
-//! The elements that a destination wants are sets of index progressions per dimension. What each source
-//! holds is taken away from them, exactly; what remains is reported, never guessed.
+//! The wanted elements of a destination are sets of index progressions per dimension. The elements that each source
+//! holds are subtracted exactly; the remaining ones are reported, never guessed.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use crate::error::RuleError;
 use crate::fragment::{Leaf, MemoryLayout};
 use crate::progression::{Progression, join};
 
-/// Most pieces that the missing part of one member may fall into.
+/// Most pieces into which the missing part of one member may fall.
 const MOST_PIECES: usize = 1 << 14;
 
 /// Indexes `start`, `start + step`, ... along one dimension of a view.
@@ -20,18 +20,18 @@ pub struct Indexes {
     pub start: u64,
     /// Distance to the next.
     pub step: u64,
-    /// How many.
+    /// Number of indexes.
     pub count: u64,
 }
 
-/// Elements of a view that no source holds: all combinations of the indexes per dimension.
+/// Elements of a view that no source holds: all combinations of the indexes of each dimension.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Missing {
     /// Number of the view in the fragment.
     pub view: usize,
-    /// Byte offset of the member that is missing, for the view's element at index 0.
+    /// Byte offset of the missing member, for the view's element at index 0.
     pub offset: u64,
-    /// Per dimension of the view, then of arrays inside its elements.
+    /// Indexes for each dimension of the view, then of arrays inside its elements.
     pub indexes: Vec<Indexes>,
 }
 
@@ -40,22 +40,22 @@ pub struct Missing {
 pub struct Coverage {
     /// Bytes whose elements exist in the dataset.
     pub wanted: u64,
-    /// Of these, bytes that the sources hold.
+    /// Bytes of those that the sources hold.
     pub covered: u64,
-    /// Bytes whose elements lie outside the dataset, as halos of boundary ranks do. No source holds them.
+    /// Bytes whose elements lie outside the dataset, such as halos of ranks at the boundary. No source holds them.
     pub unmapped: u64,
-    /// What is wanted and not covered; the parts do not overlap.
+    /// Elements that are wanted and not covered; the parts do not overlap.
     pub missing: Vec<Missing>,
 }
 
 impl Coverage {
-    /// Whether the sources hold everything that exists.
+    /// Whether the sources hold all elements that exist.
     pub fn is_complete(&self) -> bool {
         self.missing.is_empty()
     }
 }
 
-/// Finds out what of `dst` the sources hold together.
+/// Determines which part of `dst` the sources hold together.
 pub fn coverage(sources: &[&MemoryLayout], dst: &MemoryLayout) -> Result<Coverage, RuleError> {
     let mut total = Coverage { wanted: 0, covered: 0, unmapped: 0, missing: Vec::new() };
     for leaf in &dst.leaves {
@@ -99,7 +99,7 @@ impl Indexes {
         Progression { x: 0, sx: 1, y: self.start as i64, sy: self.step as i64, n: self.count }
     }
 
-    /// Positions `start..end`, every `step`th, of these indexes.
+    /// Positions `start..end` of these indexes, every `step`-th.
     fn part(self, start: u64, step: u64, end: u64) -> Option<Indexes> {
         (start < end).then(|| Indexes {
             start: self.start + start * self.step,
@@ -149,7 +149,7 @@ fn subtract(sets: Vec<Vec<Indexes>>, held: &[Indexes]) -> Result<Vec<Vec<Indexes
             left.push(set);
             continue;
         };
-        // Peel dimension after dimension: what lies beside the shared part goes, the shared part stays.
+        // Dimension after dimension, the parts beside the shared part are split off.
         let mut core = set.clone();
         for (k, steps) in shared.iter().enumerate() {
             let Indexes { start, step, count } = Indexes::from_steps(steps.src, steps.src_step, steps.count);

@@ -1,6 +1,6 @@
-//! What can be wrong with a rule, in the words of the person who has to act.
+//! Why a rule is refused, in the terms of the person who has to act.
 //!
-//! Every check happens before a byte moves: an error means that no buffer was touched.
+//! All checks are made before a byte is moved: after an error no buffer has been touched.
 
 use std::fmt;
 use std::ops::Range;
@@ -12,7 +12,7 @@ use drystone_curve::TooManyCells;
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RuleError {
-    /// A size, offset or stride leaves the range that a buffer can have (63 bits); `what` names it.
+    /// A size, offset or stride exceeds the range of a buffer (63 bits); `what` names it.
     Overflow {
         /// The quantity that does not fit.
         what: &'static str,
@@ -23,41 +23,41 @@ pub enum RuleError {
         side: Side,
         /// The bytes that the copy needs.
         touched: Range<u64>,
-        /// The bytes that there are.
+        /// The length of the buffer in bytes.
         len: u64,
     },
-    /// Two elements would be written to the same bytes (or the destination strides do not nest, so
-    /// that this cannot be excluded).
+    /// Two elements would be written to the same bytes, or the destination strides do not nest, so that this cannot be
+    /// excluded.
     OverlappingDestination,
-    /// Elements of no bytes cannot be copied.
+    /// Elements of 0 bytes cannot be copied.
     EmptyElement,
     /// A fragment contradicts itself; `what` says how.
     BadFragment {
-        /// What is wrong with it.
+        /// The contradiction.
         what: &'static str,
     },
     /// The rule would need more pieces than the limit `most`.
     TooLarge {
-        /// What there would be too many of.
+        /// The kind of pieces.
         what: &'static str,
-        /// How many are allowed.
+        /// The limit.
         most: u64,
     },
-    /// Two fragments hold the same elements with types that the conversion policy does not join.
+    /// Two fragments hold the same elements with types between which the conversion policy does not convert.
     Incompatible {
-        /// What the source holds.
+        /// The type of the source.
         source: String,
-        /// What the destination wants.
+        /// The type of the destination.
         destination: String,
     },
     /// Bytes that are not an encoded rule.
     Corrupt {
-        /// What was wrong.
+        /// What is wrong.
         what: &'static str,
         /// Offset in the encoded bytes.
         at: usize,
     },
-    /// An encoded rule of a version that this library does not know.
+    /// An encoded rule of a version that this library does not support.
     UnknownVersion {
         /// The version found.
         version: u8,

@@ -1,8 +1,8 @@
 //! Fragments: which part of a dataset they hold, and how it lies in memory.
 //!
-//! A fragment is a list of views. A view names a variable of the dataset and a path into it; its block
-//! tree says how the elements lie. The outermost array's dimensions are the view's *binders*, which the
-//! path's index maps turn into indexes of the dataset.
+//! A fragment is a list of views. A view names a variable of the dataset and a path into it; its block tree describes
+//! the layout of the elements. The outermost array's dimensions are the view's *binders*, which the path's index maps
+//! turn into indexes of the dataset.
 //!
 //! Invariants of a [`MemoryLayout`]
 //! - every block ends inside `len`, which is below 2^63;
@@ -18,10 +18,10 @@ use drystone_copy::Dtype;
 
 /// Most leaves (primitive members) of a fragment.
 const MOST_LEAVES: usize = 1 << 16;
-/// Coefficients of index maps stay below this, so that products of two fit 127 bits.
+/// Coefficients of index maps are below this, so that products of two fit in 127 bits.
 const MOST_COEFFICIENT: i64 = 1 << 61;
 
-/// How an index of the dataset follows from a view's binder.
+/// How an index of the dataset is computed from a view's binder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexMap {
     binder: Option<usize>,
@@ -29,7 +29,7 @@ pub struct IndexMap {
 }
 
 impl IndexMap {
-    /// `x` itself, for binder number `binder`.
+    /// The index of binder number `binder`, unchanged.
     pub const fn binder(binder: usize) -> Self {
         IndexMap::rational(binder, 1, 0, 0, 1)
     }
@@ -39,7 +39,7 @@ impl IndexMap {
         IndexMap::rational(binder, a, b, 0, 1)
     }
 
-    /// `(a·x + b)/(c·x + d)`, where that is an integer; other elements have no counterpart.
+    /// `(a·x + b)/(c·x + d)` where that is an integer; other elements have no counterpart.
     pub const fn rational(binder: usize, a: i64, b: i64, c: i64, d: i64) -> Self {
         IndexMap { binder: Some(binder), coefficients: Coefficients { a, b, c, d, modulus: None } }
     }
@@ -57,12 +57,12 @@ impl IndexMap {
     }
 }
 
-/// One dimension of the dataset, and the index a view takes there.
+/// One dimension of the dataset, and the index that a view has there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Axis {
     /// The dataset's extent.
     pub extent: u64,
-    /// Which index is taken; outside `0..extent` there is nothing.
+    /// The map to the dataset's index. Outside `0..extent` there are no elements.
     pub map: IndexMap,
 }
 
@@ -75,16 +75,16 @@ pub enum Step {
     Member(u32),
 }
 
-/// One variable of a fragment.
+/// A view: a part of one variable of the dataset.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct View {
-    /// Which variable of the dataset: equal numbers name the same data.
+    /// The variable of the dataset; equal numbers name the same data.
     pub var: u32,
-    /// Where the view's block begins in the fragment.
+    /// The offset of the view's block in the fragment.
     pub offset: u64,
-    /// The way from the variable to the view's elements.
+    /// The path from the variable to the view's elements.
     pub path: Vec<Step>,
-    /// How they lie. If this is an array, its dimensions are the binders; arrays further inside are whole
+    /// The layout of the elements. If it is an array, its dimensions are the binders; arrays further inside are whole
     /// arrays of the dataset.
     pub block: Block,
 }
@@ -96,10 +96,10 @@ pub struct MemoryLayout {
     pub(crate) leaves: Vec<Leaf>,
 }
 
-/// One primitive member of a view, with everything a join needs to know.
+/// One primitive member of a view, with everything that a join needs.
 #[derive(Debug, Clone)]
 pub(crate) struct Leaf {
-    /// The variable, then a member id or [`INDEX`] per step: leaves with equal keys hold the same data.
+    /// The variable, then a member id or [`INDEX`] for each step: leaves with equal keys hold the same data.
     pub(crate) key: Vec<u32>,
     pub(crate) view: usize,
     pub(crate) offset: u64,
@@ -110,7 +110,7 @@ pub(crate) struct Leaf {
     pub(crate) axes: Vec<LeafAxis>,
 }
 
-/// Stands for an array step in a leaf's key.
+/// Represents an array step in a leaf's key.
 const INDEX: u32 = u32::MAX;
 
 /// One dimension of the fragment's memory.
@@ -120,7 +120,7 @@ pub(crate) struct Binder {
     pub(crate) place: Advance,
 }
 
-/// How a binder moves through memory.
+/// How a binder advances through memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Advance {
     Stride(i64),
@@ -145,8 +145,8 @@ pub(crate) struct LeafAxis {
 }
 
 impl MemoryLayout {
-    /// A fragment of `len` bytes with these views. Checks that every view lies inside, and that its path
-    /// and its block agree.
+    /// A fragment of `len` bytes with these views. Checks that every view lies inside it, and that its path and its
+    /// block agree.
     pub fn new(views: Vec<View>, len: u64) -> Result<Self, RuleError> {
         end_of(0, len)?;
         let mut leaves = Vec::new();

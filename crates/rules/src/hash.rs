@@ -1,7 +1,6 @@
-//! Names of rules by content: 128 bits of SipHash-2-4 (Aumasson and Bernstein, 2012) under the zero key.
+//! Content names of rules: 128 bits of SipHash-2-4 (Aumasson and Bernstein, 2012) with the zero key.
 //!
-//! Good for caches among parties that trust each other; an attacker can
-//! make two rules with the same name.
+//! It suits caches among parties that trust each other; an attacker can construct two rules with the same name.
 
 /// SipHash-2-4 with 128 bits of output under the key (`k0`, `k1`).
 pub(crate) fn siphash128(k0: u64, k1: u64, data: &[u8]) -> [u8; 16] {
@@ -49,7 +48,7 @@ fn rounds(v: &mut [u64; 4], count: usize) {
 mod tests {
     use super::*;
 
-    /// The first vectors that the authors publish: key 00 01 .. 0f, inputs of no and of one byte 00.
+    /// The first vectors that the authors published: key 00 01 .. 0f, inputs of no byte and of one byte 00.
     #[test]
     fn the_hash_agrees_with_its_published_vectors() {
         let (k0, k1) = (0x0706_0504_0302_0100, 0x0f0e_0d0c_0b0a_0908);

@@ -1,12 +1,12 @@
 //! Conversion rules between memory layouts: compiled from two fragments, printed, encoded, run. No I/O.
 //!
-//! A [`MemoryLayout`] is a part of a dataset with a memory layout of its own, built from block trees
-//! ([`Block`]). [`Rule::compile`] turns two fragments into the rule that fills one from the other; the rule is
-//! data that can be printed, encoded, hashed, split into gather and scatter, and run. At its bottom is the
-//! canonical strided copy ([`StridedCopy`]) of the crate `drystone-copy`, which can also be used by itself.
+//! A [`MemoryLayout`] is a part of a dataset with a memory layout of its own, built from block trees ([`Block`]).
+//! [`Rule::compile`] compiles two fragments to the rule that fills one from the other. The rule is data that can be
+//! printed, encoded, hashed, split into gather and scatter, and run. It is based on the canonical strided copy
+//! ([`StridedCopy`]) of the crate `drystone-copy`, which can also be used by itself.
 //!
-//! Nothing here panics or touches memory outside the given buffers, whatever rule it is given; the
-//! model and the wire form are described in docs/guide/rules.md.
+//! Nothing here panics or touches memory outside the given buffers, for any rule. The model and the wire format are
+//! described in docs/guide/rules.md.
 
 mod block;
 mod compile;

@@ -1,16 +1,16 @@
-//! Joining the copies of a rule into fewer and longer ones.
+//! Joins the copies of a rule into fewer and longer ones.
 //!
-//! A canonical copy has already taken whole arrays and whole ranges into one element (the published
-//! rewrites for arrays). What is left are copies beside each other: members that are adjacent on both
-//! sides become one longer element (and a record that is copied whole becomes one run); copies of the same
-//! shape at equal distances become one copy with one more loop. Both are repeated until nothing changes.
+//! A canonical copy has already merged whole arrays and whole ranges into one element (the published rewrites for
+//! arrays). Two rewrites of separate copies remain. Members that are adjacent on both sides become one longer element,
+//! so a record that is copied whole becomes one run. Copies of the same shape at equal distances become one copy with
+//! one more loop. Both are repeated until nothing changes.
 //!
-//! A rule means the same before and after: no byte is written that was not written before.
+//! A rule has the same effect before and after: no additional byte is written.
 
 use crate::term::Term;
 use drystone_copy::{Dim, StridedCopy};
 
-/// The shortest equivalent list of terms that the two rewrites reach.
+/// The shortest equivalent list of terms that the two rewrites find.
 pub(crate) fn optimise(terms: Vec<Term>) -> Vec<Term> {
     if terms.len() < 2 {
         return terms.into_iter().filter(|term| term.bytes() > 0).collect();
@@ -36,7 +36,7 @@ pub(crate) fn optimise(terms: Vec<Term>) -> Vec<Term> {
     copies.into_iter().map(Term::Copy).chain(others).collect()
 }
 
-/// Joins copies with the same loops whose elements touch on both sides.
+/// Joins copies with the same loops whose elements are adjacent on both sides.
 fn join_adjacent(mut copies: Vec<StridedCopy>) -> Vec<StridedCopy> {
     copies.sort_by(|x, y| x.dims().cmp(y.dims()).then(x.dst_offset().cmp(&y.dst_offset())));
     let mut joined: Vec<StridedCopy> = Vec::with_capacity(copies.len());

@@ -1,17 +1,17 @@
 //! Index maps as paired progressions, and their join.
 //!
-//! Along one dimension a fragment's index `x` stands for the dataset's index `y = (a·x+b)/(c·x+d)`,
-//! where that is an integer inside the dataset. Such pairs form arithmetic progressions: one for `c = 0`,
-//! a few more after `mod`, single points for `c ≠ 0`. Joining two of them on `y` is a linear
-//! Diophantine equation, so the join of two affine maps is again a progression.
+//! Along one dimension a fragment's index `x` corresponds to the dataset's index `y = (a·x+b)/(c·x+d)`, if that is an
+//! integer inside the dataset. Such pairs form arithmetic progressions: one for `c = 0`, a few more after `mod`, single
+//! points for `c ≠ 0`. Joining two of them on `y` is a linear Diophantine equation, so the join of two affine maps is
+//! again a progression.
 //!
-//! Invariants: `n > 0`; every `x` lies in the fragment, every `y` in the dataset; steps fit in i64.
+//! Invariants: `n > 0`; every `x` lies in the fragment and every `y` in the dataset; steps fit in i64.
 
 use crate::error::RuleError;
 
-/// Most progressions that one index map may fall into.
+/// Most progressions of one index map.
 const MOST_PIECES: usize = 1 << 16;
-/// Largest `|a·d - b·c|` whose divisors are looked for.
+/// Largest `|a·d - b·c|` whose divisors are searched.
 const MOST_DETERMINANT: u128 = 1 << 40;
 
 /// The pairs `(x + sx·t, y + sy·t)` for `t` in `0..n`.
@@ -59,7 +59,7 @@ impl Progression {
         (i128::from(self.x) + i128::from(self.sx) * t, i128::from(self.y) + i128::from(self.sy) * t)
     }
 
-    /// Steps `t0..t1` of the progression, or nothing.
+    /// Steps `t0..t1` of the progression; `None` if there are none.
     fn part(&self, t0: i128, t1: i128) -> Option<Self> {
         if t0 >= t1 {
             return None;
@@ -106,7 +106,7 @@ impl Coefficients {
         Ok(vec![Raw { x, sx: d, y: (a * x + b) / d, sy: a, n }])
     }
 
-    /// `(a·x+b)/(c·x+d)` with `c ≠ 0`: an integer `y` needs `c·x+d` to divide `a·d - b·c`.
+    /// `(a·x+b)/(c·x+d)` with `c ≠ 0`: `y` is an integer only if `c·x+d` divides `a·d - b·c`.
     fn rational(&self, x_extent: u64) -> Result<Vec<Raw>, RuleError> {
         let (a, b) = (i128::from(self.a), i128::from(self.b));
         let (c, d) = (i128::from(self.c), i128::from(self.d));
@@ -116,7 +116,7 @@ impl Coefficients {
             if a % c != 0 {
                 return Ok(Vec::new());
             }
-            // The same y everywhere but where the denominator vanishes.
+            // `y` is the same everywhere, except where the denominator is 0.
             let hole = if d % c == 0 { (-d / c).clamp(-1, extent) } else { -1 };
             let constant = |x: i128, end: i128| Raw { x, sx: 1, y: a / c, sy: 0, n: end - x };
             let pieces = [constant(0, hole.max(0)), constant(hole + 1, extent)];
@@ -150,7 +150,7 @@ impl Coefficients {
     }
 }
 
-/// A progression before it is known to fit anywhere.
+/// A progression before its numbers are checked.
 #[derive(Clone, Copy)]
 struct Raw {
     x: i128,
@@ -178,14 +178,14 @@ fn clip(raw: Raw, y_extent: u64, pieces: &mut Vec<Progression>) -> Result<(), Ru
     let overflow = RuleError::Overflow { what: "an index map" };
     let fit = |value: i128| i64::try_from(value).map_err(|_| overflow.clone());
     let n = u64::try_from(t1 - t0).map_err(|_| overflow.clone())?;
-    // A single pair has no step; keeping one would only risk an overflow.
+    // A single pair has no step, and keeping one could overflow.
     let (sx, sy) = if n == 1 { (1, 0) } else { (raw.sx, raw.sy) };
     let (x, y) = (raw.x + raw.sx * t0, raw.y + raw.sy * t0);
     pieces.push(Progression { x: fit(x)?, sx: fit(sx)?, y: fit(y)?, sy: fit(sy)?, n });
     Ok(())
 }
 
-/// Cuts a progression where its `y` passes a multiple of the period, and moves each piece into the first.
+/// Divides a progression where its `y` passes a multiple of the period, and moves each piece into the first period.
 fn wrap(raw: Raw, period: i128, y_extent: u64, pieces: &mut Vec<Progression>) -> Result<(), RuleError> {
     let mut sy = raw.sy.rem_euclid(period);
     if sy > period / 2 {
@@ -211,8 +211,8 @@ fn wrap(raw: Raw, period: i128, y_extent: u64, pieces: &mut Vec<Progression>) ->
     Ok(())
 }
 
-/// The elements that a source and a destination share along one dimension. A source that holds an
-/// element several times gives its first; a destination gets all of them.
+/// The elements that a source and a destination share along one dimension. If a source holds an element several times,
+/// the first is used; a destination gets all copies of it.
 pub(crate) fn join(src: &Progression, dst: &Progression) -> Option<Joined> {
     let one_to = |t: i128, dst: Progression| {
         let at = src.part(t, t + 1)?;
@@ -223,7 +223,7 @@ pub(crate) fn join(src: &Progression, dst: &Progression) -> Option<Joined> {
     let (qs, vs) = (i128::from(src.sy), i128::from(dst.sy));
     let (ns, nd) = (i128::from(src.n), i128::from(dst.n));
     if vs == 0 || dst.n == 1 {
-        // One dataset index, perhaps wanted several times.
+        // One index of the dataset, which may be wanted several times.
         return match qs {
             _ if gap == 0 => one_to(0, *dst),
             0 => None,
@@ -252,7 +252,7 @@ pub(crate) fn join(src: &Progression, dst: &Progression) -> Option<Joined> {
     let (src_x, _) = src.at(t0 + tm * low);
     let (dst_x, _) = dst.at(r0 + rm * low);
     let count = high - low + 1;
-    // With one element steps mean nothing and may be too large for 64 bits.
+    // With one element the steps have no meaning, and may not fit in 64 bits.
     let step =
         |unit: i64, m: i128| if count == 1 { Some(0) } else { i64::try_from(i128::from(unit) * m).ok() };
     Some(Joined {
@@ -273,7 +273,7 @@ fn steps_inside(start: i128, step: i128, n: i128) -> (i128, i128) {
     }
 }
 
-/// `value / by` rounded up; `by` is positive.
+/// `value / by`, rounded up; `by` is positive.
 fn ceil_div(value: i128, by: i128) -> i128 {
     -(-value).div_euclid(by)
 }

@@ -1,8 +1,7 @@
 //! A rule: the compiled conversion between two buffers.
 //!
-//! A rule is data. It can be printed, compared, encoded, hashed and split into a gather (where the source
-//! lies) and a scatter (where the result is wanted); it is run only after it was checked against
-//! both buffers.
+//! A rule is data. It can be printed, compared, encoded, hashed and split into a gather (where the source lies) and a
+//! scatter (where the result is wanted); it is run only after it has been checked against both buffers.
 //!
 //! Invariant: every term lies inside the two declared lengths.
 
@@ -15,22 +14,22 @@ use crate::optimise::optimise;
 use crate::term::Term;
 use crate::together;
 
-/// In which order a gather packs its elements.
+/// The order in which a gather packs its elements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Pack {
-    /// As the destination wants them: the scatter is sequential.
+    /// In the destination's order: the scatter is sequential.
     #[default]
     Destination,
-    /// As the source has them: the gather is sequential, for sources that are slow or busy.
+    /// In the source's order: the gather is sequential, for sources that are slow or busy.
     Source,
 }
 
-/// The two halves of a rule, with a buffer between them that holds exactly what is needed.
+/// The two halves of a rule, with a buffer between them that holds exactly the bytes that are needed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Halves {
-    /// From the source into the buffer.
+    /// Copies from the source into the buffer.
     pub gather: Rule,
-    /// From the buffer into the destination.
+    /// Copies from the buffer into the destination.
     pub scatter: Rule,
     /// Size of the buffer in bytes.
     pub buffer_len: u64,
@@ -51,23 +50,23 @@ impl Rule {
         Ok(Rule { src_len, dst_len, terms })
     }
 
-    /// As [`new`](Self::new), for terms that were made from fragments of these sizes.
+    /// Like [`new`](Self::new), for terms that were compiled from fragments of these sizes.
     pub(crate) fn from_terms(src_len: u64, dst_len: u64, terms: Vec<Term>) -> Rule {
         debug_assert!(terms.iter().all(|term| term.check(src_len, dst_len).is_ok()));
         Rule { src_len, dst_len, terms }
     }
 
-    /// Size of the source that the rule was made for.
+    /// Size of the source for which the rule was made.
     pub fn src_len(&self) -> u64 {
         self.src_len
     }
 
-    /// Size of the destination that the rule was made for.
+    /// Size of the destination for which the rule was made.
     pub fn dst_len(&self) -> u64 {
         self.dst_len
     }
 
-    /// The parts, in the order in which they run.
+    /// The terms, in the order in which they run.
     pub fn terms(&self) -> &[Term] {
         &self.terms
     }
@@ -82,7 +81,7 @@ impl Rule {
         self.terms.is_empty()
     }
 
-    /// Whether buffers of these sizes are at least as long as the rule was made for.
+    /// Checks that buffers of these sizes are at least as long as those for which the rule was made.
     pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
         let sides = [(Side::Source, self.src_len, src_len), (Side::Destination, self.dst_len, dst_len)];
         for (side, needed, len) in sides {
@@ -93,7 +92,7 @@ impl Rule {
         Ok(())
     }
 
-    /// Checks both buffers, then converts on this thread, in one pass and without a buffer in between.
+    /// Checks both buffers, then converts on this thread, in one pass and without an intermediate buffer.
     pub fn run(&self, src: &[u8], dst: &mut [u8]) -> Result<(), RuleError> {
         self.run_threaded(src, dst, 1)
     }
@@ -111,9 +110,8 @@ impl Rule {
         Ok(())
     }
 
-    /// Splits the rule for a source that lies elsewhere: the gather runs there, its buffer travels, the
-    /// scatter runs here. Elements that the destination repeats travel once; numbers travel in the
-    /// narrower of their two types.
+    /// Splits the rule for a source on another machine: the gather runs there, its buffer is sent, and the scatter runs
+    /// here. Elements that the destination repeats are sent once; numbers are sent in the narrower of their two types.
     pub fn split(&self, pack: Pack) -> Result<Halves, RuleError> {
         let (mut gather, mut scatter) = (Vec::new(), Vec::new());
         let mut buffer_len = 0;

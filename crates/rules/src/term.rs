@@ -1,4 +1,4 @@
-//! The parts of a rule: copies, and copies that convert.
+//! The terms of a rule: copies, and copies that convert.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,13 +7,13 @@ use drystone_copy::{ConvertCopy, StridedCopy};
 
 use crate::error::RuleError;
 
-/// One part of a rule.
+/// One term of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Term {
-    /// Bytes move as they are.
+    /// Moves bytes unchanged.
     Copy(StridedCopy),
-    /// Numbers change their type or byte order on the way.
+    /// Changes the type or byte order of numbers.
     Convert(ConvertCopy),
 }
 
@@ -26,7 +26,7 @@ impl Term {
         }
     }
 
-    /// From the lowest to one past the highest byte that is read.
+    /// The range from the lowest to the highest byte that is read.
     pub fn src_span(&self) -> Range<u64> {
         match self {
             Term::Copy(copy) => copy.src_span(),
@@ -34,7 +34,7 @@ impl Term {
         }
     }
 
-    /// From the lowest to one past the highest byte that is written.
+    /// The range from the lowest to the highest byte that is written.
     pub fn dst_span(&self) -> Range<u64> {
         match self {
             Term::Copy(copy) => copy.dst_span(),
@@ -42,7 +42,7 @@ impl Term {
         }
     }
 
-    /// Whether buffers of these sizes hold everything that is touched.
+    /// Checks that buffers of these sizes hold every byte that is touched.
     pub fn check(&self, src_len: u64, dst_len: u64) -> Result<(), RuleError> {
         match self {
             Term::Copy(copy) => copy.check(src_len, dst_len)?,

@@ -1,29 +1,29 @@
-//! Several members of the same records in one pass.
+//! Copies several members of the same records in one pass.
 //!
-//! Members of different sizes cannot be one strided copy, but copied one after the other each would fetch
-//! every record again. Copies whose loops over records agree are walked together, a block of records at
-//! a time, so that a block is in the cache when its next member is copied.
+//! Members of different sizes cannot be one strided copy. Copied one after the other, each member would fetch every
+//! record again. So copies whose loops over records agree are run together, a block of records at a time: the block is
+//! in the cache when its next member is copied.
 
 use crate::term::Term;
 use drystone_copy::{CopyError, StridedCopy};
 
-/// Bytes of records per block. (Miri takes smaller ones, so that walks are reached in little time.)
+/// Bytes of records per block. (Miri uses smaller ones, so that this path is reached in little time.)
 const BLOCK: u64 = if cfg!(miri) { 4 << 10 } else { 256 << 10 };
 
-/// What runs next.
+/// The terms that run next.
 pub(crate) enum Batch<'a> {
     One(&'a Term),
     Together(Walk<'a>),
 }
 
-/// Copies with the number of the loop over records in each.
+/// Copies, each with the number of its loop over records.
 pub(crate) struct Walk<'a> {
     copies: Vec<(&'a StridedCopy, usize)>,
     count: u64,
     step: u64,
 }
 
-/// Cuts the terms into batches, in order.
+/// Divides the terms into batches, in order.
 pub(crate) fn batches(terms: &[Term]) -> Vec<Batch<'_>> {
     let mut batches = Vec::with_capacity(terms.len());
     let mut rest = terms;
@@ -37,7 +37,7 @@ pub(crate) fn batches(terms: &[Term]) -> Vec<Batch<'_>> {
 }
 
 impl<'a> Walk<'a> {
-    /// The longest walk of `first` and the terms right after it, if any of them walks the same records.
+    /// The longest batch of `first` and the terms right after it, if any of them visits the same records.
     fn starting_with(first: &'a Term, after: &'a [Term]) -> Option<Walk<'a>> {
         let Term::Copy(first) = first else { return None };
         if first.bytes() < BLOCK || after.is_empty() {
@@ -83,7 +83,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The loop of `term` that walks the records of loop `k` of `first` on the given side.
+/// The loop of `term` that visits the records of loop `k` of `first` on the given side.
 fn partner<'a>(
     first: &StridedCopy,
     k: usize,

@@ -1,8 +1,7 @@
 //! Rules as bytes. The format is specified in docs/guide/rules.md; this file follows it.
 //!
-//! Encoding is canonical: equal rules have equal bytes. The decoder accepts nothing else, allocates only in
-//! proportion to its input, and hands out a rule only if every term lies inside the buffers
-//! that the caller has.
+//! Encoding is canonical: equal rules have equal bytes. The decoder accepts nothing else, allocates only in proportion
+//! to its input, and returns a rule only if every term lies inside the caller's buffers.
 
 use crate::error::RuleError;
 use crate::hash::siphash128;
@@ -12,20 +11,20 @@ use drystone_copy::ConvertCopy;
 use drystone_copy::{Dim, StridedCopy};
 use drystone_copy::{Dtype, Narrowing};
 
-/// The version that this library writes, and the only one that it reads.
+/// The version that this library writes and reads.
 pub const WIRE_VERSION: u8 = 1;
 
 const COPY: u8 = 0;
 const CONVERT: u8 = 1;
 const LIST: u8 = 2;
 
-/// Fewer copies than this are written one by one.
+/// Shorter sequences of copies are written one by one.
 const SHORTEST_LIST: usize = 3;
-/// Most loops in all copies of one rule: what a short list of points may expand to.
+/// Most loops in all copies of one rule; a short list of points may expand to that many.
 const MOST_LOOPS: u64 = 1 << 20;
 
 impl Rule {
-    /// The rule as bytes.
+    /// Encodes the rule.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![WIRE_VERSION, 0];
         put(&mut out, self.src_len());
@@ -42,8 +41,8 @@ impl Rule {
         out
     }
 
-    /// Reads a rule that will run between buffers of at most these sizes. Whatever the bytes are, the
-    /// result is an error or a rule that touches nothing outside such buffers.
+    /// Decodes a rule that will run between buffers of at most these sizes. For any bytes, the result is an error or a
+    /// rule that touches nothing outside such buffers.
     pub fn decode(bytes: &[u8], src_len: u64, dst_len: u64) -> Result<Rule, RuleError> {
         let mut input = Input { bytes, at: 0 };
         match input.byte("the version")? {
@@ -68,13 +67,13 @@ impl Rule {
         Ok(rule)
     }
 
-    /// The rule's name by content: equal rules have equal names. Not proof against a forger.
+    /// The rule's name by content: equal rules have equal names. It is no protection against forgery.
     pub fn content_hash(&self) -> [u8; 16] {
         siphash128(0, 0, &self.encode())
     }
 }
 
-/// Whether two terms are copies that differ only in where they begin.
+/// Whether two terms are copies that differ only in their offsets.
 fn same_shape(x: &Term, y: &Term) -> bool {
     match (x, y) {
         (Term::Copy(x), Term::Copy(y)) => x.elem_bytes() == y.elem_bytes() && x.dims() == y.dims(),
@@ -138,7 +137,7 @@ fn put_list(out: &mut Vec<u8>, first: &StridedCopy, group: &[Term]) {
     }
 }
 
-/// Encoded bytes, and how far they were read.
+/// Encoded bytes, and the offset of the next one.
 struct Input<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -190,7 +189,7 @@ impl Input<'_> {
 
     fn dims(&mut self) -> Result<Vec<Dim>, RuleError> {
         let count = self.number()?;
-        // Nested strides at least double from loop to loop.
+        // Nested strides at least double from loop to loop, so there are at most 63.
         if count > 63 {
             return Err(self.corrupt("more than 63 loops"));
         }
@@ -202,7 +201,7 @@ impl Input<'_> {
         Dtype::from_byte(byte).ok_or(self.corrupt("an unknown number type"))
     }
 
-    /// A copy as it was written, which must be canonical.
+    /// A copy as it was encoded, which must be canonical.
     fn copy(&self, src: u64, dst: u64, elem: u64, dims: Vec<Dim>) -> Result<StridedCopy, RuleError> {
         let elem =
             usize::try_from(elem).map_err(|_| self.corrupt("an element too large for this machine"))?;
@@ -220,7 +219,7 @@ impl Input<'_> {
                 let (src, dst, elem) = (self.number()?, self.number()?, self.number()?);
                 let dims = self.dims()?;
                 let copy = Term::Copy(self.copy(src, dst, elem, dims)?);
-                // Three of the same shape in a row would have been a list.
+                // Three copies of the same shape in a row would have been encoded as a list.
                 if let [.., x, y] = &terms[..]
                     && same_shape(x, &copy)
                     && same_shape(y, &copy)
@@ -278,8 +277,8 @@ impl Input<'_> {
     }
 }
 
-/// Body of the fuzz target: whatever `data` is, decoding refuses it or gives a rule that runs inside its
-/// buffers and encodes to the same bytes.
+/// Body of the fuzz target: for any `data`, decoding refuses it, or gives a rule that runs inside its buffers and
+/// encodes to the same bytes.
 #[cfg(feature = "fuzzing")]
 #[doc(hidden)]
 pub fn fuzz_decode(data: &[u8]) {

@@ -1,4 +1,4 @@
-//! Numbers that change type, byte order or place on the way.
+//! Tests conversions of type, byte order and place of numbers.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -39,7 +39,7 @@ fn widening_keeps_every_value() {
 }
 
 #[test]
-fn what_can_lose_something_is_refused_unless_a_policy_is_chosen() {
+fn lossy_conversions_are_refused_unless_a_policy_is_chosen() {
     let all = NumberKind::ALL;
     let refused = |from: NumberKind, to: NumberKind| {
         let rule =
@@ -105,7 +105,7 @@ fn byte_order_changes_on_the_way_in_both_directions() {
     for kind in NumberKind::ALL {
         let width = kind.bytes();
         let src: Vec<u8> = (0..width * 40).map(|k| (k * 7) as u8).collect();
-        // A complex number is two numbers: each is turned round where it stands.
+        // A complex number is two numbers, and the bytes of each are reversed in place.
         let part = if matches!(kind, NumberKind::C64 | NumberKind::C128) { width / 2 } else { width };
         let swapped: Vec<u8> = src.chunks(part).flat_map(|number| number.iter().rev().copied()).collect();
         for (from, to) in [(Dtype::big(kind), Dtype::little(kind)), (Dtype::little(kind), Dtype::big(kind))] {

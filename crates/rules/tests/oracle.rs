@@ -1,6 +1,6 @@
-//! Random pairs of fragments against an oracle that goes through all elements one by one.
+//! Random pairs of fragments are tested against an oracle that visits all elements one by one.
 //!
-//! 100,000 pairs in a normal run, a million with DRYSTONE_LONG=1; a failing pair is named by its seed.
+//! A normal run has 100,000 pairs; DRYSTONE_LONG=1 has a million. A failing pair is named by its seed.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -100,7 +100,7 @@ fn random_layout(random: &mut Random, ty: &Type) -> Block {
     }
 }
 
-/// An index map in the oracle's own words.
+/// An index map of the oracle.
 #[derive(Debug, Clone, Copy)]
 struct Map {
     binder: Option<usize>,
@@ -207,7 +207,7 @@ fn random_view(random: &mut Random, dataset: &Dataset, offset: u64) -> Viewed {
         }
     }
     let element = random_layout(random, &ty);
-    // Without binders the view is its element; an array there must still be read as the dataset's.
+    // Without binders the view is its element. An array there must still be treated as the dataset's array.
     let order = random_order(random, ndim);
     (View { var: var as u32, offset, path, block: element.array(counts, order) }, maps)
 }
@@ -224,10 +224,10 @@ fn random_views(random: &mut Random, dataset: &Dataset) -> (Vec<Viewed>, u64) {
     (views, at + random.below(5))
 }
 
-/// What an element is, and where it lies: identity (nothing if unmapped), offset, bytes.
+/// The identity of an element (`None` if unmapped), its offset, and its bytes.
 type Element = (Option<Vec<i64>>, u64, u64);
 
-/// Offsets of all elements of an array, with their indexes, as the orders are defined.
+/// Offsets of all elements of an array with their indexes, by the definitions of the orders.
 fn places(array: &ABlock) -> Vec<(Vec<i64>, u64)> {
     let elem = array.element.bytes().unwrap();
     let ndim = array.counts.len();
@@ -283,7 +283,7 @@ fn elements(views: &[Viewed]) -> Vec<Element> {
                             let index = maps.next().unwrap().index(&cell)?;
                             (0..axis.extent as i64).contains(&index).then_some(index)
                         };
-                        // All maps are taken, even after one that leads nowhere.
+                        // All maps are evaluated, even after one that leads outside.
                         let indexes: Vec<Option<i64>> = axes.iter().map(&mut take).collect();
                         let indexes: Option<Vec<i64>> = indexes.into_iter().collect();
                         identity = identity.zip(indexes).map(|(i, y)| [i, vec![-2], y].concat());
@@ -296,13 +296,13 @@ fn elements(views: &[Viewed]) -> Vec<Element> {
     elements
 }
 
-/// The bytes of an element: a hash of what it is.
+/// The bytes of an element: a hash of its identity.
 fn content(identity: &[i64], bytes: u64) -> Vec<u8> {
     let mut random = Random(identity.iter().fold(7, |h, &k| (h ^ k as u64).wrapping_mul(0x1_0000_01B3)));
     (0..bytes).map(|_| random.next() as u8).collect()
 }
 
-/// Checks one pair; says whether they share anything.
+/// Checks one pair; returns whether the fragments share any element.
 fn check(seed: u64) -> bool {
     let mut random = Random(seed);
     let dataset: Dataset = (0..1 + random.below(2))
@@ -313,7 +313,7 @@ fn check(seed: u64) -> bool {
         .collect();
     let (mut src_views, src_len) = random_views(&mut random, &dataset);
     let (mut dst_views, dst_len) = random_views(&mut random, &dataset);
-    // The oracle has no Hilbert curve of its own: see the tests of the curve and of its round trip.
+    // The oracle has no Hilbert curve of its own; other tests cover the curve and its round trip.
     let no_hilbert =
         |views: &mut Vec<Viewed>| views.iter_mut().for_each(|(view, _)| replace_hilbert(&mut view.block));
     no_hilbert(&mut src_views);
@@ -404,7 +404,7 @@ fn random_pairs_of_fragments_agree_with_the_element_loop() {
 }
 
 #[test]
-fn an_array_comes_back_from_the_hilbert_curve_as_it_went() {
+fn an_array_round_trips_through_the_hilbert_curve() {
     let counts = [13, 9];
     let fragment =
         |order| MemoryLayout::boxed(0, &[20, 20], &[3, 4], &counts, order, Block::opaque(4)).unwrap();

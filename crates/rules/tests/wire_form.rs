@@ -1,4 +1,4 @@
-//! An encoded rule from a stranger is refused, or harmless.
+//! An encoded rule from an untrusted source is refused, or harmless.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -65,7 +65,7 @@ fn a_rule_for_larger_buffers_than_there_are_is_refused() {
 
 #[test]
 fn a_rule_that_lies_about_its_buffers_is_refused() {
-    // One byte from offset 4096 of a source that is said to have 4096.
+    // One byte from offset 4096 of a source that claims to have 4096 bytes.
     let lie = [1, 0, 0x80, 0x20, 0x80, 0x20, 1, 0, 0x80, 0x20, 0, 1, 0];
     assert!(matches!(Rule::decode(&lie, LEN, LEN), Err(RuleError::OutOfBounds { side: Side::Source, .. })));
 }
@@ -96,7 +96,7 @@ fn every_shortened_encoding_is_refused() {
 
 #[test]
 fn a_short_list_cannot_demand_much_memory() {
-    // A list that says it has 2^62 copies, without any.
+    // A list that claims 2^62 copies and has none.
     let mut bytes = vec![1, 0, 0, 0, 1, 2, 1, 0];
     bytes.extend([0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0x3F]);
     assert!(matches!(Rule::decode(&bytes, LEN, LEN), Err(RuleError::TooLarge { .. })));

@@ -1,4 +1,4 @@
-//! The eight worked examples of the dataset language, with the figures they must give.
+//! The eight worked examples of the dataset language, with the figures that they must give.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -65,7 +65,7 @@ fn example_2_structs_become_arrays_of_one_member_each() {
     let x = StridedCopy::new(0, 0, 4, vec![Dim::new(N, 24, 4)]).unwrap();
     let id = StridedCopy::new(16, 4 * N, 8, vec![Dim::new(N, 24, 8)]).unwrap();
     assert_eq!(copies(&rule), [&x, &id]);
-    // The way back writes the two members and leaves y, z and the padding alone.
+    // The rule in the other direction writes the two members and leaves y, z and the padding unchanged.
     let back = compile(&soa, &aos);
     assert_eq!(back.bytes(), 12 * N);
 }
@@ -75,14 +75,14 @@ fn a_packed_record_that_is_copied_whole_is_one_run() {
     let packed = || Block::record(20, [(0, 0, F32), (1, 4, F32), (2, 8, F32), (3, 12, I64)]);
     let fragment = MemoryLayout::boxed(0, &[50], &[0], &[50], Order::Row, packed()).unwrap();
     assert_eq!(copies(&compile(&fragment, &fragment)), [&StridedCopy::contiguous(0, 0, 1000).unwrap()]);
-    // With padding between the members, holes stay holes.
+    // With padding between the members, the holes remain holes.
     let padded = MemoryLayout::boxed(0, &[50], &[0], &[50], Order::Row, particle()).unwrap();
     let first = StridedCopy::new(0, 0, 12, vec![Dim::new(50, 24, 24)]).unwrap();
     let second = StridedCopy::new(16, 16, 8, vec![Dim::new(50, 24, 24)]).unwrap();
     assert_eq!(copies(&compile(&padded, &padded)), [&first, &second]);
 }
 
-/// One rank's block of a 4 x 4 x 4 decomposition with a halo of one, perhaps periodic.
+/// One rank's block of a 4 x 4 x 4 decomposition with a halo of one cell, which may be periodic.
 fn halo_block(rank: [i64; 3], periodic: bool) -> MemoryLayout {
     let (n, extent) = (64, 256);
     let map = |k: usize| {
@@ -106,7 +106,7 @@ fn example_3_halos_at_the_boundary_are_unmapped_or_wrap_around() {
     assert_eq!(found.unmapped, (66 * 66 * 66 - 65 * 65 * 65) * 8);
     let inner = compile(&whole, &halo_block([1, 2, 1], false));
     assert_eq!(inner.bytes(), 66 * 66 * 66 * 8);
-    // Around the corner: the halo's two pieces per dimension give at most eight copies.
+    // At the corner: the halo's two pieces per dimension give at most eight copies.
     let periodic = halo_block([0, 0, 0], true);
     let rule = compile(&whole, &periodic);
     assert_eq!(rule.bytes(), 66 * 66 * 66 * 8);

@@ -1,12 +1,12 @@
-//! What each process has once for its requests: threads with an asynchronous runtime, and values that belong
-//! to them.
+//! State that each process has once for its requests: threads with an asynchronous runtime, and values that belong to
+//! them.
 //!
-//! Threads and connections do not survive a fork. Dropping a parent's connection in a child would disturb the
-//! parent, with which the child shares the kernel's event queue. So a child makes its own values at its first
-//! use, and never touches its parent's.
+//! Threads and connections do not survive a fork. Dropping a parent's connection in a child would disturb the parent,
+//! with which the child shares the kernel's event queue. So a child creates its own values at the first use, and never
+//! uses those of its parent.
 //!
-//! Invariant: nothing is accessed before the process number is compared, and no lock is taken that was made
-//! before a fork.
+//! Invariant: no value is accessed before the process id is compared, and no lock is taken that was created before a
+//! fork.
 
 mod order;
 mod per_process;
@@ -20,10 +20,10 @@ pub use order::{Order, Ticket};
 pub use per_process::PerProcess;
 pub use wait::block_on;
 
-/// Threads that execute requests. Their work is waiting, copying and encryption.
+/// Number of threads that execute requests. They wait, copy and encrypt.
 const THREADS: usize = 2;
 
-/// The runtime. Dropping one would wait for its tasks, so this one is never dropped.
+/// The runtime. Dropping it would wait for its tasks, so it is never dropped.
 struct Threads(Option<Runtime>);
 
 impl Drop for Threads {
@@ -34,12 +34,12 @@ impl Drop for Threads {
     }
 }
 
-/// Where tasks of the calling process run. The first call starts the threads.
+/// A handle of the runtime on which tasks of the calling process run. The first call starts its threads.
 pub fn handle() -> io::Result<&'static Handle> {
     static THREADS_OF_PROCESS: PerProcess<Threads> = PerProcess::new();
 
     let threads = THREADS_OF_PROCESS.get(|| {
-        // One provider of cryptography in the process. If another was installed before, that one is used.
+        // A process has one provider of cryptography. If another was installed before, that one is used.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let runtime = Builder::new_multi_thread()
             .worker_threads(THREADS)

@@ -1,11 +1,11 @@
-//! Changes that were submitted for one key are executed in the order of submission.
+//! Executes changes of one key in the order of submission.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-/// For each key the last change that is under way.
+/// For each key, the last change that is under way.
 #[derive(Clone, Debug, Default)]
 pub struct Order(Arc<Mutex<Waits>>);
 
@@ -15,7 +15,7 @@ struct Waits {
     count: u64,
 }
 
-/// A change's position behind earlier ones; later ones wait until it is dropped.
+/// A change's position behind earlier ones. Later ones wait until it is dropped.
 #[derive(Debug)]
 pub struct Ticket {
     order: Order,
@@ -30,7 +30,7 @@ impl Order {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Queues behind all earlier changes of these keys.
+    /// Queues a change behind all earlier changes of these keys.
     pub fn place(&self, keys: Vec<String>) -> Ticket {
         let (done, waits_for_us) = watch::channel(());
         let mut waits = self.waits();
@@ -50,8 +50,7 @@ impl Ticket {
     /// Waits for all earlier changes.
     pub async fn reached(&mut self) {
         for mut earlier in std::mem::take(&mut self.before) {
-            // The sender never sends; it is dropped. A key that is named twice in one request does not wait
-            // for itself.
+            // The sender never sends; it is dropped. A request that names a key twice does not wait for itself.
             if !earlier.same_channel(&self._done.subscribe()) {
                 while earlier.changed().await.is_ok() {}
             }

@@ -1,7 +1,6 @@
-//! Waiting for a future from a thread outside the runtime.
+//! Waits for a future in a thread outside the runtime.
 //!
-//! Tokio's own `block_on` refuses threads inside a runtime; a store may be called from any thread that may
-//! block.
+//! Tokio's own `block_on` refuses threads inside a runtime, but a store may be called from any thread that may block.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,7 +15,7 @@ impl Wake for Unpark {
     }
 }
 
-/// Runs `future` to its end. Other threads do what it waits for.
+/// Runs `future` to its end. Other threads do the work that it waits for.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
     let mut context = Context::from_waker(&waker);

@@ -1,9 +1,10 @@
-//! Control over HTTP, for tests in other languages.
+//! Control of the server over HTTP, for tests in other languages.
 //!
-//! `GET /_rig` gives the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`, `bytes_per_second`,
-//! `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the script). A rule has `kind`, `key`, `skip`,
-//! `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with `ms`), `cut` (with `after`, bytes, or without), `status`,
-//! `status_after_landing` (with `status`), `refuse` (with `status`, `code` and perhaps `region`), `trickle` (with `ms` per byte).
+//! `GET /_rig` returns the counts as JSON. `POST /_rig` takes an object with any of: `reset` (true), `rtt_ms`,
+//! `bytes_per_second`, `requests_per_second` (null: no limit), `seed`, `clear` (a bucket), `rules` (they replace the
+//! script). A rule has `kind`, `key`, `skip`, `times`, `share`, and `do`: `delay_before`, `delay_after`, `late` (with
+//! `ms`), `cut` (with `after`, bytes, or without), `status`, `status_after_landing` (with `status`), `refuse` (with
+//! `status`, `code` and perhaps `region`), `trickle` (with `ms` per byte).
 
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use crate::protocol::Said;
 use crate::script::{Action, Rule, Script};
 use crate::state::State;
 
-/// The first component of the path; no bucket may be called so.
+/// The first component of the path; no bucket may have this name.
 pub(crate) const PATH: &str = "_rig";
 
 pub(crate) fn answer(state: &State, method: &Method, body: &[u8]) -> Said {
@@ -53,7 +54,7 @@ fn obey(state: &State, asked: &Value) -> Result<(), String> {
                 })?;
                 *state.script() = script;
             }
-            other => return Err(format!("nothing is called {other:?}")),
+            other => return Err(format!("unknown member {other:?}")),
         }
     }
     Ok(())
@@ -82,7 +83,7 @@ fn rule(value: &Value) -> Result<Rule, String> {
         }
         "trickle" => Action::Trickle(millis(&value["ms"])?),
         "status_after_landing" => Action::StatusAfterLanding(status()?),
-        other => return Err(format!("a rule cannot do {other:?}")),
+        other => return Err(format!("unknown action {other:?} of a rule")),
     };
     Ok(Rule {
         kind: value["kind"].as_str().unwrap_or("").into(),

@@ -1,4 +1,4 @@
-//! Buckets, objects and uploads in memory. No network, no clock but for the time of a change.
+//! Buckets, objects and uploads in memory. No network; the clock is used only for times of changes.
 
 use std::collections::BTreeMap;
 use std::time::SystemTime;
@@ -12,13 +12,13 @@ pub struct Object {
     pub bytes: Bytes,
     /// Its entity tag, with quotation marks.
     pub etag: String,
-    /// Headers `x-amz-meta-*` of the put.
+    /// `x-amz-meta-*` headers of the put.
     pub metadata: Vec<(String, String)>,
     /// When it was put.
     pub modified: SystemTime,
 }
 
-/// An upload in parts that has neither been completed nor aborted.
+/// An upload in parts that is neither completed nor aborted.
 #[derive(Clone, Debug)]
 pub(crate) struct Upload {
     pub(crate) bucket: String,
@@ -47,7 +47,7 @@ pub struct Objects {
 }
 
 impl Objects {
-    /// The object, if it is there.
+    /// The object, if it exists.
     pub fn get(&self, bucket: &str, key: &str) -> Option<&Object> {
         self.buckets.get(bucket)?.get(key)
     }
@@ -57,14 +57,14 @@ impl Objects {
         self.buckets.get(bucket).map(|bucket| bucket.keys().cloned().collect()).unwrap_or_default()
     }
 
-    /// Removes all objects of a bucket, which stays.
+    /// Removes all objects of a bucket; the bucket stays.
     pub fn clear(&mut self, bucket: &str) {
         if let Some(bucket) = self.buckets.get_mut(bucket) {
             bucket.clear();
         }
     }
 
-    /// How many uploads in parts are open.
+    /// Number of open uploads in parts.
     pub fn open_uploads(&self) -> usize {
         self.uploads.len()
     }
@@ -74,12 +74,12 @@ impl Objects {
         self.uploads.values_mut().for_each(|upload| upload.begun -= by);
     }
 
-    /// Puts an object behind the clients' backs.
+    /// Puts an object without a request.
     pub fn put(&mut self, bucket: &str, key: &str, bytes: impl Into<Bytes>) {
         let _ = self.put_if(bucket, key, bytes.into(), Vec::new(), &Condition::None);
     }
 
-    /// The entity tag of what was put, or the status of the refusal.
+    /// Puts an object; returns its entity tag, or the status of the refusal.
     pub(crate) fn put_if(
         &mut self,
         bucket: &str,
@@ -101,7 +101,7 @@ impl Objects {
             },
         }
         self.puts += 1;
-        // Every put has a tag of its own, also of equal bytes.
+        // Every put has a tag of its own, even for equal bytes.
         let etag = format!("\"{:032x}\"", self.puts);
         let object = Object { bytes, etag: etag.clone(), metadata, modified: SystemTime::now() };
         objects.insert(key.to_owned(), object);

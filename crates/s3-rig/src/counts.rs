@@ -1,4 +1,4 @@
-//! What was asked for, exactly.
+//! Exact counts of requests and bytes.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// Requests and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests by what they do: `GET`, `HEAD`, `PUT`, `LIST`, `DELETE`, `CREATE_UPLOAD`, `PUT_PART`, and so on.
+    /// Requests by kind: `GET`, `HEAD`, `PUT`, `LIST`, `DELETE`, `CREATE_UPLOAD`, `PUT_PART`, and so on.
     pub requests: BTreeMap<String, u64>,
     /// Answers by status; 0 counts replies that were never sent.
     pub answers: BTreeMap<u16, u64>,
@@ -14,7 +14,7 @@ pub struct Counts {
     pub bytes_in: u64,
     /// Bytes of reply bodies that were sent.
     pub bytes_out: u64,
-    /// The longest chain of requests of which each began after the one before had ended.
+    /// The longest chain of requests in which each began after the previous one had ended.
     pub rounds: u64,
     /// The largest number of requests under way at once.
     pub peak: u64,
@@ -36,7 +36,7 @@ impl Counts {
 struct Now {
     counts: Counts,
     under_way: u64,
-    // Requests of earlier generations, before a reset, are counted nowhere.
+    // Requests of earlier generations, before a reset, are not counted.
     generation: u64,
 }
 
@@ -71,7 +71,7 @@ impl Tally {
         Started { generation: now.generation, round: now.counts.rounds + 1 }
     }
 
-    /// The reply's last byte is about to go out, or nothing will.
+    /// Records that the last byte of the reply is about to be sent, or that nothing will be.
     pub(crate) fn end(&self, started: &Started, status: u16) {
         let mut now = self.now();
         if now.generation == started.generation {

@@ -1,13 +1,13 @@
 //! A scripted S3 server for tests and benchmarks.
 //!
-//! It speaks the part of S3's protocol that object store clients use, over plain HTTP, and keeps objects in memory. A
-//! [`Script`] says what goes wrong: delays, cut replies, refusals, errors after the write landed, writes that land late, and a limit of
-//! requests per second. [`Counts`] say exactly what was asked for.
+//! It implements the part of S3's protocol that object store clients use, over plain HTTP, and keeps objects in memory.
+//! A [`Script`] injects faults: delays, cut replies, refusals, errors after a write was done, writes that are done
+//! late, and a limit of requests per second. [`Counts`] are exact counts of requests and bytes.
 //!
 //! Invariants
-//! - a conditional PUT is atomic: of any number of `If-None-Match: *` on one key exactly one lands;
-//! - signatures are not checked, only the access key and the region named in them, if the configuration asks for it;
-//! - a request is counted once, when its head was read, whatever happens to it afterwards.
+//! - a conditional PUT is atomic: of any number of `If-None-Match: *` for one key, exactly one succeeds;
+//! - signatures are not checked, except for the access key and the region in them, if the configuration requires it;
+//! - a request is counted once, when its head has been read, whatever happens to it afterwards.
 
 mod admin;
 mod bucket;
@@ -27,22 +27,22 @@ pub use bucket::Objects;
 pub use counts::Counts;
 pub use script::{Action, Rule, Script};
 
-/// How the server behaves where no rule says otherwise.
+/// The behaviour of the server where no rule applies.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Port on the loopback interface; 0 takes a free one.
+    /// Port on the loopback interface; 0 chooses a free one.
     pub port: u16,
     /// Delay of each request, and of each new connection.
     pub rtt: Duration,
-    /// Bytes per second in each direction, shared by all connections. `None`: as fast as it goes.
+    /// Bytes per second in each direction, shared by all connections; `None` for no limit.
     pub bytes_per_second: Option<f64>,
-    /// Requests per second beyond which the answer is 503 SlowDown.
+    /// Requests per second; beyond them the answer is 503 SlowDown.
     pub requests_per_second: Option<f64>,
     /// The buckets that exist at the start.
     pub buckets: Vec<String>,
-    /// The only access key that is let in; `None`: everybody is, also without a signature.
+    /// The only accepted access key; `None` accepts every key, and requests without a signature.
     pub access_key: Option<String>,
-    /// The region that signatures must name; `None`: any.
+    /// The region that signatures must name; `None` accepts any region.
     pub region: Option<String>,
 }
 
@@ -64,7 +64,7 @@ impl Default for Config {
 pub struct Rig {
     address: SocketAddr,
     state: Arc<state::State>,
-    // Ends the server's threads when it is dropped.
+    // The server's threads, which end when it is dropped.
     runtime: Option<tokio::runtime::Runtime>,
 }
 
@@ -85,12 +85,12 @@ impl Rig {
         format!("http://{}", self.address)
     }
 
-    /// What was asked for since the start or the last [`Rig::reset_counts`].
+    /// The counts since the start, or since the last [`Rig::reset_counts`].
     pub fn counts(&self) -> Counts {
         self.state.tally().counts()
     }
 
-    /// Starts all counters at zero.
+    /// Resets all counters to zero.
     pub fn reset_counts(&self) {
         self.state.tally().reset();
     }
@@ -105,7 +105,7 @@ impl Rig {
         self.state.config().rtt = rtt;
     }
 
-    /// The objects, to look at or to change behind the clients' backs.
+    /// Calls `f` with the objects, to examine or change them without a request.
     pub fn with_objects<T>(&self, f: impl FnOnce(&mut Objects) -> T) -> T {
         f(&mut self.state.objects())
     }

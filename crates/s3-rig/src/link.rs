@@ -14,7 +14,7 @@ impl Link {
         Link { free: Mutex::new(Instant::now()) }
     }
 
-    /// Waits until `len` bytes have gone through.
+    /// Waits until `len` bytes have passed.
     pub(crate) async fn pass(&self, len: usize, bytes_per_second: Option<f64>) {
         let Some(rate) = bytes_per_second else { return };
         let until = {
@@ -26,7 +26,7 @@ impl Link {
     }
 }
 
-/// A limit of requests per second: a bucket that holds a tenth of a second's worth.
+/// A limit of requests per second: a token bucket that holds those of a tenth of a second.
 #[derive(Debug)]
 pub(crate) struct Limit {
     level: Mutex<(f64, Instant)>,

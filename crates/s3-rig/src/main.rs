@@ -1,4 +1,5 @@
-//! The scripted S3 server as a program: prints its address as its first line and serves until it is ended, or its standard input is closed.
+//! The scripted S3 server as a program. It prints its address as its first line, and serves until it is ended or its
+//! standard input is closed.
 
 use std::io::{Read, Write};
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! The requests of S3: what each asks for, and what the objects answer. No network.
+//! The requests of S3: parses each, and executes it on the objects. No network.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ use hyper::{HeaderMap, Method, Request};
 use crate::bucket::{Condition, Object, Objects};
 use crate::{Config, xml};
 
-/// A request that was understood.
+/// A parsed request.
 pub(crate) struct Asked {
     pub(crate) method: Method,
     pub(crate) bucket: String,
@@ -47,7 +47,7 @@ impl Asked {
         self.query.contains_key(name)
     }
 
-    /// What is counted, and what rules name.
+    /// The kind by which requests are counted, and which rules name.
     pub(crate) fn kind(&self) -> &'static str {
         match (&self.method, self.key.is_empty()) {
             (&Method::GET, _) if self.asks("uploads") => "LIST_UPLOADS",
@@ -66,7 +66,7 @@ impl Asked {
         }
     }
 
-    /// Whether the body has the checksum that was sent with it, if one was.
+    /// Whether the body matches the checksum that was sent with it, if one was.
     pub(crate) fn vouches_for(&self, body: &[u8]) -> bool {
         let Some(said) = self.header("x-amz-checksum-crc32c") else { return true };
         let digit = |digit: u8| match digit {
@@ -85,7 +85,7 @@ impl Asked {
     fn condition(&self) -> Condition {
         match (self.header("if-none-match"), self.header("if-match")) {
             (Some(_), _) => Condition::Absent,
-            // S3 takes tags without quotation marks, too, and some clients send them so.
+            // S3 accepts tags without quotation marks too, and some clients send them so.
             (None, Some(tag)) => Condition::Match(format!("\"{}\"", tag.trim_matches('"'))),
             (None, None) => Condition::None,
         }
@@ -123,7 +123,7 @@ pub(crate) struct Said {
     pub(crate) status: u16,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Bytes,
-    /// What `Content-Length` says where it is not the body's length: answers to HEAD.
+    /// The value of `Content-Length` if it is not the body's length, as in answers to HEAD.
     pub(crate) len: Option<u64>,
 }
 
@@ -143,7 +143,7 @@ impl Said {
     }
 }
 
-/// The status with which a client without the right is turned away.
+/// The status with which a client without the right is refused.
 pub(crate) fn refusal(config: &Config, asked: &Asked) -> Option<u16> {
     // `Credential=KEY/DATE/REGION/s3/aws4_request`
     let scope = asked.header("authorization").and_then(|text| text.split("Credential=").nth(1));
@@ -173,7 +173,7 @@ pub(crate) fn failed(status: u16, number: u64) -> Said {
     Said::text(status, xml::error(status, code, number))
 }
 
-/// A refusal that names the reason, and perhaps the region where the bucket is.
+/// A refusal that names the reason and, if given, the region of the bucket.
 pub(crate) fn refused(status: u16, code: &str, region: Option<&str>, number: u64) -> Said {
     let said = Said::text(status, xml::error(status, code, number));
     match region {
@@ -182,7 +182,7 @@ pub(crate) fn refused(status: u16, code: &str, region: Option<&str>, number: u64
     }
 }
 
-/// Does what is asked, at once and as a whole.
+/// Executes a request, at once and as a whole.
 pub(crate) fn done(objects: &mut Objects, asked: &Asked, body: Bytes, number: u64) -> Said {
     let bucket = asked.bucket.as_str();
     if asked.kind() == "CREATE_BUCKET" {
@@ -292,7 +292,7 @@ fn read(asked: &Asked, object: &Object, number: u64) -> Said {
     said
 }
 
-/// `bytes=a-b`, `bytes=a-` or `bytes=-n` of an object; `None`: nothing of it is there.
+/// The range of `bytes=a-b`, `bytes=a-` or `bytes=-n` in an object; `None` if none of it exists.
 fn ranged(header: &str, len: usize) -> Option<std::ops::Range<usize>> {
     let (start, end) = header.strip_prefix("bytes=")?.split_once('-')?;
     let range = match (start.parse::<usize>().ok(), end.parse::<usize>().ok()) {

@@ -1,82 +1,83 @@
-//! What goes wrong, and when: rules that are asked in order for every request.
+//! Which faults happen, and when: rules that are applied in order to every request.
 //!
-//! Choices by chance come from a generator with a seed, so that a script does the same to the same order of requests.
+//! Random choices come from a generator with a seed, so that a script does the same to the same sequence of requests.
 
 use std::time::Duration;
 
 /// What happens to a request that a rule picks.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// It waits before anything is done.
+    /// It waits before it is executed.
     DelayBefore(Duration),
-    /// It is done at once, and answered after a while.
+    /// It is executed at once, and answered later.
     DelayAfter(Duration),
-    /// It is done; the connection ends after so many bytes of the reply's body. `None`: before the status line.
+    /// It is executed. The connection ends after this many bytes of the reply's body; `None`: before the status line.
     Cut(Option<u64>),
-    /// A byte of its body is changed on the way in.
+    /// A byte of its body is changed when it arrives.
     Garble,
-    /// It is not done, and answered so.
+    /// It is not executed, and answered with this status.
     Status(u16),
-    /// It is not done, and answered with this status and S3's word for the reason. A region is that of the bucket.
+    /// It is not executed, and answered with this status and this S3 error code. The region, if given, is that of the
+    /// bucket.
     Refuse(u16, String, Option<String>),
-    /// It is done; the reply's body comes in pieces of one byte, one in so long.
+    /// It is executed. The body of the reply is sent byte by byte, one in each of these intervals.
     Trickle(Duration),
-    /// It is done, and answered so all the same.
+    /// It is executed, and still answered with this status.
     StatusAfterLanding(u16),
-    /// The connection ends now; it is done after a while.
+    /// The connection ends at once, and the request is executed later.
     Late(Duration),
 }
 
-/// Picks requests.
+/// A rule, which picks requests.
 #[derive(Clone, Debug)]
 pub struct Rule {
-    /// Kind as in [`Counts::requests`](crate::Counts::requests); empty: every kind.
+    /// Kind, as in [`Counts::requests`](crate::Counts::requests); empty for every kind.
     pub kind: String,
-    /// A part of the key; empty: every key.
+    /// A part of the key; empty for every key.
     pub key: String,
-    /// How many of the requests that fit are let through first.
+    /// How many matching requests are let through first.
     pub skip: u64,
-    /// How many are picked at most.
+    /// The most requests that are picked.
     pub times: u64,
-    /// The share of those that remain which is picked.
+    /// The share of the remaining requests that is picked.
     pub share: f64,
     /// What happens to them.
     pub action: Action,
 }
 
 impl Rule {
-    /// Every request.
+    /// A rule for every request.
     pub fn new(action: Action) -> Self {
         Rule { kind: String::new(), key: String::new(), skip: 0, times: u64::MAX, share: 1.0, action }
     }
 
-    /// Only requests of this kind.
+    /// Restricts the rule to requests of this kind.
     pub fn of_kind(self, kind: impl Into<String>) -> Self {
         Rule { kind: kind.into(), ..self }
     }
 
-    /// Only requests whose key contains this.
+    /// Restricts the rule to requests whose key contains this text.
     pub fn with_key(self, key: impl Into<String>) -> Self {
         Rule { key: key.into(), ..self }
     }
 
-    /// Lets the first ones through.
+    /// Lets this many requests through first.
     pub fn skipping(self, skip: u64) -> Self {
         Rule { skip, ..self }
     }
 
-    /// Picks so many and no more.
+    /// Picks at most this many requests.
     pub fn times(self, times: u64) -> Self {
         Rule { times, ..self }
     }
 
-    /// Picks by chance.
+    /// Picks this share of the requests, at random.
     pub fn share(self, share: f64) -> Self {
         Rule { share, ..self }
     }
 }
 
-/// Rules, and the state of chance.
+/// Rules, and the state of the random generator.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     rules: Vec<Rule>,
@@ -84,18 +85,18 @@ pub struct Script {
 }
 
 impl Script {
-    /// No rules: nothing goes wrong.
+    /// A script without rules: no faults.
     pub fn new(seed: u64) -> Self {
         Script { rules: Vec::new(), state: seed }
     }
 
-    /// Adds a rule behind the others.
+    /// Adds a rule after the others.
     pub fn rule(mut self, rule: Rule) -> Self {
         self.rules.push(rule);
         self
     }
 
-    /// What happens to this request: what the first rule that picks it says.
+    /// The action of the first rule that picks this request.
     pub(crate) fn pick(&mut self, kind: &str, key: &str) -> Option<Action> {
         let state = &mut self.state;
         self.rules.iter_mut().find_map(|rule| {
@@ -116,7 +117,7 @@ impl Script {
     }
 }
 
-/// Between 0 and 1 (SplitMix64).
+/// A random number between 0 and 1 (SplitMix64).
 fn chance(state: &mut u64) -> f64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mut z = *state;

@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1: what is asked for, what the script does to it, and the answer.
+//! Requests over HTTP/1.1: the request, what the script does to it, and the answer.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -23,7 +23,7 @@ use crate::script::Action;
 use crate::state::State;
 use crate::xml;
 
-/// Bytes that go through the link at once.
+/// Bytes that pass the link at a time.
 const PIECE: usize = 64 << 10;
 
 /// Serves connections until the runtime ends.
@@ -31,7 +31,7 @@ pub(crate) async fn accept(listener: TcpListener, state: Arc<State>) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => drop(tokio::spawn(connection(stream, Arc::clone(&state)))),
-            // Descriptors may run out for a while.
+            // The process may run out of descriptors for a while.
             Err(_) => tokio::time::sleep(std::time::Duration::from_millis(10)).await,
         }
     }
@@ -45,11 +45,11 @@ async fn connection(stream: TcpStream, state: Arc<State>) {
         let state = Arc::clone(&state);
         async move { answer(state, request).await }
     });
-    // A connection that a script cuts, or a client drops, ends with an error that is of no interest.
+    // A connection that a script cuts, or a client drops, ends with an error that is ignored.
     let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
 }
 
-/// The connection is to end without an answer.
+/// The error of a connection that ends without an answer.
 #[derive(Debug)]
 pub(crate) struct Cut;
 
@@ -132,7 +132,7 @@ async fn answer(state: Arc<State>, request: Request<Incoming>) -> Result<Respons
     Ok(sent(said, cut, trickle, Some((state, started, config.bytes_per_second))))
 }
 
-/// The body of a request, at the speed of the link.
+/// Receives the body of a request at the speed of the link.
 async fn received(state: &State, mut body: Incoming, rate: Option<f64>) -> Result<Bytes, Cut> {
     let mut whole = Vec::new();
     while let Some(frame) = body.frame().await {
@@ -179,7 +179,8 @@ fn sent(
     tokio::spawn(async move {
         let mut rest = said.body;
         let mut left = cut.map(|at| usize::try_from(at).unwrap_or(usize::MAX));
-        // The end is counted before the last piece goes out, so that a client that has it all finds it counted.
+        // The end is counted before the last piece is sent, so that a client that has received everything finds it
+        // counted.
         let mut counted = counted;
         loop {
             let most = if trickle.is_some() { 1 } else { PIECE };
@@ -197,7 +198,7 @@ fn sent(
                 state.tally.end(&started, status);
             }
             if take > 0 && sender.send(Ok(Frame::data(piece))).await.is_err() {
-                // The client has gone away.
+                // The client has disconnected.
                 if let Some((state, started, _)) = counted.take() {
                     state.tally.end(&started, status);
                 }
@@ -214,7 +215,7 @@ fn sent(
             }
         }
     });
-    // A status and headers that were made here are well-formed but for what a client put into metadata.
+    // Status and headers made here are well-formed, except for what a client put into metadata.
     response.body(Sent(receiver)).unwrap_or_else(|_| {
         let (_, receiver) = mpsc::channel(1);
         let mut response = Response::new(Sent(receiver));

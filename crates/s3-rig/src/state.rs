@@ -1,4 +1,4 @@
-//! What all requests share: the objects, the script, the links and the counters.
+//! The state that all requests share: the objects, the script, the links and the counters.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;

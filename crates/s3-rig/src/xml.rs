@@ -1,11 +1,11 @@
-//! The little XML that the protocol has.
+//! The little XML that the protocol needs.
 
-/// Text that can stand between tags.
+/// Escapes text for use between tags.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// The contents of all elements of a name; the elements have no attributes and none is inside another of its name.
+/// The contents of all elements with a name. The elements have no attributes, and are not nested.
 pub(crate) fn contents<'a>(document: &'a str, name: &str) -> Vec<&'a str> {
     let (open, close) = (format!("<{name}>"), format!("</{name}>"));
     let mut found = Vec::new();
@@ -19,7 +19,7 @@ pub(crate) fn contents<'a>(document: &'a str, name: &str) -> Vec<&'a str> {
     found
 }
 
-/// The document of an error.
+/// An error document.
 pub(crate) fn error(status: u16, code: &str, request: u64) -> String {
     format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>scripted answer {status}</Message>\

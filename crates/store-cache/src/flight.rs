@@ -1,4 +1,4 @@
-//! Prefetched ranges that are on their way, or in memory because no folder has them.
+//! Prefetched ranges that are under way, or in memory because no folder holds them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -10,13 +10,13 @@ use drystone_plan::tier::cover::Units;
 use drystone_store::{FRESH, Pending};
 
 /// A claimed range is requested at once. A thread that waits longer than this is in a forked child, which lacks the
-/// thread that would make the request.
+/// thread that would send the request.
 const CLAIMED: Duration = Duration::from_secs(1);
 
-/// A range that was asked for before it is wanted.
+/// A range that was requested before it is wanted.
 #[derive(Debug)]
 pub(crate) struct Flight {
-    /// When it was asked for.
+    /// The era in which it was requested.
     pub(crate) era: u64,
     pub(crate) key: String,
     pub(crate) range: Range<u64>,
@@ -28,7 +28,7 @@ pub(crate) struct Flight {
 
 #[derive(Debug)]
 enum Content {
-    /// It is about to be asked for.
+    /// It is about to be requested.
     Claimed,
     UnderWay(Option<Pending>),
     Here(Arc<Vec<u8>>),
@@ -42,7 +42,7 @@ impl Flight {
         Flight { era, key, range, since, read, content, asked }
     }
 
-    /// It is under way.
+    /// Records that its request is under way.
     pub(crate) fn begins(&self, pending: Pending) {
         *self.content.lock().unwrap_or_else(PoisonError::into_inner) = Content::UnderWay(Some(pending));
         self.asked.notify_all();
@@ -52,8 +52,8 @@ impl Flight {
         self.range.end - self.range.start
     }
 
-    /// Its bytes, when they have arrived; all waiting threads share one reply. `None`: it failed, and a read reports
-    /// why.
+    /// Its bytes, once they have arrived; all waiting threads share one reply. `None` if it failed; the read then
+    /// reports the error.
     pub(crate) fn bytes(&self) -> Option<Arc<Vec<u8>>> {
         let content = self.content.lock().unwrap_or_else(PoisonError::into_inner);
         let claimed = |content: &mut Content| matches!(content, Content::Claimed);
@@ -71,19 +71,19 @@ impl Flight {
         }
     }
 
-    /// So many bytes of it were read. Returns how many of them were read for the first time.
+    /// Records that this many bytes of it were read. Returns how many of them were read for the first time.
     pub(crate) fn was_read(&self, bytes: u64) -> u64 {
         let before = self.read.fetch_add(bytes, Ordering::Relaxed);
         bytes.min(self.len().saturating_sub(before))
     }
 
-    /// Bytes that were not read yet.
+    /// Bytes that have not been read yet.
     pub(crate) fn unread(&self) -> u64 {
         self.len().saturating_sub(self.read.load(Ordering::Relaxed))
     }
 }
 
-/// All of them, oldest first.
+/// All flights, oldest first.
 #[derive(Debug, Default)]
 pub(crate) struct Flights(VecDeque<Arc<Flight>>);
 
@@ -96,7 +96,7 @@ impl Flights {
         self.0.retain(|other| !Arc::ptr_eq(other, flight));
     }
 
-    /// Those of an object are not to be read any more.
+    /// Drops the flights of an object, which must not be read any more.
     pub(crate) fn forget(&mut self, key: &str) {
         self.0.retain(|flight| flight.key != key);
     }
@@ -118,8 +118,8 @@ impl Flights {
         self.0.iter().find(|flight| flight.key == key && flight.range == *range).cloned()
     }
 
-    /// Makes room for `len` bytes of at most `room`: drops ranges that were read, oldest first, then those not read for
-    /// long. `false`: the remaining ones are still to be read.
+    /// Frees space for `len` bytes within `room`: drops ranges that were read, oldest first, then those that were not
+    /// read for long. Returns `false` if the remaining ones are still to be read.
     pub(crate) fn make_room(&mut self, len: u64, room: u64) -> bool {
         let held = |all: &VecDeque<Arc<Flight>>| all.iter().map(|flight| flight.len()).sum::<u64>();
         let mut over = (held(&self.0) + len).saturating_sub(room);

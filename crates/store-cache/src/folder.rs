@@ -1,7 +1,7 @@
-//! The cache folder: files of units and pins, how they are named, loaded, kept and given up.
+//! The cache folder: files of units and pins, and how they are named, loaded, kept and evicted.
 //!
 //! `UUID/KEY/START-END` is a unit, `UUID/KEY/START-END.pin` an empty file that pins these bytes. KEY is the object's
-//! key with `.` for each slash; the head of a unit has the key itself.
+//! key with `.` for each slash; the head of a unit has the original key.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,15 +16,15 @@ use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::reserve;
 use drystone_store::{Health, LocalStore, PutMode, Result, Store, StoreError, StoreExt};
 
-/// Without a given budget a cache takes one part in this many of the free bytes of its device.
+/// Without a given budget, a cache uses one in this many of the free bytes of its device.
 const FREE_PART: u64 = 10;
-/// After this process added one part in this many of the budget, it looks at what others added.
+/// After this process has added one in this many bytes of the budget, it checks what other processes added.
 const LOOK_AFTER: u64 = 16;
-/// When the budget is used up, units are removed down to this percentage of it.
+/// When the budget is used up, units are evicted down to this percentage of it.
 const DOWN_TO: u64 = 90;
-/// A unit that was loaded again after this long is marked as used.
+/// A unit that is loaded again after this time is marked as used.
 const TOUCH: Duration = Duration::from_secs(60);
-/// Names of objects that are longer are cut, with a checksum.
+/// Names of objects that are longer than this are cut and get a checksum.
 const NAME: usize = 180;
 
 /// A cache folder and its budget.
@@ -39,34 +39,34 @@ pub struct Folder {
     evicted: AtomicU64,
 }
 
-/// Bytes of the folder as they were when it was looked at, and those that this process added since.
+/// Bytes in the folder when it was last checked, and bytes that this process has added since.
 #[derive(Debug, Default)]
 struct Usage {
     seen: Option<u64>,
     added: u64,
 }
 
-/// A cache folder as a row of a table.
+/// The state of a cache folder, as a row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CacheState {
-    /// Where it is.
+    /// Its path.
     pub place: String,
     /// Bytes of all containers that it holds, as far as this process knows.
     pub bytes: u64,
     /// Bytes that it may hold.
     pub budget: u64,
-    /// Why it is left alone now, if it is.
+    /// Why it is not used now; `None` if it is used.
     pub aside: Option<String>,
 }
 
 /// Why a unit was not loaded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Missed {
-    /// Another process gave it up.
+    /// Another process evicted it.
     Gone,
-    /// Its bytes have changed.
+    /// Its bytes fail their checksums.
     Damaged,
-    /// The folder does not answer.
+    /// The folder failed.
     Failed,
 }
 
@@ -80,7 +80,7 @@ fn range_of(name: &str) -> Option<Range<u64>> {
     Some(number(start)?..number(end)?).filter(|range| range.start < range.end)
 }
 
-/// Units and pins by the names of their files.
+/// Parses the name of a file: the range, and whether it is a pin.
 fn parse(name: &str) -> Option<(Range<u64>, bool)> {
     match name.strip_suffix(".pin") {
         Some(name) => range_of(name).map(|range| (range, true)),
@@ -89,15 +89,15 @@ fn parse(name: &str) -> Option<(Range<u64>, bool)> {
 }
 
 impl Folder {
-    /// Opens a folder; it is created if it is absent. Without `budget` the limit is a tenth of the present free space
-    /// of the device.
+    /// Opens a folder; creates it if it does not exist. Without `budget`, the limit is a tenth of the free space of the
+    /// device.
     pub fn open(root: &Path, budget: Option<u64>) -> Result<Self> {
         let root = std::path::absolute(root).unwrap_or_else(|_| root.to_path_buf());
         let store: Arc<dyn Store> = Arc::new(LocalStore::create(&root)?);
         Ok(Self::over(store, &root, budget))
     }
 
-    /// The same, by way of a store whose objects are the files below `root`.
+    /// The same, through a store whose objects are the files below `root`.
     pub fn over(store: Arc<dyn Store>, root: &Path, budget: Option<u64>) -> Self {
         let device = rustix::fs::statvfs(root).ok();
         let size = device.as_ref().map_or(0, |s| s.f_blocks.saturating_mul(s.f_frsize));
@@ -146,7 +146,7 @@ impl Folder {
         format!("{container}/{name}")
     }
 
-    /// The units and pins of an object that are there now; `None` where the folder does not answer.
+    /// The units and pins of an object that exist now; `None` if the folder fails.
     pub(crate) fn look(&self, dir: &str) -> Option<(Units, Vec<Range<u64>>)> {
         let listed = self.doing(|store| store.list(&format!("{dir}/")))?;
         let (mut units, mut pins) = (Units::default(), Vec::new());
@@ -160,7 +160,7 @@ impl Folder {
         Some((units, pins))
     }
 
-    /// Does something in the folder; what fails there sets it aside for a while.
+    /// Executes an operation in the folder. If it fails, the folder is not used for a while.
     fn doing<T>(&self, act: impl FnOnce(&dyn Store) -> Result<T>) -> Option<T> {
         if self.health.aside().is_some() {
             return None;
@@ -209,7 +209,8 @@ impl Folder {
         }
     }
 
-    /// Fills `out` with bytes `from..` of the object, which `unit` has. Returns its head, to be given next time.
+    /// Fills `out` with the object's bytes from `from` on, which `unit` holds. Returns the unit's head, to be passed
+    /// next time.
     pub(crate) fn load(
         &self,
         (uuid, key): (&[u8; 16], &str),
@@ -228,7 +229,7 @@ impl Folder {
         };
         let name = format!("{dir}/{}", name_of(unit));
         let before = head_len(key.len(), unit.end - unit.start) as u64;
-        // Whole blocks that contain the wanted bytes.
+        // Whole blocks that contain the wanted bytes are read, so that they can be verified.
         let (start, end) = (from - unit.start, from - unit.start + out.len() as u64);
         let first = start >> BLOCK_LOG2;
         let begin = first << BLOCK_LOG2;
@@ -254,7 +255,7 @@ impl Folder {
         if sound { Ok(head) } else { Err(Missed::Damaged) }
     }
 
-    /// Marks a unit as used, for the removal of units.
+    /// Marks a unit as used, for evictions.
     pub(crate) fn touch(&self, uuid: &[u8; 16], key: &str, unit: &Range<u64>) {
         let path = self.root.join(Self::dir(uuid, key)).join(name_of(unit));
         let now = rustix::fs::Timespec { tv_sec: 0, tv_nsec: rustix::fs::UTIME_NOW };
@@ -262,12 +263,13 @@ impl Folder {
         let _ = rustix::fs::utimensat(rustix::fs::CWD, &path, &times, rustix::fs::AtFlags::empty());
     }
 
-    /// How long after its last mark a unit that is loaded is marked again.
+    /// How long after its last mark a loaded unit is marked again.
     pub(crate) const fn touch_after() -> Duration {
         TOUCH
     }
 
-    /// Keeps bytes of an object as a unit, of at most [`MAX_UNIT`] bytes. `false`: there is no room, or the folder fails.
+    /// Keeps bytes of an object as a unit of at most [`MAX_UNIT`] bytes. Returns `false` if there is no space, or the
+    /// folder fails.
     pub(crate) fn keep(&self, (uuid, key): (&[u8; 16], &str), offset: u64, bytes: &[u8]) -> bool {
         let len = bytes.len() as u64;
         if len == 0 || len > MAX_UNIT || self.health.aside().is_some() || !self.has_room(len) {
@@ -301,7 +303,7 @@ impl Folder {
         let _ = self.store.delete(&format!("{}/{}", Self::dir(uuid, key), name_of(unit)));
     }
 
-    /// Whether this many bytes may be added; removes the least recently used units to make room.
+    /// Whether this many bytes may be added; evicts the least recently used units if necessary.
     fn has_room(&self, len: u64) -> bool {
         let free =
             rustix::fs::statvfs(&self.root).map_or(u64::MAX, |s| s.f_bavail.saturating_mul(s.f_frsize));
@@ -326,7 +328,7 @@ impl Folder {
         held - freed + len <= self.budget
     }
 
-    /// Removes unpinned units, the least recently used first; returns how many bytes became free.
+    /// Evicts unpinned units, the least recently used first; returns how many bytes became free.
     fn give_up(&self, files: &[File], need: u64) -> u64 {
         let mut pins: HashMap<&str, Vec<Range<u64>>> = HashMap::new();
         for file in files.iter().filter(|file| file.pin) {
@@ -378,7 +380,7 @@ impl Folder {
         found
     }
 
-    /// Pins these bytes of an object; their units stay. Errors are those of creating a file.
+    /// Pins these bytes of an object, so that their units are not evicted. Errors are those of creating a file.
     pub(crate) fn pin(&self, uuid: &[u8; 16], key: &str, range: &Range<u64>) -> Result<()> {
         let name = format!("{}/{}.pin", Self::dir(uuid, key), name_of(range));
         match self.store.put(&name, &[], PutMode::IfAbsent, false) {
@@ -387,7 +389,7 @@ impl Folder {
         }
     }
 
-    /// Takes the pins from these bytes; what else was pinned stays so.
+    /// Unpins these bytes; other bytes stay pinned.
     pub(crate) fn unpin(&self, uuid: &[u8; 16], key: &str, range: &Range<u64>) -> Result<()> {
         let dir = Self::dir(uuid, key);
         for entry in self.store.list(&format!("{dir}/"))? {

@@ -1,4 +1,5 @@
-//! What this process knows of the units of each object: where they are, their heads, and which were prefetched and not read yet.
+//! What this process knows about the units of each object: where they are, their heads, and which of their bytes were
+//! prefetched and not read yet.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -10,11 +11,11 @@ use drystone_plan::tier::cover::{Covered, Units};
 
 use crate::folder::Folder;
 
-/// An object is looked at again for units of other processes after this time, or after a multiple of the time that
-/// looking takes.
+/// The folder is checked again for units of other processes after this time, or after a multiple of the time that a
+/// check takes.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 const COST: u32 = 20;
-/// Objects whose index is kept, and heads of each.
+/// Number of objects whose index is kept, and number of heads of each.
 const OBJECTS: usize = 4096;
 const HEADS: usize = 1 << 14;
 
@@ -31,7 +32,7 @@ struct Object {
     next_look: Option<Instant>,
 }
 
-/// What is known of a unit that begins at some place.
+/// What is known about a unit that begins at some offset.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Known {
     end: u64,
@@ -42,7 +43,7 @@ pub(crate) struct Known {
 }
 
 impl Index {
-    /// The parts of a range, each with the unit that has it. Looks at the folder where something is missing.
+    /// The parts of a range, each with the unit that holds it. Checks the folder if something is missing.
     pub(crate) fn cover(
         &mut self,
         folder: &Folder,
@@ -68,7 +69,7 @@ impl Index {
         object.units.cover(wanted.clone())
     }
 
-    /// A unit was added, of which this many bytes were prefetched.
+    /// Records that a unit was added, of which this many bytes were prefetched.
     pub(crate) fn added(&mut self, key: &str, unit: &Range<u64>, unread: u64) {
         let object = self.objects.entry(key.to_owned()).or_default();
         object.units.insert(unit.clone());
@@ -82,12 +83,12 @@ impl Index {
         }
     }
 
-    /// Nothing is known of an object any more.
+    /// Drops everything that is known about an object.
     pub(crate) fn forget(&mut self, key: &str) {
         self.objects.remove(key);
     }
 
-    /// What is known of a unit.
+    /// The record of a unit.
     pub(crate) fn note(&mut self, key: &str, unit: &Range<u64>) -> &mut Known {
         self.objects.entry(key.to_owned()).or_default().note(unit)
     }

@@ -1,4 +1,4 @@
-//! A store with a cache in front keeps the contract of stores, whatever is cached.
+//! A store with a cache in front fulfils the contract of stores, whatever is cached.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,4 +1,5 @@
-//! What a cache promises: bytes are fetched once, shared by processes, verified at each load, and its failures are nobody's.
+//! The guarantees of a cache: bytes are fetched once, shared by processes and verified at each load, and its failures
+//! cause no errors.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -17,7 +18,7 @@ fn content() -> Vec<u8> {
     (0..LEN as u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 24) as u8).collect()
 }
 
-/// A home with one object, and a counter in front of it.
+/// A home store with one object, and a counter in front of it.
 fn home() -> Arc<CountingStore<MemoryStore>> {
     let memory = MemoryStore::new();
     memory.put(KEY, &[&content()], PutMode::IfAbsent, false).expect("memory takes it");
@@ -29,7 +30,7 @@ fn cache(home: &Arc<CountingStore<MemoryStore>>, root: &Path, budget: u64) -> Ca
     CacheStore::new(Arc::clone(home) as Arc<dyn Store>, [5; 16], Some(folder))
 }
 
-/// Reads a range both ways, compares it, and returns nothing.
+/// Reads a range in both ways and compares it.
 fn check(store: &CacheStore, at: usize, len: usize) {
     let expected = &content()[at..at + len];
     let mut out = vec![0; len];
@@ -111,7 +112,7 @@ fn every_flipped_bit_is_found_and_fetched_again() {
 }
 
 #[test]
-fn what_a_reader_distrusts_is_fetched_again() {
+fn distrusted_units_are_fetched_again() {
     let dir = tempfile::tempdir().expect("a folder can be made");
     let home = home();
     let store = cache(&home, dir.path(), 64 << 20);
@@ -193,7 +194,7 @@ fn reads_join_what_was_prefetched_and_a_prefetch_waits_for_reads() {
         let counts = store.counts();
         assert_eq!((counts.prefetched_bytes, counts.home_bytes), (300_000, 0));
         assert!(counts.prefetch_used_bytes >= 250_000, "{counts:?}");
-        // A read that waits for home comes first, and a prefetch that is not wanted any more ends.
+        // A read that waits for the home store comes first, and a prefetch that is no longer wanted ends.
         let go_on = AtomicBool::new(true);
         std::thread::scope(|scope| {
             let read = scope.spawn(|| check(&store, 1 << 20, 1000));
@@ -214,7 +215,7 @@ fn reads_join_what_was_prefetched_and_a_prefetch_waits_for_reads() {
 fn random_reads_from_many_threads_give_what_home_has() {
     let dir = tempfile::tempdir().expect("a folder can be made");
     let home = home();
-    // So small that units are given up all the time.
+    // The budget is so small that units are evicted all the time.
     let stores = [cache(&home, dir.path(), 600_000), cache(&home, dir.path(), 600_000)];
     std::thread::scope(|scope| {
         for thread in 0..4u64 {

@@ -1,36 +1,36 @@
-//! Where a container lies: scheme, bucket and prefix, or a web address.
+//! The address of a container: scheme, bucket and prefix, or a web address.
 
 use crate::InvalidAddress;
 
 /// The schemes that this build can open.
 pub const SCHEMES: [&str; 5] = ["s3", "gs", "az", "http", "https"];
 
-/// Which protocol is spoken.
+/// The protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scheme {
-    /// Amazon S3 and what speaks its protocol.
+    /// Amazon S3, and servers with its protocol.
     S3,
     /// Google Cloud Storage.
     Gs,
     /// Azure Blob Storage.
     Az,
-    /// Any web server: read only, without listing.
+    /// Any web server: read-only, without listing.
     Http,
 }
 
-/// A container's address, checked.
+/// A validated address of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Address {
     scheme: Scheme,
-    /// The bucket or container; for HTTP scheme, host and port.
+    /// The bucket or container; for the HTTP scheme, host and port.
     bucket: String,
-    /// Path of the container below it, without slashes at either end; may be empty.
+    /// Path of the container in the bucket, without slashes at either end; may be empty.
     prefix: String,
 }
 
 impl Address {
-    /// Parses a URL. One with a user, a password, a query or a fragment is refused with an error that does not repeat
-    /// it.
+    /// Parses a URL. A URL with a user, a password, a query or a fragment is refused, with an error that does not
+    /// repeat it.
     pub fn parse(url: &str) -> Result<Address, InvalidAddress> {
         let Some((scheme, _)) = url.split_once("://") else {
             return Err(InvalidAddress::new(format!("{url:?} is not a URL; it has no scheme such as s3://")));
@@ -85,7 +85,7 @@ impl Address {
         self.scheme
     }
 
-    /// The bucket; for HTTP scheme, host and port.
+    /// The bucket; for the HTTP scheme, host and port.
     pub fn bucket(&self) -> &str {
         &self.bucket
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_scheme_is_told_which_there_are() {
+    fn an_unknown_scheme_lists_the_known_ones() {
         let message = Address::parse("ftp://x/y").unwrap_err().to_string();
         for scheme in SCHEMES {
             assert!(message.contains(scheme), "{message}");

@@ -1,7 +1,7 @@
-//! One request with its attempts: what an answer means, whether another attempt is worthwhile, and until when.
+//! One request with its attempts: the meaning of an answer, whether another attempt is worthwhile, and until when.
 //!
-//! A deadline, 30 s unless said otherwise, counts from the last sign of progress and does not include waiting for a turn. A server that
-//! never answered in this process is given up after a third of it: most often its address is wrong.
+//! The deadline, 30 s by default, counts from the last progress and does not include waiting for a turn. A server that
+//! has never answered in this process is given up after a third of it, since most often its address is wrong.
 
 use std::error::Error;
 use std::future::Future;
@@ -20,15 +20,15 @@ use crate::wire::{Answer, NOTES, Notes};
 pub(crate) enum What {
     /// There is no such object.
     NotFound,
-    /// The condition of a request was not met: an object is there, or another one.
+    /// The condition of a request was not met: an object exists, or another one.
     Condition,
     /// The range is beyond the end.
     OutOfRange,
     /// The server sends whole objects only.
     RangesIgnored,
-    /// The upload in parts is gone: completed, aborted, or never there.
+    /// The upload in parts does not exist: it was completed or aborted, or never begun.
     NoUpload,
-    /// Another attempt may succeed. Of a change it is not known whether it was done.
+    /// Another attempt may succeed. Whether a change was done is unknown.
     Again,
     /// Another attempt would fail as well.
     Permanent,
@@ -39,22 +39,22 @@ pub(crate) enum What {
 pub(crate) struct Failure {
     pub(crate) what: What,
     pub(crate) answer: Answer,
-    /// The innermost reason, where there was no answer.
+    /// The innermost reason, if there was no answer.
     pub(crate) reason: String,
-    /// Time ran out: perhaps too much is asked of the server at once.
+    /// Whether time ran out: perhaps too much is requested from the server at once.
     pub(crate) late: bool,
     /// What prevented an answer.
     pub(crate) bar: Bar,
 }
 
-/// What prevents a request permanently, so that another attempt does not help.
+/// What prevents a request permanently, so that another attempt is useless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bar {
-    /// Nothing that is known.
+    /// Nothing known.
     None,
-    /// No encrypted connection: the certificate is not trusted, or no TLS is spoken there.
+    /// There is no encrypted connection: the certificate is not trusted, or the server does not use TLS.
     Tls,
-    /// There are no credentials to sign it with.
+    /// There are no credentials to sign the request with.
     Credentials,
 }
 
@@ -63,7 +63,7 @@ impl Failure {
         Failure { what, answer: Answer::default(), reason: reason.into(), late: false, bar: Bar::None }
     }
 
-    /// Whether the condition of a put was not met, or another change was under way and decided it.
+    /// Whether the condition of a put was not met, or a concurrent change decided it.
     pub(crate) fn is_unmet(&self) -> bool {
         self.what == What::Condition || self.answer.status == 409
     }
@@ -92,7 +92,7 @@ impl Failure {
                 _ => What::Again,
             },
         };
-        // A reply that was understood needs no reason; that of another may quote the request.
+        // An understood answer needs no reason; the text of another may quote the request.
         let reason = if answer.status >= 300 { String::new() } else { innermost.to_string() };
         let bar = match error {
             _ if answer.for_credentials => Bar::Credentials,
@@ -104,7 +104,7 @@ impl Failure {
         Failure { what, answer, reason, late: false, bar }
     }
 
-    /// Whether this caller lacks the right, according to the server or because there are no credentials.
+    /// Whether this caller lacks the right, either by the server's answer or because there are no credentials.
     fn lacks_rights(&self) -> bool {
         let ended =
             matches!(self.answer.code.as_str(), "ExpiredToken" | "TokenRefreshRequired" | "InvalidToken");
@@ -120,17 +120,17 @@ impl Failure {
     }
 }
 
-/// The reason of TLS in an error, if that is its cause.
+/// The TLS error in an error, if that is its cause.
 fn mistrust<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     if let Some(found) = error.downcast_ref::<rustls::Error>() {
         return Some(found);
     }
-    // The error that the system's type of error was made of is not among its sources.
+    // `std::io::Error` does not list the error that it wraps among its sources.
     let within = error.downcast_ref::<std::io::Error>().and_then(std::io::Error::get_ref);
     within.and_then(|error| mistrust(error)).or_else(|| error.source().and_then(mistrust))
 }
 
-/// One attempt, when its turn has come. The turn is returned with the outcome, and ends when it is dropped.
+/// Makes one attempt when its turn has come. The turn is returned with the outcome, and ends when it is dropped.
 pub(crate) async fn attempt<T>(
     attempts: &Attempts<'_>,
     limit: Duration,
@@ -141,7 +141,7 @@ pub(crate) async fn attempt<T>(
     attempt_in(turn, attempts, limit, notes, request).await
 }
 
-/// The same, for a request whose turn has come.
+/// Makes one attempt of a request whose turn has come.
 pub(crate) async fn attempt_in<T>(
     mut turn: Turn,
     attempts: &Attempts<'_>,
@@ -155,7 +155,7 @@ pub(crate) async fn attempt_in<T>(
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => {
             let mut failure = Failure::of(&error, notes.answer());
-            // Where there were credentials before, there will be some again.
+            // If there were credentials before, there will be some again.
             let is_passing = failure.answer.for_credentials && failure.answer.status == 0;
             if is_passing && client.has_answered.load(Ordering::Relaxed) {
                 failure.what = What::Again;
@@ -175,21 +175,22 @@ pub(crate) async fn attempt_in<T>(
     (turn, outcome)
 }
 
-/// Attempts at one operation.
+/// The attempts of one operation.
 pub(crate) struct Attempts<'a> {
     client: &'a Client,
     begun: Instant,
     progress: Instant,
     count: u32,
-    // Attempts since the last progress, which decide how long to wait.
+    // Attempts since the last progress; they determine how long to wait.
     in_vain: u32,
-    // Microseconds since the last progress that do not count: waiting for a turn, and for answers that have deadlines of their own.
+    // Microseconds since the last progress that do not count: waiting for a turn, and for requests that have deadlines
+    // of their own.
     queued: AtomicU64,
-    // Bytes that arrived since the last progress.
+    // Bytes that have arrived since the last progress.
     arrived: u64,
 }
 
-/// Bytes per second below which a reply makes no progress, so that one that trickles ends at the deadline.
+/// Bytes per second. A slower reply makes no progress, so it ends at the deadline.
 const SLOWEST: f64 = 1024.0;
 
 impl<'a> Attempts<'a> {
@@ -214,7 +215,7 @@ impl<'a> Attempts<'a> {
         turn
     }
 
-    /// The answer to a question that has a deadline of its own, turns included: its time does not count here.
+    /// Waits for a request that has a deadline of its own, turns included; its time does not count here.
     pub(crate) async fn beside<T>(&self, question: impl Future<Output = T>) -> T {
         let asked = Instant::now();
         let answer = question.await;
@@ -222,13 +223,14 @@ impl<'a> Attempts<'a> {
         answer
     }
 
-    /// How long one attempt over this many bytes may take.
+    /// How long one attempt for this many bytes may take.
     pub(crate) fn limit(&self, bytes: usize) -> Duration {
-        // A slow link transfers half a megabyte per second.
+        // The assumed rate of a slow link is half a megabyte per second.
         self.client.deadline / 3 + Duration::from_secs_f64(bytes as f64 / 524_288.0)
     }
 
-    /// Bytes arrived. The deadline is counted from now, unless they come so slowly that they are no progress; whether it has passed.
+    /// Records bytes that arrived. The deadline then counts from now, unless they arrive so slowly that they are no
+    /// progress. Returns whether the deadline has passed.
     pub(crate) fn arrived(&mut self, bytes: u64) -> bool {
         self.arrived += bytes;
         if self.arrived as f64 >= SLOWEST * self.progress.elapsed().as_secs_f64() {
@@ -241,12 +243,12 @@ impl<'a> Attempts<'a> {
         self.progress.elapsed().saturating_sub(queued) >= self.client.deadline
     }
 
-    /// How many attempts failed so far.
+    /// The number of failed attempts.
     pub(crate) fn failed(&self) -> u32 {
         self.count
     }
 
-    /// After a failed attempt: waits, and returns whether there is another.
+    /// After a failed attempt: waits, and returns whether there is time for another.
     pub(crate) async fn again(&mut self, failure: &Failure) -> bool {
         self.count += 1;
         self.in_vain += 1;
@@ -255,7 +257,7 @@ impl<'a> Attempts<'a> {
         }
         let known = self.client.has_answered.load(Ordering::Relaxed);
         let deadline = if known { self.client.deadline } else { self.client.deadline / 3 };
-        // 25 ms, doubled with each attempt up to 3.2 s, and of that a random part.
+        // 25 ms, doubled with each attempt up to 3.2 s, and a random part of that.
         let longest = Duration::from_millis(25) * 2_u32.pow(self.in_vain.min(7));
         let mut pause = longest.mul_f64(crate::random::chance());
         if let Some(asked) = failure.answer.pause {
@@ -299,7 +301,7 @@ impl<'a> Attempts<'a> {
         text += &self.advice(failure);
         let operation = place.operation;
         match failure.what {
-            // Further attempts might have succeeded: what ended them is the time.
+            // Further attempts might have succeeded; the deadline ended them.
             What::Again => StoreError::Deadline { key, store, operation, reason: text },
             _ if failure.lacks_rights() => {
                 StoreError::PermissionDenied { key, store, operation, reason: text }
@@ -362,7 +364,7 @@ impl<'a> Attempts<'a> {
     }
 }
 
-/// The subject of an operation, for messages.
+/// The subject of an operation, for error messages.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place<'a> {
     pub(crate) key: &'a str,

@@ -1,8 +1,9 @@
-//! Connections to object stores: as `object_store` makes them, but for redirections, which are answers and not followed.
+//! Connections to object stores, made as `object_store` makes them, except that redirections are returned as answers
+//! and not followed.
 //!
-//! A client that follows one sends the request's headers along, and some of these are secrets: session tokens, keys by
-//! which objects are encrypted. Only Authorization is left out for another host. A signed request is of no use
-//! elsewhere anyway.
+//! A client that follows a redirection sends the request's headers to the new address, and some of these are secrets:
+//! session tokens, and keys by which objects are encrypted. Only Authorization is left out for another host. A signed
+//! request is useless elsewhere in any case.
 
 use std::time::Duration;
 
@@ -14,10 +15,10 @@ use reqwest::{ClientBuilder, NoProxy, Proxy};
 
 type Failed = Box<dyn std::error::Error + Send + Sync>;
 
-/// Makes connections.
+/// How redirections are handled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Redirections {
-    /// Answers like others: for stores whose requests are signed.
+    /// Returned like other answers: for stores whose requests are signed.
     Refuse,
     /// Followed: for web servers, where they are usual.
     Follow,
@@ -96,14 +97,14 @@ fn agent() -> String {
     format!("drystone/{}", env!("CARGO_PKG_VERSION"))
 }
 
-/// `30s`, `1m 500ms`: as options of time are shown.
+/// Parses a duration as options print it: `30s`, `1m 500ms`.
 fn duration(text: &str) -> Result<Duration, Failed> {
     let parts = text.split_whitespace().map(crate::options::seconds);
     let sum = parts.sum::<Option<Duration>>().filter(|_| !text.trim().is_empty());
     sum.ok_or_else(|| format!("{text:?} is no time; write for example \"30s\"").into())
 }
 
-/// Addresses of a name in random order, so that connections spread over its servers.
+/// Resolves a name to its addresses in random order, so that connections spread over its servers.
 struct Shuffled;
 
 impl reqwest::dns::Resolve for Shuffled {
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_set_reaches_the_client_or_is_refused() {
+    fn settings_reach_the_client_or_are_refused() {
         let _ = rustls::crypto::ring::default_provider().install_default();
         let with = |key: Key, value: &str| client(&ClientOptions::new().with_config(key, value));
         for (key, value) in [

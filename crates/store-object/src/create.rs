@@ -1,13 +1,16 @@
-//! Putting whole objects, and finding out what became of a put whose reply was lost.
+//! Puts whole objects, and determines the outcome of a put whose reply was lost.
 //!
-//! Every put carries 128 random bits as metadata, its write id. The decision about a put if absent:
-//! 1. PUT with the condition, never repeated by a layer below;
+//! Every put has 128 random bits as metadata, its write id. The decision about a put-if-absent:
+//! 1. PUT with the condition; no layer below repeats it;
 //! 2. success: done;
-//! 3. the condition was not met: HEAD. Our id: an earlier attempt landed, done. Another id: it exists. No object: 1 again;
-//! 4. no id, because the server keeps no metadata: after an attempt whose outcome is unknown equal bytes are ours, else it exists;
-//! 5. any other answer that another attempt may better: 1 again, until the deadline; then the outcome is unknown, and said to be.
+//! 3. the condition was not met: HEAD. With our id, an earlier attempt succeeded: done. With another id, the object
+//!    exists. Without an object: 1 again;
+//! 4. without an id, because the server stores no metadata: after an attempt whose outcome is unknown, equal bytes are
+//!    ours; else the object exists;
+//! 5. any other answer after which another attempt may succeed: 1 again, until the deadline. Then the outcome is
+//!    unknown, and the error says so.
 //!
-//! A reply that was lost therefore never looks like a conflict, nor a conflict like success.
+//! So a lost reply is never reported as a conflict, and a conflict never as success.
 
 use std::borrow::Cow;
 
@@ -22,7 +25,7 @@ use crate::random::write_id;
 use crate::read;
 use crate::wire::Notes;
 
-/// Name of the metadata that holds the write id: letters only, which is what every provider takes.
+/// Name of the metadata that holds the write id. It has only letters, which every provider accepts.
 const WRITE_ID: &str = "drystoneput";
 
 /// The attributes of a put with this id.
@@ -60,11 +63,11 @@ pub(crate) async fn put(
                 match attempts.beside(whose).await? {
                     Settled::Ours => return Ok(()),
                     Settled::Others => return Err(exists(place)),
-                    // It was there and is gone, or the server refused because of another put under way.
+                    // The object existed and is gone, or the server refused because of a concurrent put.
                     Settled::Absent => Failure { what: What::Again, ..failure },
                 }
             }
-            // The bucket is missing, not the object: a put needs no object.
+            // The bucket is missing: a put needs no existing object.
             Err(failure) if failure.what == What::NotFound => Failure { what: What::Permanent, ..failure },
             Err(failure) => failure,
         };
@@ -78,7 +81,7 @@ pub(crate) fn exists(place: &Place<'_>) -> StoreError {
     StoreError::AlreadyExists { key: place.key.to_owned(), store: place.store.to_owned() }
 }
 
-/// Whose the object is.
+/// Which put made the existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Settled {
     Ours,
@@ -86,12 +89,13 @@ pub(crate) enum Settled {
     Absent,
 }
 
-/// What identifies an object without a write id.
+/// How an object without a write id is identified.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Proof<'a> {
-    /// What was put.
+    /// By the bytes that were put.
     Bytes(&'a [Bytes]),
-    /// This many bytes were uploaded in pieces that are no longer held, to a key that no other client puts to.
+    /// By its length: this many bytes were uploaded in pieces that are no longer held, to a key to which no other
+    /// client puts.
     Length(u64),
 }
 
@@ -125,7 +129,8 @@ impl Proof<'_> {
     }
 }
 
-/// Looks whose object is there. `doubtful`: an earlier attempt of this put may have landed.
+/// Determines which put made the existing object. `doubtful` says that an earlier attempt of this put may have
+/// succeeded.
 pub(crate) async fn settled(
     client: &Client,
     path: &Path,

@@ -1,6 +1,7 @@
-//! Profiles of the AWS command line: static keys and `credential_process`, which covers single sign-on.
+//! Profiles of the AWS command line: static keys, and `credential_process`, which includes single sign-on.
 //!
-//! What object_store looks up itself is left to it: web identity, and the roles of containers and instances.
+//! Credentials that object_store looks up by itself are left to it: web identity, and the roles of containers and
+//! instances.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -18,13 +19,13 @@ use crate::{InvalidAddress, timestamp};
 pub(crate) struct Profile {
     /// Its name; empty if there is none.
     pub(crate) name: String,
-    /// Names and values as options.
+    /// Names and values of options.
     pub(crate) values: BTreeMap<String, String>,
     /// The program that prints credentials.
     pub(crate) process: Option<String>,
 }
 
-/// Reads the profile that is named, by the caller or by `AWS_PROFILE`; else `default`, if there is one.
+/// Reads the profile that the caller or `AWS_PROFILE` names; else `default`, if it exists.
 pub(crate) fn profile(
     named: Option<String>,
     environment: &BTreeMap<String, String>,
@@ -138,7 +139,7 @@ impl CredentialProvider for ProcessCredentials {
     }
 }
 
-/// Runs the command and parses its output. Errors contain nothing of it.
+/// Runs the command and parses its output. Errors contain no part of the output.
 fn run(command: &str) -> Result<(Arc<AwsCredential>, Option<Instant>), String> {
     let mut shell = if cfg!(windows) { Command::new("cmd") } else { Command::new("sh") };
     shell.arg(if cfg!(windows) { "/C" } else { "-c" }).arg(command);
@@ -154,7 +155,7 @@ fn run(command: &str) -> Result<(Arc<AwsCredential>, Option<Instant>), String> {
         return Err("what it printed lacks AccessKeyId or SecretAccessKey".into());
     };
     let until = text("Expiration").map(|text| {
-        // A time that cannot be read is taken for a near one.
+        // A time that cannot be parsed is treated as a near one.
         let left = timestamp::parse(&text).and_then(|end| end.duration_since(SystemTime::now()).ok());
         Instant::now() + left.map_or(EARLY, |left| left.saturating_sub(EARLY))
     });

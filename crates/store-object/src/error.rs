@@ -1,6 +1,6 @@
 //! Errors in an address or its options, before any request to a server.
 
-/// An address, an option or a profile that cannot be used. The text names it and how to correct it; it contains no
+/// An address, an option or a profile that cannot be used. The text names it and says how to correct it. It contains no
 /// secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidAddress(String);

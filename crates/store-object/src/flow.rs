@@ -1,17 +1,18 @@
-//! How much is asked of a server at once: a number under way, and where the server complains of their rate, a rate. Pure; time is a number.
+//! Limits how much is requested from a server at once: the number of requests under way and, if the server refuses
+//! because of their rate, the rate. Pure; time is a number.
 //!
-//! The number under way doubles, later grows by one, per window of replies as long as throughput grows with it, and is
-//! halved if many are lost. The rate is unlimited until requests are refused as too many; then it is the accepted rate,
-//! and grows while nothing is refused. A few refusals that do not depend on the rate change nothing.
+//! With each window of replies, the number under way doubles, later grows by one, as long as throughput grows with it;
+//! it is halved if many requests are lost. The rate is unlimited until requests are refused as too many. Then it is the
+//! accepted rate, and grows while no request is refused. A few refusals that do not depend on the rate change nothing.
 
 /// How a request ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Answered, whatever the answer.
+    /// There was an answer, of whatever kind.
     Answered,
-    /// Refused because there are too many: 503, 429.
+    /// The server refused it because there are too many: 503, 429.
     Throttled,
-    /// Not answered in time.
+    /// There was no answer in time.
     Lost,
 }
 
@@ -21,14 +22,14 @@ const FIRST: usize = 64;
 const REQUEST_COST: f64 = 65_536.0;
 /// Length of the intervals in which refusals are counted, in seconds.
 const TICK: f64 = 0.25;
-/// The least requests of an interval that is evaluated, unless it lasts eight times as long.
+/// The least number of requests in an interval that is evaluated, unless the interval lasts eight times as long.
 const ENOUGH: u32 = 12;
 /// Share of refusals in an interval above which the rate is too high.
 const TOO_MANY: f64 = 0.25;
-/// Share of refusals below which the rate may grow: some are refused whatever the rate is.
+/// Share of refusals below which the rate may grow: some servers refuse a few requests at any rate.
 const FEW: f64 = 0.12;
 
-/// The state for one endpoint.
+/// The state of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Flow {
     limit: usize,
@@ -37,10 +38,10 @@ pub(crate) struct Flow {
     window: Window,
     throughput: f64,
     rate: Option<f64>,
-    // No rate has been refused since the first one was set.
+    // Whether no rate has been refused since the first one was set.
     guessing: bool,
     tick: Tick,
-    // When the next request may begin, where there is a rate.
+    // When the next request may begin, if there is a rate.
     next: f64,
 }
 
@@ -64,9 +65,9 @@ struct Tick {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Admit {
     Now,
-    /// At this time, if there is room then.
+    /// At this time, if the number under way allows it then.
     At(f64),
-    /// When another has ended.
+    /// When another request has ended.
     WhenOneEnds,
 }
 
@@ -85,19 +86,19 @@ impl Flow {
         }
     }
 
-    /// How many may be under way.
+    /// How many requests may be under way.
     pub(crate) fn limit(&self) -> usize {
         self.limit
     }
 
-    /// Asks for one more, beside those under way.
+    /// Asks for one more request beside those under way.
     pub(crate) fn admit(&mut self, under_way: usize, now: f64) -> Admit {
         if under_way >= self.limit {
             self.window.full = true;
             return Admit::WhenOneEnds;
         }
         let Some(rate) = self.rate else { return Admit::Now };
-        // Unused rate may be caught up, but only for a twentieth of a second.
+        // Unused rate may be used later, but only that of a twentieth of a second.
         self.next = self.next.max(now - 0.05);
         if self.next > now {
             return Admit::At(self.next);
@@ -106,7 +107,7 @@ impl Flow {
         Admit::Now
     }
 
-    /// Takes note of a request that ended.
+    /// Records a request that ended.
     pub(crate) fn ended(&mut self, outcome: Outcome, bytes: u64, now: f64) {
         match outcome {
             Outcome::Throttled => self.tick.refused += 1,
@@ -130,7 +131,7 @@ impl Flow {
             self.throughput = 0.0;
             return;
         }
-        // Requests that the caller did not make say nothing about the server.
+        // If the caller made fewer requests than allowed, the throughput says nothing about the server.
         if !window.full {
             return;
         }
@@ -140,13 +141,13 @@ impl Flow {
         } else {
             self.doubling = false;
         }
-        // Slowly forgotten, so that a server that became faster is noticed.
+        // The maximum decays slowly, so that a server that became faster is noticed.
         self.throughput = throughput.max(self.throughput * 0.95);
     }
 
     fn pace(&mut self, outcome: Outcome, now: f64) {
         let length = now - self.tick.since;
-        // The first refusal is acted upon at once: without a rate, nothing holds back a fast client.
+        // The first refusal takes effect at once: without a rate, nothing limits a fast client.
         let all = self.tick.accepted + self.tick.refused;
         let first = self.rate.is_none() && outcome == Outcome::Throttled && self.tick.refused * 4 > all;
         if (length < TICK && !first) || (all < ENOUGH && length < 8.0 * TICK) {
@@ -156,12 +157,12 @@ impl Flow {
         self.tick.since = now;
         let all = f64::from(tick.accepted + tick.refused);
         let share = f64::from(tick.refused) / all.max(1.0);
-        // A long pause before the interval's first reply is no interval.
+        // A long pause before the interval's first reply does not count as part of it.
         let length = length.clamp(0.01, 8.0 * TICK);
         if share > TOO_MANY {
             let accepted = f64::from(tick.accepted) / length;
             let before = self.rate.unwrap_or(f64::INFINITY);
-            // Never less than half of the former value: one bad interval is no evidence.
+            // Never less than half of the previous rate: one bad interval is weak evidence.
             let floor = if before.is_finite() { before / 2.0 } else { 100.0 };
             self.guessing = self.rate.is_none();
             self.rate = Some(accepted.max(floor).max(5.0));
@@ -169,9 +170,9 @@ impl Flow {
         } else if share < FEW
             && let Some(rate) = self.rate
         {
-            // The first guess is made from a moment, and too low more often than not.
+            // The first rate was measured over a short time, and is usually too low.
             let raised = if self.guessing { rate * 2.0 } else { rate * 1.1 };
-            // A limit far above the demand is no limit.
+            // A limit far above the demand is removed.
             self.rate = (raised < 20.0 * all / length || raised < 2000.0).then_some(raised);
         }
     }
@@ -181,7 +182,8 @@ impl Flow {
 mod tests {
     use super::*;
 
-    /// A server that takes `rate` requests per second and answers after `latency`; the client always has more to ask.
+    /// Simulates a server that accepts `rate` requests per second and answers after `latency`, and a client that always
+    /// has more to request.
     fn against(rate: f64, latency: f64, seconds: f64, random_refusals: f64) -> (f64, f64) {
         let mut flow = Flow::new(128);
         let (mut now, mut room, mut sent, mut accepted) = (0.0_f64, rate / 10.0, 0_u32, 0_u32);
@@ -226,7 +228,7 @@ mod tests {
 
     #[test]
     fn more_are_under_way_while_that_brings_more() {
-        // Latency alone: throughput grows with the number.
+        // With latency alone, throughput grows with the number under way.
         let mut flow = Flow::new(128);
         let mut now = 0.0;
         for _ in 0..20 {
@@ -236,7 +238,7 @@ mod tests {
             (0..limit).for_each(|_| flow.ended(Outcome::Answered, 4096, now));
         }
         assert_eq!(flow.limit(), 128);
-        // A full link: it is tried once whether a larger window gives more throughput.
+        // On a full link, the flow tries once whether a larger window gives more throughput.
         let mut flow = Flow::new(512);
         let mut now = 0.0;
         for _ in 0..200 {

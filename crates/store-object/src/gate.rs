@@ -1,4 +1,4 @@
-//! Where requests wait for their turn, as [`Flow`] decides.
+//! Where requests wait for their turn, which [`Flow`] determines.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::flow::{Admit, Flow, Outcome};
 
-/// One per endpoint and process.
+/// The gate of one endpoint in this process.
 #[derive(Debug)]
 pub(crate) struct Gate {
     since: Instant,
@@ -65,8 +65,8 @@ impl Gate {
     }
 }
 
-/// A request under way. One that is dropped without an outcome was cancelled, because its copy was faster or it is no
-/// longer awaited: that says nothing about the server.
+/// A request under way. If it is dropped without an outcome it was cancelled, because its copy was faster or no caller
+/// waits for it; that says nothing about the server.
 #[derive(Debug)]
 pub(crate) struct Turn {
     gate: Arc<Gate>,
@@ -75,13 +75,13 @@ pub(crate) struct Turn {
 }
 
 impl Turn {
-    /// How it ended.
+    /// Records how it ended.
     pub(crate) fn ended(&mut self, outcome: Outcome, bytes: u64) {
         self.outcome = Some(outcome);
         self.bytes = bytes;
     }
 
-    /// It was cancelled for a reason that says nothing about the server.
+    /// Records that it was cancelled for a reason that says nothing about the server.
     pub(crate) fn abandoned(&mut self) {
         self.outcome = None;
     }
@@ -95,7 +95,7 @@ impl Drop for Turn {
         if let Some(outcome) = self.outcome {
             state.flow.ended(outcome, self.bytes, now);
         }
-        // As many as there is room for; one that has gone away meanwhile takes no room.
+        // Admits as many requests as the limit allows. A request that was cancelled meanwhile takes no place.
         let mut room = state.flow.limit().saturating_sub(state.under_way);
         while room > 0
             && let Some(next) = state.waiting.pop_front()
@@ -109,10 +109,11 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    /// Symptom: a burst of reads had a quarter of its requests under way at once, though the server refused nothing. Cause: the slower of
-    /// two copies of a late request counted as lost, and many lost requests halve the number under way.
+    /// Symptom: a burst of reads had a quarter of its requests under way at once, though the server refused none.
+    /// Cause: the slower of two copies of a late request counted as lost, and many lost requests halve the number under
+    /// way.
     #[tokio::test]
-    async fn a_copy_that_was_given_up_says_nothing_of_the_server() {
+    async fn a_cancelled_copy_says_nothing_about_the_server() {
         let gate = Gate::new(128);
         let limit = gate.state().flow.limit();
         for n in 0..1000 {

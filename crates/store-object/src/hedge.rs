@@ -1,37 +1,37 @@
-//! Whether to repeat a late request. Pure.
+//! Whether to send a late request a second time. Pure.
 //!
-//! A reply is late when it takes a tenth and 5 ms longer than nine of ten recent ones, or than twice the median where these differ much.
-//! At most one request in thirteen is asked for twice, and no more than a few more at once: a server that became slow for all gets no
-//! second load.
+//! A reply is late if it takes a tenth plus 5 ms longer than nine of ten recent ones, or, if these differ much, than
+//! twice the median. At most one request in thirteen is sent twice, and only a few of them at once, so that a server
+//! which became slow for all requests gets no additional load.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Recent replies that are remembered.
+/// Number of recent replies that are remembered.
 const REMEMBERED: usize = 64;
-/// So many must be known before any is called late.
+/// A request is called late only after this many replies.
 const ENOUGH: usize = 12;
-/// So many say how long they usually take.
+/// The usual time is known after this many replies.
 const SOME: usize = 4;
-/// Nothing that comes sooner is late.
+/// No reply is late before this time.
 const SOONEST: Duration = Duration::from_millis(15);
-/// What a busy machine adds to the latency of a reply.
+/// The time that a busy machine may add to the latency of a reply.
 const NOISE: Duration = Duration::from_millis(5);
 /// At most one in this many requests is repeated.
 const ONE_IN: u64 = 13;
-/// Second requests that may go out at once, however many went out once before.
+/// The most second requests that may be sent in a row, however few were sent before.
 const SAVED: u64 = 16;
 
 /// The observations of one endpoint.
 #[derive(Debug, Default)]
 pub(crate) struct Hedge {
     recent: VecDeque<Duration>,
-    // Requests for which no second one went out yet.
+    // Number of requests for which no second one has been sent.
     saved: u64,
 }
 
 impl Hedge {
-    /// A request begins; after how long it is late, if that is known.
+    /// Records that a request begins. Returns the time after which it is late, if known.
     pub(crate) fn begins(&mut self) -> Option<Duration> {
         self.saved = (self.saved + 1).min(SAVED * ONE_IN);
         if self.recent.len() < ENOUGH {
@@ -43,21 +43,21 @@ impl Hedge {
         Some(((nine_of_ten * 11 / 10).min(median * 2) + NOISE).max(SOONEST))
     }
 
-    /// How long replies usually take to begin, if that is known.
+    /// The usual time until a reply begins, if known.
     pub(crate) fn usual(&self) -> Option<Duration> {
         let mut sorted: Vec<Duration> = self.recent.iter().copied().collect();
         sorted.sort_unstable();
         sorted.get(sorted.len() / 2).copied().filter(|_| sorted.len() >= SOME)
     }
 
-    /// Whether one that is late may be asked for again; if so it is counted.
+    /// Whether a late request may be sent again; if so, that is counted.
     pub(crate) fn may_repeat(&mut self) -> bool {
         let may = self.saved >= ONE_IN;
         self.saved -= if may { ONE_IN } else { 0 };
         may
     }
 
-    /// A reply began after this time.
+    /// Records that a reply began after this time.
     pub(crate) fn answered(&mut self, after: Duration) {
         if self.recent.len() == REMEMBERED {
             self.recent.pop_front();

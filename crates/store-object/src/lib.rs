@@ -1,13 +1,14 @@
-//! Containers in object stores: S3, Google Cloud Storage, Azure Blob Storage and plain HTTP behind the [`Store`](drystone_store::Store) trait.
+//! Containers in object stores: S3, Google Cloud Storage, Azure Blob Storage and plain HTTP behind the
+//! [`Store`](drystone_store::Store) trait.
 //!
 //! [`FarStore`] is the engine's view: a store without append, with any number of requests under way. The rest of the
-//! crate keeps its guarantees across a network: the server ([`Address`], [`Options`]), the number of requests (`flow`),
-//! repetition and its limits (`attempt`), and the outcome of a put-if-absent (`create`).
+//! crate keeps its guarantees over a network: [`Address`] and [`Options`] name the server, `flow` limits the number of
+//! requests, `attempt` repeats them, and `create` determines the outcome of a put-if-absent.
 //!
 //! Invariants
-//! - no request is repeated by a layer below: every attempt is counted, delayed and given up in `attempt`;
-//! - secrets are in [`Options`] and in the clients made from them, and in no text that this crate makes;
-//! - nothing that one process made is used or dropped by another: a forked child makes its own threads and connections.
+//! - no layer below repeats a request: `attempt` counts, delays and gives up every attempt;
+//! - secrets are only in [`Options`] and in the clients made from them, never in a text that this crate makes;
+//! - no process uses or drops what another created: a forked child creates its own threads and connections.
 
 mod address;
 mod attempt;

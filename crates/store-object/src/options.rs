@@ -1,9 +1,10 @@
-//! What a client needs besides the address: endpoint, region, credentials, limits.
+//! The settings of a client besides the address: endpoint, region, credentials, limits.
 //!
-//! Options come from the caller, then from the environment, then from the profile in the user's AWS files. Names are those of
-//! the `object_store` crate, and a few of ours: `timeout`, `max_requests`, `profile`.
+//! Options come from the caller, then from the environment, then from the profile in the user's AWS files. Names are
+//! those of the `object_store` crate, and a few of our own: `timeout`, `max_requests`, `profile`.
 //!
-//! Invariant: [`Options::public`] contains only options on a list of harmless names; all others count as secrets.
+//! Invariant: [`Options::public`] contains only options from a list of harmless names; all others are treated as
+//! secrets.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,19 +19,19 @@ use crate::credentials::{self, Profile};
 use crate::supplied::Source;
 use crate::{InvalidAddress, Scheme};
 
-/// Options as the caller gave them.
+/// The options that the caller gave.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Options {
     values: BTreeMap<String, String>,
     source: Option<Source>,
 }
 
-/// How long a request is tried again, where nothing else is said.
+/// The default time for which a request is repeated.
 const DEADLINE: Duration = Duration::from_secs(30);
-/// Requests under way to one endpoint, at most, where nothing else is said.
+/// The default limit of requests under way to one endpoint.
 const MAX_REQUESTS: usize = 128;
 
-/// Parts of names that are neither secret nor lead to one.
+/// Parts of names that are not secret and lead to no secret.
 const PUBLIC: [&str; 30] = [
     "region",
     "default_region",
@@ -65,18 +66,19 @@ const PUBLIC: [&str; 30] = [
 ];
 
 impl Options {
-    /// Takes pairs of names and values; names are compared without case.
+    /// Options from pairs of name and value. Names are compared without case.
     pub fn new<K: Into<String>, V: Into<String>>(pairs: impl IntoIterator<Item = (K, V)>) -> Self {
         let lower = |(name, value): (K, V)| (name.into().to_ascii_lowercase(), value.into());
         Options { values: pairs.into_iter().map(lower).collect(), source: None }
     }
 
-    /// The same; credentials come from this source, and neither from options, the environment nor a profile.
+    /// The same options with this source of credentials; credentials are then not taken from options, the environment
+    /// or a profile.
     pub fn with_credentials(self, source: Arc<dyn Credentials>) -> Self {
         Options { source: Some(Source(source)), ..self }
     }
 
-    /// Those that may be written down: into a pickle, a configuration, a message.
+    /// The options that may be written to a pickle, a configuration or a message.
     pub fn public(&self) -> impl Iterator<Item = (&str, &str)> {
         self.values
             .iter()
@@ -84,7 +86,7 @@ impl Options {
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The settings of a client: from these options, the environment, the profile.
+    /// The settings of a client, from these options, the environment, and the profile.
     pub(crate) fn resolve(&self, scheme: Scheme) -> Result<Resolved, InvalidAddress> {
         self.resolve_in(
             scheme,
@@ -107,7 +109,7 @@ impl Options {
                 Scheme::Az => name.starts_with("AZURE_"),
                 Scheme::Http => false,
             };
-            // The environment also contains options of other programs; that is no error.
+            // The environment may contain options of other programs, so an unknown one is no error.
             if ours && let Some(known) = canonical(scheme, &name.to_ascii_lowercase()) {
                 values.insert(known, value.clone());
             }
@@ -155,7 +157,7 @@ impl Options {
 }
 
 impl std::fmt::Debug for Options {
-    /// The names, and the values of those that are public.
+    /// Prints all names, and the values of public options.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let mut map = f.debug_map();
         for (name, value) in &self.values {
@@ -168,7 +170,7 @@ impl std::fmt::Debug for Options {
 fn is_public(name: &str, value: &str) -> bool {
     let bare =
         ["aws_", "google_", "azure_"].iter().find_map(|prefix| name.strip_prefix(prefix)).unwrap_or(name);
-    // An address with a user in it is a secret, whatever it is called.
+    // An address with a user in it is a secret under any name.
     PUBLIC.contains(&bare) && !value.contains('@')
 }
 
@@ -190,7 +192,7 @@ fn example(scheme: Scheme) -> &'static str {
     }
 }
 
-/// The one name of an option that may be written in several ways; `None`: there is no such option.
+/// The canonical name of an option; `None` if there is no such option.
 fn canonical(scheme: Scheme, name: &str) -> Option<String> {
     Some(match scheme {
         Scheme::S3 => name.parse::<AmazonS3ConfigKey>().ok()?.as_ref().to_owned(),
@@ -200,7 +202,7 @@ fn canonical(scheme: Scheme, name: &str) -> Option<String> {
     })
 }
 
-/// `30s`, `500ms`, `2m`, or a number of seconds.
+/// Parses `30s`, `500ms`, `2m`, or a number of seconds.
 pub(crate) fn seconds(text: &str) -> Option<Duration> {
     let text = text.trim();
     let (number, scale) = match text.find(|c: char| c.is_ascii_alphabetic()) {
@@ -217,7 +219,7 @@ pub(crate) fn seconds(text: &str) -> Option<Duration> {
     (0.001..=86_400.0).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
 }
 
-/// Everything that decides how a client behaves. Two that are equal share one client.
+/// All settings that determine a client's behaviour. Equal settings share one client.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Resolved {
     pub(crate) scheme: Scheme,
@@ -258,7 +260,7 @@ impl Resolved {
         let has_keys = ["aws_access_key_id", "aws_secret_access_key", "aws_web_identity_token_file"]
             .iter()
             .any(|name| self.values.contains_key(*name));
-        // Keys that were given take precedence over a profile, unless the options name the profile.
+        // Given keys take precedence over a profile, unless the options name the profile.
         if named.is_none() && (has_keys || self.source.is_some() || self.is_anonymous()) {
             return Ok(());
         }
@@ -331,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_misspelt_is_named() {
+    fn misspelt_options_are_named() {
         let message = resolve(&[("aws_acces_key_id", "x")], &[])
             .err()
             .map(|error| error.to_string())

@@ -1,6 +1,6 @@
-//! The state that each process has once: the clients of all servers. `drystone-runtime` has the threads for requests.
+//! State that each process has once: the clients of all servers. `drystone-runtime` has the threads for requests.
 //!
-//! Invariant: clients of a parent are neither used nor dropped by a child.
+//! Invariant: a child process neither uses nor drops its parent's clients.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -13,17 +13,17 @@ use crate::InvalidAddress;
 use crate::options::Resolved;
 use crate::provider::Client;
 
-/// One client, and what identifies it.
+/// Clients, by what identifies them.
 type Clients = HashMap<(Resolved, String), Arc<Client>>;
 
-/// What this process has.
+/// The state of this process.
 pub(crate) struct Local {
     handle: &'static Handle,
     clients: &'static Mutex<Clients>,
 }
 
 impl Local {
-    /// That of the calling process, made at the first call.
+    /// The state of the calling process, created by the first call.
     pub(crate) fn get() -> Result<Local, InvalidAddress> {
         static CLIENTS: PerProcess<Mutex<Clients>> = PerProcess::new();
 
@@ -33,19 +33,19 @@ impl Local {
         Ok(Local { handle, clients })
     }
 
-    /// Where tasks run.
+    /// A handle to the runtime, where tasks run.
     pub(crate) fn handle(&self) -> &Handle {
         self.handle
     }
 
-    /// The client for this bucket with these options, created at the first use.
+    /// The client for this bucket with these options, created at its first use.
     pub(crate) fn client(&self, resolved: &Resolved, bucket: &str) -> Result<Arc<Client>, InvalidAddress> {
         let key = (resolved.clone(), bucket.to_owned());
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(client) = clients.get(&key) {
             return Ok(Arc::clone(client));
         }
-        // Connections are created in the runtime, and so is what a client creates when it is built.
+        // Connections are created in the runtime, and so are the objects that a client creates when it is built.
         let _inside = self.handle.enter();
         let client = Arc::new(Client::new(resolved, bucket)?);
         clients.insert(key, Arc::clone(&client));

@@ -1,4 +1,4 @@
-//! A client for one bucket: the `object_store` crate's, set up so that it decides nothing on its own.
+//! A client for one bucket: that of the `object_store` crate, configured so that it makes no decisions of its own.
 
 use std::sync::Arc;
 use std::sync::Mutex;
@@ -25,7 +25,7 @@ use crate::wire::Connector;
 use crate::{InvalidAddress, Scheme};
 use drystone_runtime::Order;
 
-/// The four protocols.
+/// The four kinds of clients.
 pub(crate) enum Provider {
     S3(AmazonS3),
     Gs(GoogleCloudStorage),
@@ -33,7 +33,7 @@ pub(crate) enum Provider {
     Http(HttpStore),
 }
 
-/// A client and what is known of its server.
+/// A client, and what is known about its server.
 pub(crate) struct Client {
     pub(crate) provider: Provider,
     pub(crate) gate: Arc<Gate>,
@@ -42,14 +42,14 @@ pub(crate) struct Client {
     pub(crate) deadline: Duration,
     pub(crate) bucket: String,
     pub(crate) region: String,
-    /// The server has answered this process at least once.
+    /// Whether the server has answered this process at least once.
     pub(crate) has_answered: AtomicBool,
-    /// A web server that sends whole files only.
+    /// Whether the server is a web server that sends only whole files.
     pub(crate) ignores_ranges: AtomicBool,
 }
 
 impl std::fmt::Debug for Client {
-    /// Nothing of the options, among which are secrets.
+    /// Prints no options, since some are secrets.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} client for {:?}", self.name(), self.bucket)
     }
@@ -111,13 +111,13 @@ impl Client {
     }
 }
 
-/// The crate tries each request once, and has no limit of time of its own but for connecting.
+/// The crate makes each request once, and has no time limit of its own except for connecting.
 fn client_options(resolved: &Resolved) -> ClientOptions {
     let mut options =
         ClientOptions::new().with_timeout_disabled().with_connect_timeout(Duration::from_secs(5));
     let plain = resolved.endpoint().is_some_and(|endpoint| endpoint.starts_with("http://"));
     if plain {
-        // Unused certificates take longer to read than a request.
+        // Loading certificates that are not used takes longer than a request.
         options = options.with_no_system_certificates(true);
     }
     options
@@ -133,7 +133,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
         Scheme::S3 => {
             let mut builder = AmazonS3Builder::new()
                 .with_client_options(client_options(resolved))
-                // One request per object: a server's own bulk request needs rights and checksums that many do not offer.
+                // One request per object: bulk deletes need rights and checksums that many servers do not support.
                 .with_disable_bulk_delete(true);
             for (name, value) in values() {
                 builder = builder.with_config(name.parse::<AmazonS3ConfigKey>()?, value);
@@ -158,7 +158,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             if let Some(source) = &resolved.source {
                 builder = builder.with_credentials(SuppliedCredentials::new(source.clone()));
             } else if resolved.is_anonymous() {
-                // The crate leaves out the token of a read, and would still look for one to write with.
+                // The crate sends reads without a token, and would still look for one for writes.
                 let nobody = GcpCredential { bearer: String::new() };
                 builder = builder.with_credentials(Arc::new(StaticCredentialProvider::new(nobody)));
             }
@@ -183,7 +183,7 @@ fn provider(resolved: &Resolved, bucket: &str) -> object_store::Result<Provider>
             Ok(Provider::Az(builder.build()?))
         }
         Scheme::Http => {
-            // A user who opens `http://` accepts that others on the way may read it.
+            // A user who opens `http://` accepts that others on the network may read the data.
             let mut options = client_options(resolved).with_allow_http(bucket.starts_with("http://"));
             for (name, value) in values() {
                 options = options.with_config(name.parse::<ClientConfigKey>()?, value);

@@ -9,13 +9,13 @@ pub(crate) fn chance() -> f64 {
     (random() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// 128 random bits as text: they identify a put.
+/// A write id: 128 random bits as text, which identify a put.
 pub(crate) fn write_id() -> String {
     format!("{:016x}{:016x}", random(), random())
 }
 
-/// The standard library's hasher is seeded by the system, once per thread, and forks inherit the seed: the process and a counter are
-/// hashed too, and the time, which no two processes with one number share.
+/// The standard library's hasher is seeded by the system once per thread, and forks inherit the seed. So the process id
+/// and a counter are hashed too, and the time, which differs for two processes with the same id.
 fn random() -> u64 {
     static COUNT: AtomicU64 = AtomicU64::new(0);
     let mut hasher = RandomState::new().build_hasher();

@@ -1,8 +1,7 @@
-//! Reading ranges: pieces go to a [`Sink`] as they arrive.
+//! Reads ranges; pieces go to a [`Sink`] as they arrive.
 //!
 //! A range of more than [`SPLIT`] bytes is read by several requests. All of them must see the same version of the
-//! object, according to its entity tag; otherwise everything is read again. A reply that is cut short is continued
-//! where it ended.
+//! object by its entity tag; otherwise the whole range is read again. If a reply breaks off, the rest is requested.
 
 use std::ops::Range;
 use std::sync::atomic::Ordering;
@@ -24,17 +23,17 @@ use crate::wire::Notes;
 
 /// The largest request, in bytes.
 pub(crate) const SPLIT: usize = 8 << 20;
-/// How often a range is read again because the object was replaced meanwhile.
+/// How many times a range is read again because the object was replaced meanwhile.
 const REPLACED: usize = 20;
 
-/// Bytes at their place within the range that was asked for.
+/// Bytes, and their offset within the requested range.
 pub(crate) type Piece = (usize, Bytes);
 
-/// Who wants the pieces.
+/// Where pieces go.
 pub(crate) enum Sink {
-    /// A thread that copies them to their place.
+    /// To a thread that copies them to their place.
     Thread(mpsc::Sender<Piece>),
-    /// A buffer, of a given length or as long as what arrives. Its memory is touched when the first piece is there.
+    /// To a buffer, whose length is given or that of what arrives. Its memory is touched when the first piece arrives.
     Buffer(Mutex<Vec<u8>>, Option<usize>),
 }
 
@@ -44,7 +43,7 @@ impl Sink {
         Sink::Buffer(Mutex::new(memory), len)
     }
 
-    /// Hands a piece over; whether anybody took it.
+    /// Passes a piece on; returns whether a receiver took it.
     async fn put(&self, at: usize, piece: Bytes) -> bool {
         match self {
             Sink::Thread(sender) => sender.send((at, piece)).await.is_ok(),
@@ -54,7 +53,7 @@ impl Sink {
                 if bytes.len() < end {
                     let len = len.unwrap_or(end).max(end);
                     if bytes.is_empty() && bytes.capacity() < len && len > end {
-                        // Fresh memory comes zeroed from the system.
+                        // Fresh memory is zeroed by the system.
                         *bytes = vec![0; len];
                     } else {
                         bytes.resize(len, 0);
@@ -78,7 +77,8 @@ impl Sink {
 /// The version that all requests for one range must see.
 type Version = Arc<Mutex<Option<String>>>;
 
-/// Reads `len` bytes, not 0, from `offset`. Pieces come in any order; where one comes again, the last counts.
+/// Reads `len` bytes, at least one, from `offset`. Pieces arrive in any order; if one arrives again, the last one
+/// counts.
 pub(crate) async fn range(
     client: &Client,
     path: &Path,
@@ -115,7 +115,7 @@ pub(crate) async fn range(
 
 /// Why a part was not read.
 enum End {
-    /// The object is another one now.
+    /// The object has been replaced.
     Replaced,
     Error(StoreError),
 }
@@ -148,7 +148,7 @@ async fn part(
                 if arrived.is_ok() && there < offset + wanted.end as u64 {
                     return Err(End::Error(short(place, offset, wanted.end, there)));
                 }
-                // Without a version it is unknown which object the rest would belong to.
+                // Without a version it is unknown to which object the rest would belong.
                 if version.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
                     reached.at = wanted.start;
                 }
@@ -165,7 +165,7 @@ async fn part(
                 };
                 return Err(End::Error(short(place, offset, wanted.end, there)));
             }
-            // Requests that were under way when another noticed it end here, too; later ones ask for the whole.
+            // If another request noticed it meanwhile, this one ends here too; later ones request the whole.
             What::RangesIgnored => {
                 client.ignores_ranges.store(true, Ordering::Relaxed);
                 continue;
@@ -188,12 +188,12 @@ struct Reached {
     furthest: usize,
 }
 
-/// The stream of a reply ended well, but before its end.
+/// The failure of a reply that ended normally, but too early.
 fn shorter() -> Failure {
     Failure::new(What::Again, "the reply was shorter than announced")
 }
 
-/// Whether the reply is of the version that the others saw; the first one decides which.
+/// Whether the reply is of the version that the other requests saw; the first one determines it.
 fn agrees(version: &Version, reply: &GetResult) -> bool {
     let Some(tag) = &reply.meta.e_tag else { return true };
     let mut version = version.lock().unwrap_or_else(PoisonError::into_inner);
@@ -210,7 +210,7 @@ fn short(place: &Place<'_>, offset: u64, wanted: usize, there: u64) -> StoreErro
     }
 }
 
-/// Passes on what arrives of `asked`; `reached` follows it.
+/// Passes on the bytes of `asked` that arrive, and advances `reached`.
 #[expect(clippy::too_many_arguments, reason = "the state of one request, and nothing that lives longer")]
 async fn arriving(
     client: &Client,
@@ -243,7 +243,7 @@ async fn arriving(
             }
         };
         moved += next.len() as u64;
-        // A server without ranges sends from the beginning to the end.
+        // A server without ranges sends all bytes from the beginning.
         let begin = asked.start.saturating_sub(from).min(next.len() as u64) as usize;
         let end = asked.end.saturating_sub(from).min(next.len() as u64) as usize;
         let place = (from + begin as u64).saturating_sub(offset) as usize;
@@ -256,7 +256,7 @@ async fn arriving(
             let is_late = attempts.arrived(new as u64);
             if !sink.put(place, piece).await {
                 turn.abandoned();
-                return Err(Failure::new(What::Permanent, "nobody waits for it"));
+                return Err(Failure::new(What::Permanent, "no caller waits for the reply"));
             }
             if is_late && reached.at < (asked.end - offset) as usize {
                 turn.ended(Outcome::Lost, moved);
@@ -271,8 +271,8 @@ async fn arriving(
     Ok(())
 }
 
-/// A reply that has begun. A late one is requested a second time; the first answer is taken, even a refusal. If both
-/// requests failed temporarily, the more informative failure is returned.
+/// Sends a request and waits until its reply begins. If the reply is late, the request is sent a second time; the first
+/// answer counts, even a refusal. If both requests fail temporarily, the more informative failure is returned.
 async fn begun(
     client: &Client,
     path: &Path,
@@ -280,7 +280,7 @@ async fn begun(
     asked: Option<Range<u64>>,
     tag: Option<String>,
 ) -> Result<(Turn, GetResult), Failure> {
-    // The time that a request waits for its turn is no delay of the server's.
+    // The time that a request waits for its turn is not the server's.
     let once = |turn: Turn| async {
         let mut options = GetOptions { if_match: tag.clone(), ..GetOptions::default() };
         if !client.ignores_ranges.load(Ordering::Relaxed) {
@@ -331,7 +331,7 @@ async fn begun(
     })
 }
 
-/// The whole object, if it is at most `limit` bytes long; else its length.
+/// The whole object if it is at most `limit` bytes long; else its length.
 pub(crate) async fn whole(
     client: &Client,
     path: &Path,

@@ -1,9 +1,10 @@
-//! An object that goes up in pieces while its writer makes them: begun when they are more than one request is good for.
+//! An object that is uploaded in pieces while its writer makes them. The upload begins once there is more than one
+//! request should carry.
 //!
 //! Invariants
-//! - until then they are held, and one request puts them all at the end;
-//! - each piece is put by a task of its own; the first to run begins the upload, the others wait for that;
-//! - a process that was forked neither ends nor aborts what its parent has begun.
+//! - until then the pieces are held, and one request puts all of them at the end;
+//! - each piece is put by a task of its own. The first task that runs begins the upload, and the others wait for that;
+//! - a forked child neither completes nor aborts an upload that its parent has begun.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,7 +30,7 @@ pub(crate) struct Shared {
     pub(crate) key: String,
     pub(crate) path: Path,
     id: String,
-    /// The upload's name at the server.
+    /// The id of the upload at the server.
     upload: OnceCell<String>,
     has_failed: AtomicBool,
     parts: Mutex<Vec<Option<PartId>>>,
@@ -127,7 +128,7 @@ impl Rising {
         let shared = Arc::clone(&self.shared);
         self.tasks.push(self.local.handle().spawn(async move {
             let done = shared.put(number, &piece).await;
-            // Memory to use again, unless an attempt that was given up still holds it.
+            // The memory is reused, unless an attempt that was given up still holds it.
             let data = if piece.is_unique() { Vec::from(piece) } else { Vec::new() };
             completer.complete(done.map(|()| Reply::Append { data }));
         }));
@@ -195,7 +196,7 @@ impl Upload for Rising {
 }
 
 impl Drop for Rising {
-    /// Without an end, the uploaded pieces are removed.
+    /// If the upload was not finished, its pieces are removed.
     fn drop(&mut self) {
         let tasks = std::mem::take(&mut self.tasks);
         if self.process != process_id() {

@@ -1,7 +1,7 @@
-//! Uploads that a killed process began and that will never complete: found by listing, and aborted.
+//! Finds uploads that a killed process began and that will never be completed, by listing them, and aborts them.
 //!
 //! The object_store crate cannot list them, so the request is made and signed here. Azure drops uncommitted parts after
-//! a week, and Google's store has a rule for buckets: there is nothing to do here for either.
+//! a week, and Google's store has a rule for buckets: so neither needs this module.
 
 use std::time::{Duration, SystemTime};
 
@@ -14,10 +14,10 @@ use crate::provider::{Client, Provider};
 use crate::timestamp;
 use crate::wire::Notes;
 
-/// The longest list of uploads that is read, in bytes: a thousand entries are far shorter.
+/// Longest list of uploads that is read, in bytes; a thousand entries are far shorter.
 const LONGEST: usize = 4 << 20;
 
-/// Aborts uploads to keys that begin with `prefix` and were begun at least `older` ago; how many.
+/// Aborts uploads to keys that begin with `prefix` and were begun at least `older` ago; returns how many.
 pub(crate) async fn abort(
     client: &Client,
     prefix: &str,
@@ -42,7 +42,8 @@ pub(crate) async fn abort(
         drop(turn);
         match outcome {
             Ok(Ok(document)) => break document,
-            // Servers without this request have no such uploads, and keys without the right to list cannot clear any.
+            // A server without this request has no such uploads, and credentials without the right to list cannot abort
+            // any.
             Ok(Err(400..=499 | 501)) => return Ok(0),
             Ok(Err(status)) => {
                 let failure = Failure::new(What::Again, format!("status {status}"));
@@ -73,11 +74,11 @@ pub(crate) async fn abort(
     Ok(aborted)
 }
 
-/// The document at the address, or the status of the refusal.
+/// The document at the address, or the status of a refusal.
 async fn listing(url: url::Url) -> object_store::Result<Result<String, u16>> {
     let failed = |error: reqwest::Error| object_store::Error::Generic {
         store: "S3",
-        // Without the address: it is signed.
+        // Without the address, since it is signed.
         source: Box::new(error.without_url()),
     };
     let client = reqwest::Client::builder()
@@ -110,7 +111,7 @@ fn unescaped(text: &str) -> String {
     text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", "\"").replace("&amp;", "&")
 }
 
-/// How long ago it was; `None` for the future, or an invalid text.
+/// How long ago a time was; `None` for the future, or for an invalid text.
 fn age(text: &str) -> Option<Duration> {
     SystemTime::now().duration_since(timestamp::parse(text)?).ok()
 }

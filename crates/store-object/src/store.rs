@@ -25,8 +25,8 @@ use crate::{Address, InvalidAddress, Options, Scheme, create, read, stale, uploa
 
 /// A container's folder in a bucket, or behind a web address.
 ///
-/// Clones share everything. Requests of all stores of a process go through the same threads, and those to one bucket with
-/// the same options through the same connections and limits.
+/// Clones share everything. All stores of a process share the threads for requests; stores of one bucket with the same
+/// options also share connections and limits.
 #[derive(Clone)]
 pub struct FarStore {
     inner: Arc<Inner>,
@@ -36,13 +36,13 @@ struct Inner {
     address: Address,
     resolved: Resolved,
     described: String,
-    // The client of the process that opened the store. In a child it is neither used nor dropped.
+    // The client of the process that opened the store. A child process neither uses nor drops it.
     process: u32,
     client: Option<Arc<Client>>,
 }
 
 impl Inner {
-    /// How long replies to this process usually take to begin.
+    /// The usual time until a reply to this process begins.
     fn seen_latency(&self) -> Option<std::time::Duration> {
         let client = self.client.as_ref().filter(|_| self.process == process_id())?;
         client.hedge.lock().unwrap_or_else(std::sync::PoisonError::into_inner).usual()
@@ -58,7 +58,7 @@ impl Drop for Inner {
 }
 
 impl FarStore {
-    /// Makes a client. Nothing is asked of the server yet.
+    /// Makes a client. No request is sent yet.
     pub fn open(url: &str, options: &Options) -> std::result::Result<FarStore, InvalidAddress> {
         let address = Address::parse(url)?;
         let resolved = options.resolve(address.scheme())?;
@@ -71,7 +71,7 @@ impl FarStore {
         Ok(FarStore { inner: Arc::new(inner) })
     }
 
-    /// Where it lies.
+    /// The address of the container.
     pub fn address(&self) -> &Address {
         &self.inner.address
     }
@@ -142,7 +142,7 @@ impl std::fmt::Debug for FarStore {
     }
 }
 
-/// What a task needs.
+/// The arguments that every task needs.
 struct Asking {
     client: Arc<Client>,
     store: FarStore,
@@ -254,7 +254,7 @@ impl Asking {
                 } else {
                     name.strip_prefix(root).and_then(|name| name.strip_prefix('/'))
                 };
-                // Objects of others below the same prefix may have any name; they are ignored.
+                // Other users' objects below the same prefix may have any name; they are ignored.
                 if let Some(key) = key.filter(|key| validate_key(key).is_ok() && key.starts_with(prefix)) {
                     entries.push(ListEntry { key: key.to_owned(), len: object.size });
                 }
@@ -280,7 +280,7 @@ impl Asking {
             drop(turn);
             match outcome {
                 Ok(()) => return Ok(()),
-                // A missing object is deleted, perhaps by an attempt whose reply was lost.
+                // If the object is missing it is deleted, perhaps by an attempt whose reply was lost.
                 Err(failure) if failure.what == What::NotFound => return Ok(()),
                 Err(failure) if attempts.again(&failure).await => {}
                 Err(failure) => return Err(attempts.error(&failure, &place)),
@@ -314,7 +314,7 @@ impl Asking {
             Request::Put { key, data, mode, .. } => {
                 let data = Bytes::from(data);
                 self.put(&key, data.clone(), mode).await?;
-                // Without a copy, unless an attempt that was given up still holds it.
+                // The buffer is returned without a copy, unless an attempt that was given up still holds it.
                 Ok(Reply::Put { data: data.into() })
             }
             Request::Exec { key, method, .. } => {
@@ -360,7 +360,7 @@ impl Store for FarStore {
         None
     }
 
-    /// False: a look costs a round trip, so the engine compares the identity where it matters.
+    /// False: a check takes a round trip, so the engine compares the identity where it matters.
     fn watch(&self, _key: &str) -> Result<bool> {
         Ok(false)
     }
@@ -380,7 +380,8 @@ impl Store for FarStore {
         let (key, len) = (key.to_owned(), out.len());
         let sink = Sink::Thread(sender);
         let task = local.handle().spawn(async move { asking.range(&key, offset, len, &sink).await });
-        // Pieces are copied by this thread, so that the memory is the caller's alone. They end with the task.
+        // This thread copies the pieces, so that no other thread accesses the caller's memory. The channel ends with
+        // the task.
         while let Some((at, piece)) = block_on(receiver.recv()) {
             if let Some(place) = out.get_mut(at..at + piece.len()) {
                 place.copy_from_slice(&piece);
@@ -446,7 +447,8 @@ impl Store for FarStore {
             Ok(found) => found,
             Err(error) => return Pending::completed(Err(error)),
         };
-        // Names in the bucket, since stores of one bucket share the client; it is this process's own, and so is the lock in there.
+        // Names in the bucket are used, since stores of one bucket share the client. The client is this process's own,
+        // and so is its lock.
         let prefix = self.inner.address.prefix();
         let names: Vec<String> = request.ordered_keys().iter().map(|key| format!("{prefix}/{key}")).collect();
         let mut place = asking.client.order.place(names);

@@ -1,4 +1,5 @@
-//! Credentials that the calling program supplies: asked for once at a time, and kept until they are about to expire.
+//! Credentials that the calling program supplies. They are requested by one task at a time, and kept until they are
+//! about to expire.
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
@@ -13,7 +14,7 @@ use object_store::gcp::GcpCredential;
 
 use crate::credentials::EARLY;
 
-/// A program's callback. Two are equal if they are the same one.
+/// A program's callback. Two sources are equal if they are the same callback.
 #[derive(Clone)]
 pub(crate) struct Source(pub(crate) Arc<dyn Credentials>);
 
@@ -31,10 +32,10 @@ impl Hash for Source {
     }
 }
 
-/// The last answer, if it is kept.
+/// The last credentials, if they are kept.
 type Kept<T> = Option<(Arc<T>, Option<Instant>)>;
 
-/// Asks a source for credentials of one provider.
+/// Gets credentials of one provider from a source.
 pub(crate) struct SuppliedCredentials<T> {
     source: Source,
     kept: tokio::sync::Mutex<Kept<T>>,
@@ -57,7 +58,7 @@ pub(crate) trait FromValues: Sized {
     fn from_values(values: &Values) -> Result<Self, String>;
 }
 
-/// Names without the provider's prefix, in lower case, and values.
+/// Values by name, in lower case and without the provider's prefix.
 pub(crate) struct Values(BTreeMap<String, String>);
 
 impl Values {
@@ -113,7 +114,7 @@ impl<T: FromValues + Send + Sync + 'static> CredentialProvider for SuppliedCrede
     type Credential = T;
 
     async fn get_credential(&self) -> object_store::Result<Arc<T>> {
-        // Held while the source is asked: of many requests one asks.
+        // The lock is held while the source is called, so that only one of many requests calls it.
         let mut kept = self.kept.lock().await;
         if let Some((credential, until)) = kept.as_ref()
             && until.is_none_or(|until| Instant::now() < until)
@@ -125,7 +126,7 @@ impl<T: FromValues + Send + Sync + 'static> CredentialProvider for SuppliedCrede
         let made = asked.unwrap_or_else(|_| Err("it did not return".into())).and_then(|supplied| {
             let until = supplied.expires.map(|end| {
                 let left = end.duration_since(SystemTime::now()).unwrap_or_default();
-                // Those that live shortly are renewed in the last tenth of their life.
+                // Credentials with a short life are renewed in the last tenth of it.
                 Instant::now() + left.saturating_sub(EARLY.min(left / 10))
             });
             Ok((Arc::new(T::from_values(&Values::new(supplied.values))?), until))
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named_and_what_is_there_is_not_shown() {
+    fn missing_values_are_named_and_given_ones_are_not_shown() {
         let reason =
             AwsCredential::from_values(&values(&[("aws_secret_access_key", "hunter2")])).err().unwrap();
         assert!(reason.contains("aws_access_key_id") && !reason.contains("hunter2"), "{reason}");

@@ -1,4 +1,4 @@
-//! Times as servers and programs write them: `2026-11-20T10:11:12.000Z`, in UTC.
+//! Parses times as servers and programs write them, in UTC: `2026-11-20T10:11:12.000Z`.
 
 use std::time::{Duration, SystemTime};
 

@@ -1,7 +1,8 @@
-//! Large objects in parts: several under way, completed once, aborted on failure.
+//! Uploads large objects in parts: several parts under way, completed once, aborted on failure.
 //!
-//! Parts are invisible until the upload is completed, so a process that is killed leaves no object; its parts are cleared away by
-//! [`stale`](crate::stale), or by a rule of the bucket. Completing is decided as a put is ([`create`](crate::create)): by the write id.
+//! Parts are invisible until the upload is completed, so a process that is killed leaves no object. Its parts are
+//! removed by [`stale`](crate::stale), or by a rule of the bucket. The outcome of a completion is determined like that
+//! of a put ([`create`](crate::create)): by the write id.
 
 use bytes::Bytes;
 use drystone_store::{PutMode, StoreError};
@@ -22,16 +23,16 @@ pub(crate) const FROM: usize = 16 << 20;
 const PART: usize = 8 << 20;
 /// Parts under way at once.
 const UNDER_WAY: usize = 4;
-/// S3 takes no more parts than that.
+/// The most parts that S3 accepts.
 pub(crate) const MOST_PARTS: usize = 10_000;
 
-/// Whether this put is to be done in parts. Only S3 completes an upload on condition that no object is there.
+/// Whether this put is made in parts. Only S3 completes an upload on condition that no object exists.
 pub(crate) fn in_parts(client: &Client, len: usize, mode: PutMode) -> bool {
     let conditional = mode == PutMode::Replace || matches!(client.provider, Provider::S3(_));
     len >= FROM && conditional && client.uploads().is_some()
 }
 
-/// What goes up, and where.
+/// The object to upload, and its destination.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     pub(crate) client: &'a Client,
@@ -67,12 +68,13 @@ impl Object<'_> {
         })
     }
 
-    /// Begins an upload; its name at the server.
+    /// Begins an upload; returns its id at the server.
     pub(crate) async fn begin(&self) -> Result<String, StoreError> {
         let store = self.store()?;
         let mut attempts = Attempts::new(self.client);
         loop {
-            // Azure has no uploads that begin: blocks wait below the key, and metadata would come with the list that ends them.
+            // In Azure an upload has no beginning: blocks wait below the key, and the metadata belongs to the list that
+            // completes them.
             let attributes = match self.client.provider {
                 Provider::Az(_) => Attributes::new(),
                 _ => attributes(self.id),
@@ -129,7 +131,7 @@ impl Object<'_> {
         }
     }
 
-    /// Makes an object of the parts.
+    /// Completes the object from its parts.
     pub(crate) async fn complete(
         &self,
         upload: &String,
@@ -147,7 +149,7 @@ impl Object<'_> {
             drop(turn);
             let failure = match outcome {
                 Ok(_) => return Ok(()),
-                // A missing upload was completed by an attempt whose reply was lost, or not at all.
+                // A missing upload was completed by an attempt whose reply was lost, or was not completed at all.
                 Err(failure) if failure.is_unmet() || failure.what == What::NoUpload => {
                     let whose = settled(client, path, place, id, proof, attempts.failed() > 0);
                     match attempts.beside(whose).await? {
@@ -165,8 +167,8 @@ impl Object<'_> {
         }
     }
 
-    /// The owner pays for parts that are invisible. What cannot be aborted now is removed later; the error is known
-    /// already.
+    /// Aborts the upload, since the owner pays for invisible parts. If that fails, `stale` removes them later; the
+    /// original error is reported in any case.
     pub(crate) async fn abort(&self, upload: &String) {
         let Ok(store) = self.store() else { return };
         let request = store.abort_multipart(self.path, upload);
@@ -175,7 +177,7 @@ impl Object<'_> {
     }
 }
 
-/// "Not found" of an upload is not that of an object.
+/// Turns the "not found" of an upload into another failure, since it does not mean a missing object.
 fn permanent(failure: Failure) -> Failure {
     match failure.what {
         What::NotFound | What::NoUpload => Failure { what: What::Permanent, ..failure },

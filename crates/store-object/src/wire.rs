@@ -1,6 +1,7 @@
 //! The layer next to the network: records a server's answers, for messages and for later decisions.
 //!
-//! An [`Answer`] belongs to one attempt. It travels as a task-local value, because the crate above knows nothing of it.
+//! An [`Answer`] belongs to one attempt. It is passed as a task-local value, because the `object_store` crate does not
+//! know it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -16,26 +17,26 @@ use object_store::client::{
 use crate::connect::Redirections;
 
 tokio::task_local! {
-    /// Where the attempt under way stores what it learns.
+    /// Where the current attempt stores what it learns.
     pub(crate) static NOTES: Notes;
 }
 
 /// A server's answer to the last request of an attempt.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Answer {
-    /// 0: there was no answer.
+    /// The status; 0 if there was no answer.
     pub(crate) status: u16,
-    /// S3's word for an error, such as `NoSuchBucket`.
+    /// S3's error code, such as `NoSuchBucket`.
     pub(crate) code: String,
-    /// The server's sentence.
+    /// The server's error message.
     pub(crate) message: String,
-    /// The number under which the server's owner finds the request.
+    /// The id by which the server's owner finds the request.
     pub(crate) request: String,
-    /// The region in which the bucket is, where a server said so.
+    /// The region of the bucket, if the server named one.
     pub(crate) region: String,
-    /// How long the server asks to be left alone.
+    /// How long the server asks clients to wait.
     pub(crate) pause: Option<Duration>,
-    /// The request went to a service that hands out credentials.
+    /// Whether the request went to a service that issues credentials.
     pub(crate) for_credentials: bool,
 }
 
@@ -43,19 +44,19 @@ pub(crate) struct Answer {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
     answer: Arc<Mutex<Answer>>,
-    /// An upload is to be completed only where no object is.
+    /// Whether an upload may be completed only if no object exists.
     if_absent: bool,
     /// CRC-32C of the body.
     sum: Option<u32>,
 }
 
 impl Notes {
-    /// For completing an upload, perhaps only where no object is.
+    /// Notes for completing an upload, on condition that no object exists if `if_absent`.
     pub(crate) fn completing(if_absent: bool) -> Self {
         Notes { if_absent, ..Notes::default() }
     }
 
-    /// For a body of these bytes.
+    /// Notes for sending these bytes as a body.
     pub(crate) fn sending(data: &[Bytes]) -> Self {
         let sum = data.iter().fold(0, |sum, part| crc32c::crc32c_append(sum, part));
         Notes { sum: Some(sum), ..Notes::default() }
@@ -70,14 +71,14 @@ impl Notes {
     }
 }
 
-/// S3's name for the CRC-32C of a body, in base 64.
+/// S3's header for the CRC-32C of a body, in base 64.
 const CHECKSUM: HeaderName = HeaderName::from_static("x-amz-checksum-crc32c");
 
-/// Makes clients that take notes.
+/// Makes clients that record answers.
 #[derive(Debug)]
 pub(crate) struct Connector {
     redirections: Redirections,
-    /// The server speaks S3's protocol, and takes its checksums.
+    /// Whether the server uses S3's protocol, and accepts its checksums.
     takes_checksums: bool,
 }
 
@@ -100,7 +101,7 @@ impl HttpConnector for Connector {
 #[derive(Debug)]
 struct Noted(HttpClient, bool);
 
-/// Whether a host is one that gives machines their credentials, and not one that holds containers.
+/// Whether a host issues credentials to machines, rather than holding containers.
 fn gives_credentials(host: &str) -> bool {
     host.starts_with("169.254.")
         || (host.starts_with("sts.") && host.contains(".amazonaws.com"))
@@ -110,7 +111,7 @@ fn gives_credentials(host: &str) -> bool {
         )
 }
 
-/// Error documents are short; longer ones are web pages.
+/// Longest error document that is read; longer ones are web pages.
 const LONGEST_ERROR: usize = 64 << 10;
 
 #[async_trait::async_trait]
@@ -125,8 +126,9 @@ impl HttpService for Noted {
         if notes.if_absent && completes && request.method() == http::Method::POST {
             request.headers_mut().insert(IF_NONE_MATCH, HeaderValue::from_static("*"));
         }
-        // A signature covers the body's SHA-256, and every header of this kind has to be part of it: the server checks
-        // that. Without one, damage to a body on its way would not be detected.
+        // A signed request already protects its body by the SHA-256 in the signature, and every header of this kind
+        // would have to be signed too. In an unsigned request, damage to the body during transfer would otherwise not
+        // be detected.
         let is_signed = request.headers().contains_key(AUTHORIZATION);
         if let Some(sum) = notes.sum.filter(|_| self.1 && !is_signed)
             && let Ok(value) = HeaderValue::from_str(&base64(sum.to_be_bytes()))
@@ -147,7 +149,7 @@ impl HttpService for Noted {
             for_credentials,
             ..Answer::default()
         };
-        // 304 is the answer to a condition; other redirections are errors with a document, as errors are.
+        // 304 answers a condition. Other redirections are treated as errors, since they have a document like errors.
         if response.status().is_success() || response.status().as_u16() == 304 {
             notes.set(answer);
             return if lists { listed(response).await } else { Ok(response) };
@@ -177,18 +179,19 @@ impl HttpService for Noted {
     }
 }
 
-/// Whether a request with this query asks for a list: of S3 and Google, or of Azure.
+/// Whether a request with this query is a listing: of S3 and Google, or of Azure.
 fn is_list(query: &str) -> bool {
     query.split('&').any(|pair| pair.starts_with("list-type=") || pair == "comp=list")
 }
 
-/// A list that is one. The crate above reads any well-formed document, such as the page of a proxy, as an empty list.
+/// Checks that the answer is a listing. The `object_store` crate treats any well-formed document, such as a proxy's
+/// page, as an empty list.
 async fn listed(response: HttpResponse) -> Result<HttpResponse, HttpError> {
     let (parts, body) = response.into_parts();
     let document = body.bytes().await?;
     let has = |name: &[u8]| document.windows(name.len()).any(|found| found == name);
     if !has(b"<ListBucketResult") && !has(b"<EnumerationResults") {
-        let why = std::io::Error::other("what came in place of a list is none");
+        let why = std::io::Error::other("the answer is not a list of objects");
         return Err(HttpError::new(HttpErrorKind::Decode, why));
     }
     Ok(HttpResponse::from_parts(parts, document.into()))
@@ -208,7 +211,7 @@ fn shortened(text: &str) -> String {
 /// Four bytes in base 64.
 fn base64(bytes: [u8; 4]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    // 32 bits and four of padding are six digits.
+    // 32 bits and four bits of padding are six digits.
     let bits = u64::from(u32::from_be_bytes(bytes)) << 4;
     let digits = (0..6).rev().map(|n| char::from(DIGITS[(bits >> (6 * n)) as usize & 63]));
     digits.chain(['=', '=']).collect()

@@ -1,8 +1,9 @@
-//! Every kind of broken answer, byte by byte: a server that speaks HTTP by hand gives one, then a sound one. The reader asks again and gets
-//! the right bytes; where each answer is broken, the error names what was wrong with the last, and comes at the deadline.
+//! Every kind of broken answer: a hand-written HTTP server gives a broken answer, then a sound one. The reader repeats
+//! the request and gets the right bytes. If every answer is broken, the error comes at the deadline and names the fault
+//! of the last answer.
 //!
-//! A read at 30 ms on a machine with much to do once ended with "S3 gave no valid answer", and its reason was lost: two requests at once had
-//! failed, which said nothing of either.
+//! Symptom: a read at 30 ms on a busy machine ended with "S3 gave no valid answer", without the reason. Cause: two
+//! simultaneous requests had failed, and the error reported neither failure.
 
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(clippy::type_complexity, reason = "a table names each operation once")]
@@ -22,7 +23,7 @@ fn content() -> Vec<u8> {
     (0..LEN).map(|n| (n * 7) as u8).collect()
 }
 
-/// A request, as far as the answers depend on it.
+/// A request, as far as answers depend on it.
 #[derive(Debug)]
 struct Asked {
     method: String,
@@ -52,7 +53,7 @@ impl Asked {
         Some(Asked { method, is_list: target.contains("list-type"), range })
     }
 
-    /// Status and headers of a sound answer, without the length; and its body.
+    /// Status and headers of a sound answer, without the length, and its body.
     fn sound(&self) -> (String, Vec<u8>) {
         let common = "ETag: \"one\"\r\nLast-Modified: Wed, 01 Jul 2026 01:02:03 GMT\r\n";
         if self.is_list {
@@ -91,10 +92,11 @@ fn send(stream: &mut TcpStream, text: &str) {
     let _ = stream.write_all(text.as_bytes());
 }
 
-/// What comes in place of a sound answer. The connection ends after it.
+/// Sends a broken answer instead of a sound one. The connection ends after it.
 type Broken = fn(&Asked, &mut TcpStream);
 
-/// Serves until the process ends. `broken` is told the number of each request, from 0 on, and says what is wrong with its answer.
+/// Serves until the process ends. `broken` gets the number of each request, from 0 on, and returns how its answer is
+/// broken.
 fn serve(broken: impl Fn(usize) -> Option<Broken> + Send + Sync + 'static) -> (SocketAddr, Arc<AtomicUsize>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -135,7 +137,7 @@ fn store_at(address: SocketAddr, timeout: &str) -> FarStore {
     .unwrap()
 }
 
-/// What is asked of the server, one request when all goes well; whether the outcome is right.
+/// The operations under test, each of which takes one request if nothing fails, and whether the outcome is right.
 const OPERATIONS: [(&str, fn(&FarStore) -> Result<bool, StoreError>); 4] = [
     ("whole", |store| Ok(store.read_whole("k", 1 << 20)? == Ok(content()))),
     ("range", |store| Ok(store.read_vec("k", 100, 300)? == content()[100..400])),
@@ -145,14 +147,14 @@ const OPERATIONS: [(&str, fn(&FarStore) -> Result<bool, StoreError>); 4] = [
     }),
 ];
 
-/// Breaks off in the middle of the body, or of what would be one.
+/// Breaks off in the middle of the body.
 fn cut_body(asked: &Asked, stream: &mut TcpStream) {
     let (head, body) = asked.sound();
     send(stream, &format!("HTTP/1.1 {head}Content-Length: {}\r\n\r\n", body.len()));
     let _ = stream.write_all(&body[..body.len() / 2]);
 }
 
-/// Kinds of broken answers, and the operations that a kind breaks: "" all, else those named.
+/// Kinds of broken answers, and the operations that each breaks: all if "", else those named.
 const KINDS: [(&str, &str, Broken); 18] = [
     ("nothing", "", |_, _| {}),
     ("half a status line", "", |_, stream| send(stream, "HTTP/1.")),
@@ -271,7 +273,7 @@ fn an_answer_that_stops_is_given_up_and_asked_for_again() {
     }
 }
 
-/// Replies that were quick, so that the next is late after 15 ms and is asked for twice.
+/// Number of quick replies, after which the next reply is late after 15 ms and is requested twice.
 const QUICK: usize = 40;
 
 fn after_quick_ones(
@@ -287,8 +289,8 @@ fn after_quick_ones(
 
 const LATE: Duration = Duration::from_millis(400);
 
-/// Symptom: of two requests at once that both met a refusal nothing was said but that two had failed, and they were sent again until the time
-/// was over. Cause: only a reply ended the wait.
+/// Symptom: if both of two simultaneous requests were refused, the error only said that two had failed, and they were
+/// repeated until the deadline. Cause: only a successful reply ended the wait.
 #[test]
 fn a_refusal_of_a_request_that_was_sent_twice_is_an_answer() {
     let absent: Broken = |_, stream| {
@@ -314,13 +316,13 @@ fn a_refusal_of_a_request_that_was_sent_twice_is_an_answer() {
 }
 
 #[test]
-fn of_two_requests_the_one_that_is_answered_counts() {
+fn the_answered_one_of_two_requests_counts() {
     let cut_late: Broken = |_, _| std::thread::sleep(LATE);
     let fails_late: Broken = |_, stream| {
         std::thread::sleep(LATE);
         send(stream, "HTTP/1.1 500 Oops\r\nContent-Length: 0\r\n\r\n");
     };
-    // The first is cut or fails, the second is sound; and both fail before the third is sound.
+    // The first is cut or fails and the second is sound; or both fail and the third is sound.
     for bad in [1, 2] {
         for broken in [cut_late, fails_late] {
             let (store, count) = after_quick_ones(move |number| (number < bad).then_some(broken));
@@ -328,7 +330,7 @@ fn of_two_requests_the_one_that_is_answered_counts() {
             assert_eq!(count.load(Ordering::SeqCst), QUICK + bad + 1);
         }
     }
-    // All fail: the message has the server's answer, not that there were two of them.
+    // If all fail, the message has the server's answer, not the fact that there were two.
     let (address, _) =
         serve(move |number| (number >= QUICK).then_some(if number % 2 == 0 { fails_late } else { cut_late }));
     let store = store_at(address, "2s");
@@ -338,8 +340,8 @@ fn of_two_requests_the_one_that_is_answered_counts() {
     assert!(!message.contains("two requests"), "{message}");
 }
 
-/// Symptom: of several ranges read at once from a web server without ranges, all but one failed. Cause: the first to notice took a note, and
-/// those under way found it taken.
+/// Symptom: of several ranges read at once from a web server that does not support ranges, all but one failed. Cause:
+/// only the request that set the flag repeated itself; requests under way found it already set and failed.
 #[test]
 fn ranges_under_way_together_at_a_server_without_ranges_are_all_read() {
     let whole: Broken = |asked, stream| {

@@ -1,4 +1,4 @@
-//! The contract of every store, kept over a network that works and over one that does not.
+//! The contract of stores holds over a network that works, and over one that does not.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -27,7 +27,8 @@ fn a_bucket_keeps_the_contract() {
     assert_eq!(rig.with_objects(|objects| objects.open_uploads()), 0, "no upload is left open");
 }
 
-/// Three requests in ten go wrong: replies are lost, cut in the middle, come as errors after the write landed, or the server is busy.
+/// Three requests in ten fail: replies are lost, cut in the middle, or errors although the write was done; or the
+/// server is busy.
 #[test]
 fn a_bucket_keeps_the_contract_where_replies_are_lost_and_writes_are_refused() {
     let rig = Rig::start(Config::default()).unwrap();
@@ -54,8 +55,8 @@ fn a_bucket_keeps_the_contract_where_replies_are_late() {
     conformance::check(|| fresh(&rig, "30s"));
 }
 
-/// A real server, if there is one: `DRYSTONE_CONFORMANCE_URL` names a bucket and a folder in it (`s3://bucket/folder`), which are written
-/// to; everything else comes from the usual environment variables.
+/// A real server, if there is one: `DRYSTONE_CONFORMANCE_URL` names a bucket and a folder in it (`s3://bucket/folder`),
+/// to which the test writes. All other settings come from the usual environment variables.
 #[test]
 fn the_server_that_the_environment_names_keeps_the_contract() {
     let Ok(root) = std::env::var("DRYSTONE_CONFORMANCE_URL") else { return };

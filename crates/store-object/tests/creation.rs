@@ -1,4 +1,4 @@
-//! Put if absent tells the truth: exactly one wins, it knows, and the others know too.
+//! Put-if-absent reports the truth: exactly one caller wins and is told so, and so are the others.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ fn store(rig: &Rig) -> FarStore {
     store_with(rig, "s3://bucket/run.dry", "30s")
 }
 
-/// Symptom: a commit is refused as a conflict with itself. Cause: the reply to a put was lost after it landed, and the second attempt
-/// finds "another" object. The reply is lost here in each way that the rig knows.
+/// Symptom: a commit is refused as a conflict with itself. Cause: the reply to a put was lost after the put was done,
+/// and the second attempt finds "another" object. The test loses the reply in each way that the rig supports.
 #[test]
 fn a_lost_reply_is_not_a_conflict() {
     let rig = Rig::start(Config::default()).unwrap();
@@ -62,7 +62,7 @@ fn a_conflict_is_not_success_even_if_the_reply_is_lost_and_the_bytes_are_equal()
     assert!(matches!(outcome, Err(StoreError::AlreadyExists { .. })), "{outcome:?}");
 }
 
-/// An attempt that was given up may land while the next is under way, or after it.
+/// An attempt that was given up may take effect while the next one is under way, or after it.
 #[test]
 fn an_attempt_that_lands_late_does_no_harm() {
     let rig = Rig::start(Config::default()).unwrap();
@@ -77,9 +77,10 @@ fn an_attempt_that_lands_late_does_no_harm() {
     }
 }
 
-/// The put before failed on a busy machine: a server that has not answered yet is given up after a third of the deadline, here 0.2 s.
+/// The earlier put failed on a busy machine: a server that has not answered yet is given up after a third of the
+/// deadline, here 0.2 s.
 #[test]
-fn what_is_unknown_at_the_deadline_is_said_to_be() {
+fn an_outcome_unknown_at_the_deadline_is_reported_as_unknown() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_with(&rig, "s3://bucket/deadline.dry", "600ms");
     let answers = || store.put("other", &[b"1"], PutMode::Replace, false).is_ok();
@@ -89,10 +90,11 @@ fn what_is_unknown_at_the_deadline_is_said_to_be() {
     assert!(matches!(outcome, Err(StoreError::Deadline { .. })), "{outcome:?}");
 }
 
-/// Symptom: in a storm of creations one failed with "answered 409, 1 attempt in 38.4 s". Cause: whose object is there is asked by a request that
-/// waits for a turn behind all others, and that time counted towards the deadline of the creation. Here it is 1.5 s of 1 s.
+/// Symptom: in a storm of creations one failed with "answered 409, 1 attempt in 38.4 s". Cause: the request that
+/// determines whose object exists waits for its turn behind all others, and that time counted towards the deadline of
+/// the creation. Here it is 1.5 s with a deadline of 1 s.
 #[test]
-fn waiting_to_ask_whose_object_is_there_does_not_count() {
+fn waiting_to_find_out_whose_object_exists_does_not_count() {
     const CREATES: u64 = 300;
     let rig = Rig::start(Config { rtt: Duration::from_millis(20), ..Config::default() }).unwrap();
     let refused = Rule::new(Action::Status(409)).of_kind("PUT").times(CREATES);
@@ -118,8 +120,8 @@ fn waiting_to_ask_whose_object_is_there_does_not_count() {
     }
 }
 
-/// Goal A-5: creates on one range of keys, three replies in ten lost, late, or errors. No create is lost, none wins twice, and no
-/// loser is told so without a winner. `DRYSTONE_LONG=1` makes 10^5 creates.
+/// Goal A-5: creates on one range of keys, three replies in ten lost, late, or errors. No creation is lost, none wins
+/// twice, and no caller loses unless another has won. `DRYSTONE_LONG=1` makes 10^5 creates.
 #[test]
 fn in_a_storm_each_key_has_exactly_one_winner() {
     let creates = if std::env::var_os("DRYSTONE_LONG").is_some() { 100_000 } else { 10_000 };

@@ -1,4 +1,5 @@
-//! What keeps a far store fast and a bad one usable: requests under way, rates, late replies, large objects, leftovers, messages.
+//! The performance of a far store and its behaviour with a bad one: requests under way, rates, late replies, large
+//! objects, remains of killed processes, messages.
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +17,14 @@ fn store_at(rig: &Rig, more: &[(&str, &str)]) -> FarStore {
     FarStore::open("s3://bucket/run.dry", &Options::new(pairs)).expect("the address is valid")
 }
 
-/// Bytes in which every place can be told from its neighbours.
+/// Bytes that differ from their neighbours, so that every position can be recognised.
 fn pattern(len: usize) -> Vec<u8> {
     (0..len)
         .map(|i| (i as u8).wrapping_mul(31) ^ ((i >> 8) as u8).wrapping_mul(17) ^ ((i >> 16) as u8))
         .collect()
 }
 
-/// Goal A-2's shape: latency is paid about twice, whatever the number of ranges.
+/// The form of goal A-2: the latency is paid about twice, whatever the number of ranges.
 #[test]
 fn many_ranges_cost_the_latency_a_few_times_and_not_each() {
     let rtt = Duration::from_millis(30);
@@ -32,7 +33,7 @@ fn many_ranges_cost_the_latency_a_few_times_and_not_each() {
     let bytes = pattern(1 << 20);
     store.put("k", &[&bytes], PutMode::Replace, false).unwrap();
     let ranges: Vec<(u64, usize)> = (0..256).map(|n| (n * 4096, 4096)).collect();
-    // The number of requests under way is found while they are sent.
+    // The number of requests under way adapts while they are sent.
     for round in 0..4 {
         rig.reset_counts();
         let begun = Instant::now();
@@ -42,7 +43,7 @@ fn many_ranges_cost_the_latency_a_few_times_and_not_each() {
         let counts = rig.counts();
         assert!(counts.of("GET") <= 256 * 108 / 100, "{counts:?}");
         assert!(counts.peak >= 16, "{counts:?}");
-        // One by one they would take 7.7 s.
+        // One after the other they would take 7.7 s.
         assert!(round < 3 || took < Duration::from_millis(1500), "{took:?} {counts:?}");
     }
 }
@@ -58,7 +59,7 @@ fn one_object_is_read_by_several_requests_and_is_one_version() {
     store.read("k", 0, &mut out).unwrap();
     assert!(out == bytes);
     assert_eq!(rig.counts().of("GET"), 3, "8, 8 and 4 MiB");
-    // Each reply breaks off once, somewhere: it is continued there.
+    // Each reply breaks off once at some point, and the rest is requested.
     rig.set_script(Script::new(1).rule(Rule::new(Action::Cut(Some(3_000_000))).of_kind("GET").times(3)));
     rig.reset_counts();
     out.fill(0);
@@ -67,7 +68,7 @@ fn one_object_is_read_by_several_requests_and_is_one_version() {
     assert!(rig.counts().bytes_out < 22 << 20, "what had arrived is not sent again: {:?}", rig.counts());
 }
 
-/// A version that is replaced while it is read is never mixed with the next: see also the conformance suite.
+/// Two versions are never mixed if an object is replaced while it is read; see also the conformance suite.
 #[test]
 fn parts_of_two_versions_are_never_mixed() {
     let rig = Rig::start(Config::default()).unwrap();
@@ -94,7 +95,7 @@ fn large_objects_go_up_in_parts_and_are_there_whole_or_not_at_all() {
     let again = store.put("k", &[&bytes], PutMode::IfAbsent, true);
     assert!(matches!(again, Err(StoreError::AlreadyExists { .. })), "{again:?}");
 
-    // The reply to the last request is lost: it was completed, and the second attempt finds no upload.
+    // The reply to the last request is lost: the upload was completed, and the second attempt finds no upload.
     for action in [Action::Cut(None), Action::StatusAfterLanding(500)] {
         rig.set_script(Script::new(1).rule(Rule::new(action).of_kind("COMPLETE_UPLOAD").times(1)));
         for (key, mode) in [("lost/a", PutMode::IfAbsent), ("lost/b", PutMode::Replace)] {
@@ -105,7 +106,7 @@ fn large_objects_go_up_in_parts_and_are_there_whole_or_not_at_all() {
         }
     }
 
-    // A part that cannot be sent: nothing is left, and nothing is seen.
+    // A part that cannot be sent: nothing is left, and no object is visible.
     rig.set_script(Script::new(1).rule(Rule::new(Action::Status(500)).of_kind("PUT_PART").skipping(1)));
     assert!(store.put("broken", &[&bytes], PutMode::Replace, true).is_err());
     assert!(!store.exists("broken").unwrap());
@@ -117,7 +118,7 @@ fn uploads_of_the_killed_are_swept_and_those_under_way_are_not() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_at(&rig, &[("timeout", "1s")]);
     let bytes = vec![1; 16 << 20];
-    // The process dies: its parts stay, for want of anybody who aborts them.
+    // The process dies: its parts stay, since no process aborts the upload.
     let no_abort = Rule::new(Action::Status(500)).of_kind("ABORT_UPLOAD");
     rig.set_script(Script::new(1).rule(Rule::new(Action::Status(400)).of_kind("PUT_PART")).rule(no_abort));
     assert!(store.put("log/1-0.seg", &[&bytes], PutMode::Replace, true).is_err());
@@ -131,7 +132,7 @@ fn uploads_of_the_killed_are_swept_and_those_under_way_are_not() {
     assert_eq!(rig.with_objects(|objects| objects.open_uploads()), 0);
 }
 
-/// Goal A-6: the user sees no error, the limit is used, and the server is not flooded.
+/// Goal A-6: the user sees no error, the limit is reached, and the server is not flooded.
 #[test]
 fn a_server_that_limits_the_rate_is_used_and_not_flooded() {
     const LIMIT: f64 = 200.0;
@@ -151,9 +152,10 @@ fn a_server_that_limits_the_rate_is_used_and_not_flooded() {
     assert!(sent / seconds <= 2.0 * LIMIT, "{:.0} sent per second", sent / seconds);
 }
 
-/// Goal A-6: one reply in twenty is a second late. Asking again for those makes the latest of a hundred take no more than twice the time of
-/// most, and costs no more than 8 % more requests. A read here is of a megabyte, whose bytes take time, too: a copy of a request
-/// cannot be answered before a second round trip is over. `DRYSTONE_LONG=1` holds the goal; else the machine may do something else.
+/// Goal A-6: one reply in twenty is a second late. With repeated requests, the latest of a hundred reads takes at most
+/// twice the time of most, for at most 8 % more requests. A read here has a megabyte, whose bytes take time too, and a
+/// repeated request cannot be answered before a second round trip. `DRYSTONE_LONG=1` checks the full goal; otherwise
+/// the machine may be busy.
 #[test]
 fn replies_that_are_late_are_asked_for_again() {
     const LEN: usize = 1 << 20;
@@ -239,7 +241,7 @@ fn a_web_server_is_read_and_neither_listed_nor_written() {
     assert_eq!(rig.counts().of("PUT") + rig.counts().of("DELETE") + rig.counts().of("LIST"), 0);
 }
 
-/// What Python's own `http.server` and other simple servers do.
+/// Like Python's own `http.server` and other simple servers.
 #[test]
 fn a_web_server_that_knows_no_ranges_is_read_too() {
     use std::io::{BufRead, BufReader, Write};

@@ -1,5 +1,5 @@
-//! A store that was opened before a fork works on both sides of it, also where requests were under way. A program of its own: a fork
-//! copies whatever locks the threads of other tests hold.
+//! A store that was opened before a fork works in both processes, also if requests were under way. This test is a
+//! program of its own, since a fork copies the locks that threads of other tests hold.
 #![cfg(unix)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,9 +8,10 @@ use drystone_s3_rig::{Config, Rig};
 use drystone_store::{PutMode, Request, Store, StoreExt};
 use drystone_store_object::{FarStore, Options};
 
-/// Symptom elsewhere: children that hang in a lock or wait for threads that stayed in the parent; parents whose connections a child has
-/// taken out of their event queue by closing its copy. Here threads of the parent submit, read and put all the time while it forks, so
-/// that every lock is now and then held in the moment of a fork. The child is given a deadline; the parent goes on reading afterwards.
+/// Symptoms in other software: children that hang in a lock, or wait for threads that stayed in the parent; parents
+/// whose connections a child removed from their event queue by closing its copy. Here, threads of the parent submit,
+/// read and put continuously while it forks, so that every lock is sometimes held at the moment of a fork. The child
+/// has a deadline; the parent continues to read afterwards.
 #[test]
 fn children_work_and_parents_go_on() {
     unsafe extern "C" {
@@ -49,11 +50,12 @@ fn children_work_and_parents_go_on() {
             });
         }
         for round in 0..rounds {
-            // SAFETY: the child only uses the store, whose promise about forks is what is tested, and ends without unwinding.
+            // SAFETY: the child only uses the store, whose guarantee about forks is under test, and exits without
+            // unwinding.
             let child = unsafe { fork() };
             assert!(child >= 0, "a process can be forked");
             if child == 0 {
-                // SAFETY: it sets a clock, which ends a child that hangs.
+                // SAFETY: it sets an alarm, which ends a child that hangs.
                 unsafe { alarm(30) };
                 let read = store.read_vec("k", 0, bytes.len()).is_ok_and(|read| read == bytes);
                 let put = Request::Put {
@@ -68,7 +70,7 @@ fn children_work_and_parents_go_on() {
                 unsafe { _exit(i32::from(!(read && put))) };
             }
             let mut status = 0;
-            // SAFETY: the child was made above, and `status` is ours.
+            // SAFETY: the child was created above, and `status` is ours.
             assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
             if status != 0 {
                 finished.store(true, Ordering::Release);

@@ -1,4 +1,5 @@
-//! Objects that go up in pieces while they are made: there whole or not at all, and nothing is left of what was given up.
+//! Objects that are uploaded in pieces while they are made: visible completely or not at all. Nothing remains of an
+//! upload that is given up.
 
 use std::time::{Duration, Instant};
 
@@ -71,7 +72,7 @@ fn pieces_make_one_object_and_few_of_them_one_request() {
 }
 
 #[test]
-fn what_is_given_up_or_fails_is_aborted_and_never_seen() {
+fn uploads_that_are_given_up_or_fail_are_aborted_and_never_seen() {
     let rig = Rig::start(Config::default()).unwrap();
     let store = store_at(&rig, &[]);
     let mut upload = store.upload("dropped").unwrap();
@@ -105,7 +106,7 @@ fn lost_replies_and_damaged_bodies_are_repeated_unseen() {
         rise(&store, &format!("k{n}"), &lens).unwrap_or_else(|error| panic!("{kind} {fault:?}: {error}"));
         assert!(store.read_all(&format!("k{n}"), 64 << 20).unwrap() == whole(&lens), "{kind} {fault:?}");
     }
-    // The first three bodies lose a bit on their way, which their checksums tell: those of parts, and of a whole object.
+    // A bit is flipped in the first three bodies, of parts and of a whole object; their checksums detect it.
     for (key, lens) in [("parts", &lens[..]), ("whole", &[PIECE])] {
         let garbled = |kind: &str| Rule::new(Action::Garble).of_kind(kind).times(3);
         rig.set_script(Script::new(1).rule(garbled("PUT")).rule(garbled("PUT_PART")));

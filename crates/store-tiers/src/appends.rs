@@ -1,17 +1,17 @@
-//! Whether anybody appends, so that a drain can give way.
+//! Detects appends, so that a drain can give way.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-/// Who appended so lately computes the checksums of the next block, and appends again.
+/// A writer that appended within this time computes the checksums of the next block, and will append again.
 const LATELY: Duration = Duration::from_millis(5);
 
-/// Appends under way, and when the last one ended.
+/// The number of appends under way, and when the last one ended.
 #[derive(Debug)]
 pub(crate) struct Appends {
     under_way: AtomicUsize,
     since: Instant,
-    /// Microseconds after `since`; 0: none has ended.
+    /// Microseconds after `since`; 0 if none has ended.
     ended: AtomicU64,
 }
 
@@ -34,7 +34,7 @@ impl Appends {
         u64::try_from(self.since.elapsed().as_micros()).unwrap_or(u64::MAX)
     }
 
-    /// Whether an append is under way, or was lately.
+    /// Whether an append is under way, or was recently.
     pub(crate) fn is_busy(&self) -> bool {
         let ended = self.ended.load(Ordering::Relaxed);
         let lately = ended > 0 && self.now().saturating_sub(ended) < LATELY.as_micros() as u64;
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_appends_is_busy_until_a_while_after() {
+    fn a_writer_counts_as_busy_until_shortly_after_an_append() {
         let appends = Appends::default();
         assert!(!appends.is_busy());
         let append = appends.begin();

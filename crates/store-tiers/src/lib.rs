@@ -1,10 +1,11 @@
-//! Tiers nearer than a container's home: memory, local disks, burst buffers.
+//! Tiers nearer than a container's home store: memory, local disks, burst buffers.
 //!
-//! A [`TieredStore`] keeps the segments of logs in the first [`Tier`] that works and has room, and everything else in
-//! the home store. A part has the same key and the same bytes wherever it is. The drain copies parts home; a tier drops
-//! a copy only when home has it on stable storage. `drystone_plan::tier` decides what goes where; this crate does it.
+//! A [`TieredStore`] keeps the segments of logs in the first [`Tier`] that works and has space, and everything else in
+//! the home store. A part has the same key and the same bytes in every place. The drain copies parts to the home store;
+//! a tier drops a copy only when the home store has it on stable storage. `drystone_plan::tier` decides what goes
+//! where; this crate does it.
 //!
-//! Parts that are not home are registered there, so that no other node takes them for damage
+//! Parts that are not at home are registered there, so that no other node treats them as damage
 //! (docs/decisions/128-staged-parts.md).
 
 #![forbid(unsafe_code)]

@@ -1,11 +1,13 @@
 //! A store that may hang, called from threads that can be abandoned.
 //!
-//! Why threads: nothing ends a system call that waits for a dead disk or server. A caller that must go on abandons the
-//! waiting thread with the memory that it passed; so bytes are copied. Memory does not hang, and is called directly.
+//! Why threads: nothing can end a system call that waits for a dead disk or server. A caller that must continue
+//! abandons the waiting thread together with the memory passed to it, so bytes are copied. A store in memory does not
+//! hang, and is called directly.
 //!
 //! Invariants
-//! - while one request hangs, others are refused at once: no more threads are abandoned than called at the same time;
-//! - an abandoned request may change the store late: its effect is not relied on.
+//! - while one request hangs, others are refused at once, so at most as many threads are abandoned as called at the
+//!   same time;
+//! - an abandoned request may still change the store later, and its effect is not relied on.
 
 use std::fmt;
 use std::path::Path;
@@ -22,18 +24,18 @@ use crate::registry::guard;
 
 /// How long to wait for an answer of a tier.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(1);
-/// A request over many bytes gets one more second for each of these, a rate that any tier reaches.
+/// A request gets one more second for each of these bytes: a rate that every tier reaches.
 const BYTES_A_SECOND: u64 = 16 << 20;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// Threads that wait for something that may hang.
+/// Threads for requests that may hang.
 #[derive(Default)]
 pub(crate) struct Threads {
     idle: Mutex<Vec<Sender<Job>>>,
     /// Requests that were abandoned and have not ended.
     hanging: Arc<AtomicUsize>,
-    /// The process that the threads are of.
+    /// The process to which the threads belong.
     process: AtomicU32,
 }
 
@@ -44,7 +46,7 @@ impl fmt::Debug for Threads {
 }
 
 impl Threads {
-    /// What `act` gives; `None` if that takes longer than `most`, or something hangs already.
+    /// The result of `act`; `None` if it takes longer than `most`, or if a request already hangs.
     pub(crate) fn ask<T: Send + 'static>(
         &self,
         most: Duration,
@@ -61,7 +63,7 @@ impl Threads {
         }
         let (answer, answered) = mpsc::channel();
         let hanging = self.hanging.clone();
-        // 0: under way; 1: it ended; 2: it was left.
+        // 0: under way; 1: ended; 2: abandoned.
         let state = Arc::new(AtomicU32::new(0));
         let ends = state.clone();
         let job: Job = Box::new(move || {
@@ -87,7 +89,7 @@ impl Threads {
         }
     }
 
-    /// Gives a job to a thread that waits, or to a new one.
+    /// Passes a job to an idle thread, or to a new one.
     fn hand_over(&self, mut job: Job) -> Option<Sender<Job>> {
         loop {
             let Some(worker) = guard(&self.idle).pop() else { break };
@@ -98,7 +100,7 @@ impl Threads {
         }
         let (worker, jobs) = mpsc::channel::<Job>();
         let thread = std::thread::Builder::new().name("drystone-tier".into());
-        // It ends with its store, or with the request that was left.
+        // The thread ends with its store, or with the request that was abandoned.
         thread.spawn(move || jobs.iter().for_each(|job| job())).ok()?;
         worker.send(job).ok()?;
         Some(worker)
@@ -112,13 +114,13 @@ pub(crate) fn is_memory(folder: &Path) -> bool {
     rustix::fs::statfs(folder).is_ok_and(|found| [0x0102_1994, 0x8584_58f6].contains(&found.f_type))
 }
 
-/// Whether a folder is in memory: that is not known here.
+/// Whether a folder is in memory, which is unknown on this system.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn is_memory(_folder: &Path) -> bool {
     false
 }
 
-/// A store whose requests end after a time.
+/// A store whose requests end after some time.
 #[derive(Debug)]
 pub(crate) struct Patient {
     inner: Arc<dyn Store>,
@@ -159,7 +161,7 @@ impl Store for Patient {
         Features { write_at: false, uploads: false, ..self.inner.features() }
     }
 
-    /// `None`: direct maps or reads could hang.
+    /// None: direct maps or reads could hang.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
@@ -195,7 +197,7 @@ impl Store for Patient {
     }
 
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
-        // How long it may take depends on how much there is, not on how much the caller would take.
+        // The time limit depends on the size of the object, not on the caller's limit.
         let bytes = self.len(key)?.min(limit);
         match self.run(key, "read", bytes, Request::ReadWhole { key: key.to_owned(), limit })? {
             Reply::Whole { bytes } => Ok(bytes),

@@ -1,8 +1,8 @@
 //! Which parts are in tiers of which nodes, according to registrations in the home store (docs/format/staged.md).
 //!
 //! A part that a manifest names was registered before that manifest was put, and stays registered until it is home. So
-//! a reader of a manifest, and of the registrations afterwards, knows of every part missing at home whether it is on
-//! its way or lost.
+//! a reader that reads a manifest, and then the registrations, knows for every part missing at home whether it is still
+//! to be drained or lost.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,14 +12,14 @@ use drystone_format::keys;
 use drystone_format::staged::{MAX_REGISTRATION, Registration, StagedPart};
 use drystone_store::{Result, Store, StoreError, StoreExt};
 
-/// A node: where this process runs.
+/// The node on which this process runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
     /// Its name.
     pub name: String,
-    /// Nodes of one group fail together.
+    /// The failure group: nodes of one group fail together.
     pub group: String,
-    /// This boot of it; empty where that is not known.
+    /// The current boot of the node; empty if unknown.
     pub boot: String,
 }
 
@@ -27,18 +27,18 @@ pub struct Node {
 #[derive(Debug, Clone)]
 pub(crate) struct Registered {
     pub(crate) node: String,
-    /// Its failure group.
+    /// The failure group of its node.
     pub(crate) group: String,
     pub(crate) folders: Vec<String>,
     pub(crate) part: StagedPart,
 }
 
-/// The registrations as they were last read.
+/// The registrations at the last read.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
-    /// By key of the part.
+    /// Registered parts, by key.
     pub(crate) parts: BTreeMap<String, Registered>,
-    /// Registrations that are damaged, and how.
+    /// Damaged registrations, and what is wrong with each.
     pub(crate) broken: BTreeMap<String, String>,
 }
 
@@ -48,11 +48,11 @@ pub(crate) struct Registry {
     pub(crate) uuid: [u8; 16],
     pub(crate) node: Node,
     found: Mutex<Found>,
-    /// A manifest was read since.
+    /// Whether a manifest was read since.
     stale: AtomicBool,
-    /// One thread reads them, and the others wait for its result.
+    /// One thread reads the registrations, and the others wait for its result.
     reading: Mutex<()>,
-    /// Parts that a recovery has found to be lost.
+    /// Parts that a recovery has declared lost.
     lost: Mutex<BTreeMap<String, Registered>>,
 }
 
@@ -66,12 +66,12 @@ impl Registry {
         Registry { uuid, node, found, stale: AtomicBool::new(true), reading: Mutex::new(()), lost }
     }
 
-    /// A manifest that is read now may name parts that are not known yet.
+    /// Records that a manifest is being read, which may name parts that are not known yet.
     pub(crate) fn is_outdated(&self) {
         self.stale.store(true, Ordering::SeqCst);
     }
 
-    /// Reads the registrations again where a manifest was read since.
+    /// The registrations, read again if a manifest was read since the last time.
     pub(crate) fn look(&self, home: &dyn Store) -> Result<MutexGuard<'_, Found>> {
         let _reading = guard(&self.reading);
         if self.stale.swap(false, Ordering::SeqCst) {
@@ -84,7 +84,7 @@ impl Registry {
     fn look_again(&self, home: &dyn Store) -> Result<()> {
         let mut now = Found::default();
         let listed = match home.list(keys::STAGED) {
-            // Behind a web server nothing can be listed: there whatever is not home is missing.
+            // A web server cannot list, so every part that is not at home is missing.
             Err(StoreError::Unsupported { .. }) => Vec::new(),
             listed => listed?,
         };
@@ -114,7 +114,7 @@ impl Registry {
         Ok(())
     }
 
-    /// One registration; `None` if it is gone, or of another container. `InvalidData` if it is damaged.
+    /// Reads one registration; `None` if it is gone, or of another container. `InvalidData` if it is damaged.
     pub(crate) fn read(&self, home: &dyn Store, key: &str, writer: u64) -> Result<Option<Registration>> {
         let bytes = match home.read_all(key, MAX_REGISTRATION) {
             Err(StoreError::NotFound { .. }) => return Ok(None),
@@ -133,7 +133,7 @@ impl Registry {
         Ok((said.uuid == self.uuid).then_some(said))
     }
 
-    /// From now on these parts count as missing.
+    /// From now on, these parts count as missing.
     pub(crate) fn give_up(&self, parts: BTreeMap<String, Registered>) {
         self.is_outdated();
         guard(&self.lost).extend(parts);

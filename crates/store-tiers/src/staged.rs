@@ -1,4 +1,4 @@
-//! What is known of each part in a tier.
+//! The state of each part in a tier.
 
 use crc_fast::{CrcAlgorithm, Digest};
 
@@ -6,11 +6,11 @@ use crc_fast::{CrcAlgorithm, Digest};
 #[derive(Debug, Clone)]
 #[expect(clippy::large_enum_variant, reason = "a box would be an allocation at every look at a part")]
 pub(crate) enum Sum {
-    /// Of what was written so far.
+    /// The checksum of what was written so far.
     Growing(Digest),
-    /// As its registration says.
+    /// The checksum in its registration.
     Said(u32),
-    /// Another process wrote it; its state is unknown.
+    /// Another process wrote the part, and its checksum is unknown.
     Unknown,
 }
 
@@ -25,9 +25,9 @@ pub(crate) struct Staged {
     pub(crate) closed: Option<u64>,
     /// The step in which it was closed.
     pub(crate) step: Option<u64>,
-    /// How much of it is at home.
+    /// Bytes of it that are at home.
     pub(crate) home: Option<u64>,
-    /// The copy at home is on stable storage.
+    /// Whether the copy at home is on stable storage.
     pub(crate) stable: bool,
     pub(crate) pinned: u32,
     pub(crate) uses: u32,
@@ -50,7 +50,7 @@ impl Staged {
         }
     }
 
-    /// Notes bytes that were added to its end.
+    /// Records bytes that were appended.
     pub(crate) fn grew(&mut self, parts: &[&[u8]]) {
         for part in parts {
             self.len += part.len() as u64;
@@ -62,7 +62,7 @@ impl Staged {
         self.stable = false;
     }
 
-    /// CRC-32C of its bytes, if it is known.
+    /// CRC-32C of its bytes, if known.
     pub(crate) fn crc(&self) -> Option<u32> {
         match &self.sum {
             Sum::Growing(digest) => Some(digest.finalize() as u32),
@@ -71,7 +71,7 @@ impl Staged {
         }
     }
 
-    /// Whether home has all of it.
+    /// Whether the home store has all of it.
     pub(crate) fn is_home(&self) -> bool {
         self.home == Some(self.len)
     }

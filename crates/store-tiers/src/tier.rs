@@ -1,4 +1,4 @@
-//! One tier: a store, how much it may hold, and how it fares.
+//! One tier: a store, its budget, and its health.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -12,7 +12,7 @@ use rustix::fs::FlockOperation;
 use crate::health::Health;
 use crate::patient::{PATIENCE, Patient, Threads, is_memory};
 
-/// How many bytes a tier has free; `None`: not known.
+/// Returns the free bytes of a tier; `None` if unknown.
 type Free = Box<dyn Fn() -> Option<u64> + Send + Sync>;
 
 /// A place nearer than home.
@@ -21,11 +21,11 @@ pub struct Tier {
     budget: Option<u64>,
     free: Free,
     reserve: u64,
-    /// The container's own folder, of a tier that is one.
+    /// The container's own folder, if the tier is a folder.
     folder: Option<PathBuf>,
-    /// It does not survive the process.
+    /// Whether its content is lost with the process.
     pub(crate) volatile: bool,
-    /// It may hang: it is asked through these.
+    /// If it may hang: the threads through which it is called.
     threads: Option<Arc<Threads>>,
     pub(crate) health: Health,
 }
@@ -39,34 +39,34 @@ impl std::fmt::Debug for Tier {
     }
 }
 
-/// A tier as a row of a table.
+/// The state of a tier, as a row of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TierState {
-    /// Where it is.
+    /// Its path or name.
     pub place: String,
     /// Bytes that it holds of this container.
     pub bytes: u64,
-    /// Bytes of those that home does not have.
+    /// Bytes of those that the home store does not have.
     pub undrained: u64,
-    /// The oldest step of those.
+    /// The oldest step of those bytes.
     pub oldest: Option<u64>,
-    /// Reads that it answered.
+    /// Number of reads that it answered.
     pub reads: u64,
-    /// Why it is left alone now, if it is.
+    /// Why it is not used now; `None` if it is used.
     pub aside: Option<String>,
 }
 
-/// The place of parts in a container's folder of a tier.
+/// The path of parts in a container's folder of a tier.
 pub(crate) fn parts_of(folder: &Path) -> PathBuf {
     folder.join("parts")
 }
 
-/// The place of parity objects in a container's folder of a tier.
+/// The path of parity objects in a container's folder of a tier.
 pub(crate) fn parity_of(folder: &Path) -> PathBuf {
     folder.join("parity")
 }
 
-/// The lock of a writer's parts in a container's folder of a tier.
+/// The path of the lock of a writer's parts in a container's folder of a tier.
 pub(crate) fn lock_of(folder: &Path, writer: u64) -> PathBuf {
     folder.join("locks").join(format!("{writer:016x}"))
 }
@@ -77,7 +77,7 @@ pub(crate) fn folder_name(uuid: &[u8; 16]) -> String {
 }
 
 impl Tier {
-    /// A tier in a store that appends and that no other container uses. It holds at most `budget` bytes, if that is given.
+    /// A tier in a store that can append and that no other container uses. It holds at most `budget` bytes, if given.
     pub fn new(store: Arc<dyn Store>, budget: Option<u64>) -> Self {
         let free: Free = Box::new(|| None);
         Tier {
@@ -92,13 +92,14 @@ impl Tier {
         }
     }
 
-    /// A tier in this process, for the last part if no other tier has room and home does not append. Its parts are
-    /// brought home before they are guaranteed.
+    /// A tier in the memory of this process, for the last part if no other tier has space and the home store cannot
+    /// append. Its parts are drained before they are guaranteed.
     pub fn volatile() -> Self {
         Tier { volatile: true, ..Tier::new(Arc::new(MemoryStore::new()), None) }
     }
 
-    /// A tier in a folder, in which the container gets a folder of its own. It leaves a part of its device to others.
+    /// A tier in a folder, in which the container gets a folder of its own. Some space of the device is left to other
+    /// users.
     pub fn in_folder(folder: &Path, uuid: &[u8; 16], budget: Option<u64>) -> Result<Self> {
         let own =
             std::path::absolute(folder).unwrap_or_else(|_| folder.to_path_buf()).join(folder_name(uuid));
@@ -128,7 +129,8 @@ impl Tier {
         Ok(if is_memory { tier } else { tier.that_may_hang_with(threads, PATIENCE) })
     }
 
-    /// The same in a store that may hang: a request is left after `patience`. Its bytes are copied, which memory need not.
+    /// The same tier in a store that may hang: a request is abandoned after `patience`. Its bytes are copied, which a
+    /// tier in memory does not need.
     #[must_use]
     pub fn that_may_hang(self, patience: Duration) -> Self {
         self.that_may_hang_with(Arc::default(), patience)
@@ -144,7 +146,7 @@ impl Tier {
         self.threads.is_some()
     }
 
-    /// What `act` does with the container's folder; `None` if that hangs.
+    /// The result of `act` in the container's folder; `None` if that hangs.
     fn in_own<T: Send + 'static>(&self, act: impl FnOnce(&Path) -> T + Send + 'static) -> Option<T> {
         let folder = self.folder.clone()?;
         match &self.threads {
@@ -153,7 +155,7 @@ impl Tier {
         }
     }
 
-    /// The same, with the free bytes of its device, of which it leaves `reserve` to others.
+    /// The same tier with a function for the free bytes of its device, of which it leaves `reserve` to other users.
     #[must_use]
     pub fn with_free(self, free: impl Fn() -> Option<u64> + Send + Sync + 'static, reserve: u64) -> Self {
         Tier { free: Box::new(free), reserve, ..self }
@@ -164,8 +166,8 @@ impl Tier {
         self.folder.as_deref()
     }
 
-    /// Takes the lock of a writer's parts in this tier: `None` where a process that lives has it. The file is unlocked when it is dropped,
-    /// and when the process ends.
+    /// Takes the lock of a writer's parts in this tier; `None` if a living process has it. The lock is released when
+    /// the file is dropped, or when the process ends.
     pub(crate) fn lock(&self, writer: u64) -> std::io::Result<Option<File>> {
         if self.folder.is_none() {
             return Ok(None);
@@ -183,12 +185,12 @@ impl Tier {
         locked.unwrap_or_else(|| Err(std::io::ErrorKind::TimedOut.into()))
     }
 
-    /// Removes the lock's file of a writer that left nothing. Its lock is held.
+    /// Removes the lock file of a writer that left nothing. The caller holds the lock.
     pub(crate) fn forget_lock(&self, writer: u64) {
         let _ = self.in_own(move |folder| std::fs::remove_file(lock_of(folder, writer)));
     }
 
-    /// Removes the container's folder if nothing is left in it.
+    /// Removes the container's folder if it is empty.
     pub(crate) fn tidy(&self) {
         let _ = self.in_own(|folder| {
             for below in ["parts/log", "parts", "parity", "locks", ""] {
@@ -203,7 +205,7 @@ impl Tier {
         Room { free, reserve: self.reserve, budget: self.budget, held, evictable, aside }
     }
 
-    /// Does something there, and notes how it went.
+    /// Executes an operation in the tier, and records whether it failed.
     pub(crate) fn doing<T>(&self, act: impl FnOnce(&dyn Store) -> Result<T>) -> Result<T> {
         let done = act(self.store.as_ref());
         match &done {
@@ -215,8 +217,8 @@ impl Tier {
     }
 }
 
-/// Whether an error is the tier's, and not the caller's: keys were checked before, so one that a tier cannot have is its folder's fault. Of
-/// a full tier nothing is thought: the next part finds it full or not.
+/// Whether an error is a fault of the tier and not of the caller. Keys were checked before, so a key that the tier
+/// refuses is a fault of its folder. A full tier is no fault: the next part will find it full or not.
 fn is_failure(error: &StoreError) -> bool {
     !matches!(
         error,

@@ -1,4 +1,4 @@
-//! A store of tiers keeps the contract of stores.
+//! A store of tiers fulfils the contract of stores.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! Tiers that are full, fail or are lost: nothing that home or another tier can give is refused, and nothing undrained is given up.
+//! Tiers that are full, fail or are lost: no request fails that the home store or another tier can answer, and no
+//! undrained part is dropped.
 
 use std::sync::Arc;
 
@@ -129,8 +130,8 @@ fn a_flipped_byte_in_a_tier_does_not_go_home() {
     assert!(error.to_string().contains("not those that were written"), "{error}");
 }
 
-/// A kill at any change of tier or home, again and again: what was closed is home after the last drain, and each kill costs one part sent
-/// again at most.
+/// Kills at any change of the tier or the home store, repeatedly: every closed part is at home after the last drain,
+/// and each kill causes at most one part to be sent again.
 #[test]
 fn killed_processes_lose_nothing_that_they_closed() {
     let kills = if std::env::var_os("DRYSTONE_LONG").is_some() { 2000 } else { 300 };
@@ -163,7 +164,7 @@ fn killed_processes_lose_nothing_that_they_closed() {
         let home = Arc::new(home);
         let store = TieredStore::new(vec![Tier::new(Arc::new(near), None)], home.clone());
         store.adopt().expect("both can be listed");
-        // Parts that grew when their process died go home as they are; what was closed is whole.
+        // Parts that grew when their process died are drained as they are; closed parts are complete.
         store.drain(|| true).expect("home takes all");
         closed.iter().for_each(|number| check(home.as_ref(), *number));
     }
@@ -196,8 +197,9 @@ fn puts_go_on_when_the_folder_of_a_tier_turns_into_a_file_or_another_owns_a_name
     (0..5).for_each(|number| check(&store, number));
 }
 
-/// Symptom: a part that was whole at home was cut to its first bytes. Cause: a tier failed while the part grew, the part went on at home,
-/// the tier kept its beginning, and a later process took that for the part and drained it. It catches that: the beginning is shorter.
+/// Symptom: a part that was complete at home was cut to its first bytes. Cause: a tier failed while the part grew, the
+/// part continued at home, the tier kept a prefix, and a later process took that for the part and drained it. The test
+/// detects this, since the prefix is shorter.
 #[test]
 fn the_beginning_of_a_part_that_a_failing_tier_kept_never_replaces_the_part() {
     let (near, home) = (Arc::new(MemoryStore::new()), Arc::new(MemoryStore::new()));

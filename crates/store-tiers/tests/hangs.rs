@@ -1,4 +1,4 @@
-//! A tier that hangs is left after a while: puts go on, and reads that home can answer are answered.
+//! A tier that hangs is abandoned after a while: puts continue, and reads that the home store can answer succeed.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
@@ -10,16 +10,16 @@ use drystone_store::{
 use drystone_store_tiers::{Tier, TieredStore};
 
 const PATIENCE: Duration = Duration::from_millis(40);
-/// Much longer than one request may take; the machine may be busy.
+/// Much longer than one request may take, since the machine may be busy.
 const FAR_TOO_LONG: Duration = Duration::from_secs(20);
 
-/// A store that hangs at a request, and at all that follow, until it is let go.
+/// A store that hangs at a request, and at all that follow, until it is released.
 #[derive(Debug)]
 struct Hanging {
     inner: MemoryStore,
     at: u64,
     requests: AtomicU64,
-    /// It hangs.
+    /// Whether it hangs.
     held: Mutex<bool>,
     let_go: Condvar,
 }
@@ -128,7 +128,7 @@ fn whenever_a_tier_hangs_puts_go_on_and_nothing_waits_for_long() {
         for number in 0..5 {
             write(&store, number);
         }
-        // What only that tier has waits for it; the rest goes home.
+        // Parts that only this tier has wait for it; the rest is drained.
         let _ = store.drain(|| true);
         for number in 0..5 {
             let read = store.read_all(&key(number), 2000);
@@ -170,7 +170,7 @@ fn a_read_that_home_can_answer_does_not_wait_for_a_tier_that_hangs() {
             assert!(store.read_all(&key(number), 2000).expect("home answers") == part(number));
         }
     }
-    // One request is waited for; the tier is left alone then.
+    // One request is waited for; then the tier is not used for a while.
     assert!(begun.elapsed() < FAR_TOO_LONG, "{:?}", begun.elapsed());
     held.let_go();
 }

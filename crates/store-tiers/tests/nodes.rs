@@ -1,4 +1,5 @@
-//! Parts of a container in the tiers of several nodes: registered before they are needed, adopted from the dead, never taken for lost.
+//! Parts of a container in the tiers of several nodes: registered before they are needed, adopted from dead processes,
+//! and never treated as lost while they exist.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -50,7 +51,7 @@ fn a_registered_part_is_there_for_every_node_and_read_where_its_tier_is() {
     let a = handle(&home, "a", Some(dir.path()));
     write(&a, 0);
     assert!(!home.exists(&key(0)).expect("known"));
-    // Another process of the node needs no tiers, one on another node is told where the bytes are.
+    // Another process of the node needs no tiers; one on another node is told where the bytes are.
     assert!(handle(&home, "a", None).read_all(&key(0), 1 << 20).expect("readable") == bytes(0));
     let b = handle(&home, "b", None);
     assert_eq!(b.len(&key(0)).expect("registered"), 1000);
@@ -116,7 +117,7 @@ fn a_part_whose_tier_is_gone_stays_registered_until_it_is_given_up() {
 }
 
 #[test]
-fn a_damaged_registration_is_said_and_changes_nothing_else() {
+fn a_damaged_registration_is_reported_and_changes_nothing_else() {
     let (home, dir) = (Arc::new(MemoryStore::new()), tempfile::tempdir().expect("a folder"));
     let a = handle(&home, "a", Some(dir.path()));
     write(&a, 0);
@@ -128,8 +129,8 @@ fn a_damaged_registration_is_said_and_changes_nothing_else() {
     assert!(a.read_all(&key(0), 1 << 20).expect("its own") == bytes(0));
 }
 
-/// A part longer than a piece goes home in pieces; a drain that was killed in the middle goes on where it was, unless a power cut made
-/// other bytes of what home had.
+/// A part longer than a piece is drained in pieces. A drain that was killed in the middle continues where it was,
+/// unless a power cut changed the bytes at home.
 #[test]
 fn a_long_part_goes_home_in_pieces_and_goes_on_after_a_kill() {
     let long: Vec<u8> = (0..20_000_001u32).map(|at| (at ^ (at >> 9)) as u8).collect();

@@ -1,8 +1,8 @@
 //! What does the local store cost beyond the system calls it makes?
 //!
-//! Bar to beat: the same bytes through `std::fs::File` alone. A line shows the median of several rounds for
-//! both, taken in turns, and their ratio. The file is on the file system of the temporary folder (set
-//! TMPDIR), reads are warm.
+//! Bar to beat: the same bytes through `std::fs::File` alone. Each line shows the medians of several rounds, which
+//! alternate between the two, and their ratio. The file is on the file system of the temporary folder (set TMPDIR),
+//! reads are warm.
 #![allow(clippy::unwrap_used, reason = "a benchmark that cannot run may stop")]
 
 use std::fs::File;

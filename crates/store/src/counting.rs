@@ -1,4 +1,4 @@
-//! How many requests of which kind, and how many bytes: for benchmarks, `explain` and tests.
+//! Counts requests and bytes by kind: for benchmarks, `explain` and tests.
 //!
 //! A request is counted when it is made, whether it succeeds or not.
 
@@ -13,7 +13,7 @@ use crate::{
 
 macro_rules! counters {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
-        /// Requests and bytes by kind. Subtract two readings to get what happened between them.
+        /// Requests and bytes by kind. The difference of two readings is what happened between them.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
         pub struct Counters { $($(#[$doc])* pub $name: u64),* }
 
@@ -49,19 +49,19 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Questions for a length.
+    /// Requests for a length.
     lens,
     /// Ranges read, including those of submitted requests.
     reads,
-    /// Bytes asked for by them.
+    /// Bytes requested by those reads.
     bytes_read,
     /// Appends, and parts of writes inside of objects.
     appends,
-    /// Bytes handed over by them.
+    /// Bytes of those appends and writes.
     bytes_appended,
     /// Puts.
     puts,
-    /// Bytes handed over by them.
+    /// Bytes of those puts.
     bytes_put,
     /// Listings.
     lists,
@@ -108,12 +108,12 @@ impl<S: Store> CountingStore<S> {
         CountingStore { inner, tally: Tally::default() }
     }
 
-    /// What has been asked for so far.
+    /// The requests and bytes so far.
     pub fn counters(&self) -> Counters {
         self.tally.counters()
     }
 
-    /// The store inside, which does not count.
+    /// The inner store, whose methods do not count.
     pub fn inner(&self) -> &S {
         &self.inner
     }
@@ -126,7 +126,7 @@ impl<S: Store> CountingStore<S> {
 impl<S: Store> Store for CountingStore<S> {
     crate::forward!(inner => describe, device, watch, unchanged, sweep);
 
-    /// No uploads: only puts are counted.
+    /// Uploads are turned off, so that every object is written by puts, which are counted.
     fn features(&self) -> Features {
         Features { uploads: false, ..self.inner.features() }
     }
@@ -199,7 +199,7 @@ impl<S: Store> Store for CountingStore<S> {
             Request::ReadMany { ranges, .. } => ranges.iter().for_each(|range| self.tally.read(range.1)),
             Request::Expect { .. } | Request::Place { .. } => {}
             Request::Len { .. } => add(&self.tally.lens, 1),
-            // The number of bytes is unknown until the request is done, and a `Pending` cannot be inspected.
+            // The number of bytes is unknown until the request is completed, and a `Pending` cannot be inspected.
             Request::ReadWhole { .. } => self.tally.read(0),
             Request::List { .. } => add(&self.tally.lists, 1),
             Request::Delete { .. } => add(&self.tally.deletes, 1),
@@ -212,8 +212,8 @@ impl<S: Store> Store for CountingStore<S> {
     }
 }
 
-/// The inner store's local files, counted. This is never called where there are none; it then does what
-/// [`StoreExt`] would.
+/// The inner store's local files, counted. Without local files this is not used; a call would fall back as [`StoreExt`]
+/// does.
 impl<S: Store> LocalFiles for CountingStore<S> {
     crate::forward_files!(files_of => prefetch, prefetch_shared, evict);
 

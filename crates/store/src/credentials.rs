@@ -5,9 +5,9 @@ use std::time::SystemTime;
 /// Credentials that are valid for some time.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Supplied {
-    /// Names and values, as the store's options name them.
+    /// Names and values of store options.
     pub values: Vec<(String, String)>,
-    /// When they expire; `None`: never.
+    /// When they expire; `None` if never.
     pub expires: Option<SystemTime>,
 }
 
@@ -18,13 +18,13 @@ impl std::fmt::Debug for Supplied {
     }
 }
 
-/// A program's own source of credentials. The store calls it at the first request and again before the
-/// credentials expire, from the store's threads.
+/// A program's own source of credentials. The store's threads call it before the first request, and again before the
+/// credentials expire.
 pub trait Credentials: Send + Sync {
-    /// Fresh credentials, or why there are none. People see the text, so it must hold no secret.
+    /// Fresh credentials, or why there are none. The text is shown to users, so it must contain no secret.
     fn supply(&self) -> Result<Supplied, String>;
 
-    /// Distinguishes this source from others for as long as it lives. Stores with the same source share
+    /// A number that distinguishes this source from others as long as it lives. Stores with the same source share
     /// connections and credentials.
     fn id(&self) -> usize;
 }

@@ -1,15 +1,15 @@
 //! A store at the end of a long link, for tests: every request takes a latency, and all requests share one
 //! bandwidth.
 //!
-//! The inner store does a request when it is submitted. One timer thread delivers the reply later, so any
-//! number of requests may be under way and none costs a thread. Requests and bytes are counted exactly.
-//! *Rounds* are the length of the longest chain of requests in which each was submitted after the reply of
-//! the one before: the number of round trips that a caller waits for.
+//! The inner store executes a request when it is submitted. One timer thread delivers the reply later, so any number of
+//! requests may be under way without a thread for each. Requests and bytes are counted exactly. The number of *rounds*
+//! is the length of the longest chain of requests in which each was submitted after the reply to the previous one: the
+//! round trips that a caller waits for.
 //!
 //! Invariants
 //! - a reply never arrives before `latency` and its share of the link have passed;
 //! - the bytes of requests and replies pass the link one after the other;
-//! - hints are not requests, and neither is a sync: puts are durable.
+//! - hints and syncs are not requests: puts are durable.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -33,7 +33,7 @@ pub struct LoggedRequest {
     pub bytes: u64,
 }
 
-/// A far store in front of `inner`. Clones share everything.
+/// A far store that delays the replies of `inner`. Clones share everything.
 #[derive(Debug)]
 pub struct DelayStore<S> {
     shared: Arc<Shared<S>>,
@@ -64,7 +64,7 @@ struct Traffic {
     /// Replies by the time at which they are due.
     due: BTreeMap<(Instant, u64), Parcel>,
     submitted: u64,
-    /// When the last scheduled byte has passed the link.
+    /// When the last scheduled byte will have passed the link.
     link_free: Option<Instant>,
     /// The highest round whose reply was delivered.
     arrived: u64,
@@ -77,7 +77,7 @@ struct Traffic {
     closing: bool,
 }
 
-/// A reply on its way.
+/// A reply under way.
 #[derive(Debug)]
 struct Parcel {
     round: u64,
@@ -135,7 +135,7 @@ impl<S: Store> DelayStore<S> {
         DelayStore { shared: Arc::new(Shared { inner, latency, bytes_per_second, timer }) }
     }
 
-    /// The store inside, without delay.
+    /// The inner store, without delay.
     pub fn inner(&self) -> &S {
         &self.shared.inner
     }
@@ -144,7 +144,7 @@ impl<S: Store> DelayStore<S> {
     pub fn take_log(&self) -> Vec<LoggedRequest> {
         let mut state = self.shared.timer.lock();
         (state.arrived, state.peak, state.peak_bytes) = (0, 0, 0);
-        // What is still under way belongs to no round of the new log.
+        // Requests that are still under way belong to no round of the new log.
         state.due.values_mut().for_each(|parcel| parcel.round = 0);
         std::mem::take(&mut state.log)
     }
@@ -154,7 +154,7 @@ impl<S: Store> DelayStore<S> {
         self.shared.timer.lock().peak
     }
 
-    /// The largest number of their bytes under way at once.
+    /// The largest number of bytes under way at once since then.
     pub fn peak_bytes(&self) -> u64 {
         self.shared.timer.lock().peak_bytes
     }
@@ -202,7 +202,7 @@ impl<S: Store> DelayStore<S> {
     }
 }
 
-/// No other thread completes such a request.
+/// The error for a reply of a kind that the request cannot have.
 fn unexpected(reply: &Reply) -> StoreError {
     let source = std::io::Error::other(format!("unexpected reply: {reply:?}"));
     StoreError::Io { key: String::new(), store: "delayed store".into(), operation: "ask", source }
@@ -246,12 +246,12 @@ impl<S: Store + 'static> Store for DelayStore<S> {
         format!("{} far away", self.shared.inner.describe())
     }
 
-    /// None: a far object is not a file of this machine.
+    /// None: a far object is no file of this machine.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
 
-    /// False: a far store cannot look cheaply at what it holds.
+    /// False: a far store cannot check its objects cheaply.
     fn watch(&self, _key: &str) -> Result<bool> {
         Ok(false)
     }
@@ -341,7 +341,7 @@ impl<S: Store + 'static> Store for DelayStore<S> {
                     other => Pending::completed(other.execute_on(inner)),
                 };
             }
-            // A request for no ranges asks only whether the object exists.
+            // A request for no ranges only asks whether the object exists.
             Request::ReadMany { key, ranges, .. } if ranges.is_empty() => vec![("len", key.clone(), 0)],
             Request::ReadMany { key, ranges, .. } => {
                 ranges.iter().map(|(_, len)| ("read", key.clone(), *len as u64)).collect()
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_for_a_reply_is_another_round() {
+    fn a_request_after_a_reply_is_another_round() {
         let store = store();
         store.len("k").unwrap();
         store.read("k", 0, &mut [0; 10]).unwrap();

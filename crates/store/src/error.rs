@@ -1,13 +1,13 @@
-//! Errors of store operations, for the person who must act.
+//! Errors of store operations, written for the person who has to act.
 //!
-//! Every kind names the key and the store that it concerns. The message ends with what to do.
+//! Every kind names the key and the store. The message ends with what to do.
 
 use std::io;
 
 /// Result of a store operation.
 pub type Result<T> = std::result::Result<T, StoreError>;
 
-/// A store operation that was not done, or whose outcome is unknown.
+/// A store operation that failed, or whose outcome is unknown.
 ///
 /// `store` is what [`Store::describe`](crate::Store::describe) returns; for a local store it is the path.
 #[derive(Debug, thiserror::Error)]
@@ -16,12 +16,12 @@ pub enum StoreError {
     /// There is no object of that name.
     #[error("no object '{key}' in {store}: it was never written, not yet made visible, or deleted")]
     NotFound {
-        /// The key asked for.
+        /// The requested key.
         key: String,
-        /// The store that was asked.
+        /// The store.
         store: String,
     },
-    /// An object of that name exists already; it was not changed.
+    /// An object of that name exists already. It was not changed.
     #[error(
         "cannot create '{key}' in {store}: an object of that name exists and was left as it is; \
          choose another name or replace it explicitly"
@@ -32,7 +32,7 @@ pub enum StoreError {
         /// The store that holds it.
         store: String,
     },
-    /// The object ends before the requested bytes; the content of the buffer is unspecified.
+    /// The object ends before the requested bytes. The content of the buffer is unspecified.
     #[error(
         "cannot read {wanted} bytes at offset {offset} of '{key}' in {store}: only {got} are there; \
          the object is shorter than what refers to it, so it was truncated or is still being written"
@@ -44,12 +44,12 @@ pub enum StoreError {
         store: String,
         /// Where the read began, in bytes.
         offset: u64,
-        /// How many bytes were asked for.
+        /// The requested number of bytes.
         wanted: u64,
-        /// How many bytes there were.
+        /// The number of bytes found.
         got: u64,
     },
-    /// An append at an offset that is not the end of the object; nothing was written.
+    /// An append at an offset that is not the end of the object. Nothing was written.
     #[error(
         "cannot append to '{key}' in {store} at byte {expected}: the object is {found} bytes long; \
          another writer has written to it, or an earlier append failed in part"
@@ -113,23 +113,23 @@ pub enum StoreError {
         /// What was attempted.
         operation: &'static str,
     },
-    /// This store does not offer the operation; a retry does not help.
+    /// This store does not support the operation. A retry does not help.
     #[error("{store} does not support {operation}; see Store::features for what it offers")]
     Unsupported {
         /// What was attempted.
         operation: String,
-        /// The store that lacks it.
+        /// The store that does not support it.
         store: String,
     },
-    /// The key or prefix is not a legal name.
+    /// The key or prefix is not a valid name.
     #[error("'{}' is not a valid key: {reason}", .key.escape_debug())]
     InvalidKey {
-        /// The offending key.
+        /// The invalid key.
         key: String,
-        /// Which rule it breaks.
+        /// The rule that it violates.
         reason: &'static str,
     },
-    /// What the store keeps beside the objects themselves is damaged, so that this one cannot be found or trusted.
+    /// Data that the store keeps beside the objects is damaged, so that this object cannot be found or trusted.
     #[error("'{key}' in {store} is damaged: {reason}")]
     Damaged {
         /// The damaged object.
@@ -139,7 +139,7 @@ pub enum StoreError {
         /// What was found.
         reason: String,
     },
-    /// The system reported an error. Unless the operation is known to have no effect, it may have been done.
+    /// The system reported an error. The operation may have been done, unless it is documented to have no effect.
     #[error("cannot {operation} '{key}' in {store}: {source}")]
     Io {
         /// The key concerned.
@@ -151,43 +151,42 @@ pub enum StoreError {
         /// What the system reported.
         source: io::Error,
     },
-    /// The object that identifies the store ([`Store::watch`](crate::Store::watch)) is gone: nothing was
-    /// changed.
+    /// The object that identifies the store ([`Store::watch`](crate::Store::watch)) is gone. Nothing was changed.
     #[error(
         "{store} was removed or renamed since it was opened (its {key} is gone); open it where it is now"
     )]
     Removed {
-        /// The object that was watched.
+        /// The watched object.
         key: String,
-        /// The store that was there before.
+        /// The store that was opened.
         store: String,
     },
-    /// Another store has replaced the one that was opened: nothing was changed.
+    /// Another store has replaced the one that was opened. Nothing was changed.
     #[error("{store} was replaced by another one since it was opened (its {key} is another); open it again")]
     Replaced {
-        /// The object that was watched.
+        /// The watched object.
         key: String,
-        /// The store that was there before.
+        /// The store that was opened.
         store: String,
     },
-    /// The bytes are in a tier of a node that cannot be read from here, and not home yet. They are not lost.
+    /// The bytes are in a tier of a node that this process cannot read, and not at home yet. They are not lost.
     #[error("cannot read '{key}' of {store}: {} on node \"{node}\", and not home yet ({left} bytes are left there); {remedy}",
         .step.map_or_else(|| "its bytes are".to_owned(), |step| format!("step {step} is")))]
     NotHome {
-        /// The object asked for.
+        /// The requested object.
         key: String,
-        /// The store that was asked.
+        /// The store.
         store: String,
-        /// The node in whose tiers it lies.
+        /// The node in whose tiers the object lies.
         node: String,
-        /// Bytes of this node that are not home yet.
+        /// Bytes of this node that are not at home yet.
         left: u64,
         /// The step in which it was written.
         step: Option<u64>,
         /// What the caller can do.
         remedy: Box<str>,
     },
-    /// The store was closed, or the request belongs to another process; nothing further is done.
+    /// The store was closed, or the request belongs to another process. Nothing more will be done.
     #[error("{store} is closed: {reason}")]
     Closed {
         /// The store that was closed.
@@ -203,7 +202,7 @@ impl StoreError {
         matches!(self, Self::NotFound { .. })
     }
 
-    /// Whether a creation failed because the object existed before.
+    /// Whether a creation failed because the object already existed.
     pub fn is_already_exists(&self) -> bool {
         matches!(self, Self::AlreadyExists { .. })
     }

@@ -1,8 +1,8 @@
-//! Whether a store keeps the guarantees that containers rely on. Each is tested in a folder of its own, which is
-//! removed afterwards.
+//! Examines whether a store keeps the guarantees that containers rely on. Each is tested in a folder of its own, which
+//! is removed afterwards.
 //!
-//! A guarantee that held in a few rounds may still fail in others; one that failed is a fact. Nothing outside the
-//! folder is read or changed.
+//! A guarantee that held in a few rounds may still fail in others; a guarantee that failed once is not kept. Nothing
+//! outside the folder is read or changed.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Barrier;
@@ -16,11 +16,11 @@ use crate::store::{PutMode, Store, StoreExt};
 /// The outcome of one guarantee.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Guarantee {
-    /// What was tried.
+    /// What was tested.
     pub what: &'static str,
-    /// Whether it held; `None`: not tested, or irrelevant here.
+    /// Whether it held; `None` if it was not tested, or is irrelevant here.
     pub kept: Option<bool>,
-    /// The finding, in a sentence.
+    /// The finding, as a sentence.
     pub found: String,
     /// What to do if it did not hold.
     pub remedy: &'static str,
@@ -45,7 +45,8 @@ const RACERS: usize = 8;
 /// The size of an object that far stores upload in parts.
 const LARGE: usize = 17 << 20;
 
-/// Examines a store. The first failure that says nothing about a guarantee, such as missing rights, is the error.
+/// Examines a store. The first failure that says nothing about a guarantee, such as missing rights, is returned as an
+/// error.
 pub fn examine(store: &dyn Store) -> Result<Examination> {
     let folder = Folder { store, prefix: format!("drystone-doctor-{:016x}-{:016x}/", random(), random()) };
     let mut guarantees = Vec::new();
@@ -94,17 +95,17 @@ impl Folder<'_> {
         format!("{}{name}", self.prefix)
     }
 
-    /// Removes what was created; returns what remains.
+    /// Removes the objects that were created; returns those that remain.
     fn remove(&self) -> Vec<String> {
         let entries = self.store.list(&self.prefix).unwrap_or_default();
         let deletes = entries.into_iter().map(|entry| Request::Delete { key: entry.key }).collect();
         drop(self.store.together(deletes));
-        // Without the slash, so that the folder itself is removed too.
+        // The prefix has no slash, so that the folder itself is removed too.
         let _ = self.store.sweep(self.prefix.trim_end_matches('/'), Duration::ZERO);
         self.store.list(&self.prefix).unwrap_or_default().into_iter().map(|entry| entry.key).collect()
     }
 
-    /// Several writers create one key at once: exactly one must win, and its bytes must stay.
+    /// Several writers create one key at once. Exactly one must win, and its bytes must stay.
     fn raced(&self) -> Result<Guarantee> {
         let mut wrong = None;
         for round in 0..ROUNDS {
@@ -156,7 +157,7 @@ impl Folder<'_> {
         Ok(Guarantee {
             what: "read after write",
             kept: Some(stale == 0),
-            found: format!("{stale} of {ROUNDS} reads behind a write gave what was there before"),
+            found: format!("{stale} of {ROUNDS} reads after a write returned the old bytes"),
             remedy: "a cache lies between: ask the server itself",
         })
     }
@@ -203,9 +204,9 @@ impl Folder<'_> {
             what: "ranges",
             kept: Some(right && short),
             found: match (right, short) {
-                (true, true) => "ranges are exact, and one behind the end is told".into(),
+                (true, true) => "ranges are exact, and a range beyond the end is reported".into(),
                 (false, _) => "a range held other bytes than those that were written there".into(),
-                (true, false) => "a range behind the end was not told".into(),
+                (true, false) => "a range beyond the end was not reported".into(),
             },
             remedy: "reads would be damaged (checksums find it): use another store",
         })
@@ -218,14 +219,14 @@ impl Folder<'_> {
         let is_fine = told && deleted.is_ok();
         let found = match (&deleted, told) {
             (Err(error), _) => format!("deleting what is absent fails: {error}"),
-            (_, false) => "an absent object is not told as absent".into(),
-            _ => "an absent object is told as absent, and deleting it succeeds".to_owned(),
+            (_, false) => "an absent object is not reported as absent".into(),
+            _ => "an absent object is reported as absent, and deleting it succeeds".to_owned(),
         };
         let remedy = "give the right to list the bucket: without it an absent object looks forbidden";
         Ok(Guarantee { what: "absent objects", kept: Some(is_fine), found, remedy })
     }
 
-    /// An object that is uploaded in parts where the store supports it must be complete, and created once.
+    /// A large object, which far stores upload in parts, must be complete and created once.
     fn large(&self) -> Result<(Guarantee, (f64, f64))> {
         let key = self.key("large");
         let mut state = random();

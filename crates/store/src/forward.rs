@@ -1,14 +1,14 @@
-//! Methods of a wrapper that only pass a call on to the store inside.
+//! Macros for wrappers: they forward methods to the inner store.
 //!
-//! [`Store`](crate::Store) has no default methods, so that no wrapper loses what the store inside can do by mistake.
-//! [`forward!`](crate::forward!) keeps that: a wrapper names each method that it passes on. Without a method that is
-//! neither named nor written it does not compile.
+//! [`Store`](crate::Store) has no default methods, so that no wrapper loses an ability of the inner store by mistake.
+//! [`forward!`](crate::forward!) preserves that: a wrapper names each method that it forwards, and a method that is
+//! neither named nor written is a compile error.
 
-/// Passes methods of [`Store`](crate::Store) or [`LocalFiles`](crate::LocalFiles) on to a field, inside an `impl` of
-/// that trait: `forward!(inner => features, describe);`. The field is named as behind `self.`: `inner`, `0`,
+/// Forwards methods of [`Store`](crate::Store) or [`LocalFiles`](crate::LocalFiles) to a field, inside an `impl` of
+/// that trait: `forward!(inner => features, describe);`. The field is written as after `self.`: `inner`, `0`,
 /// `shared.home`.
 ///
-/// `forward!(* => ...)` is for pointers and passes on to what they point to.
+/// `forward!(* => ...)` is for pointers, and forwards to what they point to.
 #[macro_export]
 macro_rules! forward {
     (@to $this:ident [*]) => { (**$this) };
@@ -177,7 +177,7 @@ macro_rules! forward {
     ($($field:tt).+ => $($methods:tt)+) => { $crate::forward! { @each [$($field).+] $($methods)+ } };
 }
 
-/// Passes methods of [`LocalFiles`](crate::LocalFiles) on to the files that hold an object, inside an `impl` of that
+/// Forwards methods of [`LocalFiles`](crate::LocalFiles) to the files that hold an object, inside an `impl` of that
 /// trait: `forward_files!(files_of => prefetch, map);`.
 ///
 /// `files_of` is a method of the wrapper that takes a key and returns `Option<&dyn LocalFiles>`. Where it returns

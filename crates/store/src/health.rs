@@ -1,5 +1,5 @@
-//! Whether a place beside home is used: after a failure it is left alone for a while, longer each time, and then
-//! tried again.
+//! Whether a store beside the home store is used. After a failure it is not used for a while, each time longer, and
+//! then tried again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -23,14 +23,14 @@ impl Health {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// It did what it was asked for.
+    /// Reports that it worked.
     pub fn worked(&self) {
         let mut state = self.lock();
         state.failures = 0;
         state.until = None;
     }
 
-    /// It failed, for this reason.
+    /// Reports that it failed, for this reason.
     pub fn failed(&self, why: String) {
         let mut state = self.lock();
         let pause = PAUSES.0.saturating_mul(1 << state.failures.min(6)).min(PAUSES.1);
@@ -39,7 +39,7 @@ impl Health {
         state.why = why;
     }
 
-    /// Why it is left alone now, if it is.
+    /// Why it is not used now; `None` if it is used.
     pub fn aside(&self) -> Option<String> {
         let state = self.lock();
         state.until.is_some_and(|until| until > Instant::now()).then(|| state.why.clone())

@@ -1,14 +1,14 @@
 //! Names of objects: relative, slash-separated, the same on every transport.
 //!
-//! A key is one or more components of `A-Z a-z 0-9 . _ -`, joined by single slashes. This excludes whatever
-//! some transport treats specially (absolute paths, `..`, drive letters, percent signs). So a container can
-//! be moved between stores, and a hostile key cannot leave its root.
+//! A key is one or more components of `A-Z a-z 0-9 . _ -`, joined by single slashes. This excludes everything that some
+//! transport treats specially (absolute paths, `..`, drive letters, percent signs). So a container can be moved between
+//! stores, and a hostile key cannot leave its root.
 
 use crate::{Result, StoreError};
 
 /// The longest key, in bytes.
 pub const MAX_KEY_LEN: usize = 1024;
-/// The longest component of a key, in bytes; what common file systems can hold.
+/// The longest component of a key, in bytes: what common file systems support.
 pub const MAX_COMPONENT_LEN: usize = 255;
 
 /// Checks that `key` can name an object. Every [`Store`](crate::Store) does this first.

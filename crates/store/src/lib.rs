@@ -1,12 +1,12 @@
-//! The Store trait and its transports: memory, local files; for tests: without append, with faults, with
+//! The Store trait and its transports: memory and local files. For tests: stores without append, with faults, and with
 //! delays.
 //!
-//! A store keeps named byte strings ("objects") and does not interpret them. Everything above depends on the
-//! few promises of [`Store`]: exact reads, appends at a known end, puts that are seen whole or not at all,
-//! put-if-absent that exactly one caller wins, listing that shows what was written, and a reliable sync.
-//! `conformance::check` holds every transport to them, ours or a stranger's.
+//! A store keeps named byte strings ("objects") and does not interpret them. Everything above depends on the few
+//! guarantees of [`Store`]: exact reads, appends at a known end, puts that are seen whole or not at all, put-if-absent
+//! that exactly one caller wins, listings that show what was written, and a reliable sync. `conformance::check` tests
+//! them for any transport, ours or another.
 //!
-//! A second, optional trait, [`LocalFiles`], has what only files can do; [`StoreExt`] has convenience
+//! A second, optional trait, [`LocalFiles`], has the operations that only files support; [`StoreExt`] has convenience
 //! methods.
 //!
 //! - [`MemoryStore`] is the reference: the shortest, and strict.
@@ -15,10 +15,10 @@
 //!
 //! The feature `testing`, which no shipped library enables, adds the conformance suite and stores for tests:
 //!
-//! - `NoAppendStore` takes append away, as on object stores.
+//! - `NoAppendStore` has no append, like object stores.
 //! - `CountingStore` counts requests and bytes.
-//! - `DelayStore` is far away: it has latency and bandwidth, and counts round trips.
-//! - `FaultStore` kills processes, cuts the power, tears writes and loses replies, on purpose.
+//! - `DelayStore` behaves like a far store: it has a latency and a bandwidth, and counts round trips.
+//! - `FaultStore` kills processes, cuts the power, tears writes and loses replies.
 
 #[cfg(any(test, feature = "testing"))]
 pub mod conformance;

@@ -1,4 +1,4 @@
-//! Ranges of a file in the page cache: a reader copies the bytes once.
+//! Ranges of a file in the page cache, from which a reader copies the bytes only once.
 //!
 //! docs/decisions/082-mapped-reads.md says when this is done, and the arguments against it. A mapping is
 //! read-only, and ends with its owner.
@@ -11,7 +11,7 @@ mod mapping {
     #[derive(Debug)]
     pub struct Mapped {
         base: *mut std::ffi::c_void,
-        /// Bytes from `base` on.
+        /// Number of bytes from `base` on.
         len: usize,
         /// Offset of the mapping's first byte in the object.
         start: u64,
@@ -19,13 +19,13 @@ mod mapping {
         ranges: Vec<Range<u64>>,
     }
 
-    // SAFETY: it is memory to be read, which belongs to no thread.
+    // SAFETY: the memory is only read, and belongs to no thread.
     unsafe impl Send for Mapped {}
     // SAFETY: as above.
     unsafe impl Sync for Mapped {}
 
     impl Mapped {
-        /// Takes over a mapping.
+        /// Takes ownership of a mapping.
         ///
         /// # Safety
         /// `base` is a readable mapping of `len` bytes that only this value unmaps; it begins with byte
@@ -43,8 +43,8 @@ mod mapping {
         /// The bytes of a range of the object, if it lies within a mapped one.
         ///
         /// # Safety
-        /// They are pages of the kernel, and another process may write to the file: the caller does nothing
-        /// that becomes unsound if they change meanwhile. Checksums and copies do not; decoders do.
+        /// The bytes are pages of the kernel, and another process may write to the file. The caller must do nothing
+        /// that is unsound if they change meanwhile. Checksums and copies are sound; decoders are not.
         pub unsafe fn bytes(&self, range: &Range<u64>) -> Option<&[u8]> {
             let holds = |r: &Range<u64>| r.start <= range.start && range.end <= r.end;
             if range.start > range.end || !self.ranges.iter().any(holds) {
@@ -62,7 +62,7 @@ mod mapping {
 
     impl Drop for Mapped {
         fn drop(&mut self) {
-            // SAFETY: this is the mapping that was made, and nothing borrows from it.
+            // SAFETY: this is the mapping that was created, and nothing borrows from it.
             let _ = unsafe { rustix::mm::munmap(self.base, self.len) };
         }
     }
@@ -71,14 +71,14 @@ mod mapping {
 #[cfg(unix)]
 pub use mapping::Mapped;
 
-/// Systems without local files map nothing.
+/// On other systems nothing is mapped.
 #[cfg(not(unix))]
 #[derive(Debug)]
 pub enum Mapped {}
 
 #[cfg(not(unix))]
 impl Mapped {
-    /// There are none.
+    /// No value of this type exists, so this is never called.
     ///
     /// # Safety
     /// No value of this type exists.

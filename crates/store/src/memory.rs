@@ -1,9 +1,9 @@
 //! Objects in memory: the reference implementation, and the volatile tier.
 //!
-//! Each object has its own lock, so that readers of one do not wait for the writer of another. As with files,
-//! a reader that holds an object while it is replaced or deleted keeps the old bytes.
+//! Each object has its own lock, so that readers of one object do not wait for the writer of another. As with files, a
+//! reader that has an object open while it is replaced or deleted keeps the old bytes.
 //!
-//! Other threads may hold its locks at the moment of a fork, so a child must not use it.
+//! At the moment of a fork other threads may hold its locks, so a child process must not use it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -23,7 +23,7 @@ pub struct MemoryStore {
     objects: Arc<RwLock<BTreeMap<String, Object>>>,
 }
 
-// A panic while a lock is held can come only from a failing allocation, before anything was changed.
+// A panic while a lock is held can only come from a failed allocation, before anything was changed.
 fn reading<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     lock.read().unwrap_or_else(PoisonError::into_inner)
 }
@@ -52,7 +52,7 @@ impl MemoryStore {
     }
 }
 
-/// As in a file system, an object is no folder, and a folder is no object.
+/// Checks that, as in a file system, no object is also a folder.
 fn check_place(objects: &BTreeMap<String, Object>, key: &str) -> Result<()> {
     if key.match_indices('/').any(|(end, _)| objects.contains_key(&key[..end])) {
         return Err(invalid(key, "a part of its path is itself an object"));

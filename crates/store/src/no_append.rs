@@ -1,4 +1,4 @@
-//! Takes append away from a store, to test code as it would run on an object store.
+//! A store without append, to test code as it runs on an object store.
 
 use crate::{Features, LocalFiles, Pending, Request, Result, Store, StoreError, validate_key};
 
@@ -12,7 +12,7 @@ impl<S: Store> NoAppendStore<S> {
         NoAppendStore(inner)
     }
 
-    /// The store inside, which can append.
+    /// The inner store, which can append.
     pub fn inner(&self) -> &S {
         &self.0
     }
@@ -38,7 +38,7 @@ impl<S: Store> Store for NoAppendStore<S> {
         format!("{} without append", self.0.describe())
     }
 
-    /// None: an object store has no files, and code is tested as it runs there.
+    /// None: an object store has no local files, and code is tested as it runs there.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }

@@ -1,13 +1,12 @@
-//! Makes hints work on a far store: [`Request::Expect`] starts reads, and later reads of the ranges join
-//! them.
+//! Implements hints for a far store: [`Request::Expect`] starts reads, and later reads of the ranges wait for those.
 //!
-//! Code that reads one thing after the other, as a check of a container does, first announces its reads; then
-//! it waits for one round trip and not for one per read.
+//! Code that reads one object after another, such as a check of a container, first announces its reads. Then it waits
+//! for one round trip instead of one per read.
 //!
 //! Invariants
-//! - a read gives what the store gave after the hint: a change of the object through this store is seen,
-//!   another change within [`FRESH`] may not be, so hints are for objects whose bytes never change;
-//! - a failed prefetch is forgotten, and the read itself reports the error;
+//! - a read returns the bytes that the store had after the hint. A change of the object through this store is seen;
+//!   another change within [`FRESH`] may not be. So hints are for objects whose bytes never change;
+//! - a failed prefetch is dropped, and the read itself reports the error;
 //! - prefetched ranges that were not read take [`MOST`] bytes at most.
 
 use std::collections::VecDeque;
@@ -17,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use crate::{LocalFiles, Pending, PutMode, Reply, Request, Result, Store};
 
-/// Bytes under way or waiting to be read.
+/// Most bytes that are under way or waiting to be read.
 const MOST: u64 = 8 << 20;
 /// Prefetched bytes that were not read for this long are dropped.
 pub const FRESH: Duration = Duration::from_secs(10);
@@ -35,7 +34,7 @@ struct Held {
     key: String,
     range: Range<u64>,
     since: Instant,
-    /// Bytes of it that were not read yet.
+    /// Bytes of it that have not been read yet.
     left: u64,
     content: Arc<Mutex<Content>>,
 }
@@ -48,7 +47,7 @@ enum Content {
 }
 
 impl<S: Store> PrefetchStore<S> {
-    /// Wraps a far store; on others reads are as quick as this is.
+    /// Wraps a far store. For other stores it gains nothing.
     pub fn new(inner: S) -> Self {
         PrefetchStore { inner, held: Mutex::default() }
     }
@@ -62,8 +61,8 @@ impl<S: Store> PrefetchStore<S> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts to read the ranges that are not held yet, as far as there is room; returns whether none was
-    /// needed.
+    /// Starts to read the ranges that are not prefetched yet, as far as there is space; returns whether there were
+    /// none.
     fn prefetch(&self, key: &str, ranges: &[(u64, u64)]) -> bool {
         let mut held = self.held();
         held.retain(|one| one.since.elapsed() < FRESH);
@@ -129,7 +128,7 @@ impl<S: Store> PrefetchStore<S> {
         }
     }
 
-    /// The object is about to change.
+    /// Drops what was prefetched of an object that is about to change.
     fn changes(&self, key: &str) {
         self.held().retain(|one| one.key != key);
     }
@@ -142,7 +141,7 @@ impl<S: Store> Store for PrefetchStore<S> {
         sync, exec
     }
 
-    /// Those of the inner store: the kernel reads files ahead.
+    /// The local files of the inner store: for them, the kernel reads ahead.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.inner.local()
     }
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_takes_bounded_memory() {
+    fn prefetched_bytes_that_are_not_read_take_bounded_memory() {
         let inner = MemoryStore::new();
         inner.put("k", &[&vec![1; 20 << 20]], PutMode::IfAbsent, false).unwrap();
         let store = PrefetchStore::new(DelayStore::new(inner, Duration::from_millis(1), 1e10));

@@ -1,15 +1,15 @@
-//! The process number, without asking the kernel each time.
+//! The process id, without a system call each time.
 //!
-//! Everything that a fork must not share is looked up by it, some twenty times in a small commit, at 0.13 us
-//! each.
+//! State that must not be shared across a fork is looked up by this id, some twenty times in a small commit; a system
+//! call takes 0.13 us.
 //!
-//! Invariant: the number is kept in a page that the kernel empties in a child (`MADV_WIPEONFORK`), however
-//! the child was made; so a number found there was written by this process. No lock is taken, since a fork
-//! could find it held.
+//! Invariant: the id is kept in a page that the kernel clears in a child (`MADV_WIPEONFORK`), however the child was
+//! created. So an id found there was written by this process. No lock is used, since a fork could happen while it is
+//! held.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// As [`std::process::id`].
+/// The same number as [`std::process::id`].
 pub fn process_id() -> u32 {
     let Some(kept) = page() else { return std::process::id() };
     match kept.load(Ordering::Relaxed) {
@@ -22,7 +22,7 @@ pub fn process_id() -> u32 {
     }
 }
 
-/// The page; `None` where the kernel does not empty pages.
+/// The page; `None` if the kernel cannot clear pages at a fork.
 #[cfg(all(target_os = "linux", not(miri)))]
 fn page() -> Option<&'static AtomicU32> {
     use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
@@ -39,11 +39,11 @@ fn page() -> Option<&'static AtomicU32> {
         }
         // The system rounds it up to a page.
         let len = size_of::<AtomicU32>();
-        // SAFETY: the system chooses a place where nothing is.
+        // SAFETY: a new mapping at an address that the kernel chooses, which overlaps no other memory.
         let made =
             unsafe { mmap_anonymous(null_mut(), len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE) };
         let made = made.ok().filter(|made| {
-            // SAFETY: it is the mapping that was just made.
+            // SAFETY: it is the mapping that was just created.
             let wiped = unsafe { madvise(*made, len, Advice::LinuxWipeOnFork) }.is_ok();
             if !wiped {
                 // SAFETY: no other thread has the pointer.
@@ -62,7 +62,7 @@ fn page() -> Option<&'static AtomicU32> {
             page = first;
         }
     }
-    // SAFETY: it is a page that is never unmapped, of zeros or of what was stored here.
+    // SAFETY: the page is never unmapped, and holds zeros or what was stored here.
     Some(unsafe { &*page })
 }
 
@@ -76,7 +76,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_what_the_system_says_from_every_thread() {
+    fn the_id_is_the_system_s_in_every_thread() {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..100).for_each(|_| assert_eq!(process_id(), std::process::id())));

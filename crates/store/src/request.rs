@@ -1,18 +1,18 @@
-//! Submit and complete: operations that own their buffers while they are under way.
+//! Submit and complete: requests that own their buffers while they are under way.
 //!
-//! The caller submits a [`Request`], does something else, and gets a [`Reply`] from the [`Pending`], with the
-//! buffers in it. Fresh memory is expensive (every page must be zeroed and mapped), so buffers travel in both
-//! directions and can be reused.
+//! The caller submits a [`Request`], does other work, and gets a [`Reply`] from the [`Pending`], with the buffers in
+//! it. Fresh memory is expensive (every page must be zeroed and mapped), so buffers are passed in both directions and
+//! can be reused.
 //!
-//! Dropping a `Pending` does not cancel its request. One that was carried over a fork fails with
-//! [`StoreError::Closed`] in the child: the threads that would complete it stayed in the parent.
+//! Dropping a `Pending` does not cancel its request. In a forked child, waiting for a request of the parent fails with
+//! [`StoreError::Closed`]: the threads that would complete it stayed in the parent.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::{ListEntry, PutMode, Result, Store, StoreError, StoreExt, process_id};
 
-/// An operation with all it needs.
+/// An operation with its arguments.
 #[derive(Debug)]
 pub enum Request {
     /// Read several ranges of one object.
@@ -21,19 +21,19 @@ pub enum Request {
         key: String,
         /// Offset and length, in bytes, of each range; in any order, overlapping or not.
         ranges: Vec<(u64, usize)>,
-        /// Memory to use for the ranges, in their order; its content is lost. Missing buffers are allocated.
+        /// Memory to use for the ranges, in their order; its content is overwritten. Missing buffers are allocated.
         buffers: Vec<Vec<u8>>,
     },
-    /// Ranges that will be read soon, one after the other: a store with a slow medium may prefetch them. A
-    /// hint: it promises nothing, and the object need not exist.
+    /// Ranges that will be read soon, one after the other: a store with a slow medium may prefetch them. It is a hint:
+    /// it promises nothing, and the object need not exist.
     Expect {
         /// The object.
         key: String,
         /// Offset and length, in bytes, of each range.
         ranges: Vec<(u64, u64)>,
     },
-    /// The object, which does not exist yet, shall lie on this one of the store's targets when it is made or
-    /// put next. A store without targets ignores this, and the object is where it always is: under its key.
+    /// Chooses the storage target on which an object, which does not exist yet, will be created. A store without
+    /// targets ignores this. The object has the same key in any case.
     Place {
         /// The object.
         key: String,
@@ -54,7 +54,7 @@ pub enum Request {
     },
     /// See [`Store::list`].
     List {
-        /// What the keys begin with.
+        /// The prefix of the keys.
         prefix: String,
     },
     /// See [`Store::delete`].
@@ -68,7 +68,7 @@ pub enum Request {
         key: String,
         /// Its present length in bytes.
         at: u64,
-        /// What to add.
+        /// The bytes to append.
         data: Vec<u8>,
     },
     /// See [`Store::put`].
@@ -77,9 +77,9 @@ pub enum Request {
         key: String,
         /// Its new content.
         data: Vec<u8>,
-        /// What to do if it exists.
+        /// What to do if the object exists.
         mode: PutMode,
-        /// Whether it must survive a power cut when the reply comes.
+        /// Whether the object must survive a power cut once the reply arrives.
         sync: bool,
     },
     /// See [`Store::sync`].
@@ -91,27 +91,27 @@ pub enum Request {
     Exec {
         /// The object.
         key: String,
-        /// What is run on it.
+        /// The method to run on it.
         method: String,
-        /// What the method is given.
+        /// The input of the method.
         input: Vec<u8>,
         /// The longest output that is useful, in bytes: a longer one is an error.
         limit: usize,
     },
 }
 
-/// A request that was done, with its buffers.
+/// The reply to a completed request, with its buffers.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Reply {
     /// To [`Request::ReadMany`]: one buffer per range, filled, exactly as long as the range.
     Read {
-        /// The bytes; spare buffers of the request follow, empty.
+        /// The bytes; unused buffers of the request follow, empty.
         buffers: Vec<Vec<u8>>,
     },
     /// To [`Request::Expect`].
     Expected {
-        /// The hint was useless: the bytes seem to be in memory, or do not exist, or the store does not
-        /// prefetch. Hints for similar ranges are useless too.
+        /// Whether the hint was useless: the bytes seem to be in memory, or do not exist, or the store does not
+        /// prefetch. Hints for similar ranges are then useless too.
         needless: bool,
     },
     /// To [`Request::Place`].
@@ -123,7 +123,7 @@ pub enum Reply {
     },
     /// To [`Request::ReadWhole`].
     Whole {
-        /// The object, or its length where that exceeds the limit.
+        /// The object, or its length if that exceeds the limit.
         bytes: std::result::Result<Vec<u8>, u64>,
     },
     /// To [`Request::List`].
@@ -150,13 +150,13 @@ pub enum Reply {
     },
     /// To [`Request::Exec`].
     Executed {
-        /// What the method gave.
+        /// The output of the method.
         output: Vec<u8>,
     },
 }
 
 impl Reply {
-    /// The buffers alone, whatever the request was.
+    /// Only the buffers, whichever request it was.
     pub fn into_buffers(self) -> Vec<Vec<u8>> {
         match self {
             Reply::Read { buffers } => buffers,
@@ -197,8 +197,8 @@ impl Request {
         }
     }
 
-    /// Does it now, in this thread, by the blocking methods of `store`. Stores without a queue implement
-    /// [`Store::submit`] with it, and those with one execute requests with it.
+    /// Executes it now, in this thread, by the blocking methods of `store`. Stores without a queue implement
+    /// [`Store::submit`] with it, and stores with a queue execute requests with it.
     pub fn execute_on<S: Store + ?Sized>(self, store: &S) -> Result<Reply> {
         match self {
             Request::ReadMany { key, ranges, mut buffers } => {
@@ -219,7 +219,7 @@ impl Request {
                         store: store.describe(),
                         operation: "run a method on",
                         source: std::io::Error::other(format!(
-                            "{} bytes came back, {limit} are of use",
+                            "the output has {} bytes, at most {limit} were requested",
                             output.len()
                         )),
                     });
@@ -269,7 +269,7 @@ fn read_ranges<S: Store + ?Sized>(
     Ok(())
 }
 
-/// Whether the length is so large that the object must prove to have the bytes before memory is allocated.
+/// Whether the length is so large that the object's length must be checked before memory is allocated.
 pub(crate) fn must_check_length(len: usize) -> bool {
     const TRUSTED: usize = 1 << 20;
     len > TRUSTED
@@ -278,8 +278,7 @@ pub(crate) fn must_check_length(len: usize) -> bool {
 /// Makes `buffer` exactly `len` long, touching only memory that it did not have before.
 pub(crate) fn grow_to(buffer: &mut Vec<u8>, len: usize) {
     if buffer.capacity() < len {
-        // Fresh memory comes zeroed from the kernel, page by page as it is filled; growing would copy the old
-        // bytes.
+        // Fresh memory is zeroed by the kernel, page by page as it is filled; growing would copy the old bytes.
         *buffer = vec![0; len];
     } else {
         buffer.resize(len, 0);
@@ -298,11 +297,11 @@ enum Progress {
         slot: Arc<Slot>,
         process: u32,
     },
-    /// What becomes of the outcome of another request.
+    /// The outcome of another request, transformed.
     Then(Box<Pending>, Step),
 }
 
-/// Makes another outcome of an outcome, in the thread that takes it.
+/// Transforms an outcome, in the thread that takes it.
 struct Step(Box<dyn FnOnce(Result<Reply>) -> Result<Reply> + Send>);
 
 impl std::fmt::Debug for Step {
@@ -311,7 +310,7 @@ impl std::fmt::Debug for Step {
     }
 }
 
-/// An outcome with what is still to be made of it, first step first.
+/// An outcome with the steps that still have to be applied, first step first.
 #[derive(Debug)]
 struct Arrival {
     number: usize,
@@ -326,7 +325,7 @@ impl Arrival {
     }
 }
 
-/// Where an outcome goes: under this number, with these steps.
+/// Where an outcome is delivered: under which number, and with which steps.
 #[derive(Debug)]
 struct Forward {
     number: usize,
@@ -343,7 +342,7 @@ struct Slot {
 #[derive(Debug, Default)]
 struct Content {
     outcome: Option<Result<Reply>>,
-    /// Where the outcome goes when it is forwarded.
+    /// Where the outcome is delivered, if it is forwarded.
     forwarded: Option<Forward>,
 }
 
@@ -353,8 +352,8 @@ impl Slot {
     }
 }
 
-/// Outcomes of many requests in the order of arrival: a caller with a window of requests waits for whichever
-/// is next. Any number of threads may wait.
+/// Outcomes of many requests in the order of arrival, for a caller with a window of requests that waits for whichever
+/// arrives next. Any number of threads may wait.
 #[derive(Debug, Default)]
 pub struct Arrivals {
     arrived_so_far: Mutex<Arrived>,
@@ -372,7 +371,8 @@ impl Arrivals {
         self.arrived_so_far.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number and outcome that arrived first, once there is one; `None` after [`close`](Self::close).
+    /// The number and outcome of the request that arrived first; waits until there is one. `None` after
+    /// [`close`](Self::close).
     pub fn wait(&self) -> Option<(usize, Result<Reply>)> {
         let mut arrived = self.lock();
         loop {
@@ -387,7 +387,7 @@ impl Arrivals {
         }
     }
 
-    /// Wakes all waiting threads; outcomes that arrived or arrive later are dropped.
+    /// Wakes all waiting threads. Outcomes that arrived and were not taken, or arrive later, are dropped.
     pub fn close(&self) {
         let mut arrived = self.lock();
         arrived.closed = true;
@@ -421,13 +421,13 @@ impl Pending {
         )
     }
 
-    /// The same request, of whose outcome `step` makes another. It runs in the thread that takes the outcome, and not
+    /// The same request, whose outcome `step` transforms. The step runs in the thread that takes the outcome, and not
     /// at all if none does.
     pub fn then(self, step: impl FnOnce(Result<Reply>) -> Result<Reply> + Send + 'static) -> Self {
         Pending(Progress::Then(Box::new(self), Step(Box::new(step))))
     }
 
-    /// Whether `wait` would return at once, but for steps that [`then`](Self::then) added.
+    /// Whether `wait` would return at once, except for steps that [`then`](Self::then) added.
     pub fn is_ready(&self) -> bool {
         match &self.0 {
             Progress::Done(_) => true,
@@ -437,7 +437,7 @@ impl Pending {
         }
     }
 
-    /// Waits until the request is done or has failed. After a failure the buffers are gone.
+    /// Waits until the request is completed or has failed. After a failure the buffers are lost.
     pub fn wait(self) -> Result<Reply> {
         let (slot, process) = match self.0 {
             Progress::Done(outcome) => return outcome,
@@ -476,7 +476,7 @@ impl Pending {
                     }
                 }
             }
-            Progress::Then(..) => return, // the loop above has taken them apart
+            Progress::Then(..) => return, // the loop above has removed these
         };
         arrivals.push(Arrival { number, outcome, steps });
     }
@@ -526,33 +526,33 @@ impl Drop for Completer {
     }
 }
 
-/// Whether parts, each at its offset, end at `len` at the latest.
+/// Whether all parts, each at its offset, end at or before `len`.
 pub(crate) fn end_within(parts: &[(u64, &[u8])], len: u64) -> bool {
     let end = |(at, data): &(u64, &[u8])| at.checked_add(data.len() as u64);
     parts.iter().all(|part| end(part).is_some_and(|end| end <= len))
 }
 
-/// An upload of an object, begun by [`Store::upload`](crate::Store::upload). Nothing of the object is seen
-/// before [`finish`](Upload::finish) has succeeded, and then all of it. If it is dropped before that, nothing
-/// remains: sent pieces are removed in the background.
+/// An upload of an object, begun by [`Store::upload`]. No part of the object is visible before
+/// [`finish`](Upload::finish) has succeeded; then all of it is. If the upload is dropped before that, nothing remains:
+/// sent pieces are removed in the background.
 ///
-/// The pieces lie one after the other in the order of `add`. All but the last have one length, at least
-/// [`PIECE`]. The caller limits how many are under way, as [`BoundedUpload`] does. A store may answer for the first
-/// [`HELD`] bytes only when more is added or the upload ends: a caller that waits for room has more under way.
+/// Pieces follow each other in the order of `add`. All but the last have the same length, at least [`PIECE`]. The
+/// caller limits how many are under way, as [`BoundedUpload`](crate::BoundedUpload) does. A store may withhold its
+/// replies for the first [`HELD`] bytes until more are added or the upload ends, so a caller that waits for a reply
+/// must have more bytes under way.
 pub trait Upload: Send + std::fmt::Debug {
     /// Adds the next piece. The reply is [`Reply::Append`] with memory to reuse, which may be empty.
     fn add(&mut self, data: Vec<u8>) -> Pending;
 
-    /// Ends the object after the pieces so far. The reply is [`Reply::Put`] without data; `AlreadyExists`
-    /// where an object of that name existed, unless the store cannot tell. It fails if a piece has failed.
+    /// Ends the object after the pieces so far. The reply is [`Reply::Put`] without data. The error is `AlreadyExists`
+    /// if an object of that name existed, unless the store cannot tell. It fails if a piece has failed.
     fn finish(self: Box<Self>) -> Pending;
 }
 
 /// The least length of each piece but the last, in bytes.
 pub const PIECE: usize = 5 << 20;
 
-/// A store may hold the first pieces back, up to this many bytes together, to see whether one request
-/// suffices.
+/// A store may withhold the first pieces, up to this many bytes together, to see whether one request suffices.
 pub const HELD: u64 = 16 << 20;
 
 #[cfg(test)]
@@ -602,7 +602,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_made_of_an_outcome_is_made_by_the_thread_that_takes_it() {
+    fn steps_run_in_the_thread_that_takes_the_outcome() {
         let longer = |outcome: Result<Reply>| match outcome? {
             Reply::Len { len } => Ok(Reply::Len { len: len + 1 }),
             other => Ok(other),

@@ -1,8 +1,8 @@
-//! The contract between the engine and the keeper of its bytes.
+//! The contract between the engine and the store of its bytes.
 //!
-//! [`Store`] has only what a transport must truly provide, without default methods: a wrapper that forgot one
-//! would silently lose what the inner store can do. [`LocalFiles`] has what only files can do; [`StoreExt`]
-//! has convenience methods.
+//! [`Store`] has only the methods that every transport must provide. None has a default, since a wrapper that forgot
+//! one would silently lose an ability of the inner store. [`LocalFiles`] has the operations that only files support;
+//! [`StoreExt`] has convenience methods.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::request::{grow_to, must_check_length};
 use crate::{LocalFiles, Pending, Reply, Request, Result, StoreError, Upload};
 
-/// What a store can do beyond the minimum.
+/// The features of a store beyond the minimum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Features {
     /// `append` works; otherwise objects are put whole and never change.
@@ -19,8 +19,8 @@ pub struct Features {
     pub write_at: bool,
     /// `exec` runs at least one method on the storage side.
     pub exec: bool,
-    /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without this feature accepts
-    /// both and promises nothing more.
+    /// `sync` and `put(.., sync: true)` make bytes survive a power cut. A store without this feature accepts both and
+    /// guarantees nothing more.
     pub sync: bool,
     /// An acknowledged `put` survives a power cut, with or without `sync`: a sync costs nothing.
     pub put_is_durable: bool,
@@ -28,26 +28,26 @@ pub struct Features {
     pub uploads: bool,
     /// A round trip takes milliseconds, and many requests may be under way at once; `None` for memory and files.
     pub far: Option<Far>,
-    /// Storage targets among which [`Request::Place`] chooses; 0 where all objects lie in one place.
+    /// Number of storage targets among which [`Request::Place`] chooses; 0 if all objects lie in one place.
     pub targets: u32,
 }
 
-/// What a reader of a far store must know before it has measured anything.
+/// The features of a far store that a reader must know before it has measured anything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Far {
-    /// The usual time from a request to its first byte: the class, not a measurement.
+    /// The typical time from a request to its first byte: the class of the store, not a measurement.
     pub latency: Duration,
     /// Largest useful number of requests under way at once.
     pub requests: u32,
-    /// That time as replies to this process show it, where there were enough: for predictions. What is stored
-    /// follows `latency`, so that it does not depend on the hour.
+    /// The same time as this process has measured it, if it got enough replies. It is used for predictions. Stored
+    /// layouts depend on `latency` instead, so that they do not depend on the time of day.
     pub seen: Option<Duration>,
 }
 
-/// What `put` does with an object that is already there.
+/// What `put` does with an existing object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PutMode {
-    /// Leave it and fail with [`StoreError::AlreadyExists`]. Of any number of writers exactly one succeeds.
+    /// Keep it and fail with [`StoreError::AlreadyExists`]. Exactly one of any number of concurrent writers succeeds.
     IfAbsent,
     /// Replace it; a reader sees the old bytes or the new, never a mixture within one read.
     Replace,
@@ -56,130 +56,128 @@ pub enum PutMode {
 /// One object in a listing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListEntry {
-    /// Its whole key, prefix included.
+    /// Its full key, prefix included.
     pub key: String,
-    /// Its length in bytes when it was looked at.
+    /// Its length in bytes at the time of the listing.
     pub len: u64,
 }
 
-/// A keeper of named byte strings.
+/// A store of named byte strings.
 ///
-/// All methods may be called from any number of threads at once, and other processes may use the same
-/// objects. Keys are checked first ([`validate_key`](crate::validate_key)); a bad one is
-/// [`StoreError::InvalidKey`] and nothing is touched. A store need not be able to hold both `a` and `a/b`.
+/// All methods may be called from any number of threads at once, and other processes may use the same objects. Keys are
+/// checked first ([`validate_key`](crate::validate_key)); an invalid key is [`StoreError::InvalidKey`], and nothing is
+/// changed. A store need not support both `a` and `a/b` at the same time.
 ///
-/// *Seen*: every call that begins after a method returned `Ok` sees its effect. *Killed*: when the process
-/// dies, every effect of a call that returned `Ok` stays; any prefix of an append under way may stay, and all
-/// or nothing of a put or delete under way. *Power cut*: what a sync covered stays. Of bytes appended since,
-/// any subset of 512-byte sectors may be there, and the others read as anything; an object put without sync
-/// may be absent, the former one, whole or damaged; a delete may be undone.
+/// *Visibility*: every call that begins after a method returned `Ok` sees its effect. *Kill*: when the process dies,
+/// every effect of a call that returned `Ok` stays. Any prefix of an append under way may stay, and all or nothing of a
+/// put or delete under way. *Power cut*: what a sync covered stays. Any subset of the 512-byte sectors appended since
+/// then may stay; the others have any content. An object put without sync may be absent, the previous one, complete or
+/// damaged. A delete may be undone.
 pub trait Store: Send + Sync + std::fmt::Debug {
-    /// What this store offers; constant over its life.
+    /// The features of this store; constant over its life.
     fn features(&self) -> Features;
 
     /// Where the bytes are, for messages: a path, a URL.
     fn describe(&self) -> String;
 
-    /// The medium: the same text for stores whose requests cost the same, also in other processes and later.
-    /// `None` where that is unknown, or there is no medium.
+    /// Identifies the medium: the same text for stores whose requests cost the same, also in other processes and later.
+    /// `None` if it is unknown, or there is no medium.
     fn device(&self) -> Option<String>;
 
-    /// What only local files can do; `None` for every other store. A wrapper forwards it whole, or returns
-    /// `None` so that every read and write goes through its own methods.
+    /// The operations that only local files support; `None` for every other store. A wrapper forwards all of it, or
+    /// returns `None` so that every read and write goes through its own methods.
     fn local(&self) -> Option<&dyn LocalFiles>;
 
-    /// Identifies the store by this object from now on: [`unchanged`](Store::unchanged) fails if the object
-    /// was removed or replaced, and so does every change, before it does anything. `false`: this store does
-    /// not watch, and the caller compares the object itself.
+    /// Identifies the store by this object from now on. If the object is removed or replaced,
+    /// [`unchanged`](Store::unchanged) fails, and so does every change before it has any effect. Returns `false` if
+    /// this store cannot watch; then the caller compares the object itself.
     fn watch(&self, key: &str) -> Result<bool>;
 
-    /// Whether the watched object is still there: else [`StoreError::Removed`] or [`StoreError::Replaced`].
+    /// Checks that the watched object still exists; else [`StoreError::Removed`] or [`StoreError::Replaced`].
     fn unchanged(&self) -> Result<()>;
 
     /// Length of the object in bytes, or [`StoreError::NotFound`].
     fn len(&self, key: &str) -> Result<u64>;
 
-    /// Fills all of `out` with the bytes from `offset`, or fails with [`StoreError::ShortRead`] if the object
-    /// ends before; then the content of `out` is unspecified. Reading nothing succeeds at any offset of an
-    /// existing object.
+    /// Fills all of `out` with the bytes from `offset`, or fails with [`StoreError::ShortRead`] if the object ends
+    /// before that; then the content of `out` is unspecified. Reading 0 bytes succeeds at any offset of an existing
+    /// object.
     fn read(&self, key: &str, offset: u64, out: &mut [u8]) -> Result<()>;
 
-    /// The whole object if it is at most `limit` bytes long; else its length. It is one request wherever the
-    /// transport can.
+    /// The whole object if it is at most `limit` bytes long; else its length. It is one request if the transport
+    /// supports that.
     fn read_whole(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>>;
 
     /// Appends `parts`, one after the other, to the object, which ends at byte `at`.
     ///
-    /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it exists, even if it is
-    /// empty; an `at` other than the current length is [`StoreError::Conflict`]; both leave everything
-    /// unchanged. An object has one writer: two appends at once to one key are the caller's error, and may
-    /// both seem to succeed. Readers may read below the length while it grows. After [`StoreError::NoSpace`],
-    /// [`StoreError::Deadline`] or [`StoreError::Io`] any prefix of `parts` may have been added: ask for the
-    /// length.
+    /// `at == 0` creates the object and fails with [`StoreError::AlreadyExists`] if it exists, even if it is empty; an
+    /// `at` other than the current length is [`StoreError::Conflict`]; both change nothing. An object has one writer:
+    /// two concurrent appends to one key are an error of the caller, and may both seem to succeed. Readers may read
+    /// below the length while it grows. After [`StoreError::NoSpace`], [`StoreError::Deadline`] or [`StoreError::Io`],
+    /// any prefix of `parts` may have been appended; the length tells how much.
     fn append(&self, key: &str, at: u64, parts: &[&[u8]]) -> Result<()>;
 
-    /// Writes each of `parts` at its offset over the bytes there. The object is `len` bytes long afterwards:
-    /// as long as before, or extended by zeros. Parts are disjoint.
+    /// Writes each of `parts` at its offset over the bytes there. Afterwards the object is `len` bytes long: as long as
+    /// before, or extended with zeros. Parts must be disjoint.
     ///
-    /// The object must exist, else [`StoreError::NotFound`]. All parts must end at `len` at the latest, and
-    /// `len` must not be less than the length, else [`StoreError::Conflict`] and nothing is changed. The
-    /// object has one writer, as for [`append`](Store::append). The method is for bytes that no reader knows
-    /// of yet: a read meanwhile, or after an error, may find any mixture. In a power cut these bytes are
-    /// treated as appended ones. [`StoreError::Unsupported`] without [`Features::write_at`].
+    /// The object must exist, else [`StoreError::NotFound`]. All parts must end at or before `len`, and `len` must not
+    /// be less than the present length, else [`StoreError::Conflict`] and nothing is changed. The object has one
+    /// writer, as for [`append`](Store::append). The method is for bytes that no reader knows yet: a concurrent read,
+    /// or one after an error, may find any mixture of old and new bytes. In a power cut the bytes are treated like
+    /// appended ones. [`StoreError::Unsupported`] without [`Features::write_at`].
     fn write_at(&self, key: &str, parts: &[(u64, &[u8])], len: u64) -> Result<()>;
 
-    /// Makes `parts`, one after the other, the whole content of the object, atomically: a reader sees nothing
-    /// of it or everything, even if this process is killed meanwhile. With `sync` it survives a power cut,
-    /// name and bytes, when this returns. A power cut before that also leaves nothing of it or everything:
-    /// bytes become durable before the name. After [`StoreError::Io`] or [`StoreError::Deadline`] it may have
-    /// been done: read it back.
+    /// Makes `parts`, one after the other, the whole content of the object, atomically: a reader sees all of it or
+    /// nothing, even if this process is killed meanwhile. With `sync`, name and bytes survive a power cut once this
+    /// returns. An earlier power cut also leaves all of it or nothing: bytes become durable before the name. After
+    /// [`StoreError::Io`] or [`StoreError::Deadline`] the put may have been done; read the object back to find out.
     fn put(&self, key: &str, parts: &[&[u8]], mode: PutMode, sync: bool) -> Result<()>;
 
-    /// Begins an upload of an object in pieces ([`Upload`]). The key is the caller's own: no other process
-    /// puts to it meanwhile. A finished upload is durable like a put without sync: [`sync`](Store::sync) makes
-    /// it survive a power cut. [`StoreError::Unsupported`] without [`Features::uploads`].
+    /// Begins an upload of an object in pieces ([`Upload`]). No other process may put to the key meanwhile. A finished
+    /// upload is as durable as a put without sync: [`sync`](Store::sync) makes it survive a power cut.
+    /// [`StoreError::Unsupported`] without [`Features::uploads`].
     fn upload(&self, key: &str) -> Result<Box<dyn Upload>>;
 
     /// All objects whose key begins with `prefix`, which may end anywhere in a key, sorted by key.
     fn list(&self, prefix: &str) -> Result<Vec<ListEntry>>;
 
-    /// Removes the object. Also `Ok` if there is none, since a delete whose reply was lost is repeated, and a
-    /// far store cannot tell. Reads under way finish with the old bytes or fail.
+    /// Removes the object. Returns `Ok` also if there is none: a delete whose reply was lost is repeated, and a far
+    /// store cannot tell. Reads under way finish with the old bytes or fail.
     fn delete(&self, key: &str) -> Result<()>;
 
-    /// Removes what `put`s of killed processes left at keys that begin with `prefix`, and empty folders;
-    /// returns how many things were removed. No object is touched.
+    /// Removes the remains of `put`s of killed processes at keys that begin with `prefix`, and empty folders; returns
+    /// the number of removed files and folders. No object is changed.
     ///
-    /// With `older` of zero the caller knows that no process puts or appends to such keys meanwhile: such a
-    /// call would fail. Else only files that were not written to for that long are removed, and no folder.
+    /// If `older` is zero, the caller guarantees that no process puts or appends to such keys meanwhile; such a call
+    /// may fail. Otherwise only files that were not written to for that long are removed, and no folders.
     fn sweep(&self, prefix: &str, older: Duration) -> Result<u64>;
 
     /// Makes the present bytes and the names of these objects survive a power cut. An absent one is
-    /// [`StoreError::NotFound`], except with [`Features::put_is_durable`], where no request is made. After
-    /// any error none of them may be taken as safe.
+    /// [`StoreError::NotFound`], except with [`Features::put_is_durable`], where no request is made. After any error,
+    /// none of them may be considered durable.
     fn sync(&self, keys: &[&str]) -> Result<()>;
 
-    /// Runs `method` on the object where it lies; [`StoreError::Unsupported`] where the storage side runs
-    /// nothing.
+    /// Runs `method` on the object on the storage side; [`StoreError::Unsupported`] if the storage side runs no
+    /// methods.
     fn exec(&self, key: &str, method: &str, input: &[u8]) -> Result<Vec<u8>>;
 
-    /// The same operations without waiting, on buffers the store owns until they come back in the reply.
+    /// The same operations without waiting. The store owns the buffers until the reply returns them.
     ///
-    /// Appends, puts and syncs that share a key are executed in the order of submission, so a sync covers the
-    /// appends submitted before it; reads wait for nothing. A store may execute at once. The caller limits
-    /// how much is under way.
+    /// Appends, puts and syncs that share a key are executed in the order of submission, so a sync covers the appends
+    /// submitted before it. Reads do not wait for other requests. A store may execute a request at once. The caller
+    /// limits how many requests are under way.
     fn submit(&self, request: Request) -> Pending;
 }
 
-/// The parts that [`LocalFiles::read_seen`] shows are multiples of this many bytes, as a power of two.
+/// The parts that [`LocalFiles::read_seen`] passes on are multiples of this many bytes, as a power of two.
 pub const SEEN_LOG2: u8 = 16;
 
-/// Small requests that callers submit together: they fill the window of a far store, and their replies are short.
+/// Most small requests that callers submit together: they fill the window of a far store, and their replies are short.
 pub const TOGETHER: usize = 128;
 
 /// Convenience methods for callers, on every [`Store`].
 pub trait StoreExt: Store {
-    /// The `len` bytes at `offset`. A length that the object does not have allocates no memory.
+    /// The `len` bytes at `offset`. No memory is allocated for a length that the object does not have.
     fn read_vec(&self, key: &str, offset: u64, len: usize) -> Result<Vec<u8>> {
         if must_check_length(len) {
             self.expect_range(key, offset, len)?;
@@ -190,8 +188,8 @@ pub trait StoreExt: Store {
         Ok(out)
     }
 
-    /// The whole object, which must not be longer than `limit` bytes: foreign objects must not decide how
-    /// much memory is used.
+    /// The whole object, which must not be longer than `limit` bytes: untrusted objects must not decide how much memory
+    /// is used.
     fn read_all(&self, key: &str, limit: u64) -> Result<Vec<u8>> {
         self.read_whole(key, limit)?.map_err(|len| StoreError::Io {
             key: key.to_owned(),
@@ -206,7 +204,7 @@ pub trait StoreExt: Store {
         })
     }
 
-    /// [`LocalFiles::read_seen`], or else a read that shows all bytes at once.
+    /// [`LocalFiles::read_seen`], or else a read that passes on all bytes at once.
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
         match self.local() {
             Some(files) => files.read_seen(key, offset, out, seen),
@@ -214,8 +212,8 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. Each is
-    /// a request; a far store has all of them under way at once.
+    /// Reads several ranges (offset and length), one after the other, into `out`, whose length is their sum. Each is a
+    /// request; a far store has all of them under way at once.
     fn read_ranges(&self, key: &str, ranges: &[(u64, usize)], out: &mut [u8]) -> Result<()> {
         match self.local() {
             Some(files) => files.read_ranges(key, ranges, out),
@@ -231,9 +229,9 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// [`put`](Store::put) with `sync`, of an object that names others: it appears only once the present
-    /// bytes and the names of the objects `first` survive a power cut, as after a [`sync`](Store::sync) of
-    /// them. After an error none of `first` may be taken as safe.
+    /// A [`put`](Store::put) with `sync` of an object that names others. It appears only once the present bytes and the
+    /// names of the objects `first` survive a power cut, as after a [`sync`](Store::sync) of them. After an error, none
+    /// of `first` may be considered durable.
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
         if let Some(files) = self.local() {
             return files.put_after(first, key, parts, mode);
@@ -242,15 +240,15 @@ pub trait StoreExt: Store {
         self.put(key, parts, mode, true)
     }
 
-    /// [`LocalFiles::preallocate`], where there are local files.
+    /// [`LocalFiles::preallocate`] if there are local files; else nothing.
     fn preallocate(&self, key: &str, at: u64, end: u64) {
         if let Some(files) = self.local() {
             files.preallocate(key, at, end);
         }
     }
 
-    /// Does all requests, together where the store is far, else one after the other in this thread; returns
-    /// the outcomes in their order. The number under way is not limited, so pass at most [`TOGETHER`].
+    /// Executes all requests: together if the store is far, else one after the other in this thread. Returns the
+    /// outcomes in order. The number under way is not limited, so pass at most [`TOGETHER`].
     fn together(&self, requests: Vec<Request>) -> Vec<Result<Reply>> {
         if self.features().far.is_none() {
             return requests.into_iter().map(|request| request.execute_on(self)).collect();
@@ -259,7 +257,7 @@ pub trait StoreExt: Store {
         pending.into_iter().map(Pending::wait).collect()
     }
 
-    /// Removes objects, of a far store [`TOGETHER`] of them at once. After a failure the rest may remain.
+    /// Removes objects; in a far store, [`TOGETHER`] of them at once. After a failure the rest may remain.
     fn delete_all(&self, keys: &[String]) -> Result<()> {
         for some in keys.chunks(TOGETHER) {
             let deletes = some.iter().map(|key| Request::Delete { key: key.clone() }).collect();
@@ -268,7 +266,7 @@ pub trait StoreExt: Store {
         Ok(())
     }
 
-    /// [`Store::read_whole`] by two requests, for transports that have nothing better.
+    /// [`Store::read_whole`] by two requests, for transports that cannot do it by one.
     fn read_whole_by_length(&self, key: &str, limit: u64) -> Result<std::result::Result<Vec<u8>, u64>> {
         let len = self.len(key)?;
         match usize::try_from(len) {
@@ -277,7 +275,7 @@ pub trait StoreExt: Store {
         }
     }
 
-    /// Whether there is an object of that name.
+    /// Whether there is an object with this key.
     fn exists(&self, key: &str) -> Result<bool> {
         match self.len(key) {
             Ok(_) => Ok(true),
@@ -306,7 +304,7 @@ pub trait StoreExt: Store {
 pub mod by_requests {
     use crate::{Request, Result, Store};
 
-    /// A read that shows all bytes at once when they are there.
+    /// A read that passes on all bytes once they have arrived.
     pub fn read_seen<S: Store + ?Sized>(
         store: &S,
         key: &str,
@@ -319,8 +317,8 @@ pub mod by_requests {
         Ok(())
     }
 
-    /// Several ranges, offset and length, one after the other into `out`, whose length is their sum. A far store has
-    /// all requests under way at once.
+    /// Reads several ranges (offset and length), one after the other, into `out`, whose length is their sum. A far
+    /// store has all requests under way at once.
     pub fn read_ranges<S: Store + ?Sized>(
         store: &S,
         key: &str,

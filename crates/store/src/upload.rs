@@ -1,15 +1,15 @@
-//! Uploads of which a bounded number of pieces are under way.
+//! Uploads with a bounded number of pieces under way.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
 use crate::{HELD, Pending, Reply, Result, Store, Upload};
 
-/// An upload of which at most a given number of pieces are under way.
+/// An upload that has at most a given number of pieces under way.
 #[derive(Debug)]
 pub struct BoundedUpload {
     upload: Box<dyn Upload>,
-    /// Pieces that are not known to have arrived, oldest first, and their lengths in bytes.
+    /// Pieces that have not been acknowledged, oldest first, and their lengths in bytes.
     under_way: VecDeque<(Pending, u64)>,
     /// Bytes of all pieces so far.
     sent: u64,
@@ -17,12 +17,12 @@ pub struct BoundedUpload {
     waits: Waits,
 }
 
-/// How long a caller waited for room.
+/// How long a caller waited for pieces to arrive.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Waits {
-    /// How often.
+    /// Number of waits.
     pub times: u64,
-    /// For how long in all.
+    /// Total time.
     pub time: Duration,
 }
 
@@ -38,11 +38,11 @@ impl BoundedUpload {
         })
     }
 
-    /// Adds the next piece, after waiting until fewer than `most` pieces are under way. More are allowed in the first
-    /// [`HELD`] bytes, since the store may answer for those only when more is added.
+    /// Adds the next piece, after waiting until fewer than `most` pieces are under way. In the first [`HELD`] bytes
+    /// more pieces are allowed, since the store may withhold its replies for those until more are added.
     ///
-    /// Returns the memory of a piece that has arrived, emptied, for the caller to use again. Fails if a piece that was
-    /// waited for has failed.
+    /// Returns the memory of a piece that has arrived, emptied, for reuse. Fails if a piece that it waited for has
+    /// failed.
     pub fn add(&mut self, piece: Vec<u8>) -> Result<Option<Vec<u8>>> {
         let mut spare = None;
         while self.under_way.len() >= self.most && self.sent > HELD {
@@ -64,12 +64,13 @@ impl BoundedUpload {
         Ok(spare)
     }
 
-    /// How long [`add`](Self::add) waited for room so far.
+    /// How long [`add`](Self::add) has waited so far.
     pub fn waits(&self) -> Waits {
         self.waits
     }
 
-    /// Ends the object. Returns the outcome for all of it ([`Upload::finish`]), and the bytes that are under way.
+    /// Finishes the object. Returns the pending outcome of all of it ([`Upload::finish`]), and the number of bytes
+    /// under way.
     pub fn finish(self) -> (Pending, u64) {
         let bytes = self.under_way.iter().map(|(_, len)| len).sum();
         (self.upload.finish(), bytes)
@@ -81,7 +82,7 @@ mod tests {
     use super::*;
     use crate::{Completer, StoreError};
 
-    /// Holds the first [`HELD`] bytes back, as an object store does.
+    /// Withholds the replies for the first [`HELD`] bytes, as an object store does.
     #[derive(Debug, Default)]
     struct Late {
         len: u64,
@@ -115,7 +116,7 @@ mod tests {
     }
 
     /// A caller that waits for the first piece before it has added more than [`HELD`] bytes would wait for ever. With a
-    /// bound of one piece this happens at the second.
+    /// bound of one piece this would happen at the second piece.
     #[test]
     fn pieces_that_a_store_holds_back_are_not_waited_for() {
         let mut upload = upload(Late::default(), 1);
@@ -132,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_piece_that_failed_is_said_when_room_is_needed() {
+    fn a_failed_piece_is_reported_when_a_later_one_waits() {
         #[derive(Debug)]
         struct Fails;
         impl Upload for Fails {

@@ -1,4 +1,4 @@
-//! Every implementation keeps the contract.
+//! Every implementation fulfils the contract.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -88,10 +88,10 @@ fn a_script_without_faults_changes_nothing_of_local_files() {
     conformance::check(|| Box::new(FaultStore::new(local(&dir), Script::default()).unwrap()));
 }
 
-/// Symptom: a mapped read was not possible through a counted store without append, and preallocation was lost
-/// in wrappers. Cause: the methods that only files have were default methods of `Store`, and a wrapper that
-/// did not name them lost them silently. Each wrapper now says whether it has local files, and this test says
-/// what it is to say.
+/// Symptom: a mapped read was not possible through a counted store without append, and preallocation was lost in
+/// wrappers. Cause: the methods that only files have were default methods of `Store`, and a wrapper that did not name
+/// them lost them silently. Each wrapper now reports whether it has local files, and this test has the expected
+/// answers.
 #[test]
 fn wrappers_forward_local_files_whole_or_refuse_them_visibly() {
     let dir = tempfile::tempdir().unwrap();

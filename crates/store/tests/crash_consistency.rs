@@ -1,4 +1,5 @@
-//! What FaultStore says a crash leaves is what the contract allows: all that was promised, and no more than was done.
+//! FaultStore models crashes as the contract allows: everything guaranteed survives, and nothing appears that was not
+//! written.
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
 use std::collections::BTreeMap;
@@ -13,8 +14,8 @@ fn content(store: &dyn Store, key: &str) -> Option<Vec<u8>> {
     }
 }
 
-/// A writer as the engine is one: appends, syncs, and a put that says how far it got. Stops at the first error.
-/// Returns the number of marks whose put returned.
+/// Writes as the engine does: appends, syncs, and a put that records the progress. Stops at the first error. Returns
+/// the number of marks whose put returned.
 fn write_log(store: &dyn Store) -> Result<u64, (u64, StoreError)> {
     let mut at = 0;
     for mark in 0..6_u8 {
@@ -40,7 +41,7 @@ fn expect_marked(found: &MemoryStore, marks: u64) {
 }
 
 #[test]
-fn what_was_synced_survives_a_crash_at_any_change_and_any_power_cut() {
+fn synced_bytes_survive_a_crash_at_any_change_and_any_power_cut() {
     let complete = FaultStore::in_memory(Script::default());
     assert!(write_log(&complete).is_ok());
     let changes = complete.changes();
@@ -76,7 +77,7 @@ fn a_kill_leaves_everything_done_and_a_beginning_of_the_append_under_way() {
 }
 
 #[test]
-fn of_what_is_written_inside_a_power_cut_keeps_any_sectors_and_harms_no_others() {
+fn a_power_cut_keeps_any_sectors_written_inside_and_harms_no_others() {
     let mut seen = std::collections::BTreeSet::new();
     for seed in 0..200 {
         let store = FaultStore::in_memory(Script::seeded(seed));
@@ -87,7 +88,7 @@ fn of_what_is_written_inside_a_power_cut_keeps_any_sectors_and_harms_no_others()
         store.power_cut(seed);
         let left = content(&store.survivor(), "a").unwrap();
         assert!((2048..=4096).contains(&left.len()));
-        assert!(left[..100] == [1; 100] && left[1100..2048] == [1; 948], "nobody wrote there");
+        assert!(left[..100] == [1; 100] && left[1100..2048] == [1; 948], "untouched sectors are unchanged");
         let sectors = [100..512, 512..1024, 1024..1100].map(|sector| {
             let all = |value| left[sector.clone()].iter().all(|byte| *byte == value);
             assert!(all(1) || all(2), "a sector is as it was, or as it was written");
@@ -279,7 +280,7 @@ fn new_objects_are_listed_late_where_the_script_says_so() {
 }
 
 #[test]
-fn what_was_there_before_counts_as_durable() {
+fn existing_objects_count_as_durable() {
     let inner = MemoryStore::new();
     inner.put("k", &[b"before"], PutMode::IfAbsent, false).unwrap();
     let store = FaultStore::new(inner, Script::default()).unwrap();

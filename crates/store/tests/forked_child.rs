@@ -1,6 +1,6 @@
-//! A process may fork while the local store is in use. A program of its own: locks of the C library that
-//! threads of *other* tests happened to hold at the fork would stay held in the child, and it would hang for
-//! no fault of the store's.
+//! A process may fork while the local store is in use. This test is a program of its own: locks of the C library that
+//! threads of *other* tests hold at the fork would stay locked in the child, and it would hang although the store is
+//! right.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use drystone_store::{LocalFiles, LocalStore, MapPolicy, PutMode, Request, Store, StoreError, StoreExt};
 
-/// Reads and writes in a child while the parent's threads hold the store's locks at any moment.
+/// Reads and writes in a child, whatever locks of the store the parent's threads hold at the fork.
 #[test]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges of one")]
 fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
@@ -24,7 +24,7 @@ fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
     }
     let carried = store.map("k1", &[10..90]).unwrap();
     let use_all_of_it = |round: u32| -> bool {
-        // SAFETY: nobody writes to these objects.
+        // SAFETY: no process writes to these objects.
         let lent = |of: &drystone_store::Mapped, i: u8| unsafe { of.bytes(&(10..90)) } == Some(&[i; 80]);
         let lent = lent(&carried, 1) && store.map("k2", &[10..90]).is_some_and(|of| lent(&of, 2));
         let read = (0..200_u8).all(|i| store.read_vec(&format!("k{i}"), 50, 50).is_ok_and(|b| b == [i; 50]));
@@ -47,11 +47,11 @@ fn a_forked_child_can_use_the_store_whatever_the_parents_threads_were_doing() {
         }
         for round in 0..15 {
             let before_fork = store.submit(Request::read_many("k1", vec![(0, 1)]));
-            // SAFETY: the child uses the store, which is what this test is about, and the allocator, which
-            // the C library makes usable after a fork; then it leaves without running anything of the parent's.
+            // SAFETY: the child uses the store, which this test is about, and the allocator, which the C library makes
+            // usable after a fork. Then it exits without running code of the parent.
             let child = unsafe { fork() };
             if child == 0 {
-                // SAFETY: plain numbers. Should the child hang, it is ended and the test fails.
+                // SAFETY: the argument is a plain number. If the child hangs, the alarm ends it and the test fails.
                 unsafe { alarm(20) };
                 let carried_over = before_fork.wait();
                 let own_number = drystone_store::process_id() == std::process::id();

@@ -1,4 +1,4 @@
-//! What the local store promises beyond the contract: other processes, forks, kills, and a strange file system.
+//! Guarantees of the local store beyond the contract: other processes, forks, kills, and unusual file systems.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "helpers of tests may panic like tests")]
 
@@ -12,7 +12,7 @@ fn put(store: &impl Store, key: &str, data: &[u8]) {
 }
 
 #[test]
-fn what_one_handle_wrote_another_reads_after_reopening() {
+fn one_handle_reads_what_another_wrote_after_reopening() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().join("a/b/run.dry");
     {
@@ -60,8 +60,8 @@ fn a_store_opened_for_reading_refuses_every_change_and_names_the_path() {
 }
 
 #[test]
-fn what_another_handle_replaced_deleted_or_extended_is_seen() {
-    // Open files are kept; an object replaced by another process must not be read from the old file.
+fn changes_by_another_handle_are_seen() {
+    // Open files are kept. An object that another process replaced must not be read from the old file.
     let dir = tempfile::tempdir().unwrap();
     let theirs = LocalStore::create(dir.path()).unwrap();
     for read_only in [false, true] {
@@ -84,7 +84,8 @@ fn what_another_handle_replaced_deleted_or_extended_is_seen() {
 
 #[test]
 fn a_store_for_reading_looks_names_up_in_the_folder_that_it_found() {
-    // Another folder that gets the name must not lend it some of its objects: those of two containers would be mixed.
+    // If another folder gets the name, the store must not show that folder's objects: objects of two containers would
+    // be mixed.
     let dir = tempfile::tempdir().unwrap();
     let (here, moved) = (dir.path().join("here"), dir.path().join("moved"));
     put(&LocalStore::create(&here).unwrap(), "log/a", b"first");
@@ -103,7 +104,7 @@ fn a_store_for_reading_looks_names_up_in_the_folder_that_it_found() {
 }
 
 #[test]
-fn files_that_are_none_of_ours_are_not_listed() {
+fn files_whose_names_are_no_keys_are_not_listed() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::create(dir.path()).unwrap();
     put(&store, "log/a", b"1");
@@ -167,7 +168,7 @@ fn a_container_that_was_removed_is_not_begun_anew() {
 }
 
 #[test]
-fn a_pipe_or_device_in_the_place_of_an_object_is_no_object_and_holds_nobody_up() {
+fn a_pipe_or_device_instead_of_an_object_is_no_object_and_blocks_no_caller() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::create(dir.path()).unwrap();
     let mode = rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR;
@@ -183,7 +184,7 @@ fn a_pipe_or_device_in_the_place_of_an_object_is_no_object_and_holds_nobody_up()
 
 const LIMITED: &str = "DRYSTONE_STORE_TEST_LIMITED";
 
-/// Not a test by itself: runs where no file may grow beyond a limit of 1 or 2 MiB.
+/// Not a test by itself: runs in a process in which no file may grow beyond a limit of 1 or 2 MiB.
 #[test]
 fn writer_under_a_limit_of_file_size() {
     let Some(root) = std::env::var_os(LIMITED) else { return };
@@ -250,7 +251,7 @@ fn killing_a_writer_leaves_only_whole_objects() {
             .spawn()
             .unwrap();
         let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map(Result::unwrap);
-        // The harness talks, too; count only the victim's numbers.
+        // The test harness prints lines too; only the victim's numbers count.
         let last = lines.filter_map(|line| line.trim().parse::<u64>().ok()).nth(after).unwrap();
         victim.kill().unwrap();
         victim.wait().unwrap();
@@ -271,13 +272,13 @@ fn killing_a_writer_leaves_only_whole_objects() {
 
 #[test]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges, some of one")]
-fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() {
+fn mapped_bytes_are_those_read_and_only_ranges_within_the_object_are_mapped() {
     let dir = tempfile::tempdir().unwrap();
     let bytes: Vec<u8> = (0..300_000u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes);
     let store = LocalStore::open(dir.path(), true).unwrap().with_map_policy(MapPolicy::Always);
     let lent = store.map("k", &[5..6, 4000..9000, 9000..9001, 250_000..300_000]).unwrap();
-    // SAFETY: nobody writes to the file.
+    // SAFETY: no process writes to the file.
     let shown = |range: std::ops::Range<u64>| unsafe { lent.bytes(&range) }.map(<[u8]>::to_vec);
     for range in
         [5..6, 4000..9000, 4500..4501, 9000..9001, 250_000..300_000, 299_999..300_000, 300_000..300_000]
@@ -293,7 +294,7 @@ fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() 
         assert!(store.map("k", ranges).is_none(), "{ranges:?}");
     }
     assert!(store.map("no", &[0..1]).is_none() && store.map("../k", &[0..1]).is_none());
-    // Another file in its place is another object; what was lent stays what it was.
+    // Another file in its place is another object; the existing mapping stays as it is.
     fs::remove_file(dir.path().join("k")).unwrap();
     put(&LocalStore::create(dir.path()).unwrap(), "k", &bytes[1..]);
     assert_eq!(shown(4000..9000).unwrap(), bytes[4000..9000]);
@@ -304,7 +305,7 @@ fn what_is_lent_is_what_is_read_and_nothing_beyond_the_end_or_besides_is_lent() 
 
 #[test]
 #[allow(clippy::single_range_in_vec_init, reason = "lists of ranges of one")]
-fn who_lends_nothing_says_so_and_a_file_that_was_cut_is_not_lent_but_read_as_short() {
+fn a_store_that_maps_nothing_says_so_and_a_truncated_file_is_read_as_short() {
     let dir = tempfile::tempdir().unwrap();
     let store = LocalStore::create(dir.path()).unwrap();
     put(&store, "k", &[7; 20_000]);

@@ -1,20 +1,20 @@
 //! "Did you mean": the known name that is nearest to an unknown one.
 
-/// Names looked at for one suggestion; a text with more still gets its error in bounded time.
+/// Most names that are compared for one suggestion, so that an error takes bounded time.
 const MAX_CANDIDATES: usize = 4096;
 
-/// A sentence that offers the nearest of `known`, if one is near enough to be a slip of the pen.
+/// A sentence that suggests the nearest of `known`, if it is so near that the word may be a typing error.
 pub fn did_you_mean<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<String> {
     nearest(word, known).map(|name| format!("did you mean `{name}`?"))
 }
 
-/// The nearest of `known` within a third of the word's length; the first of several.
+/// The nearest of `known` within a third of the word's length; of equally near ones, the first.
 pub fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Option<&'n str> {
     let word: Vec<char> = word.chars().collect();
     if word.len() > 40 {
         return None;
     }
-    // In half edits. Words of one or two letters are too near to everything.
+    // In half edits. Words of one or two letters are too near to any other word.
     let allowed = if word.len() < 3 { 0 } else { 2 * (word.len() / 3).clamp(1, 4) };
     known
         .into_iter()
@@ -29,8 +29,8 @@ pub fn nearest<'n>(word: &str, known: impl IntoIterator<Item = &'n str>) -> Opti
         .map(|(_, name)| name)
 }
 
-/// Edits between two words, in halves: two for inserting, deleting or replacing a letter, one for swapping
-/// neighbours, which is the commonest slip, none for a change of case.
+/// The distance between two words in half edits: two for inserting, deleting or replacing a letter, one for swapping
+/// adjacent letters, which is the most frequent typing error, and none for a change of case.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).map(|n| 2 * n).collect();
@@ -54,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_pen_is_recognised() {
+    fn a_typing_error_is_recognised() {
         let known = ["float64", "float32", "fragment", "N"];
         assert_eq!(nearest("flaot64", known), Some("float64"));
         assert_eq!(nearest("fragmnet", known), Some("fragment"));

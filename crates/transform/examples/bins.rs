@@ -1,8 +1,8 @@
-//! How fast are values put into bins, next to copying them?
+//! How fast are values sorted into bins, compared with copying them?
 //!
-//! The bar: writing with `index="bins"` at 0.8 of the speed without. A subchunk has 256 Ki values of 4 bytes: energies of
-//! particles (any order), a smooth field, and the field's values in any order. One thread, everything in cache.
-//! Run with `cargo run --release -p drystone-transform --example bins`.
+//! The bar: writing with `index="bins"` at 0.8 of the speed without. A subchunk has 256 Ki values of 4 bytes: energies
+//! of particles (in any order), a smooth field, and the field's values in random order. One thread, everything in
+//! cache. Run with `cargo run --release -p drystone-transform --example bins`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -11,7 +11,7 @@ use drystone_transform::histogram::Histogram;
 use drystone_transform::stats::{ScalarKind, Stats};
 use drystone_transform::{Chain, Logical, Scratch};
 
-/// Values of a subchunk.
+/// Number of values in a subchunk.
 const COUNT: usize = 1 << 18;
 
 /// The best GB/s of `work` over `bytes` bytes.

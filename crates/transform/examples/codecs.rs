@@ -1,8 +1,8 @@
-//! How fast are the kernels, next to memcpy on the same buffers?
+//! How fast are the kernels, compared with memcpy on the same buffers?
 //!
-//! Bars: CRC-32C and statistics at 8 GB/s or more in cache, so that looking at
-//! every byte on the way out costs little beside copying it; shuffle near memcpy.
-//! Run with `cargo run --release -p drystone-transform --example codecs [KiB]`.
+//! Bars: CRC-32C and statistics at 8 GB/s or more in cache, so that examining every byte before it is written costs
+//! little compared with copying it; shuffle near memcpy. Run with
+//! `cargo run --release -p drystone-transform --example codecs [KiB]`.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -34,7 +34,7 @@ fn main() -> Result<(), drystone_transform::TransformError> {
     let only = std::env::args().nth(1).and_then(|kib| kib.parse::<usize>().ok());
     let sizes = only.map_or(vec![256 << 10, 1 << 20, 16 << 20], |kib| vec![kib << 10]);
     for len in sizes {
-        // A smooth field with some noise: the usual simulation output, in f64 and f32.
+        // A smooth field with some noise, like most simulation output, in f64 and f32.
         let doubles: Vec<u8> = (0..len / 8)
             .flat_map(|i| ((i as f64 * 1e-3).sin() + (i % 17) as f64 * 1e-6).to_le_bytes())
             .collect();

@@ -1,9 +1,9 @@
 //! Writes the vectors of the codecs: `cargo run -p drystone-transform --example make_codec_vectors --
 //! tests/vectors/codecs`.
 //!
-//! Each is one stored subchunk (`.bin`) and what it is (`.json`): chain, element, shape, decoded bytes. A
-//! vector is written once: a file that is there is left alone, and if today's bytes would differ, that is
-//! said and nothing else.
+//! Each vector is one stored subchunk (`.bin`) and its description (`.json`): chain, element, shape, decoded bytes. A
+//! vector is written once: an existing file is left unchanged, and if its bytes would differ today, a line reports
+//! that.
 
 use std::fmt::Write;
 use std::fs;
@@ -15,7 +15,7 @@ use drystone_transform::{Chain, Logical, Scratch};
 
 type Outcome = Result<(), Box<dyn std::error::Error>>;
 
-/// Name, chain, bytes of a scalar, scalars in an element, shape.
+/// Name, chain, type of scalars, scalars in an element, shape.
 const CASES: [(&str, &str, Number, usize, &[u64]); 35] = [
     ("zlib_f4", "zlib:6", Number::F4, 1, &[200]),
     ("shuffle_zlib_zstd_f4", "shuffle,zlib:9,zstd:1", Number::F4, 1, &[200]),
@@ -85,7 +85,7 @@ impl Number {
         }
     }
 
-    /// A slow wave of few digits: everything here compresses it.
+    /// A slow wave of few digits, which every codec here compresses.
     fn bytes(self, i: usize) -> Vec<u8> {
         let wave = ((i as f64 / 17.0).sin() * 40.0).round();
         match self {

@@ -1,13 +1,12 @@
-//! `auto`: chooses a chain for some data by trying a few on samples of it.
+//! `auto`: chooses a chain for some data by trying several on samples of it.
 //!
-//! The choice is made for a block before it is encoded, and the chosen chain is recorded like any other: a
-//! reader needs no configuration and cannot tell that it was chosen automatically. There is no clock here:
-//! the caller passes one.
+//! The choice is made for a block before it is encoded, and the chosen chain is recorded like any other: a reader needs
+//! no configuration, and automatic choice makes no difference to it. This module has no clock: the caller passes one.
 //!
 //! Invariants
-//! - no data is stored larger than raw by more than the byte that every chain may cost;
-//! - the trials are bounded: a fixed list of chains on samples of bounded size, and only chains that may
-//!   still win see more than one sample;
+//! - no data is stored larger than raw by more than the one byte that every chain may add;
+//! - the trials are bounded: a fixed list of chains, and samples of bounded size. Only chains that may still win are
+//!   tried on more than one sample;
 //! - only lossless chains are tried.
 
 use std::fmt;
@@ -19,75 +18,75 @@ use crate::text::CodecSpec;
 use crate::{Chain, ListItem, Logical, Param, Scratch, TransformError};
 
 const GOALS: [&str; 4] = ["store", "size", "speed", "read"];
-/// The default bandwidth of a store that was not declared or measured, in MB/s: one process's share of a
+/// The default bandwidth of a store, in MB/s, if it was neither declared nor measured: one process's share of a
 /// parallel file system.
 const DEFAULT_BANDWIDTH: u64 = 200;
-/// Up to this bandwidth, in MB/s, codecs slower than the store pay off.
+/// Up to this bandwidth of the store, slow codecs may still save time.
 const SLOW_STORE: f64 = 60.0e6;
 /// `auto:speed` accepts a codec only if at most this share of the bytes remains.
 const WORTH_HAVING: f64 = 0.95;
-/// A chain that lost the first sample by more than this, in time and in bytes, is not tried again.
+/// A chain whose cost for the first sample exceeds the best one's by more than this factor is not tried again. The
+/// first factor is for goals of time, the second for `size`.
 const OUT_OF_REACH: (f64, f64) = (1.2, 1.1);
-/// Samples hold whole groups of this many elements along the fastest axis.
+/// A sample's extent along the fastest axis is a multiple of this many elements.
 const GROUP: u64 = 8;
-/// A chain is not timed again if it would cost more than the best so far even at this part of its time for
-/// the first sample.
+/// A chain is not timed again if it would lose to the best so far even with this part of its time for the first sample.
 const WARM: f64 = 0.4;
-/// Where time counts, this many chains see the other samples: if more are within reach, storing takes so long
-/// that they differ little.
+/// Where time counts, at most this many chains are tried on the other samples. If more are within reach, storing takes
+/// so long that they differ little.
 const MOST_COMPARED: usize = 6;
-/// Positions of samples along the axes, in 16ths: neither at edges nor in the middle, where fields differ
-/// from the rest (boundaries, symmetry, initial conditions).
+/// Positions of samples along the axes, in 16ths. None is at an edge or in the middle, where fields often differ from
+/// the rest (boundaries, symmetry, initial conditions).
 const PLACES: [[u64; 4]; 3] = [[3, 13, 6, 10], [10, 5, 12, 3], [13, 9, 3, 6]];
-/// The best that is hoped for from an untried chain: this part of its usual time, and of the smallest size so
-/// far.
+/// The most that is hoped for from an untried chain: this part of its usual time, and of the smallest size so far.
 const AT_BEST: f64 = 0.65;
-/// A sample that some chain makes this small says nothing about the chains that lost on it.
+/// If some chain compresses a sample below this part of its size, the sample says nothing about the chains that lost on
+/// it.
 const TELLS_NOTHING: f64 = 0.02;
 
-/// What `auto` minimises.
+/// The quantity that `auto` minimises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The time to encode and to store.
     Store,
     /// The stored bytes.
     Size,
-    /// The time to encode and decode, among chains that save a twentieth or more.
+    /// The time to encode and decode, among chains that save at least a twentieth of the bytes.
     Speed,
-    /// The time to fetch and decode, however long encoding takes.
+    /// The time to fetch and decode; the time to encode does not count.
     Read,
 }
 
 /// The transform `auto`, with its parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Auto {
-    /// What is minimised.
+    /// The quantity to minimise.
     pub goal: Goal,
-    /// Bandwidth of the store in MB/s; if none, the measured one or a default.
+    /// Bandwidth of the store in MB/s; if not given, the measured one or a default.
     pub bandwidth: Option<u64>,
 }
 
 /// A requested transform: a chain, or `auto`.
 #[derive(Clone, Debug)]
 pub enum Transform {
-    /// These codecs.
+    /// A given chain of codecs.
     Chain(Chain),
-    /// What suits the data.
+    /// The chain that suits the data best.
     Auto(Auto),
 }
 
-/// One chain that was tried.
+/// One tried chain and its results.
 #[derive(Clone, Debug)]
 pub struct Trial {
     /// The chain.
     pub chain: Chain,
-    /// Bytes of the samples that it was tried on.
+    /// Bytes of the samples it was tried on.
     pub sampled: usize,
-    /// Bytes that they took.
+    /// Bytes of their encoded form.
     pub bytes: usize,
     /// Time to encode them.
     pub encode: Duration,
-    /// Time to decode them; zero where the goal does not ask for it.
+    /// Time to decode them; zero if it does not count for the goal.
     pub decode: Duration,
 }
 
@@ -99,12 +98,12 @@ pub struct Choice {
     best: usize,
 }
 
-/// A part of the data, dense in row-major order, with its own logical description.
+/// A part of the data, dense in row-major order, with a logical description of its own.
 #[derive(Clone, Debug)]
 pub struct Sample {
     /// The bytes.
     pub data: Vec<u8>,
-    /// The sample's logical description, with its own shape.
+    /// The sample's logical description, with the sample's shape.
     pub logical: Logical,
 }
 
@@ -131,18 +130,18 @@ impl Auto {
         CodecSpec { name: "auto".into(), params }
     }
 
-    /// The assumed bytes per second of storing; `measured` counts if the text gives none.
+    /// The assumed bytes per second of storing. `measured` is used if the text gives no bandwidth.
     fn bandwidth(&self, measured: Option<u64>) -> f64 {
         self.bandwidth.or(measured).unwrap_or(DEFAULT_BANDWIDTH) as f64 * 1e6
     }
 
-    /// The chains that are worth trying on data of this kind. Codecs that are not built in or registered are
-    /// left out.
+    /// The chains that are worth trying on data of this kind. Codecs that are neither built in nor registered are left
+    /// out.
     pub fn candidates(&self, logical: &Logical) -> Vec<Chain> {
         self.listed(logical).into_iter().map(|(chain, _)| chain).collect()
     }
 
-    /// The candidates, each with its usual nanoseconds per byte for encoding, the fastest first.
+    /// The candidates, fastest first, each with its usual nanoseconds per byte for encoding.
     fn listed(&self, logical: &Logical) -> Vec<(Chain, f64)> {
         let number = logical.kind.size() > 1 && logical.kind != ScalarKind::Other;
         let fast: &[(&str, f64)] = match (number, logical.scalar) {
@@ -209,7 +208,7 @@ impl Auto {
         };
         let strong = if self.goal == Goal::Speed { &[] } else { strong };
         let small = if self.takes_its_time() { small } else { &[] };
-        // Along one axis these are the same.
+        // With only one axis these are the same.
         let axes = logical.shape.iter().filter(|extent| **extent > 1).count();
         let fits = |text: &str| match text.strip_prefix("lorenzo:") {
             Some(rest) => axes > rest.bytes().next().map_or(0, |digit| usize::from(digit - b'0')),
@@ -229,9 +228,9 @@ impl Auto {
         }
     }
 
-    /// Elements of one of three samples: more where slow codecs are tried, which need them to show their
-    /// ratio, and most where writing may take long: codecs that search for repetitions find fewer in a small
-    /// box, and start with empty tables.
+    /// Number of elements of each of three samples. It is larger where slow codecs are tried, which show their ratio
+    /// only on more data, and largest where writing may take long: codecs that search for repetitions find fewer in a
+    /// small box, and start with empty tables.
     pub fn sample_count(&self) -> u64 {
         match self.goal {
             Goal::Size | Goal::Read => 64 << 10,
@@ -240,8 +239,8 @@ impl Auto {
         }
     }
 
-    /// Tries every candidate on one sample, and those that may still win on the others. `now` is a clock;
-    /// `measured` is the store's bandwidth in MB/s, if it is known.
+    /// Tries every candidate on one sample, and those that may still win on the others. `now` is a clock. `measured` is
+    /// the store's bandwidth in MB/s, if known.
     pub fn choose(
         &self,
         samples: &[Sample],
@@ -265,7 +264,8 @@ impl Auto {
                 if let Some(trial) = choice.trials.get_mut(at) {
                     trial.see(sample, resolved.decodes(), now, &mut buffers, scratch)?;
                 }
-                // At its first use a codec allocates its tables, which the kernel zeroes.
+                // At its first use a codec allocates its tables, which the kernel zeroes, so its first time is too
+                // long.
                 if choice.may_win_warm(at)
                     && let Some(trial) = choice.trials.get_mut(at)
                 {
@@ -287,12 +287,12 @@ impl Auto {
         Ok(choice)
     }
 
-    /// Whether the time to decode counts.
+    /// Whether the time to decode counts for the goal.
     fn decodes(&self) -> bool {
         matches!(self.goal, Goal::Speed | Goal::Read)
     }
 
-    /// Whether the time to encode counts.
+    /// Whether the time to encode counts for the goal.
     fn encodes(&self) -> bool {
         matches!(self.goal, Goal::Speed | Goal::Store)
     }
@@ -308,7 +308,7 @@ impl Auto {
         let count = count.min((total / 48).max(1024));
         let mut extent = shape.to_vec();
         let mut left = count.max(1);
-        // Each axis takes its share of what is left, the fastest four shares.
+        // Each axis takes its share of the remaining elements; the fastest takes four shares.
         for (done, axis) in (0..shape.len()).rev().enumerate() {
             let others = (shape.len() - done) as f64;
             let share =
@@ -327,7 +327,7 @@ impl Auto {
         (0..places)
             .map(|i| {
                 let first = shape.iter().zip(&extent).enumerate().map(|(axis, (n, e))| {
-                    // In 16ths of the way along the axis.
+                    // In 16ths of the axis.
                     (n - e) / 16 * PLACES[i][axis % 4] + (n - e) % 16 * PLACES[i][axis % 4] / 16
                 });
                 (first.collect(), extent.clone())
@@ -337,7 +337,7 @@ impl Auto {
 }
 
 impl Transform {
-    /// Reads transform text: `auto` with its parameters alone, or a chain.
+    /// Parses transform text: `auto` alone with its parameters, or a chain.
     pub fn parse(text: &str) -> Result<Transform, TransformError> {
         match CodecSpec::parse_all(text)?.as_slice() {
             [only] if only.name == "auto" => Ok(Transform::Auto(Auto::from_params(&only.params)?)),
@@ -349,7 +349,7 @@ impl Transform {
         }
     }
 
-    /// Reads a transform given as a list of texts and Zarr codec objects.
+    /// Parses a transform given as a list of texts and Zarr codec objects.
     pub fn parse_list(items: &[ListItem]) -> Result<Transform, TransformError> {
         match items {
             [ListItem::Text(text)] => Transform::parse(text),
@@ -357,7 +357,7 @@ impl Transform {
         }
     }
 
-    /// The text to record with the variable: [`Transform::parse`] makes the same transform from it.
+    /// The text to record with the variable; [`Transform::parse`] makes the same transform from it.
     pub fn canonical(&self) -> String {
         match self {
             Transform::Chain(chain) => chain.canonical(),
@@ -370,7 +370,7 @@ impl Transform {
         matches!(self, Transform::Chain(chain) if chain.is_identity())
     }
 
-    /// Whether the transform takes data of this kind; see [`Chain::check_takes`].
+    /// Checks that the transform accepts data of this kind; see [`Chain::check_takes`].
     pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
         match self {
             Transform::Chain(chain) => chain.check_takes(logical),
@@ -389,7 +389,7 @@ impl Trial {
         self.bytes as f64 / self.sampled.max(1) as f64
     }
 
-    /// Repeats the step just timed, if its time counts, with the only sample so far; the shorter times count.
+    /// Repeats the timed steps that count for the goal, with the only sample so far, and keeps the shorter times.
     fn see_again(
         &mut self,
         sample: &Sample,
@@ -442,8 +442,8 @@ impl Choice {
         Choice { auto, trials: chains.into_iter().map(Trial::untried).collect(), best: 0 }
     }
 
-    /// Whether a chain with this usual time per byte is not worth a trial, given the trials before it: even
-    /// if it took much less here, and left much less than the smallest.
+    /// Whether a chain with this usual time per byte is not worth a trial after the previous ones: it would lose even
+    /// if it took much less than its usual time here, and left much fewer bytes than the smallest.
     fn cannot_win(&self, usual: f64) -> bool {
         if self.auto.goal != Goal::Store {
             return false;
@@ -454,7 +454,7 @@ impl Choice {
         hoped > self.cost(self.best)
     }
 
-    /// Makes the best of some trials the winner, the first among equals.
+    /// Makes the best of some trials the winner; of equal ones, the first.
     fn settle(&mut self, among: impl IntoIterator<Item = usize>) {
         let mut best: Option<usize> = None;
         for at in among {
@@ -484,7 +484,7 @@ impl Choice {
         within
     }
 
-    /// Whether a chain may turn out to be the best when its sample is timed once more.
+    /// Whether a chain may turn out to be the best if its sample is timed once more.
     fn may_win_warm(&self, trial: usize) -> bool {
         self.cost_if(trial, WARM) < self.cost(self.best)
     }
@@ -499,17 +499,17 @@ impl Choice {
         &self.trials
     }
 
-    /// Stored bytes per decoded byte that are expected of the winner.
+    /// Expected stored bytes per decoded byte of the winner.
     pub fn expected_share(&self) -> f64 {
         self.trials.get(self.best).map_or(1.0, Trial::share)
     }
 
-    /// The cost of a trial under the goal, for each sampled byte: bytes, or seconds.
+    /// The cost of a trial under the goal, per sampled byte: bytes or seconds.
     fn cost(&self, trial: usize) -> f64 {
         self.cost_if(trial, 1.0)
     }
 
-    /// The same if it took this part of its measured time.
+    /// The same cost if the trial took this part of its measured time.
     fn cost_if(&self, trial: usize, part: f64) -> f64 {
         let Some(trial) = self.trials.get(trial).filter(|trial| trial.sampled > 0) else {
             return f64::INFINITY;

@@ -1,4 +1,4 @@
-//! The table of built-in codecs: from a name with parameters to the codec.
+//! The table of built-in codecs: makes a codec from its name and parameters.
 
 use std::sync::Arc;
 
@@ -25,8 +25,7 @@ use crate::error::TransformError;
 use crate::registry::{self, BUILT_IN};
 use crate::text::CodecSpec;
 
-/// Finds a codec, built in or registered, and checks its parameters. `None` is identity, which changes
-/// nothing.
+/// Finds a built-in or registered codec and checks its parameters. `None` means identity, which changes nothing.
 pub(crate) fn find(spec: &CodecSpec) -> Result<Option<Arc<dyn Codec>>, TransformError> {
     match spec.name.as_str() {
         "identity" | "none" => match spec.params.first() {

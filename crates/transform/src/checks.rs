@@ -1,7 +1,7 @@
 //! CRC-32C of payloads, one per unit, so that a part of a payload can be verified by itself.
 //!
-//! The unit (16 KiB for raw data) is chosen by the caller and recorded with
-//! the sums; the last unit may be shorter. An empty payload has no units.
+//! The caller chooses the unit (16 KiB for raw data) and records it with the checksums. The last unit may be shorter.
+//! An empty payload has no units.
 
 /// CRC-32C (Castagnoli) of one byte string, with the widest instructions that the processor has.
 pub fn crc32c(bytes: &[u8]) -> u32 {
@@ -13,9 +13,9 @@ pub fn crc_units(data: &[u8], unit: usize, out: &mut Vec<u32>) {
     out.extend(data.chunks(unit).map(crc32c));
 }
 
-/// Checks `data` against the sums that [`crc_units`] made, or returns the index of the first bad unit.
+/// Checks `data` against the checksums that [`crc_units`] made. The error is the index of the first bad unit.
 ///
-/// A missing or a surplus sum counts as a bad unit; with `unit` 0 the first unit is bad.
+/// A missing or surplus checksum counts as a bad unit. With `unit` 0 the first unit is bad.
 pub fn verify_units(data: &[u8], unit: usize, sums: &[u32]) -> Result<(), usize> {
     if unit == 0 {
         return if data.is_empty() && sums.is_empty() { Ok(()) } else { Err(0) };

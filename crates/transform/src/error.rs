@@ -1,4 +1,4 @@
-//! Errors of this crate, for the person who wrote the transform text or owns the data.
+//! Errors of this crate, written for the author of the transform text or the owner of the data.
 
 /// Why a transform could not be parsed, applied or undone.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -7,7 +7,7 @@ pub enum TransformError {
     /// The transform text does not follow the syntax.
     #[error("transform {text:?}, at byte {at}: {problem}")]
     Syntax {
-        /// The text as given, shortened if it was long.
+        /// The given text, shortened if it is long.
         text: String,
         /// Byte offset in the text.
         at: usize,
@@ -17,14 +17,14 @@ pub enum TransformError {
     /// A codec of this name is not built in.
     #[error("unknown codec {name:?}{}; known are {known}; codecs of plug-ins are known once the configuration lists their files", did_you_mean(.suggestion))]
     UnknownCodec {
-        /// The name as given.
+        /// The given name.
         name: String,
-        /// The nearest known name, if one is near.
+        /// The nearest known name, if there is a similar one.
         suggestion: Option<&'static str>,
         /// All known names.
         known: String,
     },
-    /// A codec was given a parameter that it does not take, or a value out of range.
+    /// A codec got a parameter that it does not have, or a value out of range.
     #[error("codec {codec}: {problem}")]
     BadParameter {
         /// The codec's name.
@@ -32,16 +32,16 @@ pub enum TransformError {
         /// What was found and what is allowed.
         problem: String,
     },
-    /// More data than one subchunk may hold.
+    /// A subchunk with more data than the limit.
     #[error("a subchunk of {len} bytes exceeds the limit of {limit}; cut the block into smaller subchunks", limit = crate::MAX_DECODED_LEN)]
     TooLarge {
-        /// Decoded bytes asked for.
+        /// Requested number of decoded bytes.
         len: usize,
     },
     /// The arguments of a call contradict each other.
     #[error("{0}")]
     InvalidArgument(String),
-    /// A codec failed to encode; the data is not at fault.
+    /// A codec failed to encode. The data is not the cause.
     #[error("codec {codec} could not encode: {problem}")]
     Encode {
         /// The codec's name.
@@ -57,7 +57,7 @@ pub enum TransformError {
         /// Byte offset within the stored bytes (or within the codec's own part of them).
         at: u64,
     },
-    /// Well-formed, but made by a newer version.
+    /// Stored bytes are well-formed, but a newer version made them.
     #[error("encoded data needs a newer reader: {what}")]
     Unsupported {
         /// What this version does not know.

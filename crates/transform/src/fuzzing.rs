@@ -1,4 +1,4 @@
-//! The body of the fuzz target, kept here so that tests run it too.
+//! The bodies of the fuzz targets, kept here so that tests run them too.
 
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ const CHAINS: [&str; 15] = [
     "mloc:order=\"P:1.1,S:4,V:3\"",
 ];
 
-/// Elements of a size that some kind of number has are treated as such numbers.
+/// Elements with the size of some kind of number are treated as such numbers.
 fn numbers(item: usize, count: u64) -> Logical {
     let kind = match item {
         2 => ScalarKind::I16,
@@ -85,7 +85,7 @@ pub fn fuzz_decode(data: &[u8]) {
     }
 }
 
-/// Reads a part by arbitrary metadata of several codecs; the requested bytes must lie in the stored ones.
+/// Reads a part with arbitrary metadata of several codecs. The requested bytes must lie in the stored ones.
 fn stages(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let text =
@@ -103,7 +103,7 @@ fn stages(data: &[u8]) {
     drop(chain.decode_part(&stored, &fetched, &logical, &want, &mut vec![0; len], &mut Scratch::new()));
 }
 
-/// Searches arbitrary bytes as an index; hits must lie in the subchunk and in the range.
+/// Searches arbitrary bytes as an index. Hits must lie in the subchunk and in the range.
 fn search(data: &[u8]) {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return };
     let len = usize::from(u16::from_le_bytes([low, high]));
@@ -126,7 +126,7 @@ fn search(data: &[u8]) {
     }
 }
 
-/// The chains that [`fuzz_codec`] picks from by its first byte.
+/// The chains from which [`fuzz_codec`] chooses by its first byte.
 #[doc(hidden)]
 pub const FUZZED_CODECS: &[&str] = &[
     "lz4",
@@ -163,8 +163,8 @@ pub const FUZZED_CODECS: &[&str] = &[
     "zfp:dtype=\"f8\"",
 ];
 
-/// Passes arbitrary bytes to the decoder of one codec, which must not panic; what it decodes must survive a
-/// round trip. Returns whether it decoded anything.
+/// Passes arbitrary bytes to the decoder of one codec, which must not panic. Decoded data must survive a round trip.
+/// Returns whether it decoded anything.
 #[doc(hidden)]
 pub fn fuzz_codec(data: &[u8]) -> bool {
     let Some((&[pick, item, low, high], body)) = data.split_first_chunk::<4>() else { return false };
@@ -185,13 +185,13 @@ pub fn fuzz_codec(data: &[u8]) -> bool {
     taken
 }
 
-/// Makes an LZ4 block of arbitrary bytes, with an arbitrary acceleration and limit, which it must not exceed,
-/// and decodes it. Returns whether the limit sufficed.
+/// Encodes arbitrary bytes as an LZ4 block, with an arbitrary acceleration and an arbitrary limit that it must not
+/// exceed, and decodes it. Returns whether the limit sufficed.
 #[doc(hidden)]
 pub fn fuzz_lz4(data: &[u8]) -> bool {
     let Some((&[low, high, room], body)) = data.split_first_chunk::<3>() else { return false };
     let acceleration = u32::from(u16::from_le_bytes([low, high]));
-    // Repeated, so that distant copies occur.
+    // The data is repeated, so that distant copies occur.
     let data = body.repeat(1 + usize::from(room) % 8);
     let most = data.len() * (1 + usize::from(room) / 8) / 16 + 16;
     let mut out = vec![room];

@@ -1,5 +1,4 @@
-//! Decoding and encoding the heads of codecs: little-endian numbers, every one checked against the bytes at
-//! hand.
+//! Decodes and encodes the heads of codecs: little-endian numbers, each checked against the available bytes.
 
 use crate::TransformError;
 
@@ -9,7 +8,7 @@ pub(crate) fn load(bytes: &[u8]) -> u64 {
     bytes.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte))
 }
 
-/// Reads from the beginning of a codec's bytes.
+/// A reader of the beginning of a codec's bytes.
 pub(crate) struct Head<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -20,7 +19,7 @@ impl<'a> Head<'a> {
         Head { bytes, at: 0 }
     }
 
-    /// Bytes read so far.
+    /// Number of bytes read so far.
     pub(crate) fn len(&self) -> usize {
         self.at
     }
@@ -45,13 +44,13 @@ impl<'a> Head<'a> {
         self.array().map(u32::from_le_bytes)
     }
 
-    /// An error bound: 0 or more, possibly infinite.
+    /// An error bound: at least 0, possibly infinite.
     pub(crate) fn bound(&mut self) -> Result<f64, TransformError> {
         let bound = self.array().map(f64::from_le_bytes)?;
         if bound >= 0.0 { Ok(bound) } else { Err(self.corrupt(&format!("an error of {bound}"))) }
     }
 
-    /// The version byte that every head begins with.
+    /// The version byte at the beginning of every head.
     pub(crate) fn version(&mut self, codec: &str, newest: u8) -> Result<u8, TransformError> {
         match self.u8()? {
             0 => Err(self.corrupt("version 0")),
@@ -62,7 +61,7 @@ impl<'a> Head<'a> {
         }
     }
 
-    /// A damage error at the last offset.
+    /// The error for damage at the current offset.
     pub(crate) fn corrupt(&self, what: &str) -> TransformError {
         TransformError::corrupt(what, self.at as u64)
     }

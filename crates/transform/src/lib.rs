@@ -1,16 +1,15 @@
-//! Codecs behind one trait, and chains of them; and the kernels that scan payloads: checksums, statistics,
-//! histograms.
+//! Codecs behind one trait, and chains of them; and kernels that scan payloads: checksums, statistics, histograms.
 //!
-//! Everything here is a function from bytes to bytes: no files, no threads, no clock. The decoding side can
-//! therefore run inside an object server.
+//! Everything here is a function from bytes to bytes: no files, no threads, no clock. So the decoding side can run
+//! inside an object server.
 //!
 //! Invariants
-//! - [`Chain::decode`] restores the input of [`Chain::encode`] bit by bit (except for lossy codecs), with the
-//!   same [`Logical`] and the chain parsed from [`Chain::canonical`];
+//! - [`Chain::decode`], with the same [`Logical`] and the chain parsed from [`Chain::canonical`], restores the input of
+//!   [`Chain::encode`] bit by bit, except for lossy codecs;
 //! - a stored subchunk is at most one byte longer than its data, unless its codec may expand for the benefit
 //!   of readers;
-//! - decoders refuse damaged bytes; they never panic and never allocate more
-//!   than a small multiple of the declared decoded size;
+//! - decoders refuse damaged bytes. They never panic, and never allocate more than a small multiple of the declared
+//!   decoded size;
 //! - the bytes are specified in docs/guide/transforms.md; the code follows it.
 
 #![allow(

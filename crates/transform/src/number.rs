@@ -26,12 +26,12 @@ pub(crate) fn from_params(params: &Params<'_>) -> Result<Option<ScalarKind>, Tra
     Ok(NAMES.iter().find(|(name, _)| *name == word).map(|(_, kind)| *kind))
 }
 
-/// The parameter that names `kind`; none for kinds that are not numbers.
+/// The parameter that names `kind`; `None` for kinds that are not numbers.
 pub(crate) fn to_param(kind: ScalarKind) -> Option<Param> {
     name(kind).map(|name| named_text("dtype", name))
 }
 
-/// The short name of a number's kind; none for kinds that are not numbers.
+/// The short name of a kind of number; `None` for other kinds.
 pub(crate) fn name(kind: ScalarKind) -> Option<&'static str> {
     NAMES.iter().find(|(_, known)| *known == kind).map(|(name, _)| *name)
 }

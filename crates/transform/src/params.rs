@@ -1,17 +1,17 @@
-//! The parameters of one codec, by position or by name, each given at most once.
+//! The parameters of one codec, given by position or by name, each at most once.
 
 use std::ops::RangeInclusive;
 
 use crate::{Param, TransformError};
 
-/// Parameters matched to the names that a codec takes.
+/// Parameters matched to a codec's parameter names.
 pub(crate) struct Params<'a> {
     codec: &'static str,
     given: Vec<(&'static str, &'a Param)>,
 }
 
 impl<'a> Params<'a> {
-    /// Matches `params` to `names`: those without a name take the names in order.
+    /// Matches `params` to `names`. Parameters without a name take the names in order.
     pub(crate) fn read(
         codec: &'static str,
         names: &'static [&'static str],
@@ -113,7 +113,7 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// A whole number within `range`, or one of `allowed` as an error value, if given.
+    /// A whole number within `range`, or one of the words `allowed` as an `Err` value, if given.
     pub(crate) fn get_int_or_word(
         &self,
         name: &str,

@@ -1,57 +1,56 @@
 //! Partial reads of a subchunk: what is wanted, what was fetched, and where decoded pieces go.
 //!
-//! A partial read has two steps. [`Transparent::plan_read`](crate::Transparent::plan_read) names the stored
-//! bytes that the [`Want`] needs, from the subchunk's metadata alone. Given these bytes as a [`Fetched`]
-//! view, which may hold more, the codec writes decoded [`Pieces`] to their places; they may be larger than
-//! what is wanted.
+//! A partial read has two steps. [`Transparent::plan_read`](crate::Transparent::plan_read) names the stored bytes that
+//! the [`Want`] needs, from the subchunk's metadata alone. Given these bytes as a [`Fetched`] view, which may hold
+//! more, the codec writes decoded [`Pieces`] to their places; the pieces may hold more than the wanted bytes.
 //!
 //! Invariants
 //! - a codec sees only bytes that were fetched, and writes only inside the decoded subchunk;
-//! - a read is complete only when the pieces hold every wanted byte: a byte that a codec left out is an
-//!   error, never stale memory.
+//! - a read is complete only if the pieces hold every wanted byte. A byte that a codec left out is an error, and stale
+//!   memory is never returned.
 
 use std::fmt;
 use std::ops::Range;
 
 use crate::TransformError;
 
-/// Most metadata that is kept beside a subchunk.
+/// Most bytes of metadata that are kept beside a subchunk.
 pub const MAX_META_LEN: usize = 64 << 10;
 
 /// The required precision of values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Precision {
-    /// Every bit as it was encoded.
+    /// Every bit as it was written.
     #[default]
     Exact,
     /// No finite value has a larger error.
     Absolute(f64),
     /// No finite value has a larger error relative to its own magnitude.
     Relative(f64),
-    /// The first this many components of a codec that orders its bytes by weight, at least 1.
+    /// The first components of a codec that orders its bytes by weight: this many, at least 1.
     Level(u32),
 }
 
 /// Guaranteed largest error of a read. NaN and infinities are always exact, with error 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Bound {
-    /// Largest difference to the original value; infinite if it is unknown.
+    /// Largest difference to the original value; infinite if unknown.
     pub absolute: f64,
-    /// Largest difference divided by the magnitude of the original value, where a subnormal number counts as
-    /// the least normal one; infinite if it is unknown.
+    /// Largest difference divided by the magnitude of the original value; infinite if unknown. A subnormal number
+    /// counts as the least normal one.
     pub relative: f64,
 }
 
-/// What is wanted of one subchunk.
+/// Which bytes of a subchunk are wanted, and how exactly.
 #[derive(Clone, Copy, Debug)]
 pub struct Want<'a> {
     /// Decoded bytes, ascending and disjoint.
     pub ranges: &'a [Range<u64>],
-    /// How exact.
+    /// How exact the values must be.
     pub precision: Precision,
 }
 
-/// A stored subchunk of which nothing was fetched yet.
+/// A stored subchunk before any of its bytes are fetched.
 #[derive(Clone, Copy, Debug)]
 pub struct StoredSubchunk<'a> {
     /// Length of the stored bytes.
@@ -62,10 +61,10 @@ pub struct StoredSubchunk<'a> {
     pub decoded_len: usize,
 }
 
-/// A prefix of encoded bytes from which every element can be read at reduced precision.
+/// A prefix of the encoded bytes from which every element can be read at reduced precision.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prefix {
-    /// Bytes.
+    /// Length in bytes.
     pub len: usize,
     /// The precision level of the prefix.
     pub level: u8,
@@ -76,16 +75,16 @@ pub struct Prefix {
 /// The stored bytes that a read needs, and the precision of the result.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// Ascending and disjoint.
+    /// Byte ranges, ascending and disjoint.
     pub ranges: Vec<Range<u64>>,
     /// Guaranteed error of the values.
     pub bound: Bound,
 }
 
-/// Stored bytes that were fetched: runs with holes between them.
+/// Fetched stored bytes: runs with holes between them.
 #[derive(Clone, Debug)]
 pub struct Fetched<'a> {
-    /// Ascending by offset; adjacent runs are one run.
+    /// Runs, ascending by offset; adjacent runs are joined.
     runs: Vec<(u64, &'a [u8])>,
 }
 
@@ -107,9 +106,9 @@ impl Precision {
         }
     }
 
-    /// The error that is left to a read of values with this error from writing: none, if they have more.
+    /// The error that a read may add to values that already have this error from writing; none if that is larger.
     pub fn beside(&self, lost: &Bound) -> Precision {
-        // A little less, so that the sum is not rounded above the request.
+        // A little less, so that rounding does not raise the sum above the request.
         let rest = |most: f64| (most * BELOW_ONE).max(0.0);
         match *self {
             _ if *lost == Bound::EXACT => *self,
@@ -122,7 +121,7 @@ impl Precision {
     }
 }
 
-/// More than a double's rounding away from 1.
+/// Further below 1 than the rounding error of a double.
 const BELOW_ONE: f64 = 1.0 - 4.0 * f64::EPSILON;
 
 impl Bound {
@@ -137,19 +136,19 @@ impl Bound {
         self.absolute.is_finite() || self.relative.is_finite()
     }
 
-    /// The bound of values with this error and then another one.
+    /// The bound of values that had the error `before` and then got this one.
     #[must_use]
     pub fn after(self, before: Bound) -> Bound {
         if self == Bound::EXACT || before == Bound::EXACT {
             return if self == Bound::EXACT { before } else { self };
         }
         let relative = before.relative + self.relative * (1.0 + before.relative);
-        // Infinity times 0 is no number.
+        // Infinity times 0 is NaN.
         let relative = if relative.is_nan() { f64::INFINITY } else { relative };
         Bound { absolute: self.absolute + before.absolute, relative }
     }
 
-    /// The bound that holds for the values of both.
+    /// The bound of values that have one or the other bound.
     pub fn max(self, other: Bound) -> Bound {
         Bound { absolute: self.absolute.max(other.absolute), relative: self.relative.max(other.relative) }
     }
@@ -194,7 +193,7 @@ impl<'a> Fetched<'a> {
         }
     }
 
-    /// The same bytes seen from `start` on: offset `start` becomes 0.
+    /// The same bytes, with offsets counted from `start`.
     pub(crate) fn after(&self, start: u64) -> Fetched<'a> {
         let moved = |(at, bytes): &(u64, &'a [u8])| {
             let cut = usize::try_from(start.saturating_sub(*at)).unwrap_or(usize::MAX).min(bytes.len());
@@ -205,7 +204,7 @@ impl<'a> Fetched<'a> {
 }
 
 impl<'a> Pieces<'a> {
-    /// Nothing is filled yet. `out` is as long as the decoded subchunk.
+    /// A subchunk in which nothing is filled yet. `out` is as long as the decoded subchunk.
     pub fn new(out: &'a mut [u8]) -> Pieces<'a> {
         Pieces { out, filled: Vec::new() }
     }
@@ -215,7 +214,7 @@ impl<'a> Pieces<'a> {
         self.out.len() as u64
     }
 
-    /// The place of a piece, which the caller must fill wholly; an error if it leaves the subchunk.
+    /// The place of a piece, which the caller must fill completely; an error if it exceeds the subchunk.
     pub fn place(&mut self, range: Range<u64>) -> Result<&mut [u8], TransformError> {
         let Range { start, end } = range;
         let slice = usize::try_from(start).ok().zip(usize::try_from(end).ok());

@@ -1,9 +1,9 @@
-//! Lists of byte ranges that ascend and do not touch.
+//! Lists of byte ranges that ascend and are not adjacent.
 
 use std::ops::Range;
 
-/// Adds a range that begins at or after the start of the last one. A range at most `gap` bytes behind the end
-/// of the last is joined with it, including the hole; an empty one adds nothing.
+/// Adds a range that begins at or after the start of the last one. A range at most `gap` bytes behind the end of the
+/// last one is joined to it, including the hole. An empty range adds nothing.
 pub fn join(ranges: &mut Vec<Range<u64>>, range: Range<u64>, gap: u64) {
     match ranges.last_mut() {
         _ if range.is_empty() => {}
@@ -17,7 +17,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_touches_is_joined_and_what_lies_apart_is_not() {
+    fn adjacent_ranges_are_joined_and_separate_ones_are_not() {
         let joined = |gap: u64, of: &[Range<u64>]| {
             let mut ranges = Vec::new();
             of.iter().for_each(|range| join(&mut ranges, range.clone(), gap));

@@ -1,7 +1,7 @@
-//! Codecs that are not built in: a registered maker makes their names known wherever transforms are parsed.
+//! Codecs that are not built in: a registered [`Maker`] makes their names known wherever transforms are parsed.
 //!
-//! This crate loads nothing. Programs that embed it register codecs, and so does the engine for plug-ins. A
-//! registration lasts as long as the process, since chains made from it stay in use.
+//! This crate loads nothing. Programs that embed it register codecs; the engine does so for plug-ins. A registration
+//! lasts as long as the process, since chains made from it stay in use.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -39,16 +39,16 @@ fn is_built_in(name: &str) -> bool {
     BUILT_IN.contains(&name)
 }
 
-/// Makes codecs of one name.
+/// Makes codecs with one name.
 pub trait Maker: Send + Sync {
-    /// The codec of this name with its parameters checked. Its [`Codec::spec`] must make the same codec
+    /// The codec with this name and these parameters, which are checked. Its [`Codec::spec`] must make the same codec
     /// again.
     fn make(&self, spec: &CodecSpec) -> Result<Arc<dyn Codec>, TransformError>;
 }
 
 static MAKERS: RwLock<BTreeMap<String, Arc<dyn Maker>>> = RwLock::new(BTreeMap::new());
 
-/// Registers a name. An error if it is not a name, is built in or `auto`, or was registered before: the
+/// Registers a name. It is an error if the text is no valid name, is built in or `auto`, or was registered before: the
 /// meaning of a stored name must not change.
 pub fn register(name: &str, maker: Arc<dyn Maker>) -> Result<(), TransformError> {
     let refuse = |problem: &str| Err(TransformError::InvalidArgument(format!("codec {name:?}: {problem}")));
@@ -71,7 +71,7 @@ pub fn registered() -> Vec<String> {
     MAKERS.read().unwrap_or_else(PoisonError::into_inner).keys().cloned().collect()
 }
 
-/// A registered codec; `None` if none has the name.
+/// A registered codec; `None` if none has this name.
 pub(crate) fn make(spec: &CodecSpec) -> Option<Result<Arc<dyn Codec>, TransformError>> {
     let maker = MAKERS.read().unwrap_or_else(PoisonError::into_inner).get(&spec.name).cloned();
     maker.map(|maker| maker.make(spec))

@@ -1,39 +1,37 @@
-//! Working memory that one thread reuses from subchunk to subchunk.
+//! Working memory that a thread reuses for every subchunk.
 
 use zstd::zstd_safe::{CCtx, DCtx};
 
 /// Buffers and codec contexts, kept between calls so that a subchunk needs no allocation.
 ///
-/// One per thread; no data passes from one call to the next. It grows to a few times the largest subchunk
-/// seen, and, for zstd, to the needs of the level (about 1 MiB at level 1, tens of MiB at level 19 and
-/// above).
+/// There is one per thread; no data passes from one call to the next. It grows to a few times the largest subchunk so
+/// far, plus the memory of the zstd level (about 1 MiB at level 1, tens of MiB at level 19 and above).
 #[derive(Default)]
 pub struct Scratch {
-    /// Two buffers that stages between codecs use alternately; taken out while a chain runs.
+    /// Two buffers that the stages between codecs use in turn; taken out while a chain runs.
     pub(crate) stages: [Vec<u8>; 2],
-    /// A whole subchunk of which the caller wanted a part.
+    /// A whole decoded subchunk, of which the caller wants a part.
     pub(crate) whole: Vec<u8>,
-    /// Byte planes, sections, blocks and trial compressions of codecs that cut their data; taken out while one runs.
+    /// Byte planes, sections, blocks and trial compressions of codecs that divide their data; taken out while one runs.
     pub(crate) planes: Vec<u8>,
     pub(crate) body: Vec<u8>,
     pub(crate) tried: Vec<u8>,
     pub(crate) block: Vec<u8>,
-    /// Numbers that a codec sorts by; taken out while it runs.
+    /// Numbers by which a codec sorts; taken out while it runs.
     pub(crate) words: [Vec<u32>; 2],
-    /// What [`Codec::alike`](crate::Codec::alike) of the codec before returned for the bytes that are encoded
-    /// next.
+    /// The result of [`Codec::alike`](crate::Codec::alike) of the previous codec for the bytes that are encoded next.
     pub(crate) alike: Option<usize>,
     pub(crate) compress: Option<(CCtx<'static>, i32)>,
     pub(crate) decompress: Option<DCtx<'static>>,
 }
 
 impl Scratch {
-    /// Empty; memory is allocated at first use.
+    /// Empty buffers; memory is allocated at first use.
     pub fn new() -> Scratch {
         Scratch::default()
     }
 
-    /// Bytes of buffers and contexts.
+    /// Bytes of all buffers and contexts.
     pub fn held(&self) -> usize {
         let cut = [&self.whole, &self.planes, &self.body, &self.tried, &self.block];
         let buffers: usize = self.stages.iter().chain(cut).map(Vec::capacity).sum();

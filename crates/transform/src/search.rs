@@ -1,26 +1,26 @@
-//! Finds the elements of a subchunk between two values by its index.
+//! Finds the elements of a subchunk between two values by an index.
 
 use std::ops::{Range, RangeInclusive};
 
 use crate::{Fetched, Logical, StoredSubchunk, TransformError};
 
-/// Elements that were found.
+/// The elements found by a search.
 #[derive(Clone, Debug, Default)]
 pub struct SearchHits {
     /// Their numbers in the subchunk, in no particular order.
     pub positions: Vec<u32>,
-    /// Their bytes, one element after the other; none if only positions are wanted.
+    /// Their bytes, one element after the other; empty if only positions are wanted.
     pub values: Vec<u8>,
     /// Whether only positions are wanted.
     pub only_positions: bool,
 }
 
-/// What an index says about a range of keys before its lists are read.
+/// The elements in a range of keys that an index knows before its lists are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Whole {
-    /// Elements of the bins that lie wholly in the range.
+    /// Number of elements in the bins that lie completely in the range.
     pub count: u64,
-    /// The remaining parts of the range, for which single elements must be examined.
+    /// The remaining parts of the range, where single elements must be examined.
     pub rest: Vec<RangeInclusive<u64>>,
 }
 
@@ -33,7 +33,7 @@ impl SearchHits {
     }
 }
 
-/// The side of a codec that keeps an index of the values. Ranges of values are given as keys
+/// The interface of a codec that has an index of the values. Ranges of values are given as keys
 /// ([`keys_between`](crate::keys_between)) of the kind of number in [`Logical`].
 pub trait Indexed {
     /// The encoded bytes that a search needs, ascending; none if no element can lie in the range.
@@ -44,7 +44,7 @@ pub trait Indexed {
         keys: &RangeInclusive<u64>,
     ) -> Result<Vec<Range<u64>>, TransformError>;
 
-    /// Counts the elements of bins that lie wholly in the range, from the metadata alone.
+    /// Counts the elements of bins that lie completely in the range, from the metadata alone.
     fn whole_bins(
         &self,
         stored: &StoredSubchunk<'_>,

@@ -1,9 +1,9 @@
 //! The text and list forms of a transform: `"shuffle,zstd:1"`, and Zarr codec objects.
 //!
-//! A comma ends a codec if a name follows, and continues its parameters if a number, a quoted text or
-//! `key=value` follows; so `"aplod:2,1,1,4"` is one codec and `"shuffle,zstd:1"` two. A colon always
-//! introduces a parameter. The text is recorded with the data, so it may be untrusted: it is bounded in
-//! length and in the number of codecs and parameters.
+//! A comma ends a codec if a name follows, and continues its parameters if a number, a quoted text or `key=value`
+//! follows; so `"aplod:2,1,1,4"` is one codec and `"shuffle,zstd:1"` two. A colon always introduces a parameter. The
+//! text is recorded with the data, so it may be untrusted. Its length and its numbers of codecs and parameters are
+//! bounded.
 
 use std::fmt;
 
@@ -28,9 +28,9 @@ pub enum Param {
     Int(i64),
     /// A finite number with a fraction or an exponent.
     Float(f64),
-    /// A word, or a quoted text; it cannot hold a double quote.
+    /// A word or a quoted text, which cannot contain a double quote.
     Text(String),
-    /// `key=value`; the value is never itself named.
+    /// `key=value`; the value itself is not named.
     Named(String, Box<Param>),
 }
 
@@ -48,7 +48,7 @@ pub enum ListItem {
     },
 }
 
-/// A value in a Zarr codec configuration, as a face converts it from JSON.
+/// A value in a Zarr codec configuration, converted from JSON by the caller.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ConfigValue {
     /// `null`
@@ -61,7 +61,7 @@ pub enum ConfigValue {
     Float(f64),
     /// A string.
     Text(String),
-    /// An array or object; no known codec takes one.
+    /// An array or object; no known codec accepts one.
     Nested,
 }
 
@@ -179,8 +179,8 @@ impl fmt::Display for CodecSpec {
     }
 }
 
-/// A transform as people type it: without quotes around words that need none. Stored text is unchanged; a
-/// text that is no transform is returned as it is.
+/// A transform as users type it: without quotes around words that need none. The stored text is unchanged. A text that
+/// is no transform is returned as it is.
 pub fn readable(text: &str) -> String {
     let Ok(specs) = CodecSpec::parse_all(text) else { return text.to_owned() };
     let typed = specs.iter().map(CodecSpec::typed).collect::<Vec<_>>().join(",");
@@ -194,7 +194,7 @@ impl CodecSpec {
     fn typed(&self) -> String {
         let mut out = self.name.clone();
         for (i, param) in self.params.iter().enumerate() {
-            // A word after a comma would be the next codec.
+            // After a comma, a word would be the next codec.
             out.push(if i == 0 || matches!(param, Param::Text(_)) { ':' } else { ',' });
             out.push_str(&param.typed());
         }
@@ -229,7 +229,7 @@ struct Lexeme<'a> {
     token: &'a str,
 }
 
-/// The text cut at commas and colons outside quotes; white space around a piece is dropped.
+/// The text, cut at commas and colons outside quotes; white space around a piece is dropped.
 struct Lexemes<'a> {
     text: &'a str,
     next: Option<(Before, usize)>,
@@ -272,12 +272,12 @@ pub(crate) fn is_name(token: &str) -> bool {
         && token.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
 }
 
-/// Whether a token is a name as codecs have them: without capitals.
+/// Whether a token is a valid name of a codec: without capitals.
 pub(crate) fn is_codec_name(token: &str) -> bool {
     is_name(token) && token.len() <= 64 && !token.contains(|c: char| c.is_ascii_uppercase())
 }
 
-/// Quotes appear as one pair around a whole value.
+/// Whether quotes appear only as one pair around a whole value.
 fn quotes_are_whole(token: &str) -> bool {
     let value =
         token.split_once('=').map_or(token, |(key, value)| if key.contains('"') { token } else { value });

@@ -1,14 +1,14 @@
-//! Zarr codec objects: to codecs, and from chains.
+//! Zarr codec objects: converts them to codecs, and chains to them.
 //!
-//! Names are equal where the bytes are: zarr-python's codec of that name (core or `numcodecs.*`) reads what a
-//! codec here makes, and the reverse.
+//! A name is shared only if the bytes are equal: zarr-python's codec with that name (core or `numcodecs.*`) decodes
+//! what a codec here encodes, and the reverse.
 
 use crate::params::{named_int, named_text};
 use crate::stats::ScalarKind;
 use crate::text::{MAX_PARAMS, is_name};
 use crate::{Chain, CodecSpec, ConfigValue, ListItem, Param, TransformError, number};
 
-/// Parameters of `numcodecs.pcodec` whose only accepted values are what is done here anyway.
+/// Parameters of `numcodecs.pcodec` whose only accepted values are the behaviour of this codec.
 const PCODEC_DEFAULTS: [(&str, ConfigText); 5] = [
     ("mode_spec", ConfigText::Text("auto")),
     ("delta_spec", ConfigText::Text("auto")),
@@ -43,8 +43,8 @@ impl ConfigText {
 }
 
 impl CodecSpec {
-    /// The codec of a Zarr codec object. `bytes` (little endian) and `crc32c` become identity: both hold for
-    /// everything that is stored here.
+    /// The codec of a Zarr codec object. `bytes` (little endian) and `crc32c` become identity, since stored data always
+    /// has both properties.
     pub fn from_zarr(
         name: &str,
         configuration: &[(String, ConfigValue)],
@@ -111,7 +111,7 @@ fn integer_width(dtype: &str) -> Option<i64> {
     }
 }
 
-/// Where a codec may stand in a Zarr list: on arrays, from array to bytes, or on bytes.
+/// Where a codec may appear in a Zarr list: on arrays, from array to bytes, or on bytes.
 #[derive(PartialEq, PartialOrd)]
 enum Stage {
     Array,
@@ -120,10 +120,9 @@ enum Stage {
 }
 
 impl Chain {
-    /// The Zarr codec list of this chain, for arrays whose elements are single scalars of `kind` and `item`
-    /// bytes.
+    /// The Zarr codec list of this chain, for arrays whose elements are single scalars of `kind` and `item` bytes.
     ///
-    /// Errors: `Unsupported`, which names the codec that has no Zarr name or cannot stand at its position.
+    /// Errors: `Unsupported`, which names the codec that has no Zarr name or cannot appear at its position.
     pub fn to_zarr(&self, kind: ScalarKind, item: usize) -> Result<Vec<ListItem>, TransformError> {
         let refuse = |spec: &CodecSpec, why: &str| TransformError::Unsupported {
             what: format!("codec {spec} in Zarr: {why}"),

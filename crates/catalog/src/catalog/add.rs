@@ -1,4 +1,4 @@
-//! Adding containers, removing them, merging pages.
+//! Adds and removes containers, and merges pages.
 
 use std::collections::BTreeSet;
 
@@ -17,14 +17,14 @@ use crate::merge;
 use crate::page::PageBuilder;
 use crate::workers::each;
 
-/// What adding did.
+/// The result of adding containers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct AddReport {
-    /// Containers that were new, or had changed.
+    /// Number of containers that were new or had changed.
     pub added: u64,
-    /// Containers that were known and unchanged.
+    /// Number of containers that were known and unchanged.
     pub unchanged: u64,
-    /// Containers that could not be read: where, and why.
+    /// Containers that could not be read: their locations, and the errors.
     pub failed: Vec<(String, Error)>,
 }
 
@@ -42,10 +42,10 @@ impl Listed {
 }
 
 impl Catalog {
-    /// Adds the containers at these paths or URLs and in these folders; known ones are examined again if they
+    /// Adds the containers at these paths or URLs, and in these folders. Known containers are examined again if they
     /// have changed.
     ///
-    /// An error if nothing could be added; else the report names the failures.
+    /// It is an error if nothing could be added; otherwise the report names the failures.
     pub fn add(&self, locations: &[String]) -> Result<AddReport> {
         let mut report = AddReport::default();
         let mut paths = BTreeSet::new();
@@ -118,7 +118,7 @@ impl Catalog {
         Ok(out)
     }
 
-    /// All containers that are shown.
+    /// All containers that are not hidden.
     pub(super) fn listed(&self, pages: &[Page]) -> Result<Vec<Listed>> {
         let mut out = Vec::new();
         for page in pages {
@@ -149,7 +149,7 @@ impl Catalog {
         Ok(out)
     }
 
-    /// Makes facts visible in place of earlier ones for their paths, and removes other paths: one commit.
+    /// In one commit, makes facts visible in place of earlier ones for their paths, and removes other paths.
     pub(super) fn change(&self, facts: Vec<Facts>, gone: &[String]) -> Result<()> {
         let mut paths: Vec<String> = gone.to_vec();
         paths.extend(facts.iter().map(|f| f.path.clone()));
@@ -161,7 +161,7 @@ impl Catalog {
         self.commit(|newest| {
             let pages = newest.pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect();
             let pages = match self.hide(pages, paths.iter().map(String::as_str)) {
-                // Another process has merged the page: the manifest that says so exists.
+                // Another process has merged the page, and its manifest exists.
                 Err(e) if is_missing(&e) => {
                     self.refresh()?;
                     let newest = self.manifest();
@@ -189,8 +189,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// Merges small pages, if there are many. If another process changes the catalogue meanwhile nothing is
-    /// merged.
+    /// Merges small pages if there are many. If another process changes the catalogue meanwhile, nothing is merged.
     fn merge(&self) -> Result<()> {
         let newest = self.manifest();
         let places = merge::plan(&newest.pages);
@@ -224,8 +223,8 @@ impl Catalog {
         Ok(())
     }
 
-    /// Rebuilds the catalogue from the present state of its containers. Damaged pages are dropped, with the
-    /// paths in them: add those again.
+    /// Rebuilds the catalogue from the present state of its containers. Damaged pages are dropped together with their
+    /// paths; add those again.
     pub fn rebuild(&self) -> Result<AddReport> {
         self.refresh()?;
         let mut report = AddReport::default();
@@ -250,7 +249,7 @@ impl Catalog {
         self.store_pages(&new)?;
         let was: BTreeSet<[u8; 16]> = newest.pages.iter().map(|at| at.id).collect();
         self.commit(|newest| {
-            // Entries that others have added meanwhile stay.
+            // Entries that other processes have added meanwhile are kept.
             let others: Vec<Page> = newest
                 .pages
                 .iter()

@@ -1,31 +1,31 @@
-//! Checks whether a catalogue is whole, and the state of its containers.
+//! Checks whether a catalogue is undamaged, and the state of its containers.
 
 use drystone::{ErrorKind, Result};
 
 use super::Catalog;
 use crate::workers::each;
 
-/// What was found.
+/// The result of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CheckReport {
-    /// Containers that are listed.
+    /// Number of listed containers.
     pub containers: u64,
-    /// Pages, and their bytes.
+    /// Number of pages.
     pub pages: u64,
-    /// See `pages`.
+    /// Bytes of all pages.
     pub bytes: u64,
     /// Errors in pages; a rebuild repairs them.
     pub damage: Vec<String>,
     /// Containers that have changed since they were added.
     pub stale: Vec<String>,
-    /// Containers that do not exist any more.
+    /// Containers that no longer exist.
     pub gone: Vec<String>,
-    /// Containers that cannot be opened from here.
+    /// Number of containers that cannot be opened from here.
     pub closed: u64,
 }
 
 impl Catalog {
-    /// Reads every page, and looks at every container. Nothing is changed.
+    /// Reads every page and checks every container. Changes nothing.
     pub fn check(&self) -> Result<CheckReport> {
         self.refresh()?;
         let mut report = CheckReport::default();
@@ -54,7 +54,7 @@ impl Catalog {
         Ok(report)
     }
 
-    /// Examines changed containers again and removes those that are gone.
+    /// Examines changed containers again, and removes those that no longer exist.
     pub fn update(&self) -> Result<CheckReport> {
         let report = self.check()?;
         if !report.stale.is_empty() {

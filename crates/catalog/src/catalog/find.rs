@@ -1,5 +1,5 @@
-//! Finding: columns say which containers answer, and the containers themselves whether they may be shown and
-//! have changed.
+//! Finds containers: columns determine which containers answer, and a check of each container whether it may be shown
+//! and has changed.
 
 use std::collections::BTreeSet;
 
@@ -15,40 +15,41 @@ use crate::page::PageBuilder;
 use crate::question::Question;
 use crate::workers::each;
 
-/// Attempts while other processes merge pages.
+/// Most attempts while other processes merge pages.
 const TRIES: usize = 20;
-/// Answers that one thread checks.
+/// Number of answers that one thread checks.
 const ALONE: usize = 128;
 
-/// A container that answers.
+/// A container that answers a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FoundContainer {
-    /// Where it is.
+    /// Its location.
     pub path: String,
     /// Its identity.
     pub uuid: [u8; 16],
     /// The snapshot that the answer is about.
     pub version: u64,
-    /// Nanoseconds since 1970 of its commit.
+    /// Time of its commit, in nanoseconds since 1970.
     pub time: u64,
-    /// Whether the container shows another snapshot by now.
+    /// Whether the container has another snapshot by now.
     pub stale: bool,
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FoundReport {
-    /// By path.
+    /// Containers, by path.
     pub found: Vec<FoundContainer>,
-    /// Containers that answer and do not exist any more.
+    /// Number of containers that answer and no longer exist.
     pub gone: u64,
-    /// Containers that answer and cannot be opened from here: not permitted, or not reachable.
+    /// Number of containers that answer and cannot be opened from here, because that is not permitted or they are not
+    /// reachable.
     pub closed: u64,
 }
 
 impl Catalog {
-    /// The containers that answer a question. With `fresh` every changed container is examined first, and the
-    /// result is stored if the catalogue can be written.
+    /// The containers that answer a question. With `fresh`, every changed container is examined first, and the result
+    /// is stored if the catalogue is writable.
     pub fn find(&self, text: &str, fresh: bool) -> Result<FoundReport> {
         let question = Question::parse(text)?;
         for _ in 0..TRIES {
@@ -121,7 +122,7 @@ impl Catalog {
         report
     }
 
-    /// The pages after every changed container was examined again.
+    /// The pages after every changed container has been examined again.
     fn fresh_pages(&self) -> Result<Vec<Page>> {
         let pages = self.pages();
         let listed = self.listed(&pages)?;
@@ -136,7 +137,7 @@ impl Catalog {
             match looked {
                 Ok(Some(found)) => facts.push(found),
                 Err(e) if e.kind() == ErrorKind::NotFound => gone.push(one.path),
-                // A container that cannot be opened from here may be accessible to other users, so it stays.
+                // A container that cannot be opened from here may be accessible to other users, so it is kept.
                 Ok(None) | Err(_) => {}
             }
         }
@@ -146,7 +147,7 @@ impl Catalog {
         if self.change(facts.clone(), &gone).is_ok() {
             return Ok(self.pages());
         }
-        // It cannot be written: the answer is still fresh.
+        // The catalogue is not writable, but the answer is still fresh.
         let paths: Vec<String> = gone.into_iter().chain(facts.iter().map(|f| f.path.clone())).collect();
         let mut pages = self.hide(pages, paths.iter().map(String::as_str))?;
         let new = PageBuilder::pages(facts).into_iter();
@@ -154,7 +155,7 @@ impl Catalog {
         Ok(pages)
     }
 
-    /// A name that no container has is an error that suggests the nearest one.
+    /// Refuses a name that no container has, with the nearest name as a suggestion.
     fn require_names(&self, question: &Question, pages: &[Page]) -> Result<()> {
         for asked in question.asked() {
             let mut known = asked.own.is_some() || pages.is_empty();

@@ -9,9 +9,8 @@
 //!
 //! Invariants
 //! - a page is put before the manifest that names it;
-//! - a manifest builds on the one before it, so the additions of two processes at the same time are both
-//!   kept;
-//! - only containers that can be read now are answers, and each says whether it has changed.
+//! - a manifest builds on the one before it, so concurrent additions of two processes are both kept;
+//! - only containers that can be read now are returned, each with a flag whether it has changed.
 
 mod add;
 mod check;
@@ -36,7 +35,7 @@ const IDENTITY: &str = "catalog.json";
 const HINT: &str = "hint";
 /// Most bytes of a manifest.
 const MAX_MANIFEST: u64 = 1 << 28;
-/// Attempts to put a manifest while other processes put theirs.
+/// Most attempts to put a manifest while other processes put theirs.
 const TRIES: usize = 1000;
 
 /// An open catalogue. It may be used from several threads.
@@ -79,7 +78,7 @@ fn identity(uuid: &[u8; 16]) -> String {
     format!("{{\"format\": \"drystone-catalog\", \"version\": 1, \"uuid\": \"{hex}\"}}\n")
 }
 
-/// The identity has one spelling.
+/// Parses the identity, which has only one valid spelling.
 fn parse_identity(bytes: &[u8]) -> Option<[u8; 16]> {
     let text = std::str::from_utf8(bytes).ok()?;
     let hex = text.split('"').nth_back(1)?;
@@ -88,9 +87,9 @@ fn parse_identity(bytes: &[u8]) -> Option<[u8; 16]> {
 }
 
 impl Catalog {
-    /// Opens the catalogue at a path or a URL; with `make` it is created if there is none.
+    /// Opens the catalogue at a path or a URL; with `make`, creates it if there is none.
     ///
-    /// `NotFound` if there is none, `Conflict` if something else is there, `Corrupt` if it is damaged.
+    /// Errors: `NotFound` if there is none, `Conflict` if something else is there, `Corrupt` if it is damaged.
     pub fn open(location: &str, options: &[(String, String)], make: bool) -> Result<Catalog> {
         let location = normal(location)?;
         let local = !is_url(&location);
@@ -161,7 +160,7 @@ impl Catalog {
         }
     }
 
-    /// Where it is.
+    /// Its path or URL.
     pub fn location(&self) -> &str {
         &self.location
     }
@@ -185,7 +184,7 @@ impl Catalog {
         lock(&self.newest).clone()
     }
 
-    /// Shows the additions of other processes.
+    /// Makes additions of other processes visible.
     pub fn refresh(&self) -> Result<()> {
         let known = self.manifest().number;
         let mut number = known.max(self.hint());
@@ -224,8 +223,7 @@ impl Catalog {
         Ok(manifest)
     }
 
-    /// Puts the manifest that follows the newest one, made by `next` from that; repeats if another process
-    /// was faster.
+    /// Puts the next manifest, which `next` makes from the newest one; repeats if another process was faster.
     fn commit(&self, next: impl Fn(&Manifest) -> Result<Manifest>) -> Result<()> {
         for _ in 0..TRIES {
             let manifest = next(&self.manifest())?;
@@ -237,7 +235,7 @@ impl Catalog {
         Err(Error::new(ErrorKind::Conflict, format!("{TRIES} others changed {} meanwhile", self.location)))
     }
 
-    /// Puts a manifest; false if its number is taken.
+    /// Puts a manifest; returns false if its number is taken.
     fn put(&self, manifest: Manifest) -> Result<bool> {
         let number = manifest.number;
         let bytes = manifest.encode();
@@ -255,12 +253,12 @@ impl Catalog {
             *newest = Arc::new(manifest);
         }
         drop(newest);
-        // Only speed depends on it.
+        // Only the speed depends on the hint.
         let _ = self.store.put(HINT, &[number.to_string().as_bytes()], PutMode::Replace, false);
         Ok(true)
     }
 
-    /// Containers that are examined together.
+    /// Number of containers that are examined at the same time.
     fn threads(&self, location: &str) -> usize {
         let cores = std::thread::available_parallelism().map_or(4, usize::from);
         if is_url(location) { 32 } else { cores.clamp(2, 16) }

@@ -1,4 +1,4 @@
-//! Loading directories and columns: read, verified against their checksum, decoded, cached.
+//! Loads directories and columns: they are read, verified against their checksums, decoded and cached.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use crate::manifest::PageRef;
 use crate::page::{Directory, PageBuilder, Section};
 use crate::value::{Borrowed, Value};
 
-/// Bytes of decoded columns that are cached.
+/// Most bytes of decoded columns in the cache.
 const KEPT: usize = 64 << 20;
 
-/// The cache of decoded columns. All of it is dropped when it grows too large.
+/// The cache of decoded columns. It is emptied when it grows too large.
 #[derive(Debug, Default)]
 pub(super) struct Cache {
     directories: HashMap<[u8; 16], Arc<Directory>>,
@@ -27,14 +27,14 @@ pub(super) struct Cache {
     bytes: usize,
 }
 
-/// A page: an object of the store, or bytes that are not stored.
+/// A page: an object in the store, or bytes that are not stored yet.
 #[derive(Debug, Clone)]
 pub(super) struct Page {
     pub(super) at: PageRef,
     pub(super) bytes: Option<Arc<Vec<u8>>>,
 }
 
-/// Makes a page from bytes; the reference that names it is the page's.
+/// Makes a page from a builder, with the reference that names it.
 pub(super) fn page_of(builder: PageBuilder, id: [u8; 16]) -> Page {
     let containers = builder.len() as u32;
     let (bytes, directory) = builder.encode();
@@ -100,7 +100,7 @@ impl Catalog {
         Ok(Some(column))
     }
 
-    /// The paths of a page, which are numbered in their order.
+    /// The paths of a page. Containers are numbered in their order.
     pub(super) fn paths(&self, page: &Page) -> Result<Arc<Column>> {
         let found = self.column(page, &Key::own("path"))?;
         found.filter(|paths| paths.len() == page.at.containers as usize).ok_or_else(|| {
@@ -123,7 +123,7 @@ impl Catalog {
         Ok(found)
     }
 
-    /// All facts of the containers of a page that are shown: for merging.
+    /// All facts of the shown containers of a page, for merging.
     pub(super) fn facts(&self, page: &Page) -> Result<Vec<Facts>> {
         let (paths, identities) = (self.paths(page)?, self.identities(page)?);
         let mut facts: Vec<Facts> = identities
@@ -167,7 +167,7 @@ impl Catalog {
         self.manifest().pages.iter().map(|at| Page { at: at.clone(), bytes: None }).collect()
     }
 
-    /// Drops decoded columns of pages that do not exist any more.
+    /// Drops decoded columns of pages that no longer exist.
     pub(super) fn forget_decoded(&self) {
         *lock(&self.cache) = Cache::default();
     }
@@ -181,13 +181,13 @@ pub(super) fn text(column: &Column, n: usize) -> String {
     }
 }
 
-/// The number of a path in a page.
+/// The number of the container with a path in a page.
 pub(super) fn number(paths: &Column, path: &str) -> Option<u32> {
     let at = paths.partition(|v| matches!(v, Borrowed::Text(text) if text < path));
     matches!(paths.value(at), Some(Borrowed::Text(text)) if text == path).then_some(at as u32)
 }
 
-/// The error for a page that does not exist: another process merged it.
+/// Whether an error means that a page no longer exists, since another process merged it.
 pub(super) fn is_missing(error: &Error) -> bool {
     error.kind() == drystone::ErrorKind::NotFound
 }

@@ -21,8 +21,8 @@ pub struct PageBuilder {
 }
 
 impl PageBuilder {
-    /// From facts in any order; if a path occurs twice the last is used. More than a page holds become
-    /// several pages.
+    /// Builders for facts in any order. If a path occurs twice, the last facts are used. More containers than a page
+    /// holds become several pages.
     pub fn pages(facts: Vec<Facts>) -> Vec<PageBuilder> {
         let by_path: BTreeMap<String, Facts> = facts.into_iter().map(|f| (f.path.clone(), f)).collect();
         let mut out: Vec<PageBuilder> = Vec::new();
@@ -37,7 +37,7 @@ impl PageBuilder {
         out
     }
 
-    /// Adds a container; its path must be greater than those before.
+    /// Adds a container; its path must be greater than those of all earlier ones.
     fn push(&mut self, facts: Facts) {
         let identity = Identity { uuid: facts.uuid, version: facts.version, time: facts.time };
         let n = self.add(identity);
@@ -52,7 +52,7 @@ impl PageBuilder {
         self.identities.len() as u32 - 1
     }
 
-    /// Adds a value of a container; texts that are too long for questions are left out.
+    /// Adds a value of a container. Texts that are too long for questions are left out.
     pub(crate) fn value(&mut self, key: Key, value: Value, container: u32) {
         let fits = |text: &str| text.len() <= MAX_TEXT;
         if matches!(&value, Value::Text(text) if !fits(text)) || !fits(&key.object) || !fits(&key.name) {
@@ -66,7 +66,7 @@ impl PageBuilder {
         self.identities.len()
     }
 
-    /// The whole page, and its directory's bytes, which end it.
+    /// Encodes the page; returns it, and the bytes of the directory at its end.
     pub fn encode(mut self) -> (Vec<u8>, Vec<u8>) {
         for containers in self.columns.values_mut().flat_map(BTreeMap::values_mut) {
             containers.sort_unstable();

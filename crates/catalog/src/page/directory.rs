@@ -7,7 +7,7 @@ use super::{MAGIC, MAX_CONTAINERS};
 use crate::bytes::{count, push, push_text, small, text, varint};
 use crate::facts::{Key, KeyKind};
 
-/// Bytes of a page with their checksum.
+/// A range of bytes in a page, with its checksum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Section {
@@ -22,12 +22,12 @@ pub struct Section {
 pub struct Directory {
     pub containers: u32,
     pub identities: Section,
-    /// By key, ascending.
+    /// Columns by key, ascending.
     pub columns: Vec<(Key, Section)>,
 }
 
 impl Directory {
-    /// The bytes.
+    /// Encodes the directory.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
         push(&mut out, self.containers.into());
@@ -42,7 +42,7 @@ impl Directory {
         out
     }
 
-    /// Decodes a directory; sections lie within the first `page` bytes.
+    /// Decodes a directory, whose sections must lie within the first `page` bytes.
     pub fn decode(bytes: &[u8], page: u64) -> Result<Directory, Corrupt> {
         let mut r = Reader::new(bytes);
         let containers = small(&mut r)?;

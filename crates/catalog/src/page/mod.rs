@@ -1,4 +1,4 @@
-//! A page: columns one after the other, then the directory that locates each.
+//! A page: columns one after the other, then the directory that locates each of them.
 //!
 //! Invariants
 //! - a page never changes; the manifest holds the length and the checksum of its directory;

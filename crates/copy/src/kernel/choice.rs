@@ -1,46 +1,46 @@
-//! Which loop suits which copy: decided once per copy, from values alone, so that it can be printed and
-//! tested.
+//! Chooses the loop that suits a copy. The choice is made once per copy, from values alone, so that it can be printed
+//! and tested.
 //!
-//! Invariant: every choice is correct for every shape for which it can be made; [`Choice::of`] decides only
-//! the speed. Measurements stand beside the loops.
+//! Invariant: every choice is correct for every shape for which it can be made; it affects only the speed. Measurements
+//! are documented beside the loops.
 
 use super::element::Lines;
-use super::foretold;
+use super::few_loads;
 use super::plane::{Kernel, LinePrefetch};
 use super::processor::{Processor, Sharing};
 use super::stream::{self, LINE};
-use super::strided::{self, LONGEST_ASKED};
+use super::strided::{self, LONGEST_PREFETCHED};
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 use super::{rows, wide};
 
-/// Where elements of the innermost loop lie in the destination.
+/// Where the elements of the innermost loop lie in the destination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Places {
     /// Adjacent, and every row begins at a multiple of 16 bytes.
     Packed,
-    /// In any other order, mostly adjacent; the loop does not rely on it.
+    /// In any other order, mostly adjacent; the loop must not rely on that.
     Dense,
-    /// With gaps, several in a cache line.
+    /// With gaps, several elements in a cache line.
     Sharing,
-    /// With gaps, none in a line with a short other; `whole`: each is a whole number of lines.
+    /// With gaps, at most one short element in a cache line; `whole`: each element is a whole number of lines.
     Apart { whole: bool },
 }
 
-/// The size of a destination, if the copy is long enough for it to matter.
+/// The size class of a destination, if the copy is so long that this matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Target {
-    /// Fits a processor's own caches.
+    /// Fits in a processor's own caches.
     Cached,
-    /// Fits the shared cache.
+    /// Fits in the shared cache.
     Shared,
-    /// Larger than is worth caching.
+    /// Too large for caching to pay.
     Far,
     /// Larger than the shared cache.
     Memory,
 }
 
 impl Target {
-    /// The range for a copy of this many bytes into a buffer of this size.
+    /// The size class for a copy of `copied` bytes into a buffer of this size.
     pub(super) fn of(copied: u64, buffer: usize, processor: &Processor) -> Target {
         let long = stream::AVAILABLE && copied >= stream::FAR_COPY;
         match long {
@@ -57,7 +57,7 @@ impl Target {
     }
 }
 
-/// Adjacent rows of more bytes than this bypass the caches two at a time.
+/// Adjacent rows of more bytes than this bypass the caches, two rows at a time.
 const SHORT_ROW: usize = 4 * LINE;
 
 /// The inputs of a choice.
@@ -65,7 +65,7 @@ const SHORT_ROW: usize = 4 * LINE;
 pub(super) struct Shape {
     /// Bytes of an element, at least 1.
     pub(super) elem: usize,
-    /// Bytes from one element of the innermost loop to the next in the source, in either direction.
+    /// Bytes from one element of the innermost loop to the next in the source, in absolute value.
     pub(super) reach: usize,
     /// The same in the destination.
     pub(super) apart: usize,
@@ -81,18 +81,17 @@ pub(super) enum Choice {
     /// Short elements by 64-byte registers.
     #[cfg(all(target_arch = "x86_64", not(miri)))]
     Windows(wide::Windowed),
-    /// Rows of some lines by 64-byte registers.
+    /// Rows of some lines, by 64-byte registers.
     Rows(LinePrefetch),
-    /// The same where rows are adjacent, past the caches, two abreast.
+    /// The same for adjacent rows, past the caches, two rows side by side.
     RowsPast,
     /// One element after the other.
     Plain,
     /// Rows of some lines by moves of 16 bytes, prefetched.
     Lines { near: bool },
-    /// Elements of 16 bytes by a loop with one load.
+    /// Elements of 16 bytes, by a loop with one load.
     OneLoad,
-    /// The same to adjacent places in a cache, by a loop with one load or two that prefetches destination
-    /// lines.
+    /// The same to adjacent places in a cache, by a loop with one load or two that prefetches destination lines.
     Stepping,
     /// Prefetches lines that elements share.
     Sharing,
@@ -101,7 +100,7 @@ pub(super) enum Choice {
     /// Whole lines past the caches; prefetches those in which runs begin and end.
     Ending,
     /// Past the caches; prefetches runs of the source.
-    Asking { packed: bool },
+    Prefetching { packed: bool },
     /// Past the caches, 4 or 8 bytes gathered into 16.
     PackedElements,
     /// Past the caches, multiples of 16 bytes.
@@ -111,7 +110,7 @@ pub(super) enum Choice {
 }
 
 impl Choice {
-    /// The loop for a shape that 64-byte registers with windows do not suit.
+    /// The loop for a shape that windows in 64-byte registers do not suit.
     pub(super) fn of(shape: &Shape, processor: &Processor) -> Choice {
         let Shape { places, target, .. } = *shape;
         match places {
@@ -128,25 +127,25 @@ impl Choice {
         }
     }
 
-    /// The loop itself, for elements of `elem` bytes.
+    /// The kernel for elements of `elem` bytes.
     pub(super) fn kernel(self, elem: usize) -> Kernel {
         match self {
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Choice::Windows(windowed) => windowed.kernel(),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
-            Choice::Rows(asked) => rows::kernel(asked),
+            Choice::Rows(prefetched) => rows::kernel(prefetched),
             #[cfg(all(target_arch = "x86_64", not(miri)))]
             Choice::RowsPast => rows::past_kernel(),
             #[cfg(not(all(target_arch = "x86_64", not(miri))))]
             Choice::Rows(_) | Choice::RowsPast => strided::plain_kernel(elem),
             Choice::Plain => strided::plain_kernel(elem),
             Choice::Lines { near } => strided::lines_kernel(near),
-            Choice::OneLoad => foretold::rolled_kernel(),
-            Choice::Stepping => foretold::run_stepping,
+            Choice::OneLoad => few_loads::rolled_kernel(),
+            Choice::Stepping => few_loads::run_stepping,
             Choice::Sharing => strided::sharing_kernel(elem),
             Choice::Owning => strided::owning_kernel(elem),
             Choice::Ending => strided::run_ending,
-            Choice::Asking { packed } => strided::asking_kernel(packed),
+            Choice::Prefetching { packed } => strided::prefetching_kernel(packed),
             Choice::PackedElements => strided::packed_elements_kernel(elem),
             Choice::Packed => strided::packed_kernel(),
             Choice::Streamed => strided::streamed_kernel(),
@@ -155,19 +154,18 @@ impl Choice {
 }
 
 impl Shape {
-    /// Elements with gaps in a far destination.
+    /// The choice for elements with gaps in a far destination.
     fn apart(&self, target: Target, processor: &Processor) -> Choice {
         match self.elem {
-            _ if self.elem <= 16 && !processor.asks_owned => Choice::Plain,
-            ..=LONGEST_ASKED if target == Target::Far => Choice::Owning,
+            _ if self.elem <= 16 && !processor.prefetches_owned => Choice::Plain,
+            ..=LONGEST_PREFETCHED if target == Target::Far => Choice::Owning,
             long if long >= processor.ends_from => Choice::Ending,
             _ => Choice::Owning,
         }
     }
 
-    /// Whether rows move by 64-byte registers on processors that are fast at it: in the cache unless they are
-    /// short and near; from memory where useless hardware prefetches cost more than stores past the caches
-    /// save.
+    /// Whether rows are moved by 64-byte registers, on processors where that is fast: in the cache, unless they are
+    /// short and near; from memory, where useless hardware prefetches cost more than stores past the caches save.
     fn suits_rows(&self, processor: &Processor) -> bool {
         let far = self.target.is_far();
         let shortest = if self.near && !far { 3 * LINE } else { 2 * LINE };
@@ -175,15 +173,15 @@ impl Shape {
         processor.rows_in_registers && self.elem >= shortest && (!far || wasteful)
     }
 
-    /// Whether adjacent rows of some lines bypass the caches, two of them abreast.
+    /// Whether adjacent rows of some lines bypass the caches, two of them side by side.
     fn suits_rows_past(&self, processor: &Processor) -> bool {
         processor.rows_in_registers
             && self.target.is_far()
             && self.dense()
-            && (SHORT_ROW + 1..=LONGEST_ASKED).contains(&self.elem)
+            && (SHORT_ROW + 1..=LONGEST_PREFETCHED).contains(&self.elem)
     }
 
-    /// Rows by registers, or by `memcpy` if they are long.
+    /// The choice for rows: by registers, or by `memcpy` if they are long.
     fn rows(&self) -> Choice {
         match self.target.is_far() {
             true => Choice::Rows(LinePrefetch::IntoMemory),
@@ -193,17 +191,17 @@ impl Shape {
         }
     }
 
-    /// Elements without gaps, or in a near destination.
+    /// The choice for elements without gaps, or in a near destination.
     fn past(&self) -> Choice {
         let Shape { elem, reach, .. } = *self;
         let packed = self.places == Places::Packed;
         let sixteens = elem.is_multiple_of(16);
-        let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_ASKED).contains(&elem);
+        let asks = reach >= elem + LINE && (2 * LINE..=LONGEST_PREFETCHED).contains(&elem);
         match elem {
-            // Reading is most of the work, and stores past the caches delay it: plain ones are 1.1 to 1.4
-            // times as fast with elements of 16 to 256 bytes at 5 to 8 times as many.
+            // Reading is most of the work, and stores past the caches delay it. Plain stores are 1.1 to 1.4 times as
+            // fast for elements of 16 to 256 bytes at distances of 5 to 8 times their size.
             ..=256 if self.sparse() => self.plain(),
-            _ if asks => Choice::Asking { packed: packed && sixteens },
+            _ if asks => Choice::Prefetching { packed: packed && sixteens },
             4 | 8 if packed => Choice::PackedElements,
             _ if packed && sixteens => Choice::Packed,
             _ if elem >= 2 * LINE => Choice::Streamed,
@@ -211,7 +209,7 @@ impl Shape {
         }
     }
 
-    /// Elements in a destination without a usable order.
+    /// The choice for elements in a destination without a usable order.
     fn plain(&self) -> Choice {
         match self.elem {
             128..=Lines::LONGEST => Choice::Lines { near: self.near },
@@ -223,21 +221,19 @@ impl Shape {
         matches!(self.places, Places::Packed | Places::Dense)
     }
 
-    /// Whether elements come one by one from lines that the hardware prefetcher predicts best for a single
-    /// load.
+    /// Whether elements are read from separate lines, which the hardware prefetcher predicts best for a single load.
     fn suits_one_load(&self, processor: &Processor) -> bool {
-        self.elem == 16 && self.reach >= 2 * LINE && processor.foretells_one_load
+        self.elem == 16 && self.reach >= 2 * LINE && processor.prefers_one_load
     }
 
-    /// Whether elements from at least two lines apart become adjacent in the destination, by a loop of few
-    /// loads.
+    /// Whether elements from at least two lines apart become adjacent in the destination, by a loop of few loads.
     fn suits_stepping(&self, processor: &Processor) -> bool {
         self.elem == 16 && self.dense() && self.reach >= 2 * LINE && processor.gathers_stepping
     }
 
-    /// Whether lines of elements with gaps are prefetched in a shared cache.
+    /// Whether the lines of elements with gaps are prefetched in a shared cache.
     fn owns(&self, processor: &Processor) -> bool {
-        self.elem <= LONGEST_ASKED && (self.elem > 16 || processor.owns(self.elem, self.apart))
+        self.elem <= LONGEST_PREFETCHED && (self.elem > 16 || processor.owns(self.elem, self.apart))
     }
 
     /// Whether the shared lines of elements of this size are prefetched.
@@ -247,8 +243,7 @@ impl Shape {
         far && (elements.0..=elements.1).contains(&self.elem) && self.apart <= apart
     }
 
-    /// Whether most of what is read is useless: at most one byte of five is wanted, or one short element of
-    /// two lines.
+    /// Whether most of what is read is useless: at most one byte of five is wanted, or one short element in two lines.
     fn sparse(&self) -> bool {
         self.reach >= 5 * self.elem || self.elem < LINE && self.reach >= 2 * LINE
     }
@@ -290,12 +285,19 @@ mod tests {
             ((128, 256, 128), Dense, true, Cached, "Lines { near: true }", "Lines { near: true }"),
             ((256, 512, 256), Dense, true, Cached, "Rows(Not)", "Lines { near: true }"),
             ((256, 512, 256), Dense, false, Cached, "Rows(IntoCache)", "Lines { near: false }"),
-            ((256, 512, 256), Packed, false, Far, "Asking { packed: true }", "Asking { packed: true }"),
-            ((256, 768, 256), Packed, false, Far, "Rows(IntoMemory)", "Asking { packed: true }"),
+            (
+                (256, 512, 256),
+                Packed,
+                false,
+                Far,
+                "Prefetching { packed: true }",
+                "Prefetching { packed: true }",
+            ),
+            ((256, 768, 256), Packed, false, Far, "Rows(IntoMemory)", "Prefetching { packed: true }"),
             ((256, 2048, 256), Dense, false, Far, "Rows(IntoMemory)", "Lines { near: false }"),
-            ((272, 544, 272), Dense, false, Far, "RowsPast", "Asking { packed: false }"),
-            ((1024, 2048, 1024), Packed, false, Far, "RowsPast", "Asking { packed: true }"),
-            ((4096, 8192, 4096), Dense, false, Memory, "RowsPast", "Asking { packed: false }"),
+            ((272, 544, 272), Dense, false, Far, "RowsPast", "Prefetching { packed: false }"),
+            ((1024, 2048, 1024), Packed, false, Far, "RowsPast", "Prefetching { packed: true }"),
+            ((4096, 8192, 4096), Dense, false, Memory, "RowsPast", "Prefetching { packed: false }"),
             ((8192, 16384, 8192), Packed, false, Far, "Packed", "Packed"),
             ((256, 256, 256), Dense, false, Far, "Streamed", "Streamed"),
             ((256, 256, 512), apart, false, Far, "Owning", "Owning"),

@@ -1,14 +1,14 @@
 //! Conversion of numbers, in blocks that stay in the first-level cache.
 //!
-//! A block is loaded (and turned to native byte order), converted, and stored: three loops that each
-//! do one thing, so that the middle one, over plain arrays, is vectorised for every pair of types.
+//! Each block is loaded (and converted to native byte order), converted, and stored. Each of the three loops does one
+//! thing, so the middle one, over plain arrays, is vectorised for every pair of types.
 
 use super::each;
 use crate::dim::Dim;
 use crate::dtype::{Dtype, Narrowing, NumberKind};
 use crate::number::{Bf16, Complex, F16, traced};
 
-/// Numbers per block.
+/// Numbers in a block.
 const BLOCK: usize = 256;
 
 /// A number that can be loaded and stored.
@@ -16,7 +16,7 @@ trait Number: Copy + Default {
     fn swapped(self) -> Self;
 }
 
-/// Conversions; where nothing can be lost both are the same.
+/// Conversions. If nothing can be lost, both are the same.
 trait Cast<D> {
     fn saturate(self) -> D;
     fn wrap(self) -> D;
@@ -44,7 +44,7 @@ macro_rules! complex {
     };
 }
 
-/// Short floats go through a binary32, which holds all of them.
+/// Short floats are converted by way of a binary32, which represents all of them.
 macro_rules! short {
     ($($short:ty),*) => {$(
         impl Number for $short {
@@ -58,7 +58,7 @@ macro_rules! short {
     )*};
 }
 
-/// From complex numbers: the real part, except to complex ones.
+/// From complex numbers: the real part, except to other complex ones.
 macro_rules! from_complex {
     ($($part:ty),*) => {$(
         impl Number for Complex<$part> {
@@ -125,7 +125,7 @@ through!(Bf16 => Bf16, |value: Bf16| value);
 through!(F16 => Bf16, |value: F16| Bf16::from_f32(value.to_f32()));
 through!(Bf16 => F16, |value: Bf16| F16::from_f64(f64::from(value.to_f32())));
 
-/// One loop of numbers: how many, both strides, and whether each side is in foreign byte order.
+/// One row of numbers: their count, both strides, and whether each side is in foreign byte order.
 #[derive(Clone, Copy)]
 struct Row {
     count: usize,
@@ -162,7 +162,7 @@ pub(crate) unsafe fn convert(
         swap_dst: foreign(to),
     };
     let convert = convert_from(from.kind, to.kind, narrowing == Narrowing::Wrap);
-    // SAFETY: rows of the loops.
+    // SAFETY: these are rows of the loops.
     each(outer, src, dst, &mut |src, dst| unsafe { convert(row, src, dst) });
 }
 
@@ -245,10 +245,10 @@ fn convert_to<S: CastAll>(to: NumberKind, wrap: bool) -> Convert {
     }
 }
 
-/// A [`Convert`].
+/// Implements [`Convert`].
 ///
 /// # Safety
-/// As [`Convert`] says.
+/// As for [`Convert`].
 unsafe fn row<S: Number + Cast<D>, D: Number, const WRAP: bool>(row: Row, src: *const u8, dst: *mut u8) {
     let mut loaded = [S::default(); BLOCK];
     let mut converted = [D::default(); BLOCK];

@@ -1,35 +1,34 @@
-//! Moving one element: the code for its exact width, chosen once per copy and inlined into the loops.
+//! Moves one element. The code for its exact width is chosen once per copy and inlined into the loops.
 
-/// Moves one element from `src` to `dst`; neither needs alignment.
+/// Moves one element from `src` to `dst`; neither needs to be aligned.
 pub(super) trait Mover: Copy {
-    /// Whether loops move four at a time, so that address arithmetic does not limit the speed.
+    /// Whether loops move four elements at a time, so that address arithmetic does not limit the speed.
     const BY_FOURS: bool = true;
 
-    /// Bytes of an element, if loops without prefetching move eight at a time, computing each address from
-    /// the one before: with 1 to 16 bytes in the cache 1.02 to 1.1 times as fast (Zen 5) as four at a time or
-    /// one. Else 0.
+    /// Bytes of an element if loops without prefetching move eight at a time, computing each address from the previous
+    /// one; else 0. For 1 to 16 bytes in the cache this is 1.02 to 1.1 times as fast as four or one at a time (Zen 5).
     const BY_EIGHTS: usize = 0;
 
     /// Whether loops prefetch the lines of later elements.
-    const ASKS: bool = false;
+    const PREFETCHES: bool = false;
 
     /// Whether loops prefetch destination lines that several elements share.
-    const ASKS_SHARED: bool = false;
+    const PREFETCHES_SHARED: bool = false;
 
-    /// For elements of `len` bytes, which must be in the mover's range.
+    /// The mover for elements of `len` bytes, which must be in its range.
     fn of(len: usize) -> Self;
 
     /// # Safety
     /// `src` is readable and `dst` writable for the element's bytes, and the two do not overlap.
     unsafe fn mv(self, src: *const u8, dst: *mut u8);
 
-    /// Moves two elements to adjacent places, for movers of known length ([`BY_EIGHTS`](Self::BY_EIGHTS)).
+    /// Moves two elements to adjacent places; for movers of fixed length ([`BY_EIGHTS`](Self::BY_EIGHTS)).
     ///
     /// # Safety
     /// As for [`mv`](Self::mv), for both elements.
     #[inline(always)]
     unsafe fn two(self, first: *const u8, second: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe {
             self.mv(first, dst);
             self.mv(second, dst.add(Self::BY_EIGHTS));
@@ -37,15 +36,15 @@ pub(super) trait Mover: Copy {
     }
 }
 
-/// `W` bytes, in moves of 16 with ascending addresses: stores in descending order (as compilers choose for a
-/// copy of known length) take more than twice as long in the cache where elements begin inside lines.
+/// Moves `W` bytes, 16 at a time with ascending addresses. Stores in descending order, which compilers choose for a
+/// copy of known length, take more than twice as long in the cache if elements begin inside lines.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `W` bytes, and the two do not overlap.
 #[inline(always)]
 pub(super) unsafe fn exactly<const W: usize>(src: *const u8, dst: *mut u8) {
     let mut at = 0;
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe {
         while at + 16 <= W {
             sixteen(src.add(at), dst.add(at));
@@ -61,7 +60,7 @@ pub(super) unsafe fn exactly<const W: usize>(src: *const u8, dst: *mut u8) {
 #[inline(always)]
 unsafe fn sixteen(src: *const u8, dst: *mut u8) {
     use std::arch::x86_64::{_mm_loadu_si128, _mm_storeu_si128};
-    // SAFETY: by the caller; neither needs alignment.
+    // SAFETY: the caller's guarantee; neither needs alignment.
     unsafe { _mm_storeu_si128(dst.cast(), _mm_loadu_si128(src.cast())) }
 }
 
@@ -70,11 +69,12 @@ unsafe fn sixteen(src: *const u8, dst: *mut u8) {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 unsafe fn sixteen(src: *const u8, dst: *mut u8) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { std::ptr::copy_nonoverlapping(src, dst, 16) }
 }
 
-/// Two times 8 bytes by one store: with fewer instructions per element, more loads from memory are under way.
+/// Moves two elements of 8 bytes by one store. With fewer instructions per element, more loads from memory are under
+/// way.
 ///
 /// # Safety
 /// `first` and `second` are readable for 8 bytes, `dst` is writable for 16.
@@ -82,7 +82,7 @@ unsafe fn sixteen(src: *const u8, dst: *mut u8) {
 #[inline(always)]
 unsafe fn eight_twice(first: *const u8, second: *const u8, dst: *mut u8) {
     use std::arch::x86_64::{_mm_loadl_epi64, _mm_storeu_si128, _mm_unpacklo_epi64};
-    // SAFETY: by the caller; none needs alignment.
+    // SAFETY: the caller's guarantee; none needs alignment.
     unsafe {
         let both = _mm_unpacklo_epi64(_mm_loadl_epi64(first.cast()), _mm_loadl_epi64(second.cast()));
         _mm_storeu_si128(dst.cast(), both);
@@ -94,22 +94,22 @@ unsafe fn eight_twice(first: *const u8, second: *const u8, dst: *mut u8) {
 #[cfg(not(target_arch = "x86_64"))]
 #[inline(always)]
 unsafe fn eight_twice(first: *const u8, second: *const u8, dst: *mut u8) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe {
         exactly::<8>(first, dst);
         exactly::<8>(second, dst.add(8));
     }
 }
 
-/// Exactly `W` bytes in one go.
+/// Moves exactly `W` bytes at once.
 #[derive(Clone, Copy)]
 pub(super) struct Fixed<const W: usize>;
 
 impl<const W: usize> Mover for Fixed<W> {
     const BY_FOURS: bool = W != 16;
     const BY_EIGHTS: usize = if matches!(W, 1 | 2 | 4 | 8 | 16) { W } else { 0 };
-    const ASKS: bool = W <= 8;
-    const ASKS_SHARED: bool = W <= 16;
+    const PREFETCHES: bool = W <= 8;
+    const PREFETCHES_SHARED: bool = W <= 16;
 
     fn of(_len: usize) -> Self {
         Fixed
@@ -117,13 +117,13 @@ impl<const W: usize> Mover for Fixed<W> {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { exactly::<W>(src, dst) }
     }
 
     #[inline(always)]
     unsafe fn two(self, first: *const u8, second: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe {
             if W == 8 {
                 return eight_twice(first, second, dst);
@@ -134,7 +134,7 @@ impl<const W: usize> Mover for Fixed<W> {
     }
 }
 
-/// `H..=2 * H` bytes as two moves of `H` that may overlap.
+/// Moves `H..=2 * H` bytes by two moves of `H`, which may overlap.
 #[derive(Clone, Copy)]
 pub(super) struct Halves<const H: usize>(usize);
 
@@ -146,7 +146,7 @@ impl<const H: usize> Mover for Halves<H> {
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
         let tail = self.0 - H;
-        // SAFETY: by the caller, since `H <= len`, both halves lie in the element.
+        // SAFETY: the caller's guarantee, since `H <= len`, both halves lie in the element.
         unsafe {
             exactly::<H>(src, dst);
             exactly::<H>(src.add(tail), dst.add(tail));
@@ -154,19 +154,19 @@ impl<const H: usize> Mover for Halves<H> {
     }
 }
 
-/// 64 bytes and more in moves of 64 that begin at multiples of 16 in the destination, but for the first 16
-/// bytes and the last move, which may overlap their neighbours.
+/// Moves 64 bytes and more, 64 at a time, beginning at multiples of 16 in the destination. The first 16 bytes and the
+/// last move are exceptions, and may overlap the others.
 ///
-/// No store crosses a line, and stores go upwards: in the cache as fast as one long `memcpy`, where a
-/// `memcpy` per element, or wider stores that cross lines, take 1.2 to 2 times as long.
+/// No store crosses a line, and addresses ascend. In the cache this is as fast as one long `memcpy`; a `memcpy` per
+/// element, or wider stores that cross lines, take 1.2 to 2 times as long.
 #[derive(Clone, Copy)]
 pub(super) struct Lines(usize);
 
 impl Lines {
-    /// The longest element for these movers: for longer ones `memcpy` is fast.
+    /// The longest element for these movers; for longer ones `memcpy` is fast.
     pub(super) const LONGEST: usize = 2048;
 
-    /// Moves an element, and calls `each` with the address of every 64 bytes in it.
+    /// Moves an element, and calls `each` with the address of every 64 bytes of it.
     ///
     /// # Safety
     /// As for [`Mover::mv`].
@@ -174,7 +174,8 @@ impl Lines {
     pub(super) unsafe fn mv_calling(self, src: *const u8, dst: *mut u8, mut each: impl FnMut(usize)) {
         let tail = self.0 - 64;
         let mut at = dst.addr().wrapping_neg() % 16;
-        // SAFETY: by the caller; `at < tail` keeps 64 bytes at `at` inside the element, which has 64 bytes or more.
+        // SAFETY: the caller's guarantee; `at < tail` keeps 64 bytes at `at` inside the element, which has 64 bytes or
+        // more.
         unsafe {
             if at > 0 {
                 exactly::<16>(src, dst);
@@ -199,12 +200,12 @@ impl Mover for Lines {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { self.mv_calling(src, dst, |_| ()) }
     }
 }
 
-/// Any length, by the platform's `memcpy`.
+/// Moves any length by the platform's `memcpy`.
 #[derive(Clone, Copy)]
 pub(super) struct Long(usize);
 
@@ -215,12 +216,12 @@ impl Mover for Long {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, self.0) }
     }
 }
 
-/// 16 bytes of elements of `W` bytes (4 or 8), in one register.
+/// Reads 16 bytes of elements of `W` bytes (4 or 8) into one register.
 ///
 /// # Safety
 /// `16 / W` elements are readable from `src` on.
@@ -228,7 +229,7 @@ impl Mover for Long {
 #[inline(always)]
 pub(super) unsafe fn packed<const W: usize>(src: *const u8, stride: isize) -> std::arch::x86_64::__m128i {
     use std::arch::x86_64::{_mm_set_epi32, _mm_set_epi64x};
-    // SAFETY: by the caller; none needs alignment.
+    // SAFETY: the caller's guarantee; none needs alignment.
     unsafe {
         if W == 8 {
             let at = |k: isize| src.wrapping_offset(k * stride).cast::<i64>().read_unaligned();

@@ -1,7 +1,7 @@
-//! Interleaves columns to records and splits records in registers, for x86-64: 16 bytes of every column at a
-//! time.
+//! Interleaves columns to records, and splits records, in registers for x86-64: 16 bytes of every column at a time.
 //!
-//! Elements are of 4 or 8 bytes; `16 / W` records are made at a time. Only SSE2, which is part of the architecture.
+//! Elements have 4 or 8 bytes; `16 / W` records are processed at a time. Only SSE2 is used, which is part of the
+//! architecture.
 
 use std::arch::x86_64::*;
 
@@ -11,7 +11,7 @@ use super::stream;
 /// The most members of a record.
 pub(super) const MOST: usize = 8;
 
-/// Whether records of this many adjacent elements are made and taken apart as whole registers.
+/// Whether records of this many adjacent elements are joined and split as whole registers.
 pub(super) const fn fills(elem: usize, members: usize) -> bool {
     matches!((elem, members), (8, 2..=MOST) | (4, 2 | 3 | 4 | 6 | 8))
 }
@@ -19,25 +19,25 @@ pub(super) const fn fills(elem: usize, members: usize) -> bool {
 /// Reads 16 bytes of column `k`.
 ///
 /// # Safety
-/// They are readable.
+/// 16 bytes are readable there.
 #[inline(always)]
 unsafe fn load(src: *const u8, column: isize, k: usize) -> __m128i {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { _mm_loadu_si128(src.wrapping_offset(k as isize * column).cast()) }
 }
 
 /// Joins 16 bytes of each of `M` columns to adjacent records, past the caches if `PAST`.
 ///
 /// # Safety
-/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes
-/// if `PAST`; [`fills`] is true of `W` and `M`.
+/// 16 bytes of each column are readable, `M` times 16 bytes writable at `dst`, which is aligned to 16 bytes if `PAST`;
+/// [`fills`] is true for `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn dense<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,
     column: isize,
     dst: *mut u8,
 ) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe {
         let columns: [__m128i; M] = std::array::from_fn(|k| load(src, column, k));
         let put = |k: usize, found| match PAST {
@@ -48,7 +48,7 @@ pub(super) unsafe fn dense<const W: usize, const M: usize, const PAST: bool>(
             (8, _) => eights(M, |k| columns[k], put),
             (4, 3) => three_fours([columns[0], columns[1], columns[2]], put),
             _ => {
-                // Two neighbours of 4 bytes are one element of 8.
+                // Two adjacent elements of 4 bytes are treated as one of 8.
                 let pairs = M / 2;
                 eights(pairs, |k| _mm_unpacklo_epi32(columns[2 * k], columns[2 * k + 1]), put);
                 let high = |k: usize| _mm_unpackhi_epi32(columns[2 * k], columns[2 * k + 1]);
@@ -58,7 +58,7 @@ pub(super) unsafe fn dense<const W: usize, const M: usize, const PAST: bool>(
     }
 }
 
-/// Two records of `n` elements of 8 bytes each, from as many registers of two, to as many registers.
+/// Joins two records of `n` elements of 8 bytes from as many registers of two, into as many registers.
 #[inline(always)]
 fn eights(n: usize, column: impl Fn(usize) -> __m128i, put: impl Fn(usize, __m128i)) {
     // SAFETY: the instructions are part of x86-64.
@@ -80,7 +80,7 @@ fn eights(n: usize, column: impl Fn(usize) -> __m128i, put: impl Fn(usize, __m12
     }
 }
 
-/// Four records of three elements of 4 bytes.
+/// Joins four records of three elements of 4 bytes.
 #[inline(always)]
 fn three_fours(columns: [__m128i; 3], put: impl Fn(usize, __m128i)) {
     // SAFETY: the instructions are part of x86-64.
@@ -89,7 +89,7 @@ fn three_fours(columns: [__m128i; 3], put: impl Fn(usize, __m128i)) {
         let (low, high) =
             (_mm_castsi128_ps(_mm_unpacklo_epi32(a, b)), _mm_castsi128_ps(_mm_unpackhi_epi32(a, b)));
         let c = _mm_castsi128_ps(c);
-        // c0 and a1, b1 and c1, c2 and a3, b3 and c3, each twice.
+        // c0 and a1, b1 and c1, c2 and a3, b3 and c3; each twice.
         let ca = _mm_shuffle_ps::<0b10_10_00_00>(c, low);
         let bc = _mm_shuffle_ps::<0b01_01_11_11>(low, c);
         let ca_high = _mm_shuffle_ps::<0b10_10_10_10>(c, high);
@@ -100,18 +100,18 @@ fn three_fours(columns: [__m128i; 3], put: impl Fn(usize, __m128i)) {
     }
 }
 
-/// Splits adjacent records to 16 bytes of each of `M` columns, past the caches if `PAST`.
+/// Splits adjacent records into 16 bytes of each of `M` columns, past the caches if `PAST`.
 ///
 /// # Safety
-/// `M` times 16 bytes are readable at `src`, 16 bytes of each column writable, at a multiple of 16 bytes if
-/// `PAST`; [`fills`] is true of `W` and `M`.
+/// `M` times 16 bytes are readable at `src`, 16 bytes of each column are writable, at a multiple of 16 bytes if `PAST`;
+/// [`fills`] is true for `W` and `M`.
 #[inline(always)]
 pub(super) unsafe fn split<const W: usize, const M: usize, const PAST: bool>(
     src: *const u8,
     dst: *mut u8,
     column: isize,
 ) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe {
         let found: [__m128i; M] = std::array::from_fn(|k| load(src, 16, k));
         let put = |k: usize, found| {
@@ -130,7 +130,7 @@ pub(super) unsafe fn split<const W: usize, const M: usize, const PAST: bool>(
                 put(2, c);
             }
             _ => {
-                // Two neighbours of 4 bytes are one element of 8.
+                // Two adjacent elements of 4 bytes are treated as one of 8.
                 let pairs = M / 2;
                 for k in 0..pairs {
                     let low = _mm_castsi128_ps(eight_of(pairs, k, |k| found[k]));
@@ -143,7 +143,7 @@ pub(super) unsafe fn split<const W: usize, const M: usize, const PAST: bool>(
     }
 }
 
-/// Element `k` of two records of `n` elements of 8 bytes each, from as many registers.
+/// Element `k` of two records of `n` elements of 8 bytes, from as many registers.
 #[inline(always)]
 fn eight_of(n: usize, k: usize, register: impl Fn(usize) -> __m128i) -> __m128i {
     // SAFETY: the instructions are part of x86-64.
@@ -159,7 +159,7 @@ fn eight_of(n: usize, k: usize, register: impl Fn(usize) -> __m128i) -> __m128i 
     }
 }
 
-/// Three columns of four records of elements of 4 bytes.
+/// The three columns of four records of elements of 4 bytes.
 #[inline(always)]
 fn three_fours_of(records: [__m128i; 3]) -> [__m128i; 3] {
     // SAFETY: the instructions are part of x86-64.
@@ -177,7 +177,7 @@ fn three_fours_of(records: [__m128i; 3]) -> [__m128i; 3] {
     }
 }
 
-/// Joins 16 bytes of each of `M` columns to records that lie `record` apart; nothing is written between them.
+/// Joins 16 bytes of each of `M` columns to records that lie `record` bytes apart; nothing is written between them.
 ///
 /// # Safety
 /// 16 bytes of each column are readable, `16 / W` records of `M` elements writable.
@@ -188,14 +188,14 @@ pub(super) unsafe fn apart<const W: usize, const M: usize>(
     dst: *mut u8,
     record: isize,
 ) {
-    // SAFETY: by the caller, for columns below `M` and members of records of the same numbers.
+    // SAFETY: the caller's guarantee, for columns below `M` and the members with the same numbers.
     unsafe {
         let load = |k: usize| load(src, column, k);
         let to =
             |row: usize, member: usize| dst.wrapping_offset(row as isize * record).wrapping_add(member * W);
         let put = |row: usize, member: usize, found: __m128i| _mm_storeu_si128(to(row, member).cast(), found);
         let put_halves = |row: usize, member: usize, found: __m128i| {
-            // Neither address need be aligned, which other stores of half a register require.
+            // Neither address needs to be aligned, as other stores of half a register require.
             _mm_storel_epi64(to(row, member).cast(), found);
             _mm_storel_epi64(to(row + 1, member).cast(), _mm_unpackhi_epi64(found, found));
         };

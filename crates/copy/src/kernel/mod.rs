@@ -1,18 +1,18 @@
 //! The loops that move bytes.
 //!
-//! The shape of a canonical copy selects the kernel: no loops is one `memcpy`; long elements are runs; short
-//! elements are gathered or scattered with moves of exactly their width; and where neighbours in the source
-//! are far apart in the destination, both are walked in tiles, so that every fetched cache line is used up
-//! before it is evicted.
+//! The shape of a canonical copy selects the kernel. A copy without loops is one `memcpy`. Long elements are copied as
+//! runs. Short elements are gathered or scattered with moves of exactly their width. If neighbours in the source are
+//! far apart in the destination, both are visited in tiles, so that every fetched cache line is used completely before
+//! it is evicted.
 //!
-//! Which of the loops over runs and short elements is the fastest is decided in `choice.rs`.
+//! `choice.rs` chooses the fastest of the loops over runs and short elements.
 //!
 //! Invariant: kernels trust the copy. The caller of [`run`] has checked both spans.
 
 mod choice;
 mod convert;
 mod element;
-mod foretold;
+mod few_loads;
 #[cfg(target_arch = "x86_64")]
 mod interleave;
 mod plane;
@@ -38,13 +38,12 @@ pub(crate) use convert::convert;
 use plane::{Kernel, Plane};
 use tiled::Tiled;
 
-/// Runs a copy of elements of `elem` bytes, the first of which lie at the two pointers.
+/// Runs a copy of elements of `elem` bytes. The two pointers are at the first element.
 ///
 /// # Safety
-/// `src` is readable over the source span of the loops and `dst` writable over their destination span,
-/// counted from the two pointers; the cells of the two do not overlap. `dst_len`, the size of the whole
-/// destination buffer, only decides whether its lines are worth caching, and `src_len`, that of the source,
-/// whether its lines are cached.
+/// `src` is readable over the source span of the loops and `dst` writable over their destination span, counted from the
+/// two pointers; the cells of the two do not overlap. `dst_len` and `src_len`, the sizes of the whole buffers, only
+/// affect the speed: whether destination lines are worth caching, and whether source lines are likely to be cached.
 pub(crate) unsafe fn run(
     elem: usize,
     dims: &[Dim],
@@ -68,7 +67,7 @@ pub(crate) unsafe fn run(
         let mut rest = outer.to_vec();
         let near = rest.remove(near);
         let plane = Tiled::of(elem, near, *inner, far);
-        // SAFETY: `near` and `inner` are two loops of the copy, `rest` are the others.
+        // SAFETY: `near` and `inner` are two loops of the copy, and `rest` are the others.
         each(&rest, src, dst, &mut |src, dst| unsafe { plane.run(src, dst) });
     } else {
         let one = Dim::new(1, 0, 0);
@@ -83,7 +82,7 @@ pub(crate) unsafe fn run(
             target,
         };
         let kernel = choice(&shape, &plane, processor).kernel(elem);
-        // SAFETY: the plane is the copy's two innermost loops.
+        // SAFETY: the plane has the copy's two innermost loops.
         each(rest, src, dst, &mut |src, dst| unsafe { kernel(elem, plane, src, dst) });
     }
     if far {
@@ -91,7 +90,7 @@ pub(crate) unsafe fn run(
     }
 }
 
-/// Where elements of the innermost loop lie in the destination.
+/// Where the elements of the innermost loop lie in the destination.
 fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
     let Some((inner, outer)) = dims.split_last() else { return Places::Dense };
     let (dense, stride) = (elem as i64, inner.dst_stride);
@@ -111,14 +110,14 @@ fn places(elem: usize, dims: &[Dim], dst: *mut u8) -> Places {
     }
 }
 
-/// The register loop for short elements with gaps on one side, in the cache, if there is one that pays.
+/// The register loop for short elements with gaps on one side, in the cache, if one is faster.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn wide_kernel(elem: usize, plane: &Plane) -> Option<Kernel> {
     let distance = wide::Distance { near: false, far: false };
     wide::windowed(elem, plane, distance, Processor::this()).map(wide::Windowed::kernel)
 }
 
-/// The loop for a plane of this shape.
+/// The choice for a plane of this shape.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 fn choice(shape: &Shape, plane: &Plane, processor: &Processor) -> Choice {
     let distance = wide::Distance { near: shape.near, far: shape.target.is_far() };
@@ -137,8 +136,8 @@ fn wide_kernel(_elem: usize, _plane: &Plane) -> Option<Kernel> {
     None
 }
 
-/// The loop whose source elements are neighbours, if that is not the innermost one and elements share
-/// cache lines: the partner of the innermost loop in a tiled walk.
+/// The loop whose source elements are adjacent, if that is not the innermost one and elements share cache lines:
+/// together with the innermost loop it is visited in tiles.
 fn tiled_dim(dims: &[Dim], elem: usize) -> Option<usize> {
     let (inner, outer) = dims.split_last()?;
     let reach = |dim: &Dim| dim.src_stride.unsigned_abs();

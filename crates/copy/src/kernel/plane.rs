@@ -1,4 +1,4 @@
-//! Two nested loops over one element, as kernels take them.
+//! Two nested loops over one element: the argument of kernels.
 
 use crate::dim::Dim;
 
@@ -9,7 +9,7 @@ pub(super) struct Plane {
     pub(super) inner: Loop,
 }
 
-/// One loop: how often, and bytes from one element to the next on either side.
+/// One loop: its count, and bytes from one element to the next on either side.
 #[derive(Clone, Copy)]
 pub(super) struct Loop {
     pub(super) count: usize,
@@ -24,13 +24,13 @@ impl From<Dim> for Loop {
 }
 
 impl Plane {
-    /// Walks `outer` slowly and `inner` fast.
+    /// A plane with `outer` as the slow and `inner` as the fast loop.
     pub(super) fn new(outer: Dim, inner: Dim) -> Self {
         Plane { outer: outer.into(), inner: inner.into() }
     }
 }
 
-/// Whether rows by 64-byte registers are prefetched, and from where to where.
+/// Whether rows moved by 64-byte registers are prefetched, and between which kinds of memory they move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LinePrefetch {
     Not,
@@ -45,14 +45,14 @@ pub(super) enum LinePrefetch {
 /// the source and writable from the destination pointer, and the two do not overlap.
 pub(super) type Kernel = unsafe fn(usize, Plane, *const u8, *mut u8);
 
-/// The address `by` bytes on, by one addition: compilers would rather share additions between elements, which
-/// makes addresses sums, and unroll the loop, whose loads then advance several times as far each.
+/// The address `by` bytes further, by one addition. Otherwise compilers share additions between elements, which makes
+/// addresses sums, and unroll the loop, so that each load advances several times as far.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[expect(clippy::pointers_in_nomem_asm_block, reason = "nothing is read or written through it")]
 #[inline(always)]
 pub(super) fn step(at: *const u8, by: isize) -> *const u8 {
     let mut at = at.wrapping_offset(by);
-    // SAFETY: no instruction at all; it only hides the address's origin from the compiler.
+    // SAFETY: it emits no instruction; it only hides the address's origin from the compiler.
     unsafe { std::arch::asm!("/* {at} */", at = inout(reg) at, options(nomem, nostack, preserves_flags)) };
     at
 }

@@ -1,8 +1,8 @@
-//! Rows of some lines by 64-byte registers, for processors whose loads and stores of a whole line cost little
-//! where they cross one.
+//! Moves rows of some lines by 64-byte registers, for processors where loads and stores of 64 bytes that cross a line
+//! cost little.
 //!
-//! A row's first and last 64 bytes are one load and one store each, wherever they lie; between them stores
-//! begin at lines. All rows are handled alike whatever their length, without a call per row.
+//! The first and last 64 bytes of a row are one load and one store each, wherever they lie; between them, stores begin
+//! at lines. All rows are handled alike, whatever their length, without a call per row.
 //!
 //! Measured (Zen 5) beside moves of 16 bytes with prefetching: rows of 256 to 1024 bytes in the cache 1.02 to
 //! 1.18 times as fast; gathered from memory, one of three or eight of 128 to 512 bytes, 1.05 to 1.2 times.
@@ -13,39 +13,38 @@ use std::arch::x86_64::*;
 
 use super::plane::{Kernel, LinePrefetch, Loop, Plane};
 use super::stream::{self, LINE};
-use super::strided::{ASKED_AHEAD, runs_ahead};
+use super::strided::{PREFETCHED_AHEAD, runs_ahead};
 
-/// Prefetch distance in rows, for a cache and for memory, at most: no more than [`ASKED_AHEAD`] bytes of
-/// them.
+/// The largest prefetch distance in rows, for a cache and for memory; at most [`PREFETCHED_AHEAD`] bytes.
 const AHEAD: usize = 16;
 const AHEAD_FAR: usize = 8;
 
-/// The kernel for rows of a line and more, on a processor that has these registers.
-pub(super) fn kernel(asked: LinePrefetch) -> Kernel {
-    match asked {
+/// The kernel for rows of at least a line, on a processor that has these registers.
+pub(super) fn kernel(prefetched: LinePrefetch) -> Kernel {
+    match prefetched {
         LinePrefetch::Not => run::<0>,
         LinePrefetch::IntoCache => run::<AHEAD>,
         LinePrefetch::IntoMemory => run::<AHEAD_FAR>,
     }
 }
 
-/// The kernel for adjacent rows of at least a line in a destination that no cache holds, each prefetched some
-/// rows ahead: whole lines bypass the caches, also those that two rows share. Rows of two halves move
-/// abreast, line by line: memory that is read and written at two places is busy more of the time.
+/// The kernel for adjacent rows of at least a line in a destination that no cache holds, each prefetched some rows
+/// ahead: whole lines bypass the caches, also those that two rows share. Rows of two halves are moved side by side,
+/// line by line: memory that is read and written at two places is busy more of the time.
 ///
-/// Measured (Zen 5) out of and into 4 to 48 MiB beside one row after the other with the same stores: one of
-/// two, three or eight rows of 512 bytes 1.2, 1.2 and 1.08 times as fast, of 1024 bytes 1.05 to 1.1, of 4096
-/// bytes as fast; three or four rows abreast, or row by row in place of line by line, are slower than one.
-/// Beside plain stores or moves of 16 bytes past the caches: rows of 300 to 2000 bytes 1.0 to 1.3 times as
-/// fast, of 256 bytes 0.9 to 1.1 times.
+/// Measured (Zen 5) from and into 4 to 48 MiB, beside one row after the other with the same stores: one of two, three
+/// or eight rows of 512 bytes 1.2, 1.2 and 1.08 times as fast, of 1024 bytes 1.05 to 1.1 times, of 4096 bytes equally
+/// fast. Three or four rows side by side, or row by row instead of line by line, are slower than one. Beside plain
+/// stores or moves of 16 bytes past the caches: rows of 300 to 2000 bytes 1.0 to 1.3 times as fast, of 256 bytes 0.9 to
+/// 1.1 times.
 pub(super) fn past_kernel() -> Kernel {
     run_past
 }
 
-/// Moves rows past the caches, those of the two halves of a plane, or of each of its rows, abreast.
+/// Moves rows past the caches: those of the two halves of a plane, or of each of its rows, side by side.
 ///
 /// # Safety
-/// As [`Kernel`] says, with elements of 64 bytes and more whose inner loop is dense in the destination, on a
+/// As for [`Kernel`], with elements of 64 bytes and more whose inner loop is dense in the destination, on a
 /// processor that has these registers.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
@@ -54,7 +53,7 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let halves = Apart { src: half * outer.src, dst: half * outer.dst };
     let abreast = if half > 0 && halves.dst % LINE as isize == 0 { half } else { 0 };
     for k in 0..abreast {
-        // SAFETY: by the caller, for this row of elements and that of the second half.
+        // SAFETY: the caller's guarantee, for this row of elements and that of the second half.
         unsafe {
             follow::<true>(
                 elem,
@@ -67,12 +66,12 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
     for k in 2 * abreast..outer.count as isize {
         let (src, dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
-        // So many elements are whole lines.
+        // This many elements are whole lines.
         let whole = LINE >> elem.trailing_zeros().min(LINE.trailing_zeros());
         let half = inner.count / 2 / whole * whole;
         let (halves, ends) = (Loop { count: half, ..inner }, Loop { count: inner.count - 2 * half, ..inner });
         let apart = Apart { src: half as isize * inner.src, dst: half as isize * inner.dst };
-        // SAFETY: by the caller, for this row of elements: its halves, and what is left of it.
+        // SAFETY: the caller's guarantee, for this row of elements: its halves, and its rest.
         unsafe {
             follow::<true>(elem, halves, apart, src, dst);
             follow::<false>(
@@ -86,7 +85,7 @@ unsafe fn run_past(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     }
 }
 
-/// Distance to the half that is moved abreast.
+/// Distance to the half that is moved at the same time.
 #[derive(Clone, Copy)]
 struct Apart {
     src: isize,
@@ -94,16 +93,16 @@ struct Apart {
     dst: isize,
 }
 
-/// Moves adjacent rows from `dst` on; if `TWO`, alternately with as many rows further on, line by line.
+/// Moves adjacent rows from `dst` on; if `TWO`, alternately with the rows of the other half, line by line.
 ///
 /// # Safety
-/// As for [`run_past`], for one loop, and if `TWO` for that which lies `apart`.
+/// As for [`run_past`], for one loop, and if `TWO` also for the one that lies `apart`.
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *const u8, dst: *mut u8) {
     let ahead = runs_ahead(elem) * rows.src;
     let (mut src, mut dst, mut at) = (src, dst, dst.addr().wrapping_neg() % LINE);
-    // SAFETY: by the caller: what is read lies in a row, or is masked; every line that is stored is filled by
-    // one row or by two.
+    // SAFETY: by the caller's guarantee, what is read lies in a row or is masked; every line that is stored is filled
+    // by one row or by two.
     unsafe {
         if rows.count > 0 {
             std::ptr::copy_nonoverlapping(src, dst, at);
@@ -118,11 +117,11 @@ unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *c
         }
         for row in 0..rows.count {
             let other = src.wrapping_offset(apart.src);
-            let (asked, asked_other) = (src.wrapping_offset(ahead), other.wrapping_offset(ahead));
+            let (prefetched, prefetched_other) = (src.wrapping_offset(ahead), other.wrapping_offset(ahead));
             while at + LINE <= elem {
-                stream::ask(asked.wrapping_add(at));
+                stream::prefetch(prefetched.wrapping_add(at));
                 if TWO {
-                    stream::ask(asked_other.wrapping_add(at));
+                    stream::prefetch(prefetched_other.wrapping_add(at));
                 }
                 _mm512_stream_si512(dst.cast(), _mm512_loadu_si512(src.add(at).cast()));
                 if TWO {
@@ -140,10 +139,10 @@ unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *c
                     std::ptr::copy_nonoverlapping(other.add(at), dst.offset(apart.dst), left);
                 }
             } else if left > 0 {
-                stream::ask(asked.wrapping_add(at));
+                stream::prefetch(prefetched.wrapping_add(at));
                 _mm512_stream_si512(dst.cast(), joined(src, at, left, rows.src));
                 if TWO {
-                    stream::ask(asked_other.wrapping_add(at));
+                    stream::prefetch(prefetched_other.wrapping_add(at));
                     _mm512_stream_si512(dst.offset(apart.dst).cast(), joined(other, at, left, rows.src));
                 }
                 dst = dst.add(LINE);
@@ -154,8 +153,8 @@ unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *c
     }
 }
 
-/// The line that begins with the last `left` bytes of a row, from `at` on, and ends with the first of the row
-/// `next` bytes on.
+/// The line that begins with the last `left` bytes of a row, from `at` on, and ends with the first bytes of the row
+/// `next` bytes further on.
 ///
 /// # Safety
 /// Both rows are readable, `at` and `left` below 64 bytes from the first one's end.
@@ -163,77 +162,77 @@ unsafe fn follow<const TWO: bool>(elem: usize, rows: Loop, apart: Apart, src: *c
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn joined(src: *const u8, at: usize, left: usize, next: isize) -> __m512i {
     let mine = (1 << left) - 1;
-    // SAFETY: by the caller; what is masked is not read.
+    // SAFETY: the caller's guarantee; masked bytes are not read.
     unsafe {
         let line = _mm512_maskz_loadu_epi8(mine, src.add(at).cast());
         _mm512_mask_loadu_epi8(line, !mine, src.wrapping_offset(next).wrapping_sub(left).cast())
     }
 }
 
-/// Moves rows; each line is prefetched `ROWS` rows ahead, if that is not 0, in the order of the rows: from
-/// one row of the plane to the next, as subchunks of a block have few rows of each of its planes.
+/// Moves rows. If `ROWS` is not 0, each line is prefetched `ROWS` rows ahead, in the order of the rows and across rows
+/// of the plane, since subchunks of a block have few rows in each of its planes.
 ///
-/// Seen in profiles (Zen 5) of eight writers on two processors that gather 24 rows of 128 bytes of every
-/// plane: 7.5 ns for a line of 64 bytes, 8.5 with rows prefetched eight ahead, as if the plane had no end,
-/// without the line in which a row ends. Into memory the old distance stays: 128 of 384 bytes took 1.2 times
-/// as long with sixteen ahead and that line.
+/// Measured in profiles (Zen 5) of eight writers on two processors that gather 24 rows of 128 bytes of every plane: 7.5
+/// ns for a line of 64 bytes; 8.5 ns with rows prefetched eight ahead within the plane, without the line in which a row
+/// ends. For destinations in memory that shorter distance is kept: 128 of 384 bytes took 1.2 times as long with sixteen
+/// rows ahead and that line.
 ///
 /// # Safety
-/// As [`Kernel`] says, with elements of 64 bytes and more, on a processor that has these registers.
+/// As for [`Kernel`], with elements of 64 bytes and more, on a processor that has these registers.
 #[target_feature(enable = "avx512f")]
 unsafe fn run<const ROWS: usize>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
-    let ahead = (ASKED_AHEAD / elem).clamp(2, ROWS.max(2));
+    let ahead = (PREFETCHED_AHEAD / elem).clamp(2, ROWS.max(2));
     let (mut row, mut at) = (ahead / inner.count.max(1), ahead % inner.count.max(1));
     let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
-    let mut asked = start(row).wrapping_offset(at as isize * inner.src);
+    let mut prefetched = start(row).wrapping_offset(at as isize * inner.src);
     for k in 0..outer.count {
         let (mut src, mut dst) = (start(k), dst.wrapping_offset(k as isize * outer.dst));
         for _ in 0..inner.count {
-            // SAFETY: by the caller, for this element of the plane.
-            unsafe { self::row::<ROWS>(elem, src, dst, asked) }
+            // SAFETY: the caller's guarantee, for this element of the plane.
+            unsafe { self::row::<ROWS>(elem, src, dst, prefetched) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
             if ROWS > 0 {
                 at += 1;
-                asked = asked.wrapping_offset(inner.src);
+                prefetched = prefetched.wrapping_offset(inner.src);
                 if at == inner.count {
                     (row, at) = (row + 1, 0);
-                    asked = start(row);
+                    prefetched = start(row);
                 }
             }
         }
     }
 }
 
-/// Moves one row, and prefetches one at `ahead`, which may be any address, unless `ROWS` is 0.
+/// Moves one row and, unless `ROWS` is 0, prefetches one at `ahead`, which may be any address.
 ///
 /// # Safety
-/// `src` is readable and `dst` writable for `len` bytes, 64 at least; the two do not overlap.
+/// `src` is readable and `dst` writable for `len` bytes, at least 64; the two do not overlap.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead: *const u8) {
     let head = dst.addr().wrapping_neg() % LINE;
     let (tail, over) = (len - LINE, (dst.addr() + len) % LINE);
     let (end, mut at) = (len - over, head);
-    // SAFETY: by the caller; all that begins at or before `tail` ends inside of the row, and `dst + at` is a
+    // SAFETY: the caller's guarantee; all that begins at or before `tail` ends inside the row, and `dst + at` is a
     // multiple of a line's bytes.
     unsafe {
         let (first, last) = (_mm512_loadu_si512(src.cast()), _mm512_loadu_si512(src.add(tail).cast()));
         if ROWS == AHEAD {
-            stream::ask(ahead.wrapping_add(len - 1));
+            stream::prefetch(ahead.wrapping_add(len - 1));
         }
         if ROWS == AHEAD_FAR || ROWS > 0 && head > 0 {
-            stream::ask(ahead);
+            stream::prefetch(ahead);
         }
         if head > 0 {
             _mm512_storeu_si512(dst.cast(), first);
         }
-        // Four loads before four stores: a store and a later load whose addresses differ by a multiple of 4
-        // KiB wait for each other.
+        // Four loads before four stores: a store and a later load whose addresses differ by a multiple of 4 KiB wait
+        // for each other.
         while ROWS == 0 && at + 4 * LINE <= end {
             let (from, to) = (src.add(at), dst.add(at));
-            // No array and no closure: these pass registers through memory unless they are inlined first.
+            // No array and no closure: these pass registers through memory unless they are inlined early.
             let a = _mm512_loadu_si512(from.cast());
             let b = _mm512_loadu_si512(from.add(LINE).cast());
             let c = _mm512_loadu_si512(from.add(2 * LINE).cast());
@@ -246,7 +245,7 @@ unsafe fn row<const ROWS: usize>(len: usize, src: *const u8, dst: *mut u8, ahead
         }
         while at < end {
             if ROWS > 0 {
-                stream::ask(ahead.wrapping_add(at));
+                stream::prefetch(ahead.wrapping_add(at));
             }
             _mm512_store_si512(dst.add(at).cast(), _mm512_loadu_si512(src.add(at).cast()));
             at += LINE;
@@ -284,7 +283,7 @@ mod tests {
                     for run in [run::<0> as Kernel, run::<AHEAD>, run::<AHEAD_FAR>].into_iter().chain(past) {
                         found.fill(0xEE);
                         let (from, to) = (source[7..].as_ptr(), found[skew..].as_mut_ptr());
-                        // SAFETY: three rows lie in both buffers, and the registers are there.
+                        // SAFETY: three rows lie in both buffers, and the registers exist.
                         unsafe { run(elem, Plane { outer: one, inner }, from, to) }
                         assert_eq!(found, expected, "{elem} bytes, {skew} into the buffer, {apart} apart");
                     }
@@ -317,7 +316,7 @@ mod tests {
                         outer: Loop { count: outer, src: plane as isize, dst: dense as isize },
                         inner: Loop { count: inner, src: stride as isize, dst: elem as isize },
                     };
-                    // SAFETY: all rows lie in both buffers, and the registers are there.
+                    // SAFETY: all rows lie in both buffers, and the registers exist.
                     unsafe { run_past(elem, plane, source.as_ptr(), found[skew..].as_mut_ptr()) }
                     assert_eq!(
                         found, expected,

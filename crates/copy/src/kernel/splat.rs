@@ -1,6 +1,6 @@
-//! Filling adjacent bytes with one repeated element.
+//! Fills adjacent bytes with one repeated element.
 
-/// Longest stretch that one repetition copies, so that it is read from the first-level cache.
+/// Most bytes that one repetition copies, so that they are read from the first-level cache.
 const STRETCH: usize = 4096;
 
 /// Repeats the `elem` bytes at `src` over `len` bytes at `dst`; `elem` divides `len`.
@@ -8,7 +8,7 @@ const STRETCH: usize = 4096;
 /// # Safety
 /// `src` is readable for `elem` bytes, `dst` writable for `len`, `0 < elem <= len`, and the two do not overlap.
 pub(super) unsafe fn splat(src: *const u8, elem: usize, dst: *mut u8, len: usize) {
-    // SAFETY: by the caller; every write stays below `len`, and copies within `dst` go from a filled
+    // SAFETY: the caller's guarantee; every write stays below `len`, and copies within `dst` go from a filled
     // prefix to the bytes right after it, in pieces no longer than the prefix.
     unsafe {
         let first = *src;

@@ -1,35 +1,34 @@
-//! Writing past the caches.
+//! Stores that bypass the caches.
 //!
-//! A store to a line that is not cached first reads the line. Where a destination is too large to stay in the
-//! cache anyway, that read is a third of the traffic; stores that bypass the caches save it. They pay only in
-//! whole lines, so short elements are first gathered in a small stage.
+//! A store to a line that is not cached first reads the line. If a destination is too large to stay in the cache, that
+//! read is a third of the traffic, which stores that bypass the caches save. They are faster only for whole lines, so
+//! short elements are first gathered in a small stage.
 //!
-//! Measured: worse than plain stores up to 1 MiB, equal at 4 MiB, 1.6 times faster from 16 MiB on.
+//! Measured: slower than plain stores up to 1 MiB, equally fast at 4 MiB, 1.6 times as fast from 16 MiB on.
 
 use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "x86_64")]
 pub(super) use register::put;
-pub(crate) use stores::ask_to_write;
-pub(super) use stores::{ask, ask_near, copy_aligned, pack};
+pub(crate) use stores::prefetch_for_write;
+pub(super) use stores::{copy_aligned, pack, prefetch, prefetch_near};
 
 /// A destination buffer of at least this many bytes does not stay in the cache, so copies into it bypass
 /// it. (Miri is too slow for such buffers, and takes this path from a page on.)
 pub(crate) const FAR_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 4 << 20 };
-/// A destination buffer of at least this many bytes is taken not to be in a processor's own caches: lines
-/// with gaps between them are prefetched before they are written.
+/// A destination buffer of at least this many bytes is assumed not to be in a processor's own caches: lines with gaps
+/// between them are prefetched before they are written.
 pub(super) const UNCACHED_BUFFER: usize = if cfg!(miri) { 4 << 10 } else { 1 << 20 };
-/// A copy of fewer bytes than this uses plain stores even into a large buffer: its result may be read at
-/// once.
+/// A copy of fewer bytes than this uses plain stores even into a large buffer, since its result may be read at once.
 pub(super) const FAR_COPY: u64 = if cfg!(miri) { 1 << 10 } else { 64 << 10 };
 
 /// Whether this machine has stores that bypass the caches.
 pub(crate) const AVAILABLE: bool = cfg!(target_arch = "x86_64");
 
-/// One line of the cache.
+/// Bytes of a cache line.
 pub(super) const LINE: usize = 64;
 
-/// Room for short elements on their way to memory; small enough for the first-level cache.
+/// A buffer for short elements before they are stored to memory; it fits in the first-level cache.
 #[repr(align(64))]
 pub(super) struct Stage(MaybeUninit<[u8; Stage::LEN]>);
 
@@ -42,13 +41,13 @@ impl Stage {
         Stage(MaybeUninit::uninit())
     }
 
-    /// Its bytes; none has a value before it was written.
+    /// Its bytes, which are uninitialised until they are written.
     pub(super) fn bytes(&mut self) -> *mut u8 {
         self.0.as_mut_ptr().cast()
     }
 }
 
-/// Copies `len` bytes, whole destination lines past the caches. [`finish`] must follow the last one.
+/// Copies `len` bytes; whole destination lines bypass the caches. [`finish`] must follow the last call.
 ///
 /// # Safety
 /// `src` is readable and `dst` writable for `len` bytes, and the two do not overlap.
@@ -69,21 +68,20 @@ pub(crate) unsafe fn copy(src: *const u8, dst: *mut u8, len: usize) {
     }
 }
 
-/// [`copy`] of a run, while the lines of a later one at `ahead` are prefetched: the hardware prefetcher
-/// detects a sequential run only when it is half over, and reads beyond its end. `ahead` may be any address.
+/// [`copy`] of a run, while the lines of a later run at `ahead` are prefetched. The hardware prefetcher detects a
+/// sequential run only when half of it has been read, and reads beyond its end. `ahead` may be any address.
 ///
-/// Measured with every other run of 512, 1024 and 4096 bytes from memory: 78, 80 and 104 % of memcpy, against
-/// 57, 60 and 80 without, and 60 against 46 with runs of 512 that are 4 KiB apart. Prefetching all lines of a
-/// run at once, before any is copied, undoes half of that from 1024 bytes on.
+/// Measured with every other run of 512, 1024 and 4096 bytes from memory: 78, 80 and 104 % of memcpy, and 57, 60 and 80
+/// % without prefetching; for runs of 512 bytes that are 4 KiB apart, 60 % and 46 %. Prefetching all lines of a run at
+/// once, before any is copied, undoes half of that from 1024 bytes on.
 ///
-/// If `PACKED`, lines in which a run begins or ends are left to the runs before and after, which complete
-/// them: where runs begin 16 bytes into a line, plain stores to their ends make runs of 256 bytes take twice
-/// as long.
+/// If `PACKED`, the lines in which a run begins or ends bypass the caches too, and the adjacent runs complete them. If
+/// runs begin 16 bytes into a line, plain stores to their ends would make runs of 256 bytes take twice as long.
 ///
 /// # Safety
 /// As for [`copy`]; if `PACKED`, `len` and the address `dst` are multiples of 16.
 #[inline(always)]
-pub(super) unsafe fn copy_asking<const PACKED: bool>(
+pub(super) unsafe fn copy_prefetching<const PACKED: bool>(
     src: *const u8,
     dst: *mut u8,
     len: usize,
@@ -91,35 +89,35 @@ pub(super) unsafe fn copy_asking<const PACKED: bool>(
 ) {
     if PACKED {
         for at in (0..len).step_by(LINE) {
-            ask(ahead.wrapping_add(at));
-            // SAFETY: by the caller; what is left is a multiple of 16 as well.
+            prefetch(ahead.wrapping_add(at));
+            // SAFETY: the caller's guarantee; the rest is a multiple of 16 as well.
             unsafe { copy_aligned(src.add(at), dst.add(at), LINE.min(len - at)) }
         }
         return;
     }
     let head = dst.align_offset(LINE).min(len);
     let lines = head + (len - head) / LINE * LINE;
-    ask(ahead);
+    prefetch(ahead);
     // SAFETY: head, lines and tail make up `len`, and each line begins at a multiple of LINE.
     unsafe {
         std::ptr::copy_nonoverlapping(src, dst, head);
         let mut at = head;
         while at < lines {
-            ask(ahead.wrapping_add(at));
+            prefetch(ahead.wrapping_add(at));
             copy_aligned(src.add(at), dst.add(at), LINE);
             at += LINE;
         }
         if lines < len {
-            ask(ahead.wrapping_add(lines));
+            prefetch(ahead.wrapping_add(lines));
             std::ptr::copy_nonoverlapping(src.add(lines), dst.add(lines), len - lines);
         }
     }
 }
 
-/// Bytes on their way to memory one after the other, in whole lines wherever they are adjacent.
+/// Bytes that are stored to memory one after the other, in whole lines wherever they are adjacent.
 pub(crate) struct Lines {
     line: Line,
-    /// The next byte's place.
+    /// The place of the next byte.
     at: *mut u8,
     /// Where the incomplete line begins; it ends at `at`.
     from: usize,
@@ -133,14 +131,14 @@ impl Lines {
         Lines { line: Line([0; LINE]), at: std::ptr::null_mut(), from: 0 }
     }
 
-    /// Copies `len` bytes; an incomplete line waits for what follows it. While a line is stored, the one
-    /// `ahead` bytes on is prefetched.
+    /// Copies `len` bytes. An incomplete line waits for the bytes after it. While a line is stored, the one `ahead`
+    /// bytes further on is prefetched.
     ///
     /// # Safety
-    /// As for [`copy`], until [`settle`](Self::settle) was called: no other thread uses the destination.
+    /// As for [`copy`]. Until [`settle`](Self::settle) is called, no other thread may use the destination.
     #[inline(always)]
     pub(crate) unsafe fn put(&mut self, mut src: *const u8, dst: *mut u8, mut len: usize, ahead: usize) {
-        // SAFETY: by the caller; `off` and what is added to it stay below a line.
+        // SAFETY: the caller's guarantee; `off` and what is added to it stay below a line.
         unsafe {
             if dst != self.at {
                 self.settle();
@@ -149,14 +147,14 @@ impl Lines {
             let off = self.at.addr() % LINE;
             if off > 0 {
                 let n = (LINE - off).min(len);
-                ask_near(src.wrapping_add(ahead));
+                prefetch_near(src.wrapping_add(ahead));
                 copy_part(src, self.line.0.as_mut_ptr().add(off), n);
                 self.at = self.at.add(n);
                 (src, len) = (src.add(n), len - n);
                 if off + n < LINE {
                     return;
                 }
-                // It may begin before the destination; what is written of it does not.
+                // The line may begin before the destination; those bytes are not written.
                 let line = self.at.wrapping_sub(LINE);
                 if self.from == 0 {
                     copy_aligned(self.line.0.as_ptr(), line, LINE);
@@ -167,23 +165,23 @@ impl Lines {
                 self.from = 0;
             }
             while len >= LINE {
-                ask_near(src.wrapping_add(ahead));
+                prefetch_near(src.wrapping_add(ahead));
                 copy_aligned(src, self.at, LINE);
                 self.at = self.at.add(LINE);
                 (src, len) = (src.add(LINE), len - LINE);
             }
             if len > 0 {
-                ask_near(src.wrapping_add(ahead));
+                prefetch_near(src.wrapping_add(ahead));
                 copy_part(src, self.line.0.as_mut_ptr(), len);
                 self.at = self.at.add(len);
             }
         }
     }
 
-    /// Writes what waits.
+    /// Writes the pending bytes.
     ///
     /// # Safety
-    /// What was given to [`put`](Self::put) is still there.
+    /// The destinations given to [`put`](Self::put) are still valid.
     pub(crate) unsafe fn settle(&mut self) {
         let off = self.at.addr() % LINE;
         if off > self.from {
@@ -207,7 +205,7 @@ impl Lines {
 /// As for [`copy`].
 #[inline(always)]
 unsafe fn copy_part(src: *const u8, dst: *mut u8, len: usize) {
-    // SAFETY: by the caller; every step stays below `len`.
+    // SAFETY: the caller's guarantee; every step stays below `len`.
     unsafe {
         if !len.is_multiple_of(8) {
             return std::ptr::copy_nonoverlapping(src, dst, len);
@@ -253,24 +251,25 @@ mod stores {
         }
     }
 
-    /// Prefetches a line into the first cache.
+    /// Prefetches a line into the first-level cache.
     #[inline(always)]
-    pub(in super::super) fn ask(line: *const u8) {
-        // SAFETY: asking for a line touches no memory, whatever the address.
+    pub(in super::super) fn prefetch(line: *const u8) {
+        // SAFETY: prefetching accesses no memory, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(line.cast()) }
     }
 
-    /// Prefetches a line into the second cache: more of these can be under way than of those into the first.
+    /// Prefetches a line into the second-level cache: more of these prefetches can be under way than of those into the
+    /// first.
     #[inline(always)]
-    pub(in super::super) fn ask_near(line: *const u8) {
-        // SAFETY: asking for a line touches no memory, whatever the address.
+    pub(in super::super) fn prefetch_near(line: *const u8) {
+        // SAFETY: prefetching accesses no memory, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T1>(line.cast()) }
     }
 
-    /// Prefetches a line for writing, into the first cache.
+    /// Prefetches a line for writing, into the first-level cache.
     #[inline(always)]
-    pub(crate) fn ask_to_write(line: *const u8) {
-        // SAFETY: asking for a line touches no memory, whatever the address.
+    pub(crate) fn prefetch_for_write(line: *const u8) {
+        // SAFETY: prefetching accesses no memory, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_ET0>(line.cast()) }
     }
 
@@ -280,7 +279,7 @@ mod stores {
     /// `16 / W` elements are readable from `src` on, 16 bytes writable at `dst`, which is aligned to 16.
     #[inline(always)]
     pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { _mm_stream_si128(dst.cast(), packed::<W>(src, stride)) }
     }
 }
@@ -289,13 +288,13 @@ mod stores {
 mod register {
     use std::arch::x86_64::*;
 
-    /// Writes a register; past the caches except under Miri, which does not know such a store.
+    /// Stores a register past the caches; under Miri, which does not support such stores, by a plain one.
     ///
     /// # Safety
     /// 16 bytes are writable at `dst`, a multiple of 16.
     #[inline(always)]
     pub(in super::super) unsafe fn put(register: __m128i, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe {
             match cfg!(miri) {
                 true => _mm_store_si128(dst.cast(), register),
@@ -305,30 +304,30 @@ mod register {
     }
 }
 
-/// The same with plain stores, where there are no others.
+/// The same with plain stores, for machines that have no others.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 mod stores {
     /// # Safety
     /// As for [`super::copy`].
     pub(in super::super) unsafe fn copy_aligned(src: *const u8, dst: *mut u8, len: usize) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { std::ptr::copy_nonoverlapping(src, dst, len) }
     }
 
-    /// Nothing to ask.
-    pub(in super::super) fn ask(_line: *const u8) {}
+    /// Does nothing: there is no prefetch here.
+    pub(in super::super) fn prefetch(_line: *const u8) {}
 
-    /// Nothing to ask.
-    pub(in super::super) fn ask_near(_line: *const u8) {}
+    /// Does nothing: there is no prefetch here.
+    pub(in super::super) fn prefetch_near(_line: *const u8) {}
 
-    /// Nothing to ask.
-    pub(crate) fn ask_to_write(_line: *const u8) {}
+    /// Does nothing: there is no prefetch here.
+    pub(crate) fn prefetch_for_write(_line: *const u8) {}
 
     /// # Safety
     /// `16 / W` elements are readable from `src` on, 16 bytes are writable at `dst`.
     pub(in super::super) unsafe fn pack<const W: usize>(src: *const u8, stride: isize, dst: *mut u8) {
         for k in 0..16 / W {
-            // SAFETY: by the caller.
+            // SAFETY: the caller's guarantee.
             unsafe {
                 std::ptr::copy_nonoverlapping(src.wrapping_offset(k as isize * stride), dst.add(k * W), W);
             }

@@ -1,11 +1,11 @@
-//! Two nested loops over one element: gather, scatter, and runs.
+//! Two nested loops over one element: gathers, scatters, and runs.
 
 use super::element::{Fixed, Halves, Lines, Long, Mover};
 use super::plane::{Kernel, Loop, Plane, step};
 use super::processor::Processor;
 use super::stream;
 
-/// A loop over elements of `elem` bytes, at least 1, with the mover for that width.
+/// Calls a loop over elements of `elem` bytes, at least 1, with the mover for that width.
 macro_rules! with_mover {
     ($loops:ident, $elem:expr) => {
         match $elem {
@@ -29,7 +29,7 @@ macro_rules! with_mover {
     };
 }
 
-/// The kernel for rows of two lines and more. `near`: the source is likely to be in a processor's own cache.
+/// The kernel for rows of at least two lines. `near` says that the source is likely to be in a processor's own cache.
 pub(super) fn lines_kernel(near: bool) -> Kernel {
     if near { run_lines::<true> } else { run_lines::<false> }
 }
@@ -39,137 +39,137 @@ pub(super) fn plain_kernel(elem: usize) -> Kernel {
     with_mover!(run, elem)
 }
 
-/// The kernel for runs with gaps in the source, past the caches. `packed`: every run is a multiple of 16
-/// bytes to a multiple of 16.
-pub(super) fn asking_kernel(packed: bool) -> Kernel {
-    if packed { run_asking::<true> } else { run_asking::<false> }
+/// The kernel for runs with gaps in the source, past the caches. `packed` says that every run is a multiple of 16 bytes
+/// and is written to a multiple of 16.
+pub(super) fn prefetching_kernel(packed: bool) -> Kernel {
+    if packed { run_prefetching::<true> } else { run_prefetching::<false> }
 }
 
-/// The kernel for elements of 4 or 8 bytes that are dense in a destination whose rows begin at multiples of
-/// 16 bytes, past the caches.
+/// The kernel for elements of 4 or 8 bytes that are dense in a destination whose rows begin at multiples of 16 bytes,
+/// past the caches.
 pub(super) fn packed_elements_kernel(elem: usize) -> Kernel {
     if elem == 4 { run_packed::<4> } else { run_packed::<8> }
 }
 
-/// The kernel for multiples of 16 bytes to multiples of 16, past the caches.
+/// The kernel for multiples of 16 bytes written to multiples of 16, past the caches.
 pub(super) fn packed_kernel() -> Kernel {
     run::<Packed>
 }
 
-/// Runs of lines; a later run is prefetched if it is not adjacent, and destination lines in either case. The
-/// hardware prefetcher detects a sequential run only when it is half over, and stops at the end of a page. So
-/// runs are prefetched in their order, from one row of the plane to the next.
+/// Copies runs of lines. A later run is prefetched if it is not adjacent, and destination lines in either case. The
+/// hardware prefetcher detects a sequential run only when half of it has been read, and stops at the end of a page. So
+/// runs are prefetched in their order, across rows of the plane.
 ///
-/// Measured with every eighth run of 128 to 512 bytes in the second cache: 1.1 to 1.3 times as fast; as fast
-/// where every other is wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to
-/// 1.25 times as fast as two runs ahead in a row. In a cache the distance is two runs only: farther, it costs
-/// up to a quarter. From memory the second cache is the target: rows of 128 bytes out of 8 to 64 MiB take
-/// 0.84 to 0.98 of the time that they take through the first, longer ones 0.91 to 1.07.
+/// Measured with every eighth run of 128 to 512 bytes in the second-level cache: 1.1 to 1.3 times as fast; equally fast
+/// if every other run is wanted. From memory, with boxes of 176 to 320 bytes a row out of 4 to 16 MiB: 1.2 to 1.25
+/// times as fast as two runs ahead within a row. In a cache the distance is only two runs; a longer one costs up to a
+/// quarter. From memory, lines are prefetched into the second-level cache: rows of 128 bytes out of 8 to 64 MiB take
+/// 0.84 to 0.98 of the time that they take with the first-level cache, longer ones 0.91 to 1.07.
 ///
 /// # Safety
-/// As [`Kernel`] says.
+/// As for [`Kernel`].
 unsafe fn run_lines<const NEAR: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (Lines::of(elem), plane);
     let dst_ahead = if inner.dst == elem as isize { OWNED_AHEAD_NEAR } else { AHEAD * inner.dst };
     let ahead = if NEAR { AHEAD as usize } else { (LINES_AHEAD / elem).max(AHEAD as usize) };
     let (mut row, mut at) = (ahead / inner.count, ahead % inner.count);
     let start = |row: usize| src.wrapping_offset(row as isize * outer.src);
-    let mut asked = start(row).wrapping_offset(at as isize * inner.src);
+    let mut prefetched = start(row).wrapping_offset(at as isize * inner.src);
     for k in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count {
             if !NEAR {
-                stream::ask_near(asked.wrapping_add(elem - 1));
+                stream::prefetch_near(prefetched.wrapping_add(elem - 1));
             }
             let each = |at: usize| {
-                let line = asked.wrapping_add(at);
+                let line = prefetched.wrapping_add(at);
                 if NEAR {
-                    stream::ask(line)
+                    stream::prefetch(line)
                 } else {
-                    stream::ask_near(line)
+                    stream::prefetch_near(line)
                 }
-                stream::ask_to_write(dst.wrapping_offset(dst_ahead).wrapping_add(at));
+                stream::prefetch_for_write(dst.wrapping_offset(dst_ahead).wrapping_add(at));
             };
-            // SAFETY: by the caller, for this run of the plane.
+            // SAFETY: the caller's guarantee, for this run of the plane.
             unsafe { mover.mv_calling(src, dst, each) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
             at += 1;
-            asked = asked.wrapping_offset(inner.src);
+            prefetched = prefetched.wrapping_offset(inner.src);
             if at == inner.count {
                 (row, at) = (row + 1, 0);
-                asked = start(row);
+                prefetched = start(row);
             }
         }
     }
 }
 
-/// A source buffer of no more bytes than this is likely to be in the second cache. The part of a larger one
-/// that is copied may be as small, and is still taken to come from memory.
+/// A source buffer of at most this many bytes is likely to be in the second-level cache. A larger one is assumed to be
+/// in memory, even if only a small part of it is copied.
 pub(super) const CACHED: usize = if cfg!(miri) { 4 << 10 } else { 2 << 20 };
 
-/// Short elements of a longer row are taken to come from memory, or from a cache as far away.
+/// Short elements of rows longer than this are assumed to come from memory, or from a cache as far away.
 const FAR_SOURCE: usize = 2 * CACHED;
 
-/// Elements that spread over this many bytes are taken to be in the cache that processors share, and in no
-/// closer one.
+/// Elements that spread over this many bytes are assumed to be in the cache that processors share, and in no closer
+/// one.
 const IN_SHARED: std::ops::RangeInclusive<usize> = CACHED / 2 + 1..=FAR_SOURCE;
 
 /// Prefetch distance for runs from memory, in bytes.
 const LINES_AHEAD: usize = 4096;
 
-/// Prefetch distance for destination lines where runs are adjacent, in bytes.
+/// Prefetch distance for destination lines of adjacent runs, in bytes.
 const OWNED_AHEAD_NEAR: isize = 512;
 
 /// Runs up to this length are prefetched; the hardware prefetcher detects longer ones in time.
-pub(super) const LONGEST_ASKED: usize = 4096;
-/// Prefetch distance in runs, at least.
+pub(super) const LONGEST_PREFETCHED: usize = 4096;
+/// Least prefetch distance, in runs.
 const AHEAD: isize = 2;
-/// Prefetch distance in bytes of runs, from memory.
-pub(super) const ASKED_AHEAD: usize = 4096;
+/// Prefetch distance for runs from memory, in bytes.
+pub(super) const PREFETCHED_AHEAD: usize = 4096;
 
-/// Prefetch distance in runs, from caches.
+/// Prefetch distance for runs from caches, in runs.
 pub(super) fn runs_ahead(elem: usize) -> isize {
-    (ASKED_AHEAD / elem).clamp(AHEAD as usize, 8) as isize
+    (PREFETCHED_AHEAD / elem).clamp(AHEAD as usize, 8) as isize
 }
 
-/// Runs with gaps in the source, past the caches, each prefetched.
+/// Copies runs with gaps in the source, past the caches, each prefetched.
 ///
 /// # Safety
-/// As [`Kernel`] says; if `PACKED`, every run is a multiple of 16 bytes to a multiple of 16.
-unsafe fn run_asking<const PACKED: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
+/// As for [`Kernel`]; if `PACKED`, every run is a multiple of 16 bytes to a multiple of 16.
+unsafe fn run_prefetching<const PACKED: bool>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
     let ahead = runs_ahead(elem) * inner.src;
     for row in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
         for _ in 0..inner.count {
-            // SAFETY: by the caller, for this run of the plane.
-            unsafe { stream::copy_asking::<PACKED>(src, dst, elem, src.wrapping_offset(ahead)) }
+            // SAFETY: the caller's guarantee, for this run of the plane.
+            unsafe { stream::copy_prefetching::<PACKED>(src, dst, elem, src.wrapping_offset(ahead)) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
         }
     }
 }
 
-/// Long elements with gaps in the destination: whole lines past the caches, those in which they begin and end
-/// prefetched.
+/// Copies long elements with gaps in the destination: whole lines bypass the caches, and those in which elements begin
+/// and end are prefetched.
 ///
-/// Measured with runs of 512 to 4096 bytes into memory: 1.0 to 1.4 times as fast as with all lines
-/// prefetched, or with none. With runs of 192 to 400 bytes that begin 16 bytes into a line: 1.1 to 1.9 times
-/// as fast as with all lines prefetched, as fast where they lie 4 KiB apart; with 128 and 176 bytes up to 1.4
-/// times as slow (Xeon; 1.0 to 1.4 times as fast on Zen 5).
+/// Measured with runs of 512 to 4096 bytes into memory: 1.0 to 1.4 times as fast as with all lines prefetched, or with
+/// none. With runs of 192 to 400 bytes that begin 16 bytes into a line: 1.1 to 1.9 times as fast as with all lines
+/// prefetched, equally fast if they lie 4 KiB apart; with 128 and 176 bytes up to 1.4 times as slow (Xeon; 1.0 to 1.4
+/// times as fast on Zen 5).
 ///
 /// # Safety
-/// As [`Kernel`] says.
+/// As for [`Kernel`].
 pub(super) unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let Plane { outer, inner } = plane;
     let ahead = runs_ahead(elem) * inner.dst;
     for row in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(row * outer.src), dst.wrapping_offset(row * outer.dst));
         for _ in 0..inner.count {
-            stream::ask_to_write(dst.wrapping_offset(ahead));
-            stream::ask_to_write(dst.wrapping_offset(ahead).wrapping_add(elem - 1));
-            // SAFETY: by the caller, for this element of the plane.
+            stream::prefetch_for_write(dst.wrapping_offset(ahead));
+            stream::prefetch_for_write(dst.wrapping_offset(ahead).wrapping_add(elem - 1));
+            // SAFETY: the caller's guarantee, for this element of the plane.
             unsafe { stream::copy(src, dst, elem) }
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
@@ -179,51 +179,51 @@ pub(super) unsafe fn run_ending(elem: usize, plane: Plane, src: *const u8, dst: 
 
 /// The kernel for elements of `elem` bytes with gaps in a destination that no cache holds.
 pub(super) fn owning_kernel(elem: usize) -> Kernel {
-    if elem <= LONGEST_ASKED { with_mover!(run_owning, elem) } else { plain_kernel(elem) }
+    if elem <= LONGEST_PREFETCHED { with_mover!(run_owning, elem) } else { plain_kernel(elem) }
 }
 
 /// Prefetch distance for destination lines of elements, in bytes.
 const OWNED_AHEAD: usize = 2048;
 
-/// Elements with gaps in the destination, each line prefetched: a store to a line that is not cached delays
-/// those behind it.
+/// Copies elements with gaps in the destination, with each line prefetched: a store to a line that is not cached delays
+/// the stores after it.
 ///
 /// Measured with runs of 176 to 512 bytes into memory: 1.4 to 1.9 times as fast as stores past the caches or
 /// without prefetching.
 ///
 /// # Safety
-/// As [`Kernel`] says.
+/// As for [`Kernel`].
 unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (M::of(elem), plane);
     let ahead = (OWNED_AHEAD / elem).clamp(2, 64);
-    let ask = |to: *mut u8| {
-        stream::ask_to_write(to);
+    let prefetch = |to: *mut u8| {
+        stream::prefetch_for_write(to);
         for line in (stream::LINE..elem).step_by(stream::LINE) {
-            stream::ask_to_write(to.wrapping_add(line));
+            stream::prefetch_for_write(to.wrapping_add(line));
         }
-        stream::ask_to_write(to.wrapping_add(elem - 1));
+        stream::prefetch_for_write(to.wrapping_add(elem - 1));
     };
     let start = |row: usize| dst.wrapping_offset(row as isize * outer.dst);
-    // For the last elements of a row, the prefetched ones are in later rows.
+    // For the last elements of a row, the prefetched ones lie in later rows.
     let here = inner.count.saturating_sub(ahead);
     for k in 0..outer.count {
         let (mut src, mut dst) = (src.wrapping_offset(k as isize * outer.src), start(k));
         for _ in 0..here {
-            ask(dst.wrapping_offset(ahead as isize * inner.dst));
-            // SAFETY: by the caller, for this element of the plane.
+            prefetch(dst.wrapping_offset(ahead as isize * inner.dst));
+            // SAFETY: the caller's guarantee, for this element of the plane.
             unsafe { mover.mv(src, dst) };
             src = src.wrapping_offset(inner.src);
             dst = dst.wrapping_offset(inner.dst);
         }
         let (mut row, mut at) = (k + (here + ahead) / inner.count, (here + ahead) % inner.count);
-        let mut asked = start(row).wrapping_offset(at as isize * inner.dst);
+        let mut prefetched = start(row).wrapping_offset(at as isize * inner.dst);
         for _ in here..inner.count {
-            ask(asked);
+            prefetch(prefetched);
             at += 1;
-            asked = asked.wrapping_offset(inner.dst);
+            prefetched = prefetched.wrapping_offset(inner.dst);
             if at == inner.count {
                 (row, at) = (row + 1, 0);
-                asked = start(row);
+                prefetched = start(row);
             }
             // SAFETY: as above.
             unsafe { mover.mv(src, dst) };
@@ -233,11 +233,11 @@ unsafe fn run_owning<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *
     }
 }
 
-/// The kernel for elements of at least two lines whose whole lines bypass the caches: if elements are whole
-/// lines, no line is read in order to be written.
+/// The kernel for elements of at least two lines whose whole lines bypass the caches. If elements are whole lines, no
+/// line is read before it is written.
 ///
-/// Measured with runs of 128 to 512 bytes, whole lines, out of the cache into memory: 1.1 to 4 times as fast
-/// as [`owning_kernel`], and as fast as `memcpy` of as many bytes.
+/// Measured with runs of 128 to 512 bytes in whole lines, from the cache into memory: 1.1 to 4 times as fast as
+/// [`owning_kernel`], and as fast as a `memcpy` of equally many bytes.
 pub(super) fn streamed_kernel() -> Kernel {
     run::<Streamed>
 }
@@ -248,17 +248,17 @@ pub(super) fn sharing_kernel(elem: usize) -> Kernel {
     with_mover!(run_sharing, elem)
 }
 
-/// Elements in a group whose lines are prefetched together.
+/// Number of elements in a group whose lines are prefetched together.
 const GROUP: usize = 8;
 
-/// Short elements, eight at a time, after the destination lines of later ones are prefetched.
+/// Copies short elements, eight at a time, after prefetching the destination lines of later ones.
 ///
-/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5).
-/// On Zen 5 elements of 2 to 4 bytes gain by prefetching 2 KiB ahead: 20 to 28 bytes apart 1.01 to 1.05 times
-/// as fast; those of 8 and 16 do not. In the cache prefetching costs up to a quarter.
+/// Measured with every other element of 8 bytes into memory: 1.15 times as fast (Xeon; 0.92 times on Zen 5). On Zen 5,
+/// elements of 2 to 4 bytes gain from prefetching 2 KiB ahead: 20 to 28 bytes apart they are 1.01 to 1.05 times as
+/// fast; elements of 8 and 16 bytes do not gain. In the cache prefetching costs up to a quarter.
 ///
 /// # Safety
-/// As [`Kernel`] says.
+/// As for [`Kernel`].
 unsafe fn run_sharing<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (mover, Plane { outer, inner }) = (M::of(elem), plane);
     let (group, s, d) = (GROUP as isize, inner.src, inner.dst);
@@ -267,24 +267,24 @@ unsafe fn run_sharing<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: 
     for k in 0..outer.count as isize {
         let (mut src, mut dst) = (src.wrapping_offset(k * outer.src), dst.wrapping_offset(k * outer.dst));
         for _ in 0..inner.count / GROUP {
-            let asked = dst.wrapping_offset(ahead);
+            let prefetched = dst.wrapping_offset(ahead);
             for line in (0..GROUP * d as usize).step_by(stream::LINE) {
-                stream::ask_to_write(asked.wrapping_add(line));
+                stream::prefetch_for_write(prefetched.wrapping_add(line));
             }
             for k in 0..group {
-                // SAFETY: by the caller, for the elements of the group.
+                // SAFETY: the caller's guarantee, for the elements of the group.
                 unsafe { mover.mv(src.wrapping_offset(k * s), dst.wrapping_offset(k * d)) };
             }
             src = src.wrapping_offset(group * s);
             dst = dst.wrapping_offset(group * d);
         }
         let rest = Loop { count: inner.count % GROUP, ..inner };
-        // SAFETY: by the caller, for the last elements of the row.
+        // SAFETY: the caller's guarantee, for the last elements of the row.
         unsafe { row(processor, mover, rest, src, dst) };
     }
 }
 
-/// Multiples of 16 bytes to an aligned destination, past the caches.
+/// Moves multiples of 16 bytes to an aligned destination, past the caches.
 #[derive(Clone, Copy)]
 struct Packed(usize);
 
@@ -295,12 +295,12 @@ impl Mover for Packed {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller; [`packed_kernel`] is for aligned elements.
+        // SAFETY: the caller's guarantee; [`packed_kernel`] is for aligned elements.
         unsafe { stream::copy_aligned(src, dst, self.0) }
     }
 }
 
-/// Two lines or more, past the caches.
+/// Moves at least two lines, past the caches.
 #[derive(Clone, Copy)]
 struct Streamed(usize);
 
@@ -311,15 +311,15 @@ impl Mover for Streamed {
 
     #[inline(always)]
     unsafe fn mv(self, src: *const u8, dst: *mut u8) {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { stream::copy(src, dst, self.0) }
     }
 }
 
-/// Short elements that are dense in an aligned destination, 16 bytes at a time past the caches.
+/// Copies short elements that are dense in an aligned destination, 16 bytes at a time past the caches.
 ///
 /// # Safety
-/// As [`Kernel`] says, and every row of the destination begins at a multiple of 16 bytes.
+/// As for [`Kernel`], and every row of the destination begins at a multiple of 16 bytes.
 unsafe fn run_packed<const W: usize>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let per_store = 16 / W;
     let stores = plane.inner.count / per_store;
@@ -329,7 +329,7 @@ unsafe fn run_packed<const W: usize>(elem: usize, plane: Plane, src: *const u8, 
         let mut src = src.wrapping_offset(outer * plane.outer.src);
         let mut dst = dst.wrapping_offset(outer * plane.outer.dst);
         for _ in 0..stores {
-            // SAFETY: by the caller, for the next `per_store` elements of the row.
+            // SAFETY: the caller's guarantee, for the next `per_store` elements of the row.
             unsafe { stream::pack::<W>(src, plane.inner.src, dst) };
             src = src.wrapping_offset(per_store as isize * plane.inner.src);
             dst = dst.wrapping_add(16);
@@ -339,15 +339,15 @@ unsafe fn run_packed<const W: usize>(elem: usize, plane: Plane, src: *const u8, 
     }
 }
 
-/// A [`Kernel`].
+/// Implements [`Kernel`].
 ///
 /// # Safety
-/// As [`Kernel`] says.
+/// As for [`Kernel`].
 unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (processor, mover) = (Processor::this(), M::of(elem));
     let (mut src, mut dst) = (src, dst);
     for _ in 0..plane.outer.count {
-        // SAFETY: by the caller, for each row of the plane.
+        // SAFETY: the caller's guarantee, for each row of the plane.
         unsafe { row(processor, mover, plane.inner, src, dst) };
         src = src.wrapping_offset(plane.outer.src);
         dst = dst.wrapping_offset(plane.outer.dst);
@@ -357,21 +357,20 @@ unsafe fn run<M: Mover>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8)
 /// Prefetch distance for destination lines, in elements.
 const ELEMENTS_AHEAD: isize = 64;
 
-/// Which destination lines four elements prefetch.
+/// Which destination lines are prefetched for four elements.
 mod written {
     /// None.
     pub(super) const NONE: u8 = 0;
-    /// Each element its own.
+    /// A line for each element.
     pub(super) const OWN: u8 = 1;
-    /// Those that several share.
+    /// Lines that several elements share.
     pub(super) const SHARED: u8 = 2;
 }
 
-/// Prefetches `SOURCE` lines, none, one or four, of four later elements, and their destination lines. What
-/// the hardware prefetcher achieves for loops with one stride leaves 2 to 30 % to gain, most where each
-/// element has its own line.
+/// Prefetches `SOURCE` lines (0, 1 or 4) of four later elements, and their destination lines. For loops with one stride
+/// this gains 2 to 30 % over the hardware prefetcher alone, most if each element has its own line.
 #[inline(always)]
-fn ask_for_four<const SOURCE: usize, const WRITTEN: u8>(
+fn prefetch_four<const SOURCE: usize, const WRITTEN: u8>(
     ahead: isize,
     src: *const u8,
     s: isize,
@@ -379,40 +378,39 @@ fn ask_for_four<const SOURCE: usize, const WRITTEN: u8>(
     d: isize,
 ) {
     for k in 0..SOURCE as isize {
-        stream::ask(src.wrapping_offset((ahead + k) * s));
+        stream::prefetch(src.wrapping_offset((ahead + k) * s));
     }
     match WRITTEN {
         written::OWN => {
             for k in 0..4 {
-                stream::ask_to_write(dst.wrapping_offset((ELEMENTS_AHEAD + k) * d));
+                stream::prefetch_for_write(dst.wrapping_offset((ELEMENTS_AHEAD + k) * d));
             }
         }
         written::SHARED => {
             let later = SHARED_AHEAD * d.signum();
-            stream::ask_to_write(dst.wrapping_offset(later));
-            stream::ask_to_write(dst.wrapping_offset(later + 2 * d));
+            stream::prefetch_for_write(dst.wrapping_offset(later));
+            stream::prefetch_for_write(dst.wrapping_offset(later + 2 * d));
         }
         _ => (),
     }
 }
 
-/// Whether prefetching later elements of a source that spans `spans` bytes pays. It does not for adjacent
-/// elements, in the cache least of all (2 to 5 %), nor for elements in every other line or fewer: at most 3 %
-/// are to be gained there, and strides of 128 and 256 bytes lose 6 to 10.
+/// Whether prefetching later elements of a source that spans `spans` bytes is faster. It is slower for adjacent
+/// elements, above all in the cache (2 to 5 %). For elements in every other line or fewer it gains at most 3 %, and
+/// strides of 128 and 256 bytes lose 6 to 10 %.
 ///
-/// On Zen 5 it pays from the shared cache (40 to 112 bytes apart: 1.0 to 1.2 times as fast); from a
-/// processor's own caches loops that prefetch take up to 1.7 times as long, and from memory 1.05 to 1.25
-/// times.
-fn asks_source(processor: &Processor, stride: isize, spans: usize) -> bool {
+/// On Zen 5 it is faster from the shared cache (40 to 112 bytes apart: 1.0 to 1.2 times as fast). From a processor's
+/// own caches, loops that prefetch take up to 1.7 times as long, and from memory 1.05 to 1.25 times.
+fn prefetches_source(processor: &Processor, stride: isize, spans: usize) -> bool {
     (SHORT + 1..2 * stream::LINE).contains(&stride.unsigned_abs())
-        && (processor.asks_far || IN_SHARED.contains(&spans))
+        && (processor.prefetches_far || IN_SHARED.contains(&spans))
 }
 
-/// Whether prefetching later lines of a destination that spans `spans` bytes pays.
-fn asks_to_write(processor: &Processor, stride: isize, spans: usize) -> bool {
+/// Whether prefetching later lines of a destination that spans `spans` bytes is faster.
+fn prefetches_destination(processor: &Processor, stride: isize, spans: usize) -> bool {
     let apart = stride.unsigned_abs();
     apart >= stream::LINE
-        && (processor.asks_owned || processor.owns(SHORT, apart) && IN_SHARED.contains(&spans))
+        && (processor.prefetches_owned || processor.owns(SHORT, apart) && IN_SHARED.contains(&spans))
 }
 
 /// The longest elements whose lines are prefetched.
@@ -421,16 +419,15 @@ const SHORT: usize = 8;
 /// From this distance on, elements of 8 bytes are stored one by one.
 const LONGEST_PAIRED: usize = 512;
 
-/// Whether prefetching destination lines that two to eight elements share pays, while elements come from at
-/// most two lines apart. It does in the second cache, where a store that misses the first waits, and costs
-/// nothing in the first: measured with 2 to 16 bytes at destination strides of 8 to 32, 1.04 to 1.4 times as
-/// fast (12 bytes: 1.6), and 0.96 times with a source stride of 128. Rows shorter than the distance gain
-/// nothing.
-fn asks_shared(source: isize, stride: isize) -> bool {
+/// Whether prefetching destination lines that two to eight elements share is faster, for source elements at most two
+/// lines apart. It is faster in the second-level cache, where a store that misses the first-level cache waits, and
+/// costs nothing in the first: measured with 2 to 16 bytes at destination strides of 8 to 32 bytes, 1.04 to 1.4 times
+/// as fast (12 bytes: 1.6), and 0.96 times with a source stride of 128. Rows shorter than the distance gain nothing.
+fn prefetches_shared(source: isize, stride: isize) -> bool {
     source.unsigned_abs() < 2 * stream::LINE && (8..=stream::LINE / 2).contains(&stride.unsigned_abs())
 }
 
-/// Prefetch distance for shared destination lines, in bytes. At 256 it gains up to a tenth less.
+/// Prefetch distance for shared destination lines, in bytes. A distance of 256 gains up to a tenth less.
 pub(super) const SHARED_AHEAD: isize = 2048;
 
 /// One loop.
@@ -441,17 +438,17 @@ pub(super) const SHARED_AHEAD: isize = 2048;
 unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (s, d) = (row.src, row.dst);
     let spans = row.count.saturating_mul(s.unsigned_abs());
-    let source = match M::ASKS && asks_source(processor, s, spans) {
+    let source = match M::PREFETCHES && prefetches_source(processor, s, spans) {
         false => 0,
-        // Elements that share lines prefetch one.
+        // Elements that share lines prefetch one line.
         true if s.unsigned_abs() < stream::LINE / 2 => 1,
         true => 4,
     };
     let spread = row.count.saturating_mul(d.unsigned_abs());
     let reaches = spread > 2 * SHARED_AHEAD.unsigned_abs();
-    let written = if M::ASKS && asks_to_write(processor, d, spread) {
+    let written = if M::PREFETCHES && prefetches_destination(processor, d, spread) {
         written::OWN
-    } else if M::ASKS_SHARED && processor.asks_shared && reaches && asks_shared(s, d) {
+    } else if M::PREFETCHES_SHARED && processor.prefetches_shared && reaches && prefetches_shared(s, d) {
         written::SHARED
     } else {
         written::NONE
@@ -463,7 +460,7 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
             true => eights_gathered::<M, false>,
             false => eights,
         };
-        // SAFETY: by the caller; what is gathered follows each other.
+        // SAFETY: the caller's guarantee; gathered elements are adjacent in the destination.
         return unsafe { loops(mover, row, src, dst) };
     }
     let ahead = if spans > CACHED { ELEMENTS_AHEAD } else { processor.elements_ahead };
@@ -480,7 +477,7 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
         (_, written::SHARED) => fours::<M, 4, { written::SHARED }>,
         (_, _) => fours::<M, 4, { written::NONE }>,
     };
-    // SAFETY: by the caller, for the row's fours.
+    // SAFETY: the caller's guarantee, for the row's groups of four.
     unsafe { fours(mover, some, ahead, src, dst) };
     let moved = 4 * some.count as isize;
     let (mut src, mut dst) = (src.wrapping_offset(moved * s), dst.wrapping_offset(moved * d));
@@ -492,7 +489,7 @@ unsafe fn row<M: Mover>(processor: &Processor, mover: M, row: Loop, src: *const 
     }
 }
 
-/// One loop, four elements at a time, `count` times; lines of each element, or those that elements share, are
+/// One loop, four elements at a time, `count` times. Lines of each element, or lines that elements share, are
 /// prefetched.
 ///
 /// # Safety
@@ -508,7 +505,7 @@ unsafe fn fours<M: Mover, const SOURCE: usize, const WRITTEN: u8>(
     let (mut src, mut dst) = (src, dst);
     let (s, d) = (row.src, row.dst);
     for _ in 0..row.count {
-        ask_for_four::<SOURCE, WRITTEN>(ahead, src, s, dst, d);
+        prefetch_four::<SOURCE, WRITTEN>(ahead, src, s, dst, d);
         // SAFETY: four consecutive elements of the row.
         unsafe {
             mover.mv(src, dst);
@@ -521,12 +518,11 @@ unsafe fn fours<M: Mover, const SOURCE: usize, const WRITTEN: u8>(
     }
 }
 
-/// [`eights`] of elements that are adjacent in the destination, two of 8 bytes by one store if `PAIRS`.
+/// [`eights`] for elements that are adjacent in the destination; two elements of 8 bytes are stored at once if `PAIRS`.
 ///
-/// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a distance in the
-/// destination that is not known. Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes
-/// apart, and 0.88 to 1.0 times from 512 on; in the first cache up to 1.4 times, if the place of each pair is
-/// one addition.
+/// Measured with 8 bytes of every 64 out of memory (Zen 5): 1.06 times as fast as with a destination stride unknown to
+/// the compiler. Pairs are 1.0 to 1.1 times as fast in memory and the cache up to 400 bytes apart, and 0.88 to 1.0
+/// times from 512 on; in the first-level cache up to 1.4 times, if the address of each pair takes one addition.
 ///
 /// # Safety
 /// As for [`run`], for one row, whose elements of `M::BY_EIGHTS` bytes follow each other in the destination.
@@ -536,7 +532,7 @@ unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src:
     for _ in 0..row.count / 8 {
         for pair in 0..4 {
             let (second, to) = (src.wrapping_offset(row.src), dst.wrapping_add(2 * pair * M::BY_EIGHTS));
-            // SAFETY: by the caller, for the next two elements of the row.
+            // SAFETY: the caller's guarantee, for the next two elements of the row.
             unsafe {
                 if PAIRS {
                     mover.two(src, second, to);
@@ -553,14 +549,14 @@ unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src:
         dst = dst.wrapping_add(8 * M::BY_EIGHTS);
     }
     for _ in 0..row.count % 8 {
-        // SAFETY: by the caller, for one of the last elements of the row.
+        // SAFETY: the caller's guarantee, for one of the last elements of the row.
         unsafe { mover.mv(src, dst) };
         src = src.wrapping_offset(row.src);
         dst = dst.wrapping_add(M::BY_EIGHTS);
     }
 }
 
-/// One loop without prefetching, eight elements at a time, each address computed from the one before.
+/// One loop without prefetching, eight elements at a time, each address computed from the previous one.
 ///
 /// # Safety
 /// As for [`run`], for one row.
@@ -568,7 +564,7 @@ unsafe fn eights_gathered<M: Mover, const PAIRS: bool>(mover: M, row: Loop, src:
 unsafe fn eights<M: Mover>(mover: M, row: Loop, src: *const u8, dst: *mut u8) {
     let (mut src, mut dst) = (src, dst);
     let mut one = || {
-        // SAFETY: by the caller, for the next element of the row.
+        // SAFETY: the caller's guarantee, for the next element of the row.
         unsafe { mover.mv(src, dst) };
         src = src.wrapping_offset(row.src);
         dst = dst.wrapping_offset(row.dst);

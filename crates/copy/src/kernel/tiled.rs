@@ -1,9 +1,9 @@
-//! Two loops of which one is dense in the source and the other in the destination, walked in tiles.
+//! Two loops, one dense in the source and the other in the destination, visited in tiles.
 //!
-//! A tile is small enough that every line of either side is used up while it is near. Its squares are
-//! transposed in registers where there is a kernel for the width, its edges element by element. Records of
-//! few members need no tiles: one walk visits each once. On the way to a large buffer a tile, or as many
-//! records, is built in a stage, whose rows then go to memory as whole lines.
+//! A tile is so small that every line of either side is used completely while it is in the cache. Its squares are
+//! transposed in registers if there is a kernel for the width, its edges element by element. Records of few members
+//! need no tiles: one pass visits each record once. For a large destination, a tile or a number of records is built in
+//! a stage, whose rows are then stored to memory as whole lines.
 
 use super::plane::{Kernel, Plane};
 use super::processor::permutes;
@@ -16,28 +16,28 @@ use crate::dim::Dim;
 const SIDE: usize = 32;
 /// Elements per tile where one of the loops is shorter than [`SIDE`].
 const AREA: usize = 1024;
-/// Bytes of the longest records whose members are walked one after the other.
+/// Bytes of the longest records whose members are moved one after the other.
 const NARROW: usize = 16;
-/// Bytes of a destination row that a staged tile fills: whole lines even where it begins between two.
+/// Bytes of a destination row that a staged tile fills, so that it has whole lines wherever it begins.
 const STAGED_ROW: usize = 512;
-/// Planes of fewer bytes are copied in place.
+/// Planes of fewer bytes are copied without a stage.
 const STAGED_FROM: u64 = if cfg!(miri) { 256 } else { 4 << 10 };
-/// Planes of fewer bytes are too small for moves by whole registers, such as elements of four bytes.
+/// Planes of fewer bytes are too small for moves by whole registers, for example of elements of four bytes.
 const REGISTERS_FROM: u64 = 16 << 10;
 
-/// A tile's moves.
+/// How a tile is moved.
 struct Tile {
     elem: usize,
     kernel: Kernel,
     square: Option<(usize, Square)>,
-    /// For planes that are records of few members.
+    /// For planes of records with few members.
     records: Option<Records>,
 }
 
 #[cfg(target_arch = "x86_64")]
 use super::x86::{Square, square};
 
-/// Without a kernel for squares, everything is an edge.
+/// Without a kernel for squares, the whole tile is an edge.
 #[cfg(not(target_arch = "x86_64"))]
 type Square = unsafe fn(*const u8, isize, *mut u8, isize);
 #[cfg(not(target_arch = "x86_64"))]
@@ -53,18 +53,18 @@ pub(super) struct Tiled {
     inner: Dim,
 }
 
-/// Where tiles are built.
+/// Whether and how tiles are built in a stage.
 enum TileStage {
     InPlace,
-    /// Rows of the destination, cut.
+    /// Parts of destination rows.
     RowsInStage,
     /// Whole records.
     RecordsInStage,
 }
 
 impl Tiled {
-    /// How to copy the plane of `near` (neighbours in the source) and `inner` (neighbours in the
-    /// destination); if `far`, through a stage and past the caches.
+    /// How to copy the plane of `near` (adjacent in the source) and `inner` (adjacent in the destination); if `far`,
+    /// through a stage and past the caches.
     pub(super) fn of(elem: usize, near: Dim, inner: Dim, far: bool) -> Tiled {
         let dense = near.src_stride == elem as i64 && inner.dst_stride == elem as i64;
         let square = if dense { square(elem) } else { None };
@@ -72,8 +72,7 @@ impl Tiled {
         let bytes = near.count.saturating_mul(inner.count).saturating_mul(elem as u64);
         let joins = far && dense && bytes >= Stage::LEN as u64 && tile.joins(near, inner);
         let members = near.count.min(inner.count) as usize;
-        // Members of 4 bytes are split one by one where registers hold many of them, and do not hold whole
-        // records.
+        // Members of 4 bytes are split one by one if registers hold many of them but no whole records.
         let filled = Records::fill(elem, members) && inner.src_stride == (members * elem) as i64;
         let splits = near.count <= inner.count;
         let registers = permutes() && bytes >= REGISTERS_FROM && splits && !filled;
@@ -96,7 +95,7 @@ impl Tiled {
     /// Every element of the plane is readable from `src` and writable from `dst`; the two do not overlap.
     pub(super) unsafe fn run(&self, src: *const u8, dst: *mut u8) {
         let Tiled { tile, way, near, inner } = self;
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe {
             match way {
                 TileStage::InPlace => tile.in_place(*near, *inner, src, dst),
@@ -113,20 +112,19 @@ fn at(dim: Dim, k: usize, src: *const u8, dst: *mut u8) -> (*const u8, *mut u8) 
     (src.wrapping_offset(s as isize), dst.wrapping_offset(d as isize))
 }
 
-/// A loop cut to `count` steps.
+/// A loop limited to `count` steps.
 fn cut(dim: Dim, count: usize) -> Dim {
     Dim { count: count as u64, ..dim }
 }
 
 impl Tile {
-    /// Whether this many elements side by side are members of records that are better walked member by
-    /// member. Measured: 1.2 to 5 times as fast with members of 1 and 2 bytes and with two to four of 4,
-    /// slower with three of 8.
+    /// Whether this many elements side by side are members of records that are moved faster member by member. Measured:
+    /// 1.2 to 5 times as fast with members of 1 and 2 bytes and with two to four of 4 bytes, slower with three of 8.
     fn narrow(&self, side: usize) -> bool {
         self.elem <= 4 && side * self.elem <= NARROW
     }
 
-    /// Whether the plane is short records that are adjacent in the destination.
+    /// Whether the plane has short records that are adjacent in the destination.
     fn joins(&self, near: Dim, inner: Dim) -> bool {
         let record = inner.count.saturating_mul(self.elem as u64);
         record <= 2 * stream::LINE as u64 && near.dst_stride == record as i64
@@ -136,11 +134,12 @@ impl Tile {
     /// As for [`Tiled::run`].
     unsafe fn in_place(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records {
-            // SAFETY: by the caller.
+            // SAFETY: the caller's guarantee.
             return unsafe { records.run(near, inner, src, dst) };
         }
         let (rows, cols) = (near.count as usize, inner.count as usize);
-        // Parts too narrow for squares, members of records, moves in loops of their own, which may be long.
+        // Parts that are too narrow for squares (members of records) are moved in loops of their own, which may be
+        // long.
         let narrow =
             self.narrow(rows.min(cols)) && self.square.is_some_and(|(side, _)| rows.min(cols) < side);
         let area = if narrow { Stage::LEN / self.elem } else { AREA };
@@ -157,20 +156,20 @@ impl Tile {
         }
     }
 
-    /// Rows: columns of records past the caches at once if they can be written so, else tile by tile.
+    /// Copies rows: columns of records past the caches at once if possible, else tile by tile.
     ///
     /// # Safety
     /// As for [`Tiled::run`]; the inner loop is dense in the destination.
     unsafe fn rows_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records.and_then(|records| records.passing(near, inner, dst)) {
-            // SAFETY: by the caller.
+            // SAFETY: the caller's guarantee.
             return unsafe { records.run(near, inner, src, dst) };
         }
         let mut stage = Stage::new();
         let (rows, cols) = (near.count as usize, inner.count as usize);
         let row = Stage::LEN / rows.max(1) / stream::LINE * stream::LINE;
         let inner_step = (row.max(STAGED_ROW) / self.elem).max(1);
-        // Tiles begin at a line of the destination, where all its rows allow that.
+        // Tiles begin at a line of the destination if all its rows allow that.
         let lead = match dst.align_offset(stream::LINE) {
             skew if near.dst_stride % stream::LINE as i64 == 0 && skew % self.elem == 0 => skew / self.elem,
             _ => 0,
@@ -187,7 +186,7 @@ impl Tile {
                 let near_cut = cut(near, near_step.min(rows - a));
                 let in_stage = Dim { dst_stride: pitch as i64, ..near_cut };
                 let built = stage.bytes();
-                // SAFETY: the tile is part of the plane; `near_step` rows of `pitch` bytes fit the stage.
+                // SAFETY: the tile is part of the plane; `near_step` rows of `pitch` bytes fit in the stage.
                 unsafe {
                     self.tile(in_stage, inner_cut, src, built);
                     for row in 0..near_cut.count as usize {
@@ -200,18 +199,18 @@ impl Tile {
         }
     }
 
-    /// Adjacent records: past the caches at once if possible, else as many at a time as the stage holds.
+    /// Copies adjacent records: past the caches at once if possible, else as many at a time as the stage holds.
     ///
     /// # Safety
-    /// As for [`Tiled::run`]; the plane [joins](Self::joins).
+    /// As for [`Tiled::run`]; [`joins`](Self::joins) is true for the plane.
     unsafe fn records_in_stage(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records.and_then(|records| records.passing(near, inner, dst)) {
-            // SAFETY: by the caller.
+            // SAFETY: the caller's guarantee.
             return unsafe { records.run(near, inner, src, dst) };
         }
         let mut stage = Stage::new();
         let (count, record) = (near.count as usize, near.dst_stride as usize);
-        // Whole lines, the first of which begins where one of the first records does, if one does.
+        // Whole lines; the first begins where one of the first records begins, if possible.
         let most = Stage::LEN / record / stream::LINE * stream::LINE;
         let lead = (1..=stream::LINE).find(|k| (dst.addr() + k * record).is_multiple_of(stream::LINE));
         let mut a = 0;
@@ -227,13 +226,13 @@ impl Tile {
         }
     }
 
-    /// One tile: squares, then what is left on the right and below.
+    /// Moves one tile: squares, then the rest at the right and at the bottom.
     ///
     /// # Safety
     /// As for [`Tiled::run`].
     unsafe fn tile(&self, near: Dim, inner: Dim, src: *const u8, dst: *mut u8) {
         if let Some(records) = self.records {
-            // SAFETY: by the caller.
+            // SAFETY: the caller's guarantee.
             return unsafe { records.run(near, inner, src, dst) };
         }
         let (rows, cols) = (near.count as usize, inner.count as usize);
@@ -250,7 +249,7 @@ impl Tile {
                 }
             }
         }
-        // SAFETY: both rests are part of the plane.
+        // SAFETY: both rests are parts of the plane.
         unsafe {
             let (right_src, right_dst) = at(inner, whole_cols, src, dst);
             self.edge(cut(near, whole_rows), cut(inner, cols - whole_cols), right_src, right_dst);
@@ -266,7 +265,7 @@ impl Tile {
         let narrow = self.narrow(near.count.min(inner.count) as usize);
         let wide = if narrow { super::wide_kernel(self.elem, &plane) } else { None };
         let kernel = wide.unwrap_or(self.kernel);
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { kernel(self.elem, plane, src, dst) }
     }
 }

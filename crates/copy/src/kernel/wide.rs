@@ -1,14 +1,14 @@
-//! Short elements by 64-byte registers, for processors that permute bytes across one (AVX-512 VBMI).
+//! Moves short elements by 64-byte registers, for processors that permute bytes across a register (AVX-512 VBMI).
 //!
-//! A register's worth of elements with gaps spans a few *windows* of 64 bytes. A gather loads each window,
-//! without the bytes between elements, and moves its part of the register to its place by one permutation; a
-//! scatter does the reverse and stores only the bytes of elements. So a loop costs a load or a store per line
-//! instead of one per element.
+//! The elements of one register, which have gaps in memory, span a few *windows* of 64 bytes. A gather loads each
+//! window without the bytes between elements, and moves its part of the register into place by one permutation. A
+//! scatter does the reverse and stores only the bytes of elements. So a loop needs one load or store per line instead
+//! of one per element.
 //!
 //! Invariants
 //! - no byte between elements is read or written: loads and stores are masked;
-//! - windows are counted from the first element of a register, so they are right wherever rows begin. Those
-//!   of the first row are placed to begin at lines.
+//! - windows are counted from the first element of a register, so they are right wherever rows begin. Those of the
+//!   first row begin at lines.
 
 use std::arch::x86_64::*;
 
@@ -17,19 +17,19 @@ use super::processor::Processor;
 use super::stream::{self, LINE};
 use super::strided::plain_kernel;
 
-/// Smaller planes are left to loops over elements: describing the windows takes as long as moving some KiB.
+/// Smaller planes use the loops over elements: describing the windows takes as long as moving some KiB.
 const SHORTEST: usize = 4 << 10;
 
-/// The same of elements of 8 bytes, where pairs of these are as fast as registers.
+/// The same for elements of 8 bytes, where pairs of elements are as fast as registers.
 const SHORTEST_OF_EIGHT: usize = 64 << 10;
 
-/// Rows of fewer registers are left to them as well.
+/// Rows of fewer registers use the loops over elements too.
 const FEWEST: usize = 4;
 
-/// More windows than this cost as much as that many elements.
+/// More windows than this cost as much as moving that many elements.
 const MOST: usize = 9;
 
-/// Marks occupied places while windows are described.
+/// Marks occupied places while windows are being described.
 const HELD: u8 = 1 << 7;
 
 /// Prefetch distance in the source, in bytes.
@@ -37,16 +37,16 @@ const AHEAD: isize = 2048;
 /// Prefetch distance in the destination, in bytes.
 const OWNED_AHEAD: usize = 512;
 
-/// What 64 bytes in memory hold of a register.
+/// The part of a register that 64 bytes in memory hold.
 #[derive(Clone, Copy)]
 struct Window {
     /// Bytes from the first element to the window.
     offset: isize,
     /// The bytes of the window that belong to elements.
     wanted: u64,
-    /// Gather: for every byte of the register, its place in the window, or that of a byte that is not wanted,
-    /// and so read as zero; there is one, since elements are shorter than windows and have gaps between them.
-    /// Scatter: for every byte of the window, its place in the register.
+    /// For a gather: for every byte of the register, its place in the window, or the place of an unwanted byte, which
+    /// is read as zero. (There is one, since elements are shorter than windows and have gaps between them.) For a
+    /// scatter: for every byte of the window, its place in the register.
     places: [u8; LINE],
 }
 
@@ -57,15 +57,15 @@ struct Windows {
 }
 
 impl Windows {
-    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` apart, with gaps, the first of
-    /// them at `first`; none if they are too many. For a scatter, places are those in the register.
+    /// The windows of `LINE / elem` elements of `elem` bytes that lie `stride` bytes apart, with gaps, the first of
+    /// them at `first`; `None` if there are too many. `scatter` chooses the meaning of `places`.
     fn new(elem: usize, stride: isize, first: *const u8, scatter: bool) -> Option<Windows> {
         let last = (LINE / elem - 1) as isize * stride;
         let low = last.min(0);
         let phase = (first.addr().wrapping_add_signed(low) % LINE) as isize;
         let none = Window { offset: 0, wanted: 0, places: [0; LINE] };
         let mut windows = Windows { all: [none; MOST], count: 0 };
-        // Walked by rising addresses, so that bytes of one window follow each other.
+        // In order of ascending addresses, so that bytes of one window follow each other.
         for k in 0..LINE / elem {
             let k = if stride < 0 { LINE / elem - 1 - k } else { k };
             for byte in 0..elem {
@@ -95,44 +95,44 @@ impl Windows {
     }
 }
 
-/// How elements with gaps on one side and adjacent ones on the other move.
+/// How elements with gaps on one side and without gaps on the other are moved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Windowed {
-    /// To adjacent places.
+    /// Gathered to adjacent places.
     Gathered,
     /// The same with prefetching.
     GatheredOwning,
     /// The same, past the caches.
     GatheredPast,
-    /// To places with gaps; `fours`: four bytes are one bit of a mask, `asked`: lines are prefetched.
-    Scattered { fours: bool, asked: bool },
+    /// To places with gaps. `fours`: one bit of a mask stands for four bytes; `prefetched`: lines are prefetched.
+    Scattered { fours: bool, prefetched: bool },
 }
 
 impl Windowed {
-    /// The loop.
+    /// The kernel.
     pub(super) fn kernel(self) -> Kernel {
         match self {
             Windowed::Gathered => gather::<NEAR>,
             Windowed::GatheredOwning => gather::<OWNED>,
             Windowed::GatheredPast => gather::<PAST>,
-            Windowed::Scattered { fours: false, asked: false } => scatter::<false, false>,
-            Windowed::Scattered { fours: false, asked: true } => scatter::<false, true>,
-            Windowed::Scattered { fours: true, asked: false } => scatter::<true, false>,
-            Windowed::Scattered { fours: true, asked: true } => scatter::<true, true>,
+            Windowed::Scattered { fours: false, prefetched: false } => scatter::<false, false>,
+            Windowed::Scattered { fours: false, prefetched: true } => scatter::<false, true>,
+            Windowed::Scattered { fours: true, prefetched: false } => scatter::<true, false>,
+            Windowed::Scattered { fours: true, prefetched: true } => scatter::<true, true>,
         }
     }
 }
 
-/// The source and destination of a copy, as far as registers care.
+/// How far source and destination are from the processor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Distance {
     /// Whether the source is likely to be in a processor's own cache.
     pub(super) near: bool,
-    /// Whether stores may go past the caches.
+    /// Whether stores may bypass the caches.
     pub(super) far: bool,
 }
 
-/// How elements of `elem` bytes move by registers, if that pays.
+/// How elements of `elem` bytes are moved by registers, if that is faster.
 pub(super) fn windowed(
     elem: usize,
     plane: &Plane,
@@ -169,26 +169,26 @@ pub(super) fn windowed(
     if !suits || singly {
         None
     } else if gathers && within(src, if elem < 8 || far && elem < 16 { 8 } else { 5 }) && (far || elem < 16) {
-        Some(match (far, processor.passes_sparse || within(src, 7)) {
+        Some(match (far, processor.bypasses_for_sparse || within(src, 7)) {
             (true, true) => Windowed::GatheredPast,
             (true, false) => Windowed::GatheredOwning,
             (false, _) => Windowed::Gathered,
         })
     } else if src == elem as isize && within(dst, widest) && (elem <= 2 || elem == 4 && dst % 4 == 0) {
-        Some(Windowed::Scattered { fours: elem == 4, asked: far || processor.scatters_widely })
+        Some(Windowed::Scattered { fours: elem == 4, prefetched: far || processor.scatters_widely })
     } else {
         None
     }
 }
 
-/// How registers are stored: plainly.
+/// How registers are stored: by plain stores.
 const NEAR: u8 = 0;
-/// Plainly, with prefetching.
+/// By plain stores, with prefetching.
 const OWNED: u8 = 1;
 /// Past the caches.
 const PAST: u8 = 2;
 
-/// How many elements move one by one before the first that begins at a line, if one of them does.
+/// The number of elements that are moved one by one before the first that begins at a line, if one does.
 fn lead(elem: usize, pointer: *const u8) -> usize {
     let skew = pointer.addr().wrapping_neg() % LINE;
     if skew.is_multiple_of(elem) { skew / elem } else { 0 }
@@ -202,12 +202,12 @@ fn from(row: Loop, start: usize, src: *const u8, dst: *mut u8) -> (*const u8, *m
 /// Moves elements `range` of a row one by one.
 ///
 /// # Safety
-/// As [`Kernel`] says, for this row.
+/// As for [`Kernel`], for this row.
 unsafe fn singly(elem: usize, row: Loop, range: std::ops::Range<usize>, src: *const u8, dst: *mut u8) {
     let (src, dst) = from(row, range.start, src, dst);
     let one = Loop { count: 1, src: 0, dst: 0 };
     let plane = Plane { outer: one, inner: Loop { count: range.len(), ..row } };
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { plain_kernel(elem)(elem, plane, src, dst) }
 }
 
@@ -227,16 +227,17 @@ macro_rules! with_windows {
     };
 }
 
-/// Elements with gaps, to adjacent places.
+/// Gathers elements with gaps to adjacent places.
 ///
 /// # Safety
-/// As [`Kernel`] says; the destination's inner loop is dense, and the processor has what [`windowed`] asks for.
+/// As for [`Kernel`]; the destination's inner loop is dense, and the processor has the instructions that [`windowed`]
+/// requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
 unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: *mut u8) {
     let (inner, per) = (plane.inner, LINE / elem);
     let (first, _) = from(inner, lead(elem, dst), src, dst);
     let Some(windows) = Windows::new(elem, inner.src, first, false) else {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         return unsafe { plain_kernel(elem)(elem, plane, src, dst) };
     };
     for k in 0..plane.outer.count as isize {
@@ -245,7 +246,7 @@ unsafe fn gather<const HOW: u8>(elem: usize, plane: Plane, src: *const u8, dst: 
         let lines = (inner.count - lead) / per;
         let step = per as isize * inner.src;
         let (from, to) = from(inner, lead, src, dst);
-        // SAFETY: by the caller, for this row: what precedes the first line, the lines, and what is left.
+        // SAFETY: the caller's guarantee, for this row: the elements before the first line, the lines, and the rest.
         unsafe {
             singly(elem, inner, 0..lead, src, dst);
             with_windows!(windows.count, gather_lines::<HOW>, (&windows, lines, step, from, to));
@@ -272,48 +273,49 @@ unsafe fn gather_lines<const N: usize, const HOW: u8>(
     for _ in 0..lines {
         let mut line = _mm512_setzero_si512();
         for (window, places) in windows.iter().zip(places) {
-            // SAFETY: by the caller; what is not wanted is not read.
+            // SAFETY: the caller's guarantee; unwanted bytes are not read.
             unsafe {
                 let at = src.wrapping_offset(window.offset);
-                stream::ask(at.wrapping_offset(AHEAD * step.signum()));
+                stream::prefetch(at.wrapping_offset(AHEAD * step.signum()));
                 let found = _mm512_maskz_loadu_epi8(window.wanted, at.cast());
                 line = _mm512_or_si512(line, _mm512_permutexvar_epi8(places, found));
             }
         }
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { put::<HOW>(line, dst) }
         src = src.wrapping_offset(step);
         dst = dst.wrapping_add(LINE);
     }
 }
 
-/// Writes a register; past the caches only if it begins at a line.
+/// Stores a register; past the caches only if it begins at a line.
 ///
 /// # Safety
 /// 64 bytes are writable at `dst`.
 #[inline]
 #[target_feature(enable = "avx512f")]
 unsafe fn put<const HOW: u8>(line: __m512i, dst: *mut u8) {
-    // SAFETY: by the caller; the first is aligned.
+    // SAFETY: the caller's guarantee; the first is aligned.
     unsafe {
         if HOW == PAST && dst.addr().is_multiple_of(LINE) {
             _mm512_stream_si512(dst.cast(), line);
         } else {
             if HOW == OWNED {
-                stream::ask_to_write(dst.wrapping_add(OWNED_AHEAD));
+                stream::prefetch_for_write(dst.wrapping_add(OWNED_AHEAD));
             }
             _mm512_storeu_si512(dst.cast(), line);
         }
     }
 }
 
-/// Adjacent elements, to places with gaps; if `FOURS`, four aligned bytes are one bit of a mask: such stores
-/// take half as long.
+/// Scatters adjacent elements to places with gaps. If `FOURS`, one bit of a mask stands for four aligned bytes: such
+/// stores take half as long.
 ///
 /// # Safety
-/// As [`Kernel`] says; the source's inner loop is dense, and the processor has what [`windowed`] asks for.
+/// As for [`Kernel`]; the source's inner loop is dense, and the processor has the instructions that [`windowed`]
+/// requires.
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn scatter<const FOURS: bool, const ASKED: bool>(
+unsafe fn scatter<const FOURS: bool, const PREFETCHED: bool>(
     elem: usize,
     plane: Plane,
     src: *const u8,
@@ -322,26 +324,30 @@ unsafe fn scatter<const FOURS: bool, const ASKED: bool>(
     let (inner, per) = (plane.inner, LINE / elem);
     let aligned = !FOURS || (dst.addr().is_multiple_of(4) && plane.outer.dst % 4 == 0);
     let Some(windows) = aligned.then(|| Windows::new(elem, inner.dst, dst, true)).flatten() else {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         return unsafe { plain_kernel(elem)(elem, plane, src, dst) };
     };
     for k in 0..plane.outer.count as isize {
         let (src, dst) = (src.wrapping_offset(k * plane.outer.src), dst.wrapping_offset(k * plane.outer.dst));
         let lines = inner.count / per;
         let step = per as isize * inner.dst;
-        // SAFETY: by the caller, for this row: the registers, and what is left.
+        // SAFETY: the caller's guarantee, for this row: the registers, and the rest.
         unsafe {
-            with_windows!(windows.count, scatter_lines::<FOURS, ASKED>, (&windows, lines, step, src, dst));
+            with_windows!(
+                windows.count,
+                scatter_lines::<FOURS, PREFETCHED>,
+                (&windows, lines, step, src, dst)
+            );
             singly(elem, inner, lines * per..inner.count, src, dst);
         }
     }
 }
 
 /// # Safety
-/// As for [`scatter`], for `lines` registers whose first elements are to lie `step` apart.
+/// As for [`scatter`], for `lines` registers whose first elements will lie `step` bytes apart.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
-unsafe fn scatter_lines<const N: usize, const FOURS: bool, const ASKED: bool>(
+unsafe fn scatter_lines<const N: usize, const FOURS: bool, const PREFETCHED: bool>(
     windows: &Windows,
     lines: usize,
     step: isize,
@@ -354,14 +360,14 @@ unsafe fn scatter_lines<const N: usize, const FOURS: bool, const ASKED: bool>(
     let (mut src, mut dst) = (src, dst);
     let masks = windows.map(|window| fours(window.wanted));
     for _ in 0..lines {
-        // SAFETY: by the caller; 64 bytes are those of a register's elements.
+        // SAFETY: the caller's guarantee; the 64 bytes are those of a register's elements.
         let line = unsafe { _mm512_loadu_si512(src.cast()) };
         for ((window, places), mask) in windows.iter().zip(places).zip(masks) {
-            // SAFETY: by the caller; what is between elements is not written.
+            // SAFETY: the caller's guarantee; bytes between elements are not written.
             unsafe {
                 let to = dst.wrapping_offset(window.offset);
-                if ASKED {
-                    stream::ask_to_write(to.wrapping_offset(AHEAD * step.signum()));
+                if PREFETCHED {
+                    stream::prefetch_for_write(to.wrapping_offset(AHEAD * step.signum()));
                 }
                 let spread = _mm512_permutexvar_epi8(places, line);
                 if FOURS {
@@ -376,7 +382,7 @@ unsafe fn scatter_lines<const N: usize, const FOURS: bool, const ASKED: bool>(
     }
 }
 
-/// A bit for every four bytes, of which the first stands for all.
+/// One bit for every four bytes, whose first byte stands for all four.
 fn fours(wanted: u64) -> u16 {
     (0..16).map(|k| ((wanted >> (4 * k) & 1) as u16) << k).sum()
 }
@@ -396,10 +402,10 @@ mod tests {
             windowed(elem, &plane, Distance { near, far }, &Processor::new(amd, 32 << 20, true))
         };
         for amd in [true, false] {
-            let scattered = |fours| Some(Windowed::Scattered { fours, asked: amd });
+            let scattered = |fours| Some(Windowed::Scattered { fours, prefetched: amd });
             assert_eq!(chosen(amd, 4, 4, 8, true, false), scattered(true));
             assert_eq!(chosen(amd, 2, 2, 4, true, false), scattered(false));
-            let widely = |fours, asked| amd.then_some(Windowed::Scattered { fours, asked });
+            let widely = |fours, prefetched| amd.then_some(Windowed::Scattered { fours, prefetched });
             assert_eq!(chosen(amd, 1, 1, 8, true, false), widely(false, true));
             assert_eq!(chosen(amd, 2, 2, -16, true, true), widely(false, true));
             assert_eq!(chosen(amd, 4, 4, 20, true, false), widely(true, true));

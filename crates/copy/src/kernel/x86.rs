@@ -1,12 +1,12 @@
 //! Square transposes in registers, for x86-64.
 //!
-//! Each turns `side` rows of one cache line or part of it into as many columns. SSE2 is part of the
+//! Each kernel turns `side` rows of one cache line, or part of it, into as many columns. SSE2 is part of the
 //! architecture; AVX2 is detected at run time.
 
 use std::arch::x86_64::*;
 
-/// Transposes one square: reads `side` elements from each of `side` rows that lie the first stride
-/// apart, writes them as columns of rows that lie the second stride apart.
+/// Transposes one square: reads `side` elements from each of `side` rows, which lie the first stride apart, and writes
+/// them as columns of rows that lie the second stride apart.
 pub(super) type Square = unsafe fn(*const u8, isize, *mut u8, isize);
 
 /// The square kernel for elements of `elem` bytes, with its side.
@@ -28,7 +28,7 @@ pub(super) fn square(elem: usize) -> Option<(usize, Square)> {
 /// 16 bytes are readable at each row.
 #[inline(always)]
 unsafe fn rows<const N: usize>(src: *const u8, pitch: isize) -> [__m128i; N] {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     std::array::from_fn(|k| unsafe { _mm_loadu_si128(src.wrapping_offset(k as isize * pitch).cast()) })
 }
 
@@ -39,20 +39,19 @@ unsafe fn rows<const N: usize>(src: *const u8, pitch: isize) -> [__m128i; N] {
 #[inline(always)]
 unsafe fn put<const N: usize>(rows: [__m128i; N], dst: *mut u8, pitch: isize) {
     for (k, row) in rows.into_iter().enumerate() {
-        // SAFETY: by the caller.
+        // SAFETY: the caller's guarantee.
         unsafe { _mm_storeu_si128(dst.wrapping_offset(k as isize * pitch).cast(), row) }
     }
 }
 
-/// One round of interleaving: pairs each row of the upper half with one of the lower half. As many
-/// rounds as the side has bits transpose the square.
+/// One round of interleaving: pairs each row of the upper half with one of the lower half. A square is transposed by as
+/// many rounds as its side has bits.
 macro_rules! interleave {
     ($rows:expr, $low:ident, $high:ident) => {{
         let rows = $rows;
         let half = rows.len() / 2;
         let mut paired = rows;
-        // A loop over places, which is unrolled; closures that fill an array may stay calls, with rows in
-        // memory.
+        // A loop over places is unrolled; closures that fill an array may remain calls, with rows in memory.
         for k in 0..half {
             // SAFETY: the instructions are part of x86-64.
             unsafe {
@@ -67,14 +66,14 @@ macro_rules! interleave {
 /// 16 x 16 single bytes.
 ///
 /// # Safety
-/// As [`Square`] says: every row of both squares is accessible, and they do not overlap.
+/// As for [`Square`]: every row of both squares is accessible, and they do not overlap.
 unsafe fn square_1(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: isize) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     let mut square: [__m128i; 16] = unsafe { rows(src, src_pitch) };
     for _ in 0..4 {
         square = interleave!(square, _mm_unpacklo_epi8, _mm_unpackhi_epi8);
     }
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { put(square, dst, dst_pitch) }
 }
 
@@ -83,12 +82,12 @@ unsafe fn square_1(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: is
 /// # Safety
 /// As for [`square_1`].
 unsafe fn square_2(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: isize) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     let mut square: [__m128i; 8] = unsafe { rows(src, src_pitch) };
     for _ in 0..3 {
         square = interleave!(square, _mm_unpacklo_epi16, _mm_unpackhi_epi16);
     }
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { put(square, dst, dst_pitch) }
 }
 
@@ -97,12 +96,12 @@ unsafe fn square_2(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: is
 /// # Safety
 /// As for [`square_1`].
 unsafe fn square_4(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: isize) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     let mut square: [__m128i; 4] = unsafe { rows(src, src_pitch) };
     for _ in 0..2 {
         square = interleave!(square, _mm_unpacklo_epi32, _mm_unpackhi_epi32);
     }
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { put(square, dst, dst_pitch) }
 }
 
@@ -111,10 +110,10 @@ unsafe fn square_4(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: is
 /// # Safety
 /// As for [`square_1`].
 unsafe fn square_8(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: isize) {
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     let square: [__m128i; 2] = unsafe { rows(src, src_pitch) };
     let square: [__m128i; 2] = interleave!(square, _mm_unpacklo_epi64, _mm_unpackhi_epi64);
-    // SAFETY: by the caller.
+    // SAFETY: the caller's guarantee.
     unsafe { put(square, dst, dst_pitch) }
 }
 
@@ -127,7 +126,7 @@ unsafe fn square_8_avx2(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitc
     for (row, col) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
         let from = src.wrapping_offset(4 * row * src_pitch + 32 * col);
         let to = dst.wrapping_offset(4 * col * dst_pitch + 32 * row);
-        // SAFETY: by the caller; this is one of the four quarters.
+        // SAFETY: the caller's guarantee; this is one of the four quarters.
         unsafe {
             let at = |k: isize| _mm256_loadu_si256(from.wrapping_offset(k * src_pitch).cast());
             let (a, b, c, d) = (at(0), at(1), at(2), at(3));
@@ -148,8 +147,8 @@ unsafe fn square_8_avx2(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitc
 /// As for [`square_1`]; the processor has AVX2.
 #[target_feature(enable = "avx2")]
 unsafe fn square_4_avx2(src: *const u8, src_pitch: isize, dst: *mut u8, dst_pitch: isize) {
-    // SAFETY: by the caller; row `k` of the first four holds its left half below and that of row `k + 4`
-    // above, the others the right halves.
+    // SAFETY: the caller's guarantee. Row `k` of the first four holds its left half in the lower part and that of row
+    // `k + 4` in the upper part; the other rows hold the right halves.
     unsafe {
         let half =
             |row: isize, col: isize| _mm_loadu_si128(src.wrapping_offset(row * src_pitch + 16 * col).cast());

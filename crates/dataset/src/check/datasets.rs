@@ -119,8 +119,8 @@ impl Checker<'_> {
         );
     }
 
-    /// The type of an element or of the elements of its arrays, `None` for a record, and its name. Nothing
-    /// if the type is unknown, which has been reported.
+    /// The type of an element, or of the elements of its arrays (`None` for a record), and its name. `None` if the type
+    /// is unknown, which has been reported.
     fn innermost<'t>(&'t self, ty: &'t TypeExpr) -> Option<(Option<Prim>, &'t str)> {
         match &self.symbols.resolve(ty).kind {
             TypeKind::Named(name) => Prim::from_name(&name.text).map(|prim| (Some(prim), &*name.text)),
@@ -131,7 +131,7 @@ impl Checker<'_> {
     }
 }
 
-/// "2 dimensions", in words that fit any number.
+/// "2 dimensions", with the right plural.
 pub(super) fn dimensions(rank: usize) -> String {
     match rank {
         0 => "no dimensions".into(),

@@ -1,6 +1,6 @@
-//! The default fragments of a dataset together hold every field of every variable.
+//! Checks that the default fragments of a dataset together hold every field of every variable.
 //!
-//! Whether they hold every element is a matter of numbers, which `trial` looks at.
+//! Whether they hold every element depends on numbers, which `trial` checks.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) struct Held {
     parts: HashMap<Box<str>, Held>,
 }
 
-/// Per dataset: where its first default fragment is, and what all of them hold of each variable.
+/// For each dataset, the position of its first default fragment, and the fields that all of them hold of each variable.
 pub(super) type Defaults = HashMap<usize, (Span, HashMap<usize, Held>)>;
 
 impl Checker<'_> {
@@ -65,7 +65,7 @@ impl Checker<'_> {
         }
     }
 
-    /// The first part of a type that is not held, as a path from it.
+    /// The first part of a type that is not held, as a path from the type.
     fn missing(&self, ty: &TypeExpr, held: &Held) -> Option<String> {
         if held.whole {
             return None;

@@ -1,4 +1,4 @@
-//! Fragments: paths that exist, indices used once, one dataset.
+//! Checks fragments: paths exist, indices are used once, and all variables belong to one dataset.
 
 use std::collections::HashMap;
 
@@ -114,7 +114,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// Checks one variable; the dataset it belongs to.
+    /// Checks one variable; returns the dataset to which it belongs.
     fn fragment_var(&mut self, fragment: &'s FragmentDecl, var: &'s FragmentVarDecl) -> Option<usize> {
         let outer = Scope { params: &fragment.params, ..Scope::default() };
         let counter = var.repeat.as_ref().map(|r| &r.name);
@@ -150,7 +150,7 @@ impl<'s> Checker<'s> {
         found
     }
 
-    /// A local name that hides a constant or parameter would be read as the wrong one.
+    /// Refuses a local name that hides a constant or parameter, since it would be mistaken for that.
     fn not_hidden(&mut self, name: &Name, what: &str, scope: Scope<'_>) {
         let global = self.symbols.global_index.get(&name.text).and_then(|&n| self.symbols.globals.get(n));
         let local = scope.params.iter().chain(scope.counter).find(|p| p.text == name.text);
@@ -165,7 +165,7 @@ impl<'s> Checker<'s> {
         );
     }
 
-    /// Follows a path through the types; the dataset it begins in.
+    /// Follows a path through the types; returns the dataset in which it begins.
     fn path(&mut self, path: &Path, scope: Scope<'_>) -> Option<usize> {
         let symbols = self.symbols;
         let (first, rest) = path.steps.split_first()?;
@@ -241,7 +241,8 @@ impl<'s> Checker<'s> {
         None
     }
 
-    /// What `given` indices of an element lead to: they go through whole arrays, from the outside in.
+    /// The type that `given` indices of an element lead to: each takes one dimension of its arrays, from the outside
+    /// in.
     fn inside_arrays(&self, mut ty: &'s TypeExpr, mut given: usize) -> Option<&'s TypeExpr> {
         while given > 0 {
             let TypeKind::Array { extents, element, .. } = &ty.kind else { return None };
@@ -251,7 +252,7 @@ impl<'s> Checker<'s> {
         Some(ty)
     }
 
-    /// The type of a field as declared, and where it is declared.
+    /// The declared type of a field, and where it is declared.
     fn field(&mut self, name: &Name, owner: &Name, ty: &'s TypeExpr) -> Option<(&'s TypeExpr, Span)> {
         let structure = match &ty.kind {
             TypeKind::Struct(structure) => structure,
@@ -313,7 +314,7 @@ impl<'s> Checker<'s> {
         None
     }
 
-    /// Every index stands in at most one position; in stored fragments in exactly one.
+    /// Checks that every index is used in at most one position, and in stored fragments in exactly one.
     fn indices(&mut self, fragment: &FragmentDecl, var: &FragmentVarDecl, scope: Scope<'_>) {
         let mut used: Vec<Option<Span>> = vec![None; var.binders.len()];
         for index in var.path.steps.iter().flat_map(|s| &s.index) {

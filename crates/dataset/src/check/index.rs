@@ -1,4 +1,4 @@
-//! The form of an index position: `(a·x + b) / (c·x + d)` with at most one x.
+//! Checks the form of an index position: `(a·x + b) / (c·x + d)` with at most one x.
 
 use super::Checker;
 use super::names::Scope;
@@ -6,17 +6,17 @@ use crate::ast::{Binder, Expr, ExprKind, IndexExpr, Op};
 use crate::diagnostic::Diagnostic;
 use crate::span::Span;
 
-/// An index position taken apart. `dividend` and `divisor` are affine in the same index.
+/// The parts of an index position. `dividend` and `divisor` are affine in the same index.
 pub(crate) struct Shape<'e> {
-    /// Which of the variable's indices it mentions.
+    /// Which of the variable's indices it uses.
     pub(crate) binder: Option<usize>,
     pub(crate) dividend: &'e Expr,
-    /// Only where the quotient mentions an index; a quotient of numbers is ordinary arithmetic.
+    /// Only set if the quotient uses an index; a quotient of numbers is ordinary arithmetic.
     pub(crate) divisor: Option<&'e Expr>,
 }
 
 impl<'e> Shape<'e> {
-    /// Takes apart what the checker has accepted.
+    /// Divides an index position, which the checker has accepted, into its parts.
     pub(crate) fn of(index: &'e IndexExpr, binders: &[Binder]) -> Self {
         let (dividend, divisor) = quotient(&index.value, binders);
         let binder =
@@ -38,7 +38,7 @@ fn quotient<'e>(value: &'e Expr, binders: &[Binder]) -> (&'e Expr, Option<&'e Ex
     (value, None)
 }
 
-/// The number of the first index that an expression mentions.
+/// The number of the first index that an expression uses.
 fn first_binder(expr: &Expr, binders: &[Binder]) -> Option<usize> {
     let mut found = None;
     crate::symbols::each_name(expr, &mut |name, _| {
@@ -48,7 +48,7 @@ fn first_binder(expr: &Expr, binders: &[Binder]) -> Option<usize> {
 }
 
 impl Checker<'_> {
-    /// Checks names and form; the index it mentions and where.
+    /// Checks names and form; returns the index that it uses, and where.
     pub(super) fn index(&mut self, index: &IndexExpr, scope: Scope<'_>) -> Option<(usize, Span)> {
         let in_index = Scope { in_index: true, ..scope };
         self.expression(&index.value, in_index);
@@ -86,7 +86,7 @@ struct Form<'b> {
 }
 
 impl Form<'_> {
-    /// True if the expression mentions an index; an error if it is not affine in one.
+    /// Whether the expression uses an index; an error if it is not affine in one.
     fn affine(&mut self, expr: &Expr) -> Result<bool, Box<Diagnostic>> {
         match &expr.kind {
             ExprKind::Int(_) => Ok(false),

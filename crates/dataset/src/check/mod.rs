@@ -1,7 +1,7 @@
-//! Everything that can be said about a text without the values of its parameters.
+//! The checks of a text that need no values of parameters.
 //!
-//! Checks go from names to types to datasets to fragments. A check that rests on a broken declaration is
-//! left out, so that one mistake gives one message.
+//! Names are checked first, then types, datasets and fragments. A check that depends on a wrong declaration is left
+//! out, so that one mistake gives one message.
 
 mod datasets;
 mod defaults;
@@ -34,7 +34,7 @@ pub(crate) fn check(symbols: &mut Symbols, diagnostics: &mut Diagnostics) {
     }
     let mut checker = Checker { symbols, diagnostics };
     checker.types();
-    // Paths can be followed only through sound types.
+    // Paths can only be followed through correct types.
     let sound = checker.diagnostics.iter().len() == before;
     checker.globals();
     checker.datasets();

@@ -1,4 +1,4 @@
-//! Constants, parameters, and the names in expressions.
+//! Checks constants, parameters, and the names in expressions.
 
 use super::Checker;
 use crate::ast::{Binder, Expr, Name};
@@ -8,7 +8,7 @@ use crate::symbols::{GlobalValue, Symbols, dependency_order, each_name};
 use crate::types::Prim;
 use drystone_suggest::did_you_mean;
 
-/// The names that mean something in an expression besides constants and parameters.
+/// The names that an expression may use besides constants and parameters.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Scope<'f> {
     /// The fragment's own parameters.
@@ -46,7 +46,7 @@ pub(super) fn global_order(symbols: &Symbols) -> Result<Vec<usize>, Diagnostic> 
     })
 }
 
-/// The message for names that need one another.
+/// The message for names that depend on each other in a circle.
 pub(super) fn cyclic(names: &[&Name], what: &str) -> Diagnostic {
     let (text, span) = names.first().map_or(("", Span::default()), |n| (&*n.text, n.span));
     let mut diagnostic = Diagnostic::new(span, format!("`{text}` {what}"));
@@ -73,7 +73,7 @@ impl Checker<'_> {
 
     /// Checks that every name of an expression has a value there.
     pub(super) fn expression(&mut self, expr: &Expr, scope: Scope<'_>) {
-        // Suggestions cost time, so none are looked for once no more mistakes are taken.
+        // Suggestions take time, so none are made once no more mistakes are recorded.
         if self.diagnostics.full() {
             return;
         }

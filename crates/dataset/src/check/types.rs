@@ -1,4 +1,4 @@
-//! Types: known names, no type inside itself, fields told apart, bounded depth and width.
+//! Checks types: names are known, no type contains itself, fields have different names, depth and width are bounded.
 
 use std::collections::HashMap;
 
@@ -33,7 +33,7 @@ fn written_types(symbols: &Symbols) -> impl Iterator<Item = &TypeExpr> {
     symbols.types.iter().map(|t| &t.ty).chain(of_vars)
 }
 
-/// Makes the table of fields; of two fields with one name the first counts.
+/// Makes the table of fields. If two fields have the same name, the first counts.
 pub(super) fn index_fields(symbols: &mut Symbols, diagnostics: &mut Diagnostics) {
     let mut tables = HashMap::new();
     for ty in written_types(symbols) {
@@ -69,7 +69,7 @@ fn type_edges(symbols: &Symbols) -> Vec<Vec<usize>> {
     symbols.types.iter().map(|t| edges_of(&t.ty)).collect()
 }
 
-/// The types, each after those it is made of.
+/// The types, each after those of which it consists.
 pub(super) fn order(symbols: &Symbols) -> Result<Vec<usize>, Diagnostic> {
     dependency_order(&type_edges(symbols)).map_err(|cycle| {
         let named: Vec<_> = cycle.iter().filter_map(|&n| symbols.types.get(n)).map(|t| &t.name).collect();
@@ -81,7 +81,7 @@ pub(super) fn order(symbols: &Symbols) -> Result<Vec<usize>, Diagnostic> {
     })
 }
 
-/// How deep a type is and how many primitive members it has.
+/// The depth of a type, and the number of its primitive members.
 #[derive(Clone, Copy)]
 struct Measure {
     depth: usize,
@@ -181,7 +181,7 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// A permutation names each dimension once; a curve needs dimensions.
+    /// Checks that a permutation names each dimension once, and that a curve has dimensions.
     pub(super) fn order(&mut self, order: Option<&OrderExpr>, rank: usize) {
         let Some(OrderExpr { kind, span }) = order else { return };
         let dims = if rank == 1 { "dimension" } else { "dimensions" };
@@ -223,7 +223,8 @@ impl<'s> Checker<'s> {
         }
     }
 
-    /// The measure of a type, within the limits: what passes them is reported once, not by every user.
+    /// The measure of a type, cut to the limits, so that a type that exceeds them is reported once and not for every
+    /// use.
     fn measured(&mut self, ty: &TypeExpr, known: &[Option<Measure>], span: Span) -> Measure {
         let mut measure = self.measure(ty, known);
         if measure.depth > crate::MAX_DEPTH {

@@ -1,4 +1,4 @@
-//! Integer arithmetic. Values are 64-bit; what does not fit is an error at the operator, never wrapped.
+//! Integer arithmetic with 64-bit values. A result that does not fit is an error at the operator, and never wraps.
 
 use super::{Eval, Evaluator, Stop};
 use crate::ast::{Binder, Expr, ExprKind, IndexExpr, Op};
@@ -47,7 +47,7 @@ impl Evaluator<'_> {
         }
     }
 
-    /// A number that counts something.
+    /// The value of an expression that counts something, at least `least`.
     pub(super) fn count(&mut self, expr: &Expr, what: &str, least: u64) -> Eval<u64> {
         let value = self.value(expr)?;
         u64::try_from(value).ok().filter(|&v| v >= least).ok_or_else(|| {
@@ -77,7 +77,7 @@ impl Evaluator<'_> {
         IndexMap::new(a, b, c, d, Source::Binder(binder), modulus).ok_or_else(|| overflow(index.span))
     }
 
-    /// An affine expression as (factor of the index, constant). The checker has made sure of the form.
+    /// An affine expression as (factor of the index, constant). The checker has verified the form.
     fn linear(&mut self, expr: &Expr, binders: &[Binder]) -> Eval<(i64, i64)> {
         let checked = |value: Option<i64>| value.ok_or_else(|| overflow(expr.span));
         match &expr.kind {
@@ -93,7 +93,7 @@ impl Evaluator<'_> {
                 match op {
                     Op::Add => Ok((checked(a.checked_add(c))?, checked(b.checked_add(d))?)),
                     Op::Sub => Ok((checked(a.checked_sub(c))?, checked(b.checked_sub(d))?)),
-                    // One of a and c is 0.
+                    // a or c is 0.
                     _ => {
                         let factor =
                             a.checked_mul(d).zip(b.checked_mul(c)).and_then(|(p, q)| p.checked_add(q));

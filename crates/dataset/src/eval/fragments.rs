@@ -1,4 +1,4 @@
-//! Fragments: paths to dimensions and fields, variables to places in memory.
+//! Evaluates fragments: paths to dimensions and fields, and variables to offsets.
 
 use std::sync::Arc;
 
@@ -15,10 +15,10 @@ use crate::span::Span;
 use crate::types::{ArrayType, Field, Order, StructType, Type};
 use crate::variable::Variable;
 
-/// Steps charged for a variable, so that the budget bounds memory too.
+/// Steps charged for a variable, so that the budget also bounds memory.
 const VAR_COST: u64 = 64;
 
-/// Where the next variable of a fragment goes.
+/// The offset of the next variable of a fragment.
 struct NextOffset {
     end: u64,
     align: u64,
@@ -37,7 +37,7 @@ impl NextOffset {
     }
 }
 
-/// Where a path leads.
+/// The result of following a path.
 struct Target {
     variable: Arc<Variable>,
     dims: Vec<DatasetDim>,
@@ -47,7 +47,7 @@ struct Target {
 }
 
 impl<'s> Evaluator<'s> {
-    /// One instance of a fragment. `values` are those of its own parameters that are not declared with
+    /// Evaluates one instance of a fragment. `values` are those of its own parameters that are not declared with
     /// `param`; the others come from the evaluator.
     pub(crate) fn fragment(&mut self, decl: &'s FragmentDecl, values: &[(&str, i64)]) -> Eval<Fragment> {
         self.locals.clear();
@@ -165,8 +165,8 @@ impl<'s> Evaluator<'s> {
         Ok(FragmentVar { name, iteration, offset, align, extents, order, element, variable, fields, dims })
     }
 
-    /// The selected fields of a struct as a struct of their own: laid out as the language lays out structs,
-    /// in the order of the selection, packed if the original is.
+    /// The selected fields of a struct, as a struct of their own. They are laid out by the usual rules for structs, in
+    /// the order of the selection; packed if the original is.
     fn selected(&mut self, names: &[crate::ast::Name], target: &Target) -> Eval<(Type, Vec<FieldRef>)> {
         let (mut fields, mut refs, mut end, mut align) = (Vec::new(), Vec::new(), 0, 1);
         let Type::Struct(structure) = &target.ty else { return Ok((target.ty.clone(), vec![whole(target)])) };
@@ -231,7 +231,7 @@ impl<'s> Evaluator<'s> {
         Ok(target)
     }
 
-    /// Goes through as many arrays of an element as there are indices for.
+    /// Takes the type inside as many arrays of an element as there are indices.
     fn index_arrays(
         &mut self,
         mut ty: Type,
@@ -258,7 +258,8 @@ impl<'s> Evaluator<'s> {
         Ok(ty)
     }
 
-    /// A stored fragment is written, so no two of its elements may be the same element of the dataset.
+    /// Refuses a stored fragment in which two elements are the same element of the dataset, since it would be written
+    /// twice.
     fn may_be_stored(&mut self, fragment: &Fragment, decl: &FragmentDecl) -> Eval<()> {
         let Some(role) = decl.roles.first() else { return Ok(()) };
         let leaves = fragment.lower().map_err(|e| Diagnostic::new(decl.name.span, e.to_string()))?;
@@ -287,7 +288,7 @@ impl<'s> Evaluator<'s> {
         Err(diagnostic.into())
     }
 
-    /// All of one dataset variable, laid out as declared.
+    /// A fragment that holds all of one dataset variable, laid out as declared.
     pub(crate) fn whole(&mut self, id: usize) -> Eval<Fragment> {
         let variable = self.variable(id)?;
         let span = self.symbols.var_at(id).map_or(Span::default(), |v| v.name.span);
@@ -341,7 +342,7 @@ fn whole(target: &Target) -> FieldRef {
     }
 }
 
-/// A number as an index must be inside: nothing could ever stand there.
+/// Refuses a number as an index that is outside the extent.
 fn inside(index: &IndexExpr, map: &IndexMap, extent: Option<u64>, step: &Step) -> Result<(), Stop> {
     let Some(extent) = extent.filter(|_| map.source == Source::Constant) else { return Ok(()) };
     if u64::try_from(map.b).is_ok_and(|b| b < extent) {

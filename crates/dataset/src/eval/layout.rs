@@ -1,4 +1,4 @@
-//! Layout: types to sizes and offsets, dataset variables to extents.
+//! Evaluates types to sizes and offsets, and dataset variables to extents.
 
 use std::sync::Arc;
 
@@ -15,11 +15,11 @@ use crate::variable::{Fill, Variable};
 /// The largest alignment.
 const MAX_ALIGN: u64 = 1 << 30;
 
-/// The largest size of anything, in bytes.
+/// The largest size of a type, variable or fragment, in bytes.
 const MAX_SIZE: u64 = i64::MAX as u64;
 
 impl Evaluator<'_> {
-    /// The layout of a type. Declared types are computed once.
+    /// The layout of a type. Declared types are evaluated once.
     pub(crate) fn layout(&mut self, ty: &TypeExpr) -> Eval<Type> {
         self.charge(1)?;
         match &ty.kind {
@@ -100,7 +100,7 @@ impl Evaluator<'_> {
         })))
     }
 
-    /// The value of `align(n)`, 1 if there is none.
+    /// The value of `align(n)`; 1 if there is none.
     pub(super) fn alignment(&mut self, written: Option<&Expr>) -> Eval<u64> {
         let Some(expr) = written else { return Ok(1) };
         let align = self.count(expr, "the alignment", 1)?;
@@ -114,7 +114,7 @@ impl Evaluator<'_> {
             .into())
     }
 
-    /// A dataset variable by its number. Computed once.
+    /// A dataset variable by its number. It is evaluated once.
     pub(crate) fn variable(&mut self, id: usize) -> Eval<Arc<Variable>> {
         if let Some(known) = self.variables.get(&id) {
             return Ok(Arc::clone(known));
@@ -164,7 +164,7 @@ fn fill(value: &FillKind, ty: &Type, span: Span) -> Eval<Fill> {
         (Type::Array(array), value) => fill(value, &array.element, span),
         (Type::Prim(Prim::Bytes(length)), FillKind::Text(text)) => {
             let missing = length.checked_sub(text.len() as u64);
-            // What is padded is at most as long as the whole text could have been: the rest is implied.
+            // The padding is at most as long as the whole text could have been, and the rest is implied.
             let missing =
                 missing.filter(|&m| m <= crate::MAX_TEXT as u64).and_then(|m| usize::try_from(m).ok());
             let Some(missing) = missing else {
@@ -197,7 +197,7 @@ pub(super) fn model_order(order: Option<&OrderExpr>) -> Order {
     }
 }
 
-/// Bytes of an array, if they can be counted.
+/// Bytes of an array; `None` if the product overflows.
 pub(super) fn total(unit: u64, extents: &[u64]) -> Option<u64> {
     extents.iter().try_fold(unit, |size, &extent| size.checked_mul(extent)).filter(|&s| s <= MAX_SIZE)
 }

@@ -1,7 +1,7 @@
-//! From checked declarations and the values of parameters to sizes, offsets and index maps.
+//! Evaluates checked declarations, with the values of parameters, to sizes, offsets and index maps.
 //!
-//! One [`Evaluator`] holds one set of values; types and variables are computed once for it. Every step is
-//! charged to a budget, so that a short text cannot ask for endless work (`for k in 0..1000000000`).
+//! An [`Evaluator`] holds one set of values, and evaluates types and variables once. Every step is charged to a budget,
+//! so that a short text cannot cause endless work (`for k in 0..1000000000`).
 
 mod expressions;
 mod fragments;
@@ -16,13 +16,13 @@ use crate::symbols::{GlobalValue, Symbols};
 use crate::types::Type;
 use crate::variable::Variable;
 
-/// Steps of one evaluation at most: expressions, fields, variables.
+/// Most steps of one evaluation: expressions, fields, variables.
 pub(crate) const BUDGET: u64 = 1 << 22;
 
-/// Why something has no value.
+/// Why an expression or declaration has no value.
 #[derive(Clone, Debug)]
 pub(crate) enum Stop {
-    /// It depends on a parameter without a value, the global with this number or a fragment's own.
+    /// It depends on a parameter without a value: a global, or a fragment's own.
     Missing(Box<str>, Span),
     /// It is wrong.
     Wrong(Box<Diagnostic>),
@@ -38,16 +38,16 @@ impl From<Diagnostic> for Stop {
 
 pub(crate) type Eval<T> = Result<T, Stop>;
 
-/// What parameters are taken to be.
+/// The values of parameters.
 #[derive(Clone, Copy)]
 pub(crate) enum ParamValues<'v> {
-    /// None has a value, not even a default: what can be computed holds for all values.
+    /// No parameter has a value, not even a default: every result holds for all values.
     Nothing,
-    /// The named ones have these values, others their default.
+    /// The named parameters have these values, and others their defaults.
     Values(&'v [(&'v str, i64)]),
 }
 
-/// A name with a value in one fragment or one variable only.
+/// A name that has a value only in one fragment or one variable.
 pub(crate) struct Local<'s> {
     name: &'s str,
     value: Option<i64>,
@@ -60,7 +60,7 @@ pub(crate) struct Evaluator<'s> {
     locals: Vec<Local<'s>>,
     types: Vec<Option<Type>>,
     variables: HashMap<usize, Arc<Variable>>,
-    /// True if no parameter has a value, so that every number found is final.
+    /// Whether no parameter has a value, so that every result is final.
     fixed: bool,
     work: u64,
 }
@@ -101,12 +101,12 @@ impl<'s> Evaluator<'s> {
         evaluator
     }
 
-    /// What is left of the budget.
+    /// The rest of the budget.
     pub(crate) fn work_left(&self) -> u64 {
         self.work
     }
 
-    /// The values of constants and parameters, and why some have none.
+    /// The values of constants and parameters, or why they have none.
     pub(crate) fn globals(&self) -> &[Eval<i64>] {
         &self.globals
     }

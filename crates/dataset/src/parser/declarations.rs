@@ -7,7 +7,7 @@ use crate::lexer::{TokenKind, integer};
 use crate::span::Span;
 use drystone_suggest::did_you_mean;
 
-/// What may follow the type of a variable.
+/// The words that may follow the type of a variable.
 const ATTRIBUTES: [&str; 10] =
     ["row", "col", "perm", "hilbert", "morton", "steps", "dims", "fill", "transform", "access"];
 
@@ -82,7 +82,7 @@ impl Parser<'_> {
         Ok(var)
     }
 
-    /// `[n, *]`, if written.
+    /// Parses `[n, *]` if it is there.
     fn extents(&mut self) -> Parse<Vec<Extent>> {
         let mut extents = Vec::new();
         if self.peek() != TokenKind::LBracket {

@@ -5,7 +5,7 @@ use crate::ast::{Expr, ExprKind, IndexExpr, Op};
 use crate::diagnostic::Diagnostic;
 use crate::lexer::{TokenKind, integer};
 
-/// How tightly an operator binds, and which it is.
+/// The precedence of an operator, and the operator.
 fn operator(kind: TokenKind) -> Option<(u8, Op)> {
     Some(match kind {
         TokenKind::Plus => (1, Op::Add),
@@ -37,7 +37,8 @@ impl Parser<'_> {
         Ok(left)
     }
 
-    /// Chains such as `1+1+1+…` lean to the left and would make a deep tree without nesting in the text.
+    /// Counts operators. Chains such as `1+1+1+…` are left-associative, and would make a deep tree without nesting in
+    /// the text.
     fn count_operator(&mut self) -> Parse<()> {
         self.operators += 1;
         if self.operators <= crate::MAX_OPERATORS {
@@ -97,7 +98,7 @@ impl Parser<'_> {
                 let help = "`*` alone is only an extent of a dataset variable: `var T[*, 100] float32`";
                 Err(self.unexpected_with("a number or a name", Some(help.into())))
             }
-            // The text goes on with the next statement: what is missing is missing at the end of this line.
+            // Parsing continues with the next statement: the missing part is missing at the end of this line.
             kind if kind.is_keyword() && self.begins_line() => Err(self.fail(
                 Diagnostic::new(self.last_span(), "the line ends too early")
                     .label("expected a number or a name after this"),
@@ -106,7 +107,7 @@ impl Parser<'_> {
         }
     }
 
-    /// An expression inside another: the operators of both count together.
+    /// Parses an expression inside another one: the operators of both count together.
     fn inner_expression(&mut self) -> Parse<Expr> {
         self.binary(1)
     }
@@ -137,7 +138,7 @@ impl Parser<'_> {
         Ok(Expr { kind: make(arguments), span: start.to(end) })
     }
 
-    /// The bracket that closes the one at `open`.
+    /// Parses the bracket that closes the one at `open`.
     pub(super) fn close(&mut self, kind: TokenKind, open: crate::Span) -> Parse<crate::Span> {
         if self.peek() == kind {
             return Ok(self.bump());
@@ -154,7 +155,7 @@ impl Parser<'_> {
         Err(self.fail(diagnostic.note(open, "to close this bracket")))
     }
 
-    /// `( expression )`, as after `align`, `bytes` and `replica`.
+    /// Parses `( expression )`, as after `align`, `bytes` and `replica`.
     pub(super) fn in_parentheses(&mut self, after: &str) -> Parse<Expr> {
         let open = self.expect(TokenKind::LParen, &format!("`(` after `{after}`"))?;
         let value = self.expression()?;
@@ -162,7 +163,7 @@ impl Parser<'_> {
         Ok(value)
     }
 
-    /// `[ index, … ]`, if there is one.
+    /// Parses `[ index, … ]` if it is there.
     pub(super) fn index_list(&mut self) -> Parse<Vec<IndexExpr>> {
         let mut list = Vec::new();
         if self.peek() != TokenKind::LBracket {

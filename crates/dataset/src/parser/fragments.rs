@@ -149,7 +149,7 @@ impl Parser<'_> {
         Ok(Path { steps, select, span: start.to(self.last_span()) })
     }
 
-    /// `{ name, … }`
+    /// Parses `{ name, … }`.
     fn selection(&mut self) -> Parse<Vec<Name>> {
         let open = self.bump();
         self.skip_newline();
@@ -171,7 +171,7 @@ impl Parser<'_> {
         Ok(names)
     }
 
-    /// After a mistake in a selection: past its `}`, which would else be taken for the end of the block.
+    /// After a mistake in a selection: skips past its `}`, which would otherwise be mistaken for the end of the block.
     fn skip_selection(&mut self) {
         while !matches!(
             self.peek(),

@@ -1,8 +1,8 @@
-//! Tokens to tree: recursive descent, with Pratt's method for operators.
+//! Parses tokens to a tree: recursive descent, with Pratt's method for operators.
 //!
-//! A mistake ends its statement, not the parse: the rest of the statement is skipped and the next one read,
-//! so that one run finds several mistakes. Every error skips forward and nothing is read twice, so time is
-//! linear in the text; nesting is counted, so the stack is bounded.
+//! A mistake ends its statement but not the parse: the rest of the statement is skipped and the next one is parsed, so
+//! that one run finds several mistakes. Every error skips forward and no token is parsed twice, so the time is linear
+//! in the text. Nesting is counted, so the stack is bounded.
 
 mod declarations;
 mod expressions;
@@ -15,7 +15,7 @@ use crate::lexer::{Lexed, Token, TokenKind};
 use crate::span::Span;
 use drystone_suggest::did_you_mean;
 
-/// The statement was given up; why has been reported.
+/// The statement was abandoned; the reason has been reported.
 pub(crate) struct Abandoned;
 
 pub(crate) type Parse<T> = Result<T, Abandoned>;
@@ -23,7 +23,7 @@ pub(crate) type Parse<T> = Result<T, Abandoned>;
 pub(crate) struct Parser<'t> {
     text: &'t str,
     tokens: &'t [Token],
-    /// The end of the text is inside a comment, which has been reported.
+    /// Whether the text ends inside a comment, which has been reported.
     swallowed: bool,
     at: usize,
     depth: usize,
@@ -31,7 +31,7 @@ pub(crate) struct Parser<'t> {
     diagnostics: Diagnostics,
 }
 
-/// Reads the tokens of `text`; `diagnostics` are those of the lexer.
+/// Parses the tokens of `text`; `diagnostics` are those of the lexer.
 pub(crate) fn parse(text: &str, lexed: &Lexed, diagnostics: Diagnostics) -> (File, Diagnostics) {
     let mut parser = Parser {
         text,
@@ -96,7 +96,7 @@ impl Parser<'_> {
         }
     }
 
-    // The tokens.
+    // Access to the tokens.
 
     fn token(&self) -> Token {
         self.nth(0)
@@ -118,7 +118,7 @@ impl Parser<'_> {
         self.token().span
     }
 
-    /// The end of the last token read.
+    /// The position of the last consumed token.
     fn last_span(&self) -> Span {
         self.at.checked_sub(1).and_then(|at| self.tokens.get(at)).map_or(Span::default(), |t| t.span)
     }
@@ -139,7 +139,7 @@ impl Parser<'_> {
         found
     }
 
-    /// True if the next token is the name `word`, which is a keyword only where it is looked for.
+    /// Whether the next token is the name `word`, which is a keyword only in certain places.
     fn at_word(&self, word: &str) -> bool {
         self.peek() == TokenKind::Name && self.span().of(self.text) == word
     }
@@ -152,7 +152,7 @@ impl Parser<'_> {
         found
     }
 
-    /// The next token as a message names it.
+    /// The next token, as messages name it.
     fn shown(&self) -> String {
         let text = self.span().of(self.text);
         let short: String = text.chars().take(40).collect();
@@ -160,7 +160,7 @@ impl Parser<'_> {
         if self.peek().is_keyword() { format!("the keyword `{short}`") } else { format!("`{short}{dots}`") }
     }
 
-    /// That the next token is not what belongs here.
+    /// The message that the next token is wrong here.
     fn misplaced(&self) -> String {
         match self.peek() {
             TokenKind::End => "the text ends too early".into(),
@@ -169,14 +169,14 @@ impl Parser<'_> {
         }
     }
 
-    // Mistakes.
+    // Reporting mistakes.
 
     fn fail(&mut self, diagnostic: Diagnostic) -> Abandoned {
         self.diagnostics.push(diagnostic);
         Abandoned
     }
 
-    /// Reports that the next token is not what belongs here; silent if the lexer has reported it.
+    /// Reports that the next token is wrong here, unless the lexer has reported it.
     fn unexpected(&mut self, expected: &str) -> Abandoned {
         self.unexpected_with(expected, None)
     }
@@ -191,7 +191,7 @@ impl Parser<'_> {
         )
     }
 
-    /// True if the lexer has already said what is wrong with the next token.
+    /// Whether the lexer has already reported the next token.
     fn is_reported(&self) -> bool {
         self.peek() == TokenKind::Bad || (self.peek() == TokenKind::End && self.swallowed)
     }
@@ -200,7 +200,7 @@ impl Parser<'_> {
         if self.peek() == kind { Ok(self.bump()) } else { Err(self.unexpected(expected)) }
     }
 
-    /// A `{` on this line or at the beginning of the next.
+    /// Parses a `{` on this line or at the beginning of the next one.
     fn open_block(&mut self, what: &str) -> Parse<Span> {
         if self.peek() == TokenKind::Newline && self.nth(1).kind == TokenKind::LBrace {
             self.bump();
@@ -208,7 +208,7 @@ impl Parser<'_> {
         self.expect(TokenKind::LBrace, &format!("`{{` to begin {what}"))
     }
 
-    /// Reads a block's statements up to its `}`. A statement that fails is skipped.
+    /// Parses a block's statements up to its `}`. A statement that fails is skipped.
     fn block(&mut self, open: Span, mut statement: impl FnMut(&mut Self) -> Parse<()>) -> Parse<Span> {
         loop {
             self.skip_separators();
@@ -263,7 +263,7 @@ impl Parser<'_> {
         }
     }
 
-    /// After a mistake inside a block: to the next statement of the same block.
+    /// After a mistake inside a block: skips to the next statement of the same block.
     fn skip_statement(&mut self) {
         let mut open = 0_usize;
         loop {
@@ -281,14 +281,14 @@ impl Parser<'_> {
         }
     }
 
-    /// After a mistake outside of blocks: to the next declaration that begins a line.
+    /// After a mistake outside blocks: skips to the next declaration that begins a line.
     fn skip_to_declaration(&mut self) {
         while self.peek() != TokenKind::End && !(self.peek().begins_declaration() && self.begins_line()) {
             self.bump();
         }
     }
 
-    /// True if the next token is the first of its line.
+    /// Whether the next token is the first of its line.
     fn begins_line(&self) -> bool {
         let before = self.last_span().end as usize;
         let gap = self.text.get(before..self.span().start as usize).unwrap_or("");
@@ -312,7 +312,7 @@ impl Parser<'_> {
         }
     }
 
-    /// At least one name, with commas between them.
+    /// Parses at least one name, separated by commas.
     fn names(&mut self, what: &str) -> Parse<Vec<Name>> {
         let mut names = vec![self.name(what)?];
         while self.eat(TokenKind::Comma) {
@@ -321,7 +321,7 @@ impl Parser<'_> {
         Ok(names)
     }
 
-    /// One level down, unless that is too deep.
+    /// Parses one level deeper, unless that is too deep.
     fn nested<T>(&mut self, read: impl FnOnce(&mut Self) -> Parse<T>) -> Parse<T> {
         if self.depth >= crate::MAX_DEPTH {
             return Err(self.fail(

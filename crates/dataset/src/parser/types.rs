@@ -51,7 +51,7 @@ impl Parser<'_> {
         Ok(TypeExpr { kind, span: start.to(self.last_span()) })
     }
 
-    /// What follows the word `struct`.
+    /// Parses what follows the word `struct`.
     fn structure(&mut self) -> Parse<StructExpr> {
         let packed = self.eat_word("packed");
         let open = self.open_block("the members of the struct")?;
@@ -93,12 +93,12 @@ impl Parser<'_> {
         Ok(Member::Fields { names, ty, align })
     }
 
-    /// `align(n)`, if written.
+    /// Parses `align(n)` if it is there.
     pub(super) fn alignment(&mut self) -> Parse<Option<crate::ast::Expr>> {
         if self.eat(TokenKind::Align) { self.in_parentheses("align").map(Some) } else { Ok(None) }
     }
 
-    /// An element order, if written.
+    /// Parses an element order if it is there.
     pub(super) fn order(&mut self) -> Parse<Option<OrderExpr>> {
         if self.peek() != TokenKind::Name {
             return Ok(None);

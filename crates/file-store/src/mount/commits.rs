@@ -1,4 +1,4 @@
-//! Commits: records for the newest state, after the writes before them, and syncs.
+//! Commits: records for the newest state, after earlier writes, and syncs.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -26,7 +26,7 @@ impl Files {
         if self.durable { self.sync_journal() } else { Ok(()) }
     }
 
-    /// Commits the writes to a file, and everything committed survives a power cut.
+    /// Commits the writes to a file, and makes everything committed survive a power cut.
     pub fn sync(&self, ino: Option<u64>) -> Result<()> {
         if self.me.is_none() {
             return Ok(());
@@ -66,13 +66,13 @@ impl Files {
             (core.journal.generation > 0).then(|| core.journal.key())
         };
         match key.map(|key| self.store.sync(&[&key])) {
-            // A whole state has taken its place, and was synced before.
+            // A whole state has replaced it, and was synced before.
             None | Some(Ok(()) | Err(StoreError::NotFound { .. })) => Ok(()),
             Some(Err(error)) => Err(error.into()),
         }
     }
 
-    /// Changes the state by records that are made for the newest one.
+    /// Changes the state by records that are made for the newest state.
     pub(super) fn change(
         &self,
         mut make: impl FnMut(&State) -> Result<Vec<Record>>,
@@ -86,7 +86,7 @@ impl Files {
         Ok(core)
     }
 
-    /// Changes a file by records that are made for its newest state, after its noted writes.
+    /// Changes a file by records that are made for its newest state, after its pending writes.
     pub(super) fn change_file(
         &self,
         ino: u64,
@@ -98,16 +98,16 @@ impl Files {
         }
         let mut guard = locked(&self.core);
         let core = &mut *guard;
-        let mut told = Vec::new();
+        let mut journaled = Vec::new();
         if !core.orphans.contains_key(&ino) {
             let Core { journal, noted, .. } = core;
             let written = noted.get(&ino);
             journal.commit(self.store.as_ref(), &mut |journal| {
-                told.clear();
+                journaled.clear();
                 let Some(inode) = journal.state.get(ino) else { return Ok(Vec::new()) };
                 let mut records = Vec::new();
                 let Some(written) = written else { return make(inode) };
-                self.flushed(ino, written, &mut records, &mut told);
+                self.flushed(ino, written, &mut records, &mut journaled);
                 let behind = inode.behind(&records);
                 records.extend(make(&behind)?);
                 Ok(records)
@@ -115,8 +115,8 @@ impl Files {
             if journal.state.get(ino).is_some() {
                 noted.remove(&ino);
             }
-            for (log, end) in told {
-                locked(&log).tell(end);
+            for (log, end) in journaled {
+                locked(&log).sums_are_journaled(end);
             }
         }
         core.sort_out();
@@ -127,21 +127,21 @@ impl Files {
         Ok(guard)
     }
 
-    /// Records of the noted writes to a file, after the checksums of their logs.
+    /// The records of the pending writes to a file, after the checksums of their logs.
     pub(super) fn flushed(
         &self,
         ino: u64,
         written: &Noted,
         records: &mut Vec<Record>,
-        told: &mut Vec<(Arc<Mutex<DataLog>>, u64)>,
+        journaled: &mut Vec<(Arc<Mutex<DataLog>>, u64)>,
     ) {
         let extents: Vec<Extent> = written.extents.iter().collect();
         let names: HashSet<u64> = extents.iter().map(|extent| extent.log).collect();
         let logs = locked(&self.logs);
         for log in names.iter().filter_map(|name| logs.get(name)) {
             let open = locked(log);
-            if let Some(record) = open.untold() {
-                told.push((log.clone(), open.end));
+            if let Some(record) = open.new_sums() {
+                journaled.push((log.clone(), open.end));
                 records.push(record);
             }
         }

@@ -11,7 +11,7 @@ use super::{Files, Stat, now};
 use crate::data::{DataLog, ROLL, Wanted};
 use crate::{Failure, Result, locked};
 
-/// Attempts of a read whose log was removed meanwhile.
+/// Most attempts of a read whose log is removed meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// An open file.
@@ -53,7 +53,7 @@ impl Files {
         core.stat(ino)
     }
 
-    /// Extends a file to `end` bytes, if it is shorter.
+    /// Extends a file to `end` bytes if it is shorter.
     pub fn extend(&self, ino: u64, end: u64) -> Result<()> {
         let (time, end) = (now(), fits(Some(end))?);
         let grow = |inode: &Inode| {
@@ -62,7 +62,7 @@ impl Files {
         self.change_file(ino, grow).map(|_| ())
     }
 
-    /// Makes a range zeros. With `extend` the file then reaches to the end of the range.
+    /// Turns a range into zeros. With `extend`, a shorter file is extended to the end of the range.
     pub fn zero(&self, ino: u64, offset: u64, len: u64, extend: bool) -> Result<()> {
         let time = now();
         let end = fits(offset.checked_add(len))?;
@@ -80,7 +80,7 @@ impl Files {
         Ok(())
     }
 
-    /// The next data (or hole) at or after an offset; `None` if there is none before the end.
+    /// The offset of the next data (or hole) at or after an offset; `None` if there is none before the end.
     pub fn seek(&self, ino: u64, offset: u64, data: bool) -> Result<Option<u64>> {
         let core = self.change_file(ino, |_| Ok(Vec::new()))?;
         let Content::File { size, extents } = &core.inode(ino)?.content else {
@@ -106,7 +106,7 @@ impl Files {
         Ok(Handle { ino, log: Mutex::new(None) })
     }
 
-    /// Closes a file and commits its writes. After an error it is closed, too.
+    /// Closes a file and commits its writes. The file is closed even after an error.
     pub fn close(&self, handle: &Handle) -> Result<()> {
         let done = self.commit(handle.ino);
         if let Some(log) = locked(&handle.log).take() {
@@ -126,16 +126,17 @@ impl Files {
         done
     }
 
-    /// Reads bytes of a file from `offset` on. Returns how many there are.
+    /// Reads bytes of a file from `offset` on. Returns the number of bytes.
     pub fn read(&self, ino: u64, offset: u64, out: &mut [u8]) -> Result<usize> {
         let mut attempt = 0;
         loop {
             attempt += 1;
-            // Another mount may have committed since this file was opened. A program that hears of that reads the new bytes.
+            // Another mount may have committed since this file was opened. A program that knows of the commit must read
+            // the new bytes.
             let (len, wanted) = self.newest()?.wanted(ino, offset, out.len())?;
             match self.fill(&wanted, &mut out[..len]) {
                 Ok(()) => return Ok(len),
-                // The log was removed: its bytes were moved meanwhile.
+                // The log was removed, since its bytes were moved meanwhile.
                 Err(Failure::Store(StoreError::NotFound { .. })) if attempt < ATTEMPTS => {}
                 Err(Failure::Store(StoreError::NotFound { .. })) if locked(&self.core).is_orphan(ino) => {
                     return Err(Failure::Stale);
@@ -173,13 +174,13 @@ impl Files {
         let full = {
             let mut core = locked(&self.core);
             let noted = core.note(ino, extent);
-            locked(&log).coming -= 1;
+            locked(&log).pending -= 1;
             noted?
         };
         if full { self.commit(ino) } else { Ok(()) }
     }
 
-    /// Appends to the log of a handle.
+    /// Appends bytes to the log of a handle.
     fn append(&self, handle: &Handle, bytes: &[u8]) -> Result<(Arc<Mutex<DataLog>>, u64)> {
         let mut mine = locked(&handle.log);
         loop {
@@ -196,7 +197,7 @@ impl Files {
             }
             // Other threads with this handle append after it.
             let position = open.append(self.store.as_ref(), bytes)?;
-            open.coming += 1;
+            open.pending += 1;
             drop(open);
             return Ok((log, position));
         }

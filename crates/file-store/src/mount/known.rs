@@ -1,4 +1,4 @@
-//! The state of a mount: the journal, writes that it does not have yet, and open files.
+//! The state of a mount: the journal, writes that the journal does not have yet, and open files.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -10,9 +10,9 @@ use crate::data::Wanted;
 use crate::journal::Journal;
 use crate::{Failure, Result};
 
-/// The most extents of a file that are noted before they are committed.
+/// Most extents of a file that are pending before they are committed.
 const NOTED: usize = 1 << 16;
-/// Files with more extents are freed in a thread of their own, so that their removal need not wait.
+/// A file with more extents is freed in a thread of its own, so that its removal does not wait.
 const LARGE: usize = 10_000;
 
 /// The attributes of an inode.
@@ -24,7 +24,7 @@ pub struct Stat {
     pub size: u64,
     pub links: u32,
     pub kind: Body,
-    /// Bytes that lie in logs.
+    /// Bytes of the file in logs.
     pub stored: u64,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Core {
     pub(crate) journal: Journal,
     pub(crate) noted: HashMap<u64, Noted>,
     pub(super) open: HashMap<u64, u32>,
-    /// Files without a name that are open.
+    /// Open files that have no name any more.
     pub(crate) orphans: HashMap<u64, Inode>,
 }
 
@@ -45,7 +45,7 @@ pub(crate) struct Noted {
 }
 
 impl Core {
-    /// Keeps files that records removed, as long as they are open.
+    /// Keeps files that records removed for as long as they are open.
     pub(super) fn sort_out(&mut self) {
         for (ino, mut inode) in std::mem::take(&mut self.journal.gone) {
             let noted = self.noted.remove(&ino);
@@ -85,14 +85,14 @@ impl Core {
         if let Some(noted) = self.noted.get(&ino) {
             size = size.max(noted.extents.end());
             (attrs.mtime, attrs.ctime) = (noted.mtime, noted.mtime);
-            // Bytes below a noted write count until the write is committed.
+            // Bytes below a pending write count until the write is committed.
             stored += noted.extents.bytes();
         }
         let links = if self.is_orphan(ino) { 0 } else { inode.links() };
         Ok(Stat { ino, attrs, size, links, kind, stored: stored.min(size) })
     }
 
-    /// Notes a write; whether there are many now.
+    /// Adds a pending write; returns whether there are many now.
     pub(super) fn note(&mut self, ino: u64, extent: Extent) -> Result<bool> {
         let mtime = now();
         if let Some(orphan) = self.orphans.get_mut(&ino) {
@@ -109,7 +109,7 @@ impl Core {
         Ok(noted.extents.len() >= NOTED)
     }
 
-    /// The pieces of a read: their places in the buffer, and what to read.
+    /// The parts of a read: their offsets in the buffer, and what to read.
     #[allow(clippy::type_complexity)]
     pub(super) fn wanted(
         &self,

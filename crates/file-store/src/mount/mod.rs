@@ -1,11 +1,11 @@
 //! The handle on the files of a container: folders, open files, reads, writes, commits.
 //!
-//! A write appends to a log of its handle and notes an extent; a commit puts noted extents into the journal. Reads of
-//! this mount see all writes that have returned.
+//! A write appends to a log of its handle and records a pending extent; a commit puts pending extents into the journal.
+//! Reads through this mount see all writes that have returned.
 //!
 //! Invariants
-//! - an extent is noted after its bytes are in the log, and committed together with the checksums of its log;
-//! - a file that has no name any more stays for those that have it open;
+//! - an extent becomes pending after its bytes are in the log, and is committed together with the checksums of its log;
+//! - a file without a name exists for as long as it is open;
 //! - locks are taken in this order: `core`, `logs`, one log.
 
 mod commits;
@@ -34,9 +34,9 @@ pub use known::Stat;
 
 /// The longest time until a write is in the journal.
 const SOON: Duration = Duration::from_secs(5);
-/// Time between two looks for writes that are due.
+/// How often writes that are due are committed.
 const TICK: Duration = Duration::from_secs(1);
-/// Permissions of the root while no file of the container was changed.
+/// Permissions of the root until some file of the container is changed.
 const ROOT_MODE: u32 = 0o755;
 
 /// How the files are opened.
@@ -45,11 +45,11 @@ pub enum Access {
     Read,
     /// For writing, too.
     Write {
-        /// This process, as [`Access::Write::dead`] will know it.
+        /// A text that identifies this process for [`Access::Write::dead`].
         process: String,
-        /// Whether the process of such a text has certainly ended.
+        /// Whether the process with this text has certainly ended.
         dead: fn(&str) -> bool,
-        /// The owner of the root while it is unchanged.
+        /// The owner of the root until it is changed.
         owner: Owner,
     },
 }
@@ -68,11 +68,11 @@ pub struct Files {
     pub(crate) rolled: AtomicBool,
 }
 
-/// This mount as one that writes.
+/// This mount, if it writes.
 struct Me {
     id: u32,
     dead: fn(&str) -> bool,
-    /// There was no other one when it began.
+    /// Whether there was no other mount when it began.
     first: bool,
 }
 
@@ -84,7 +84,7 @@ fn now() -> i64 {
 }
 
 impl Files {
-    /// The files of the container in a store. `durable`: what a close commits survives a power cut.
+    /// The files of the container in a store. With `durable`, a commit by a close survives a power cut.
     pub fn open(store: Arc<dyn Store>, uuid: [u8; 16], durable: bool, access: Access) -> Result<Arc<Files>> {
         let me = match access {
             Access::Read => None,
@@ -100,8 +100,8 @@ impl Files {
                         Err(error) => return Err(error.into()),
                     }
                 };
-                // In this order: a mount that is not among the others registers later, and writes after all these
-                // claims.
+                // The order matters: a mount that is not among the others registers later, and so writes after all
+                // these claims.
                 let claims = claims(store.as_ref())?;
                 let first = others(store.as_ref(), id, dead)?.is_empty();
                 if first {
@@ -153,7 +153,7 @@ impl Files {
         Ok(())
     }
 
-    /// Whether locks of files may be granted: no other mount writes, or the writing ones grant none.
+    /// Whether locks of files may be granted: no other mount writes, or the mounts that write grant none.
     pub fn grants_locks(&self) -> bool {
         self.me.as_ref().is_some_and(|me| me.first)
     }
@@ -164,7 +164,7 @@ impl Files {
         Ok(!others(self.store.as_ref(), me.id, me.dead)?.is_empty())
     }
 
-    /// The state with all that others have committed.
+    /// The state with everything that other mounts have committed.
     fn newest(&self) -> Result<MutexGuard<'_, Core>> {
         let mut core = locked(&self.core);
         core.journal.catch_up(self.store.as_ref())?;
@@ -172,12 +172,12 @@ impl Files {
         Ok(core)
     }
 
-    /// The state as a caller may look at it, without copying.
+    /// Calls `look` with the newest state, without copying it.
     pub fn with_state<T>(&self, look: impl FnOnce(&State) -> T) -> Result<T> {
         Ok(look(&self.newest()?.journal.state))
     }
 
-    /// Commits everything, and takes the registration away.
+    /// Commits everything and removes the registration of this mount.
     pub fn shut(&self) -> Result<()> {
         let Some(me) = &self.me else { return Ok(()) };
         let inodes: Vec<u64> = locked(&self.core).noted.keys().copied().collect();
@@ -191,7 +191,7 @@ impl Files {
         self.me.as_ref().map(|me| me.id)
     }
 
-    /// Numbers of the mounts that write, but for this one.
+    /// Numbers of the other mounts that write.
     pub(crate) fn others(&self) -> Result<HashSet<u32>> {
         match &self.me {
             Some(me) => others(self.store.as_ref(), me.id, me.dead),
@@ -222,7 +222,7 @@ impl Drop for Files {
     }
 }
 
-/// Commits old writes and removes unneeded logs, as long as there is a mount.
+/// Commits old writes and removes unneeded logs, for as long as the mount exists.
 fn look_after(files: &Weak<Files>) {
     loop {
         std::thread::sleep(TICK);

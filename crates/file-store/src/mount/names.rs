@@ -1,4 +1,4 @@
-//! Names of files: looking them up, making, moving and removing them, and their attributes.
+//! Names of files: looks them up, creates, moves and removes them, and changes their attributes.
 
 use drystone_files::{Body, Owner, ROOT, Refused};
 
@@ -6,7 +6,7 @@ use super::{Files, Stat, now};
 use crate::{Result, locked};
 
 impl Files {
-    /// An inode.
+    /// The attributes of an inode.
     pub fn stat(&self, ino: u64) -> Result<Stat> {
         self.newest()?.stat(ino)
     }
@@ -22,19 +22,19 @@ impl Files {
         core.stat(ino)
     }
 
-    /// The entries of a folder, with what each is.
+    /// The entries of a folder, with their attributes.
     pub fn entries(&self, folder: u64) -> Result<Vec<(Vec<u8>, Stat)>> {
         let core = self.newest()?;
         let entries = core.journal.state.entries(folder).ok_or(Refused::NotFolder)?;
         entries.iter().map(|(name, ino)| Ok((name.clone(), core.stat(*ino)?))).collect()
     }
 
-    /// The folder that a folder is in.
+    /// The parent of a folder.
     pub fn parent(&self, folder: u64) -> u64 {
         locked(&self.core).journal.state.parent(folder).unwrap_or(ROOT)
     }
 
-    /// Makes an entry of a folder.
+    /// Creates an entry in a folder.
     pub fn make(&self, folder: u64, name: &[u8], body: Body, mode: u32, owner: Owner) -> Result<Stat> {
         let time = now();
         let mut made = 0;
@@ -51,7 +51,7 @@ impl Files {
         self.change(|state| Ok(vec![state.remove(parent, name, folder, time)?])).map(|_| ())
     }
 
-    /// Moves an entry. With `exchange` the two entries change places; with `keep` an existing target is an error.
+    /// Moves an entry. With `exchange` the two entries are exchanged; with `keep` an existing target is an error.
     pub fn rename(&self, from: (u64, &[u8]), to: (u64, &[u8]), exchange: bool, keep: bool) -> Result<()> {
         let time = now();
         self.change(|state| Ok(state.moved(from, to, (exchange, keep), time)?.into_iter().collect()))

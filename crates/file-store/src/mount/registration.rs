@@ -1,4 +1,4 @@
-//! Mounts that write, by their registrations in the store.
+//! The mounts that write, by their registrations in the store.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -10,7 +10,7 @@ use drystone_store::{Store, StoreError, StoreExt};
 use super::now;
 use crate::Result;
 
-/// A number that no other mount picks; if one does, its registration shows it.
+/// A random number, which most likely no other mount has; if one has it, its registration shows that.
 pub(super) fn number() -> u32 {
     let mut hasher = RandomState::new().build_hasher();
     hasher.write_i64(now());
@@ -18,7 +18,7 @@ pub(super) fn number() -> u32 {
     (hasher.finish() >> 16) as u32
 }
 
-/// Numbers of the other mounts that write. Registrations of dead ones are removed.
+/// Numbers of the other mounts that write. Removes registrations of dead mounts.
 pub(super) fn others(store: &dyn Store, me: u32, dead: fn(&str) -> bool) -> Result<HashSet<u32>> {
     let mut out = HashSet::new();
     for item in store.list(keys::FILES)? {
@@ -36,7 +36,7 @@ pub(super) fn others(store: &dyn Store, me: u32, dead: fn(&str) -> bool) -> Resu
     Ok(out)
 }
 
-/// Claims on generations, which have no meaning for mounts that register later.
+/// Claims on generations; they mean nothing to mounts that register later.
 pub(super) fn claims(store: &dyn Store) -> Result<Vec<String>> {
     let objects = store.list(keys::FILES)?.into_iter().map(|item| item.key);
     Ok(objects.filter(|key| matches!(keys::parse_files(key), Some(FilesKey::Claim(_)))).collect())

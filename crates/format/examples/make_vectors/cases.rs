@@ -1,4 +1,4 @@
-//! The values of the vectors: small, and between them every tag, every field, present and absent.
+//! The values of the vectors. They are small, and together contain every tag and every field, present and absent.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ fn parity_bytes(member: usize, length: usize) -> Vec<u8> {
     (0..length).map(|at| ((37 * member + 11 * at) % 251) as u8).collect()
 }
 
-/// The parity object of a member of a small group: its chunks are shorter than a row.
+/// The parity object of a member of a small group, whose chunks are shorter than a row.
 fn parity_object(group: &Group, keeper: usize) -> Vec<u8> {
     let (members, parity) = (group.members.len(), group.parity);
     let mut payload = Vec::new();
@@ -104,7 +104,7 @@ fn cache_unit(length: usize) -> Vec<u8> {
     unit
 }
 
-/// All of them.
+/// All vectors.
 pub(crate) fn cases() -> Vec<Case> {
     let mut cases = columns();
     cases.extend(files());
@@ -135,7 +135,7 @@ fn columns() -> Vec<Case> {
         column::encode(&values, &mut bytes);
         out.push((name, "column", bytes));
     }
-    // What a writer would not choose, but a reader must take.
+    // Bytes that a writer would not choose, but a reader must accept.
     let mut bytes = 3u32.to_le_bytes().to_vec();
     bytes.push(3);
     bytes.extend(10u64.to_le_bytes());
@@ -265,7 +265,7 @@ fn place(dims: &[u64]) -> [u64; 8] {
     std::array::from_fn(|d| dims.get(d).copied().unwrap_or(0))
 }
 
-/// A box in three dimensions, a box cut into 2 × 3 subchunks, a single value; all of step 41.
+/// A box in three dimensions, a box cut into 2 × 3 subchunks, and a single value, all of step 41.
 fn three_entries() -> Vec<Entry> {
     let raw = Arc::new(Encoding { chain: String::new(), item: 8, ..Encoding::default() });
     let zstd = Arc::new(Encoding { chain: "shuffle,zstd:1".into(), item: 4, ..Encoding::default() });
@@ -310,8 +310,8 @@ fn three_entries() -> Vec<Entry> {
     vec![cube, cut, single]
 }
 
-/// A box of records stored whole: three members with one piece; the same box of the first member as replica
-/// 2, column-major; and along both curves.
+/// A box of records stored whole, three members with one piece; and the same box of the first member as replica 2:
+/// column-major, and along both curves.
 fn layouts() -> Vec<Entry> {
     let with = |member, at, room, order, replica| Entry {
         member,
@@ -343,8 +343,8 @@ fn layouts() -> Vec<Entry> {
     ]
 }
 
-/// Statistics alone of a derived variable, computed from snapshot 7: a box of one part, and one of six whose statistics are in a
-/// subchunk table.
+/// Statistics of a derived variable without values, computed from snapshot 7: a box of one part, and a box of six whose
+/// statistics are in a subchunk table.
 fn bounds() -> Vec<Entry> {
     let encoding = Arc::new(Encoding { chain: "bounds".into(), item: 4, ..Encoding::default() });
     let one = Entry {
@@ -370,7 +370,7 @@ fn bounds() -> Vec<Entry> {
     vec![one, cut]
 }
 
-/// Two runs of one member that is an array, put together: bytes 0 to 8 by rows, 16 to 32 along a curve.
+/// Two runs of elements of an array member, put together: bytes 0 to 8 row by row, 16 to 32 along a curve.
 fn parts() -> Vec<Entry> {
     let with = |part, item, layout| {
         let mut entry = layouts().remove(0);
@@ -617,12 +617,12 @@ fn schema_of_any_length() -> Schema {
     schema
 }
 
-/// `f8(u) * n`, of variables that have other names now.
+/// The definition `f8(u) * n`, whose variables now have other names.
 fn derived_schema() -> Schema {
     let mut schema = Schema::empty();
     schema.next_id = 3;
     let name = |text: &str| [&[1, 0], (text.len() as u16).to_le_bytes().as_slice(), text.as_bytes()].concat();
-    // A name, its cast to f8, the other name, their product.
+    // A name, its cast to f8, the other name, and their product.
     let nodes = [&[0, 0, 0][..], &[74, 0, 0], &[0, 1, 0], &[109, 1, 0, 2, 0]].concat();
     let header = [&b"DRYX"[..], &[1, 0, 2, 0, 4, 0, 0, 0]].concat();
     let derived = Derived {
@@ -743,8 +743,8 @@ fn sections() -> Vec<Case> {
     ]
 }
 
-/// Of a shard of three float32 chunks: ordinary values, fill alone, and nothing but NaN where nobody counted
-/// what is fill.
+/// Statistics of a shard of three float32 chunks: ordinary values; only fill values; only NaN, with fill values not
+/// counted.
 fn shard_statistics() -> Statistics {
     let float = |x: f64| x.to_bits();
     let chunk = |values, fills, min_max, nans| Chunk { values, fills, stats: Stats { min_max, nans } };

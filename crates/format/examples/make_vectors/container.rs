@@ -1,8 +1,8 @@
-//! A small container written by hand, and what a reader must find in it.
+//! A small container, written by hand, and the values that a reader must find in it.
 //!
-//! Three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains,
-//! overlapping puts, a replaced step, a clip, a link, a local variable; sections inline in one manifest and
-//! paged in the next, a stale hint.
+//! It has three writers, two ranked and one not; a record, strings, single values, a cut block, two codec chains,
+//! overlapping puts, a replaced step, a clip, a link, a local variable; sections inline in one manifest and paged in
+//! the next, a stale hint.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) fn container() -> Result<(Files, Json), Corrupt> {
     let mut writers = [Writer::new(0xa, Some(0)), Writer::new(0xb, Some(1)), Writer::new(0xc, None)];
     let [a, b, c] = &mut writers;
 
-    // Commit 2: steps 0 and 1 of the ranked run, values without step of the unranked writer.
+    // Commit 2: steps 0 and 1 of the ranked run, and values without step of the unranked writer.
     let floats =
         |n: u64, first: f32| (0..n).flat_map(|i| (first + i as f32).to_le_bytes()).collect::<Vec<u8>>();
     for step in 0..2u64 {
@@ -72,8 +72,8 @@ pub(crate) fn container() -> Result<(Files, Json), Corrupt> {
     files.insert(keys::mark(2), encode_mark(2));
     files.insert(keys::HINT.into(), encode_hint(2));
 
-    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 came; part of a
-    // record was rewritten.
+    // Commit 3: variable 4 was cut to 20 and grew back to 30; step 1 was replaced; step 4 was added; part of a record
+    // was rewritten.
     let [a, b, c] = &mut writers;
     if let Some(v) = schema.variables.get_mut(&4) {
         v.clips.push((2, vec![20]));
@@ -173,7 +173,7 @@ fn var(schema: &Schema, id: u32) -> Variable {
     schema.variables.get(&id).cloned().unwrap_or_else(|| variable(id, DType::String, &[], false))
 }
 
-/// Elements with zeros where no member is.
+/// Elements with zeros in the padding between members.
 fn without_padding(schema: &Schema, id: u32, mut bytes: Vec<u8>) -> Vec<u8> {
     let dtype = var(schema, id).dtype;
     let leaves = dtype.leaves();
@@ -195,9 +195,9 @@ struct Writer {
     extents: u64,
     groups: u64,
     puts: u64,
-    /// Of the open group.
+    /// Entries of the open group.
     open: Vec<Entry>,
-    /// Closed and not yet adopted.
+    /// Entries of groups that are closed and not yet adopted.
     closed: Vec<Entry>,
 }
 
@@ -228,7 +228,7 @@ impl Writer {
         Writer { id, rank, segment, idx, extents: 0, groups: 0, puts: 0, open: vec![], closed: vec![] }
     }
 
-    /// An extent with one payload and its trailer; the position of the payload.
+    /// Appends an extent with one payload and its trailer; returns the position of the payload.
     fn extent(&mut self, payload: &[u8], trailer: &[u8]) -> u64 {
         let mut bytes = payload.to_vec();
         if !trailer.is_empty() {
@@ -280,7 +280,7 @@ impl Writer {
     }
 }
 
-/// What a `put` gives.
+/// The arguments of a `put`.
 #[derive(Clone, Copy)]
 struct Put<'a> {
     offset: &'a [u64],
@@ -288,7 +288,7 @@ struct Put<'a> {
     cut: &'a [u64],
     elements: &'a [u8],
     unit_log2: u8,
-    /// The leaf members it writes; empty: all.
+    /// The leaf members that it writes; empty means all.
     members: &'a [usize],
 }
 
@@ -298,7 +298,7 @@ impl<'a> Put<'a> {
     }
 }
 
-/// The places of a box in row-major order.
+/// The coordinates of a box's cells in row-major order.
 fn places(count: &[u64]) -> Vec<Vec<u64>> {
     count.iter().fold(vec![vec![]], |places, &n| {
         places
@@ -370,7 +370,7 @@ fn gather(put: &Put<'_>, leaf: &Leaf, itemsize: u32) -> Vec<u8> {
         .collect()
 }
 
-/// The stored form of docs/guide/transforms.md; of zstd the one for data that does not get smaller.
+/// The stored form of docs/guide/transforms.md; for zstd, the form for data that does not compress.
 fn coded(chain: &str, bytes: &[u8], item: usize) -> Vec<u8> {
     match chain {
         "" => bytes.to_vec(),
@@ -407,7 +407,7 @@ fn put_strings(model: &mut Model, w: &mut Writer, id: u32, first: u64, strings: 
     model.strings(first as usize, strings);
 }
 
-/// Takes what the writers closed into the index of a commit.
+/// Moves the entries of closed groups into the index of a commit.
 fn adopt(writers: &mut [Writer; 3], commit: u64) -> Vec<Entry> {
     let mut out = Vec::new();
     for (source, w) in (0..).zip(writers) {
@@ -417,7 +417,8 @@ fn adopt(writers: &mut [Writer; 3], commit: u64) -> Vec<Entry> {
     out
 }
 
-/// Page file and manifest of a commit: one leaf and inline sections, or two leaves under a branch and all in pages.
+/// The page file and the manifest of a commit: one leaf and inline sections, or two leaves under a branch with all
+/// sections in pages.
 fn commit(
     files: &mut Files,
     version: u64,
@@ -497,12 +498,12 @@ fn commit(
     Ok(())
 }
 
-/// Variable, step + 1, place (of a local variable the writer).
+/// Variable, step + 1, and coordinates (for a local variable, the writer).
 type Cell = (u32, u64, Vec<u64>);
 
-/// What was put, cell by cell, in the order of the puts: the reader must come to the same.
+/// The expected content, cell by cell, in the order of the puts.
 struct Model {
-    /// The element's bytes; of a local variable, its shape and elements.
+    /// The element's bytes; for a local variable, its shape and elements.
     cells: BTreeMap<Cell, (Vec<u64>, Vec<u8>)>,
 }
 

@@ -1,4 +1,4 @@
-//! What the bytes of a vector say, as JSON: the decoded value, by name of the structure.
+//! The values in the bytes of a vector, as JSON, by name of the structure.
 
 use drystone_format::Corrupt;
 use drystone_format::block::decode_block;
@@ -28,7 +28,7 @@ use drystone_format::value::Value;
 
 use super::json::Json;
 
-/// Decodes and describes.
+/// Decodes the bytes and describes the values.
 pub(crate) fn describe(structure: &str, bytes: &[u8]) -> Result<Json, Corrupt> {
     let mut r = Reader::new(bytes);
     Ok(match structure {
@@ -233,7 +233,7 @@ fn stored(piece: &StoredPiece, stats: &Stats) -> Vec<(String, Json)> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// The columns of a prefix; errors as the table keeps them.
+/// The columns of a prefix, with errors as the table stores them.
 fn prefix(prefix: Prefix) -> Vec<(String, Json)> {
     let members = [
         ("front_length", prefix.length.into()),
@@ -246,7 +246,7 @@ fn prefix(prefix: Prefix) -> Vec<(String, Json)> {
     members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-/// 0, or room, place and order of cells.
+/// 0 for the dense layout, else room, offset and order of cells.
 fn layout(layout: &Layout) -> Json {
     match layout {
         Layout::Dense | Layout::Stacked { .. } => 0u64.into(),
@@ -356,7 +356,7 @@ fn dtype(d: &DType) -> Json {
     }
 }
 
-/// What JSON cannot say, or not exactly, is an object with one member that names the type.
+/// A value. If JSON cannot represent it exactly, it becomes an object with one member that names the type.
 fn value(v: &Value) -> Json {
     match v {
         Value::Null => Json::Null,
@@ -382,7 +382,7 @@ fn attrs(attrs: &Attrs) -> Json {
     Json::Object(attrs.iter().map(|(key, item)| (key.clone(), value(item))).collect())
 }
 
-/// An object with a member for the meaning, if there is one.
+/// An object, with a member for the meaning if there is one.
 fn with_meaning(object: Json, meaning_of: Option<&Meaning>) -> Json {
     match (object, meaning_of) {
         (Json::Object(mut members), Some(said)) => {
@@ -393,7 +393,7 @@ fn with_meaning(object: Json, meaning_of: Option<&Meaning>) -> Json {
     }
 }
 
-/// As the items of CBOR are.
+/// A meaning, structured as its CBOR items are.
 fn meaning(said: &Meaning) -> Json {
     let time = |kind: u32, unit: &Unit| {
         Json::List(vec![kind.into(), Json::Text(unit.scale.name().into()), unit.count.into()])
@@ -552,7 +552,8 @@ fn shard_statistics(s: &Statistics) -> Json {
     ])
 }
 
-/// In front of the piece: u64 length, u64 trailer, u32 unit_log2, u32 check, as its entry would state them.
+/// A stored piece. The vector has before it u64 length, u64 trailer, u32 unit_log2 and u32 check, as an entry would
+/// state them.
 fn stored_piece(r: &mut Reader<'_>) -> Result<Json, Corrupt> {
     let (length, trailer, unit_log2, check) = (r.u64()?, r.u64()?, r.u32()? as u8, r.u32()?);
     let piece = StoredPiece { position: 0, length, trailer, unit_log2, check };

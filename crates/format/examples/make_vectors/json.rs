@@ -1,4 +1,4 @@
-//! JSON text, as much of it as vectors need.
+//! JSON text, as far as vectors need it.
 
 use std::fmt;
 
@@ -25,12 +25,12 @@ impl Json {
         Json::Text(bytes.iter().map(|b| format!("{b:02x}")).collect())
     }
 
-    /// Whether it fits on a line.
+    /// Whether the value fits on a line.
     fn is_short(&self) -> bool {
         self.to_string().len() <= 80
     }
 
-    /// Indented text that ends with a line end.
+    /// Indented text that ends with a newline.
     pub(crate) fn pretty(&self) -> String {
         let mut out = String::new();
         self.write(&mut out, 0);

@@ -1,7 +1,6 @@
 //! Writes the vectors of the format: `cargo run -p drystone-format --example make_vectors -- tests/vectors`.
 //!
-//! A vector is written once: a file that is there is left alone, and if its bytes would differ, that is said
-//! and nothing else.
+//! A vector is written once: an existing file is left unchanged. If its bytes would differ today, a line reports that.
 
 mod cases;
 mod container;

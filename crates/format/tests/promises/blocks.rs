@@ -1,4 +1,4 @@
-//! A block is checked by its columns, and that must come to what checking each entry comes to.
+//! Tests that checking a block by its columns gives the same result as checking each entry.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ fn regular() -> Vec<Entry> {
 
 type Change = fn(&mut Entry);
 
-/// Things that may be wrong with an entry, or only look like it.
+/// Changes to an entry that make it invalid, or seem to.
 const CHANGES: [Change; 27] = [
     |_| {},
     |e| e.ndim = 1,
@@ -65,7 +65,7 @@ fn a_block_is_refused_for_the_first_entry_that_is_not_valid_and_for_nothing_else
     let mut refused = 0;
     for (number, change) in CHANGES.into_iter().enumerate() {
         let ranges = [0..20, 7..8, 0..1, 19..20, 3..20];
-        // Of one number of dimensions, and with entries of another behind them.
+        // With one number of dimensions, and followed by entries with another.
         for (changed, mixed) in ranges.iter().flat_map(|range| [(range, false), (range, true)]) {
             let mut entries = regular();
             entries[changed.clone()].iter_mut().for_each(change);
@@ -81,7 +81,7 @@ fn a_block_is_refused_for_the_first_entry_that_is_not_valid_and_for_nothing_else
                     ..entries[0].clone()
                 }));
             }
-            // Of dimensions that no entry has, nothing is written.
+            // A block stores nothing for dimensions that no entry has.
             let dims = entries.iter().map(|e| e.ndim.into()).max().unwrap_or(0);
             for e in &mut entries {
                 for cells in [&mut e.offset, &mut e.count, &mut e.cut] {
@@ -124,7 +124,7 @@ fn boxes_meet_as_entries_say() {
 }
 
 #[test]
-fn what_all_entries_share_takes_no_memory_for_each() {
+fn fields_that_all_entries_share_take_no_memory_per_entry() {
     let entries = regular();
     let few = Block::decode(&encode_block(&entries)).unwrap().memory();
     let all: Vec<Entry> = entries.iter().cycle().take(2000).cloned().collect();

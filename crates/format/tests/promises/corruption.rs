@@ -1,5 +1,4 @@
-//! Damaged bytes are refused or read as some value; nothing panics, and nothing takes memory that the bytes
-//! have not earned.
+//! Damaged bytes are refused or read as some value. No decoder panics or allocates out of proportion to the bytes.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -16,10 +15,10 @@ use drystone_format::value::Value;
 
 use crate::samples::structures;
 
-/// Bytes a decoder may have in use for each byte it is given, and for a start.
+/// Bytes that a decoder may have in use: for each byte of input, and besides.
 const EARNED: (usize, usize) = (1024, 64 * 1024);
 
-/// Counts what each thread has in use.
+/// Counts the bytes that each thread has in use.
 struct Counting;
 
 thread_local! {
@@ -100,7 +99,7 @@ fn no_flipped_bit_panics_and_where_a_crc_covers_it_none_passes() {
     for structure in structures() {
         for sample in &structure.samples {
             assert!((structure.sound)(sample), "{}", structure.name);
-            // What a CRC covers is flipped whole, of long tables the beginning.
+            // A structure that a CRC covers is damaged at every bit; of a long table, only the beginning.
             let bytes = if structure.covered { sample.len() } else { sample.len().min(600) };
             for bit in 0..bytes * 8 {
                 let mut bytes = sample.clone();
@@ -113,12 +112,12 @@ fn no_flipped_bit_panics_and_where_a_crc_covers_it_none_passes() {
 }
 
 #[test]
-fn nothing_that_was_cut_short_is_taken() {
-    // Any number of frames is a file, and any number of records a payload.
+fn truncated_bytes_are_refused() {
+    // Any number of frames is a valid file, and any number of records a valid payload.
     for structure in structures().iter().filter(|s| !matches!(s.name, "file" | "files")) {
         for sample in &structure.samples {
             for len in 0..sample.len() {
-                // An identity needs no line end after its brace, a trailer no histogram.
+                // An identity may lack the newline after its brace, and a trailer its histogram.
                 let needless = match structure.name {
                     "identity" => len + 1 == sample.len(),
                     "trailer" => len + 9 >= sample.len(),
@@ -171,7 +170,7 @@ fn mutated_bytes_neither_panic_nor_take_memory_they_have_not_earned() {
             random.mutate(&mut bytes, other);
             (structure.fuzz)(&bytes);
             let peak = peak(|| _ = (structure.sound)(&bytes));
-            // Pieces of a file stand alone; columns are bounded by what calls them.
+            // Pieces of a file are accepted on their own; callers bound the length of columns.
             if structure.name != "column" {
                 assert!(peak <= EARNED.0 * bytes.len() + EARNED.1, "{}: {peak} bytes", structure.name);
             }
@@ -190,7 +189,7 @@ fn lengths_beyond_the_bytes_are_refused_before_memory_is_taken() {
         huge(&|| Value::decode(&bytes).is_ok());
         huge(&|| Schema::decode(&bytes).is_ok());
     }
-    // 4096 entries in the shortest block that could state them.
+    // A block of 4096 entries, in the fewest bytes that could state them.
     let mut block = 4096u32.to_le_bytes().to_vec();
     block.resize(4095, 0);
     huge(&|| decode_block(&block).is_ok());
@@ -198,7 +197,7 @@ fn lengths_beyond_the_bytes_are_refused_before_memory_is_taken() {
     let mut bytes = u32::MAX.to_le_bytes().to_vec();
     bytes.resize(1000, 0);
     huge(&|| table::decode(&bytes, u32::MAX.into()).is_ok());
-    // A packed column of more values than there are bytes.
+    // A packed column with more values than bytes.
     let mut bytes = vec![3];
     bytes.resize(100, 1);
     huge(&|| column::decode(&mut Reader::new(&bytes), usize::MAX).is_ok());

@@ -1,4 +1,4 @@
-//! What the format crate promises, one module per promise; one binary, so that it links once.
+//! The guarantees of the format crate, one module each; in one binary, which is linked once.
 
 mod blocks;
 mod corruption;

@@ -11,7 +11,7 @@ fn offset(dims: &[u64]) -> [u64; MAX_NDIM] {
     std::array::from_fn(|d| dims.get(d).copied().unwrap_or(0))
 }
 
-/// The interleaved bits themselves, highest first: the definition that `z_cmp` abbreviates.
+/// The interleaved bits, highest first: the definition of the order that `z_cmp` computes faster.
 fn interleaved(offset: &[u64; MAX_NDIM]) -> Vec<bool> {
     (0..64).rev().flat_map(|bit| offset.iter().map(move |v| v >> bit & 1 == 1)).collect()
 }

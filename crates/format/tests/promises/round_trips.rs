@@ -1,4 +1,4 @@
-//! What is encoded is decoded to the same value.
+//! Encoded values are decoded to the same values.
 
 use std::collections::BTreeSet;
 
@@ -190,7 +190,7 @@ fn steps_that_keep_a_distance_are_one_run() {
 }
 
 #[test]
-fn of_two_hidings_the_later_holds() {
+fn the_later_of_two_hidings_counts() {
     let mut steps = Steps::default();
     steps.hide(7, 3);
     steps.hide(7, 9);

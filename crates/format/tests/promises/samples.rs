@@ -1,4 +1,4 @@
-//! Sound bytes of every structure, to be damaged by tests.
+//! Valid bytes of every structure, which tests damage.
 
 use drystone_format::cache_unit::UnitHead;
 use drystone_format::column;
@@ -23,17 +23,17 @@ use crate::values;
 /// One structure.
 pub(crate) struct Structure {
     pub(crate) name: &'static str,
-    /// Sound encodings.
+    /// Valid encodings.
     pub(crate) samples: Vec<Vec<u8>>,
-    /// Whether a CRC covers every bit, so that any damage must be found.
+    /// Whether a CRC covers every bit, so that all damage must be detected.
     pub(crate) covered: bool,
-    /// Whether a decoder takes the bytes.
+    /// Whether a decoder accepts the bytes.
     pub(crate) sound: fn(&[u8]) -> bool,
     /// The body of its fuzz target.
     pub(crate) fuzz: fn(&[u8]),
 }
 
-/// The same values in every run.
+/// Draws the same values in every run.
 fn draw<T: std::fmt::Debug>(
     strategy: impl Strategy<Value = T>,
     encode: impl Fn(T) -> Vec<u8>,
@@ -186,7 +186,7 @@ fn files_of(numbers: &[u64]) -> Vec<u8> {
     ])
 }
 
-/// All of them.
+/// All structures.
 pub(crate) fn structures() -> Vec<Structure> {
     use drystone_format::*;
     let payloads = vec(vec(any::<u8>(), 1..40), 1..4);

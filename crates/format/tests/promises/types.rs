@@ -245,7 +245,7 @@ fn a_name_of_a_derived_variable_has_a_kind_of_its_own() {
 }
 
 #[test]
-fn what_is_derived_is_younger_than_its_inputs() {
+fn a_derived_variable_is_younger_than_its_inputs() {
     let with = |change: &dyn Fn(&mut Derived)| {
         let mut schema = derived_schema();
         change(schema.variables.get_mut(&1).and_then(|v| v.derived.as_mut()).expect("it is derived"));

@@ -23,7 +23,7 @@ use proptest::option;
 use proptest::prelude::*;
 use proptest::sample::select;
 
-/// Columns as they occur: constant, regular, nearly regular, and without structure.
+/// Columns as they occur: constant, regular, nearly regular, and irregular.
 pub(crate) fn column() -> impl Strategy<Value = Vec<u64>> {
     let wheels = vec((1u64..6, any::<i16>()), 1..5);
     let odometer = (any::<u64>(), wheels).prop_map(|(first, wheels)| {
@@ -61,7 +61,7 @@ pub(crate) fn leaf_dtype() -> impl Strategy<Value = DType> {
     ]
 }
 
-/// Any type but those whose values are of any length.
+/// Any type of fixed size.
 pub(crate) fn sized_dtype() -> impl Strategy<Value = DType> {
     leaf_dtype().prop_recursive(3, 12, 4, |inner| {
         (vec((inner, vec(1u64..3, 0..3), 0u32..3), 1..4), 0u32..5).prop_map(|(parts, tail)| {
@@ -93,7 +93,7 @@ fn typed_array() -> impl Strategy<Value = TypedArray> {
     })
 }
 
-/// Something that elements of this type can stand for.
+/// A meaning that elements of this type can have.
 fn meaning_of(dtype: &DType) -> Option<Meaning> {
     match dtype {
         DType::Scalar(Scalar::I64) => Some(Meaning::Instant(Unit { scale: Scale::Microsecond, count: 3 })),
@@ -161,7 +161,7 @@ fn variable() -> impl Strategy<Value = Variable> {
         })
 }
 
-/// A definition from two older variables; what it computes is not read here.
+/// A definition from two older variables. Its tree is not decoded here.
 fn definition(id: u32, variable: &Variable) -> Box<Derived> {
     let input = |name: &str, variable| Input { name: name.into(), variable };
     let inputs = vec![input("a", id - 1), input("b", variable.created as u32 % id)];

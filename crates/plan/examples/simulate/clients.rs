@@ -1,19 +1,19 @@
 //! Clients, a network and storage targets, event by event.
 //!
-//! A target serves requests in the order of arrival: a seek, unless the request continues the one before,
-//! then its bytes. A client keeps a number of requests under way; each costs it a time before it leaves, and
-//! its answer passes the client's link.
+//! A target serves requests in the order of arrival: a seek, unless the request continues the one before, then its
+//! bytes. A client keeps a fixed number of requests under way. Each request costs the client a fixed time before it
+//! leaves, and its reply passes the client's link.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What everything costs.
+/// The costs of the simulated machine.
 pub(crate) struct Machine {
     /// Bytes per second of a target.
     pub(crate) bandwidth: f64,
     /// Seconds of a seek.
     pub(crate) seek: f64,
-    /// Seconds of a request besides.
+    /// Seconds of a request besides its seek and its bytes.
     pub(crate) request: f64,
     /// Bytes per second of a client's link.
     pub(crate) link: f64,
@@ -23,7 +23,7 @@ pub(crate) struct Machine {
     pub(crate) rpc: u64,
 }
 
-/// One request: to which target, for which bytes of which object.
+/// One request: the target, and which bytes of which object.
 #[derive(Clone, Copy)]
 pub(crate) struct Rpc {
     pub(crate) target: u32,
@@ -32,9 +32,9 @@ pub(crate) struct Rpc {
     pub(crate) bytes: u64,
 }
 
-/// What happened.
+/// The result of a simulation.
 pub(crate) struct Outcome {
-    /// Until the last client has all.
+    /// When the last client has all its bytes.
     pub(crate) seconds: f64,
     pub(crate) requests: u64,
     pub(crate) bytes: u64,

@@ -1,4 +1,5 @@
-//! What was written, and what reads of it ask for: block entries as an index has them, planned by the real planner.
+//! The data that was written, and what its readers ask for: block entries as an index holds them, planned by the real
+//! planner.
 
 use std::sync::Arc;
 
@@ -15,18 +16,19 @@ use drystone_transform::stats::ScalarKind;
 use super::clients::Rpc;
 use super::{BLOCK, ITEM, MACHINE};
 
-/// How the array is laid down.
+/// The layout of the array.
 #[derive(Clone, Copy)]
 pub(crate) enum Layout {
     /// One row-major file in stripes of 1 MiB over all targets.
     Contiguous,
     /// A chunk per writer, each on one target, in the order of ranks.
     Whole,
-    /// Each block cut so many ways along its two faster axes, subchunks spread over the targets.
+    /// Each block is cut into this many parts along each of its two faster axes; its subchunks are spread over the
+    /// targets.
     Cut {
-        /// Ways per axis.
+        /// Parts per axis.
         ways: u64,
-        /// Over the targets.
+        /// How subchunks are spread over the targets.
         spread: Spread,
     },
 }
@@ -72,9 +74,9 @@ impl World {
         }
     }
 
-    /// What each of `readers` asks for that share the plane across an axis, in the middle: near-square tiles
-    /// of as many cells each, or, if `stored`, of whole subchunks, as programs share that ask what is stored.
-    /// Then some may have nothing to do.
+    /// The requests of `readers` that share the plane across an axis, in its middle. They read near-square tiles of
+    /// equally many cells or, if `stored`, whole subchunks, as programs do that read in units of what is stored. Then
+    /// some readers may have nothing to read.
     pub(crate) fn plane(&self, axis: usize, readers: u64, stored: bool) -> Vec<Vec<Rpc>> {
         let edge = self.writers * BLOCK;
         let faces: Vec<usize> = (0..3).filter(|a| *a != axis).collect();
@@ -107,7 +109,7 @@ impl World {
         starts.chain([end]).collect()
     }
 
-    /// What `readers` ask for that each read the plane across an axis of one block, anywhere.
+    /// The requests of `readers`, each of which reads the plane across an axis of one random block.
     pub(crate) fn many(&self, readers: u64) -> Vec<Vec<Rpc>> {
         let mut state = 1u64;
         let mut below = |n: u64| {
@@ -137,7 +139,8 @@ impl World {
         };
         let slots = [slot];
         let resolved = resolve_slots(&slots).unwrap();
-        // Holes up to the size that a request is worth are read, or hardly any: whichever costs less.
+        // Two choices of holes that are read over: up to the size that a request is worth, or hardly any. The cheaper
+        // is taken.
         let gaps = [16 << 10, self.device.request_bytes() as u64];
         let plans = gaps.map(|gap| {
             let options = Options { gap, max_request: 4 << 20, precision: Precision::Exact };
@@ -182,7 +185,7 @@ impl World {
         out
     }
 
-    /// The requests of a plan. Only subchunks have checksums to be read.
+    /// The requests of a plan. Only the checksums of subchunks are read besides.
     fn rpcs(&self, slot: &Slot, plan: &ReadPlan) -> Vec<Rpc> {
         let mut out = Vec::new();
         let block = |source: u32| {

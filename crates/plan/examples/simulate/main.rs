@@ -1,5 +1,5 @@
-//! A parallel file system in simulation, read through the real planner and placement: what layouts do at a
-//! scale that is not here.
+//! A simulated parallel file system, read through the real planner and placement: shows what layouts do on systems
+//! larger than any at hand.
 //!
 //! `cargo run -p drystone-plan --example simulate -- planes|sweep|scale` prints one JSON object per line;
 //! bench/simulator/run.py draws them and checks the bars. Nothing is measured but the simulated clock, so a
@@ -22,13 +22,13 @@ fn device() -> Device {
     Device { bandwidth: MACHINE.bandwidth, request: MACHINE.seek + MACHINE.request }
 }
 
-/// How many ways the closed form cuts along j and along k, which serves the planes across these two.
+/// Into how many parts the closed form cuts along j and along k; those cuts serve the planes across these two axes.
 fn closed() -> u64 {
     closed_form(&[BLOCK; 3], ITEM, &[1, 2], &device())[1]
 }
 
-/// What a writer takes where nobody says how he reads: the extents for planes across all three axes, boxes
-/// and everything.
+/// The cut that a writer takes if no mix of reads is declared: its extents serve planes across all three axes, boxes
+/// and whole blocks.
 fn cut() -> Vec<u64> {
     let count = [BLOCK; 3];
     cut_block(&count, ITEM, false, &standard_mix(&count, false), &device(), &LOG).edges

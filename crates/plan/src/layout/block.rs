@@ -1,4 +1,4 @@
-//! Into which subchunks a block of the log is cut.
+//! The subchunks into which a block of the log is cut.
 //!
 //! Unlike published chunks, raw subchunks are read in part where that is cheaper, and adjacent subchunks are
 //! read by one request: they lie in Hilbert order, in which a box of them has about surface / (2 · axes) runs
@@ -7,7 +7,7 @@
 //!
 //! Invariants
 //! - the edges divide each axis into parts of nearly the same length;
-//! - where planes across every axis are expected equally often, the slowest weighs most;
+//! - where planes across every axis are expected equally often, the slowest of them weighs most;
 //! - a block that the closed form would not cut is left whole, unless it exceeds the bounds.
 
 use std::fmt;
@@ -20,19 +20,18 @@ use crate::read_plan::{ReadPlan, Slot, decoded_bytes, decoding};
 use super::even::Even;
 use super::{Bounds, Cost, Device, Doubt, Pattern, bytes, bytes_of, extents, search};
 
-/// Smallest and largest raw subchunk of the log. Entries of smaller ones in tables would cost more than their
-/// bytes.
+/// Smallest and largest raw subchunk of the log. The table entry of a smaller one would cost more than its bytes.
 pub const LOG: Bounds =
     Bounds { min_chunk: 128 << 10, max_chunk: 4 << 20, max_shard: u64::MAX, max_steps: u64::MAX };
 
-/// The same for encoded subchunks. Most codecs decode a whole subchunk for any cell of it, so a box of a few
-/// cells costs that.
+/// The same for encoded subchunks. Most codecs decode a whole subchunk for any cell of it, so reading a few cells costs
+/// a whole subchunk.
 pub const CODED: Bounds = Bounds { min_chunk: 48 << 10, ..LOG };
 
 /// Decoded bytes per second of a fast compressor, in one thread of a read.
 const DECODED: f64 = 1e9;
 
-/// The sizes by which the engine merges requests.
+/// The size up to which the engine merges requests.
 const REQUEST: f64 = coalesce::REQUEST as f64;
 const GAP: f64 = coalesce::GAP as f64;
 /// Raw bytes are verified in units of this size.
@@ -40,26 +39,26 @@ const UNIT: f64 = (16 << 10) as f64;
 /// Seconds that a reader spends per subchunk besides its bytes, and per read besides its subchunks.
 const PER_SUBCHUNK: f64 = 1e-5;
 const PER_READ: f64 = 1e-4;
-/// The same for an encoded subchunk, which is never verified in parts: a whole cube took the same processor
-/// time in subchunks of 32 KiB as in those of 157 KiB.
+/// The same for an encoded subchunk, which is always verified as a whole. Measured: a whole cube took the same
+/// processor time in subchunks of 32 KiB as in those of 157 KiB.
 const PER_CODED: f64 = 3e-6;
 /// Seconds that a planned read spends per piece besides its bytes.
 const PER_PIECE: f64 = 2e-6;
 /// Reads of fewer bytes use the calling thread alone.
 pub const PARALLEL: u64 = 2 << 20;
-/// Smaller raw reads are shared only with idle processors: from the page cache they run at memory speed, and
-/// where other programs want the processors a second thread starts late (2 MiB: 0.5 ms in nine of ten reads
-/// by one thread, up to 15 ms by two).
+/// Smaller raw reads use further threads only on idle processors. From the page cache they run at memory speed, and
+/// where other programs compete for the processors a second thread starts late (2 MiB: 0.5 ms in nine of ten reads by
+/// one thread, up to 15 ms by two).
 pub const CONTENDED_RAW: u64 = 16 << 20;
-/// How many hinted requests a store has under way, approximately; layouts are chosen for this depth.
+/// Approximate number of hinted requests that a store has under way; layouts are chosen for this depth.
 pub const AHEAD: usize = 8;
-/// Seconds that gathering a block costs per run of cells besides its bytes, where rows are shorter than the
-/// block's; reading all of it costs about as much again. A block is gathered once, and not every one is read
-/// whole. Measured with 100 MB of doubles in rows of 128 to 2048 bytes from memory to memory, two threads: 40
-/// ns to read a run that ends inside a cache line, which must be loaded to be written; 4 ns where runs are
-/// whole lines and the block's rows are. A writer's processor takes 8 to 20 ns.
+/// Seconds per run of cells, besides its bytes, to gather a block whose subchunks have shorter rows than the block;
+/// reading all of it costs about as much again. A block is gathered once, and not every one is read whole. Measured
+/// with 100 MB of doubles in rows of 128 to 2048 bytes from memory to memory, two threads: 40 ns to read a run that
+/// ends inside a cache line, which must be loaded to be written; 4 ns where runs are whole lines and the block's rows
+/// are. A writer's processor takes 8 to 20 ns.
 const PER_RUN: f64 = 2e-8;
-/// See [`PER_RUN`].
+/// The same where runs are whole cache lines; see [`PER_RUN`].
 const PER_WHOLE_RUN: f64 = 5e-9;
 /// Bytes of a cache line.
 const LINE: u64 = 64;
@@ -75,7 +74,7 @@ pub struct Cut {
     pub item: u64,
     /// What was assumed of the store.
     pub device: Device,
-    /// A warning if the machine was busy during the measurement; the caller passes it on from there.
+    /// Why the measurement may be wrong, if the machine was busy; the caller reports it.
     pub doubt: Option<Doubt>,
     /// The reads of the mix, each with its predicted cost.
     pub weighed: Vec<(Pattern, Cost)>,
@@ -119,7 +118,7 @@ pub fn cut_block(
 ) -> Cut {
     let split = count.iter().filter(|&&n| n > 1).count() as u32;
     let size = bytes_of(count, item);
-    // If it were cut n ways along two axes, n would round to one.
+    // If the block were cut n ways along two axes, n would round to one.
     let worth = 2.25 * device.optimal_chunk(split).max(bounds.min_chunk.max(LOG.min_chunk) as f64);
     let edges = if size <= bounds.max_chunk && size as f64 <= worth || mix.is_empty() || size == 0 {
         count.to_vec()
@@ -158,13 +157,13 @@ struct Rows {
     /// Cells in the smallest number of whole lines, where a block's rows are whole lines; 1 if alignment
     /// gains nothing.
     cells: u64,
-    /// Of a row of the block.
+    /// Cells in a row of the block.
     longest: u64,
 }
 
 impl Rows {
-    /// Rows of coded subchunks are scattered out of a cache, and their lengths matter less than bytes that
-    /// are read in vain.
+    /// Rows of coded subchunks are scattered from a processor cache, so their length matters less than bytes that are
+    /// read in vain.
     fn of(count: &[u64], item: u64, coded: bool) -> Self {
         let longest = count.last().copied().unwrap_or(1);
         let whole = !coded && item > 0 && longest.saturating_mul(item).is_multiple_of(LINE);
@@ -177,12 +176,12 @@ impl Rows {
         if whole { PER_WHOLE_RUN } else { PER_RUN }
     }
 
-    /// Whether rows of subchunks can be whole lines and shorter than those of the block.
+    /// Whether rows of subchunks can be whole lines and shorter than the block's rows.
     fn is_worth_lines(&self) -> bool {
         self.cells > 1 && self.longest > self.cells
     }
 
-    /// With extents along the last axis rounded up to whole lines.
+    /// The grids with extents along the last axis rounded up to whole lines.
     fn whole_lines(&self, mut grids: Vec<Vec<u64>>) -> Vec<Vec<u64>> {
         if let Some(last) = grids.last_mut() {
             for edge in last.iter_mut() {
@@ -228,7 +227,7 @@ pub fn predict_block(
     want: &[u64],
     device: &Device,
 ) -> Cost {
-    // A search calls this thousands of times, so nothing here is allocated, and nothing computed twice.
+    // A search calls this thousands of times: it allocates nothing and computes nothing twice.
     let mut axes = [Axis::default(); MAX_NDIM];
     let ndim = count.len().min(MAX_NDIM);
     for (axis, ((&n, &c), &q)) in axes.iter_mut().zip(count.iter().zip(edges).zip(want)) {
@@ -275,30 +274,28 @@ impl Axis {
     }
 }
 
-/// The bytes that decide how many threads a planned read is worth: those read, or those decoded if these are
-/// more.
+/// The larger of the bytes that a plan reads and those that it decodes: they decide how many threads it is worth.
 pub fn read_or_decoded(plan: &ReadPlan, slots: &[Slot]) -> u64 {
     plan.payload_bytes().max(decoded_bytes(plan, slots))
 }
 
-/// Requests that a planned read keeps under way, executed by at most this many threads; and how many threads
-/// work on it.
+/// Requests that a planned read keeps under way, with at most this many threads; and how many threads work on it.
 pub fn under_way(plan: &ReadPlan, slots: &[Slot], threads: usize) -> (usize, usize) {
     let alone = read_or_decoded(plan, slots) < PARALLEL;
     let working = if alone { 1 } else { threads.min(plan.fetches.len()).max(1) };
     (if plan.ahead(|_| true, false).is_empty() { working } else { working.max(AHEAD) }, working)
 }
 
-/// Predicted seconds of a planned read of these slots, on a store that costs what `device` says at the depth
-/// of [`under_way`], with this many threads.
+/// Predicted seconds of a planned read of these slots by `working` threads, on a store that costs what `device` says at
+/// the depth of [`under_way`].
 pub fn predict_read(plan: &ReadPlan, slots: &[Slot], device: &Device, working: usize) -> f64 {
     let store = device.seconds(plan.requests as f64, plan.read_bytes as f64);
     let own = plan.works.len() as f64 * PER_PIECE + decoding(plan, slots);
     PER_READ + store + own / working.max(1) as f64
 }
 
-/// Ranges and bytes of the wanted part of one raw subchunk: rows merge over holes no wider than is read
-/// anyway.
+/// Ranges and bytes of the wanted part of one raw subchunk: rows merge over holes that are cheaper to read than to
+/// skip.
 fn part_of(axes: &[Axis], item: f64, whole: f64) -> (f64, f64) {
     let (mut run, mut pace, mut ranges, mut merging) = (item, item, 1.0, true);
     for &Axis { edge, wanted, .. } in axes.iter().rev() {
@@ -314,8 +311,8 @@ fn part_of(axes: &[Axis], item: f64, whole: f64) -> (f64, f64) {
     (ranges, (ranges * (run + UNIT)).min(whole))
 }
 
-/// Extents of nearly equal parts of an axis of n cells, ascending: about `steps` numbers of parts between
-/// each power of two and the next.
+/// Extents of nearly equal parts of an axis of n cells, ascending, with about `steps` choices between each power of two
+/// and the next.
 fn parts(n: u64, steps: u64) -> Vec<u64> {
     let n = n.max(1);
     let numbers = |k: u32| (steps..2 * steps).map(move |part| (1u64 << k).saturating_mul(part) / steps);
@@ -433,7 +430,7 @@ mod tests {
         Device { bandwidth: 3e8, request: 1e-4 },
     ];
 
-    /// One virtual disk measured anywhere in this range at different times, with eight requests under way.
+    /// One virtual disk, measured with eight requests under way, gave values throughout this range at different times.
     #[test]
     fn no_calibration_of_one_disk_makes_an_axis_twice_as_slow_as_another() {
         let blocks: [(&[u64], u64); 4] =
@@ -450,9 +447,9 @@ mod tests {
         }
     }
 
-    /// Symptom: planes of 256^3 blocks took 2.7 times as long across the last axis as across the first.
-    /// Cause: the cheapest sum lets one axis be cheap at another's expense, and between 2^k and 3 * 2^k parts
-    /// of an axis there were none.
+    /// Symptom: planes of 256^3 blocks took 2.7 times as long across the last axis as across the first. Cause: the
+    /// cheapest sum lets one axis be cheap at another's expense, and the candidates had no numbers of parts between 2^k
+    /// and 3 * 2^k.
     #[test]
     fn every_axis_is_read_in_about_the_same_time_whatever_the_block_and_the_store() {
         let blocks: [(&[u64], u64); 12] = [
@@ -474,7 +471,7 @@ mod tests {
                 for coded in [false, true] {
                     let cut = cut(count, item, coded, device);
                     let times = planes(count, item, coded, &cut.edges, &device);
-                    // A short axis is fast whatever the others cost: then no cut helps the slowest much.
+                    // A short axis is fast whatever the others cost: then no cut helps the slowest axis much.
                     let least = || {
                         let candidates: Vec<Vec<u64>> = count.iter().map(|&n| parts(n, 2)).collect();
                         let all: u64 = candidates.iter().map(|c| c.len() as u64).product();

@@ -7,7 +7,7 @@ use super::{Device, bytes};
 /// One kind of read in a mix: a box of these extents, anywhere in the array.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Pattern {
-    /// What people call it.
+    /// Its name in reports.
     pub name: String,
     /// How often it occurs, in any unit.
     pub weight: f64,
@@ -22,7 +22,7 @@ pub struct Cost {
     pub requests: f64,
     /// Bytes read for them, decoded.
     pub bytes: f64,
-    /// Time on the device.
+    /// Seconds on the device.
     pub seconds: f64,
 }
 
@@ -34,8 +34,8 @@ impl fmt::Display for Cost {
 
 /// The cost of reading a box of `count` cells in an array of `shape` cut into `chunk`s.
 ///
-/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; of the
-/// whole axis exactly as many as there are.
+/// Along an axis of which q cells are read, 1 + (q-1)/c chunks of c cells are touched on average; a read of the whole
+/// axis touches every chunk.
 pub fn predict(shape: &[u64], item: u64, chunk: &[u64], count: &[u64], device: &Device) -> Cost {
     let mut requests = 1.0;
     let mut bytes = item as f64;

@@ -25,7 +25,8 @@ impl Device {
     /// The optimal chunk size in bytes, of blocks that are cut along `split` axes.
     ///
     /// A block of V bytes cut n ways along each of two axes: a plane across one of them touches n chunks, which takes
-    /// V/(n·B) + n·τ. That is least where V/n² = B·τ. Cut along m axes it is (m-1)·B·τ.
+    /// V/(n·B) + n·τ. That is least where a chunk has V/n² = B·τ bytes. For blocks cut along m axes the optimum is
+    /// (m-1)·B·τ.
     pub fn optimal_chunk(&self, split: u32) -> f64 {
         self.request_bytes() * f64::from(split.max(2) - 1)
     }

@@ -1,21 +1,21 @@
 //! The cost of a mix of reads in which planes across all axes are weighted towards the slowest.
 //!
-//! A plain sum lets one axis be cheap at another's expense: a third less for two axes pays for twice as much
-//! for the third. The default promises about the same speed in every direction. So planes that are expected
-//! equally often across every axis are combined by a mean that leans to the slowest. An axis that is fast for
-//! other reasons is not made slower: that would help no reader.
+//! A plain sum lets one axis be cheap at another's expense: it accepts double the time for one axis if the other two
+//! become a third faster. The default promises about the same speed in every direction. So planes that are expected
+//! equally often across every axis are combined by a power mean, which weighs the slowest most. An axis that is fast
+//! for other reasons is not made slower, which would help no reader.
 
 use super::Pattern;
 
-/// The power of the mean is two to this power, so that its root is this many square roots: of three planes of
-/// which one takes twice as long as the others, the mean is 0.88 of the slowest. The maximum would leave a
-/// search without a direction where two planes are equally slow.
+/// The exponent of the power mean is two to this power, so its root is taken by this many square roots. If one of three
+/// planes takes twice as long as the others, the mean is 0.88 of the slowest. The maximum instead would give a search
+/// no direction where two planes are equally slow.
 const ROOTS: u32 = 3;
 
-/// A mix, and which of its reads are the planes across all axes.
+/// A mix of reads, and which of them are the planes across all axes.
 pub(super) struct Even<'a> {
     mix: &'a [Pattern],
-    /// Numbers of planes that are expected equally often, one across every axis.
+    /// Indices of planes that are expected equally often, one across every axis.
     groups: Vec<Vec<usize>>,
 }
 
@@ -50,7 +50,7 @@ impl<'a> Even<'a> {
         self.mix.iter().map(|pattern| pattern.weight * cost(pattern)).sum()
     }
 
-    /// [`Self::sum`], with the planes across all axes at the mean that leans to the slowest.
+    /// [`Self::sum`], with the planes across all axes combined by the power mean.
     pub(super) fn leaning(&self, cost: impl Fn(&Pattern) -> f64) -> f64 {
         let each: Vec<f64> = self.mix.iter().map(|pattern| pattern.weight * cost(pattern)).collect();
         let more = |group: &Vec<usize>| {

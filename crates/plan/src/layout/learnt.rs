@@ -1,11 +1,11 @@
 //! From observed reads to the mix that the model weighs.
 //!
-//! A read is remembered by its rounded extents alone, so that few kinds stand for all.
+//! A read is recorded by its rounded extents alone, so that few kinds represent all reads.
 
 use super::{Pattern, standard_mix};
 
-/// This many reads weigh as much as the standard mix: with fewer nothing is learnt, with many more only they
-/// count.
+/// This many reads weigh as much as the standard mix. With fewer reads nothing is learnt; with many more the standard
+/// mix hardly counts.
 pub const PRIOR: u64 = 16;
 
 /// The kind of a read of `count` cells along each axis of `shape`: 0 is the whole axis, other extents are
@@ -14,11 +14,11 @@ pub fn kind_of(count: &[u64], shape: &[u64], steps: bool) -> Vec<u64> {
     let one = |(d, (&count, &n)): (usize, (&u64, &u64))| match count {
         // A single step says nothing about reads along steps.
         0 | 1 if n > 1 || (d == 0 && steps) => 1,
-        // Nearly all counts as all: every second cell of an axis ends one before it.
+        // Nearly all counts as all: a read of every second cell ends one cell before the end of the axis.
         count if u128::from(count) * 8 >= u128::from(n) * 7 => 0,
         count => {
             let below = 1u64 << count.ilog2();
-            // Where they are as far in ratio.
+            // Rounds to the power of two that is nearer in ratio.
             if u128::from(count).pow(2) > 2 * u128::from(below).pow(2) {
                 below.checked_mul(2).unwrap_or(below)
             } else {
@@ -54,7 +54,7 @@ pub fn learnt_mix(kinds: &[(u64, Vec<u64>)], shape: &[u64], steps: bool) -> Opti
     Some((mix, total))
 }
 
-/// A kind of read, for people.
+/// The name of a kind of read in reports.
 fn text(extents: &[u64]) -> String {
     let one = |&n: &u64| if n == 0 { "all".to_owned() } else { n.to_string() };
     extents.iter().map(one).collect::<Vec<_>>().join(" x ")

@@ -7,8 +7,8 @@
 //!
 //! Invariants
 //! - the shard's extents are multiples of the chunk's;
-//! - along steps, chunk and shard are longer than one only where a step is small: existing chunks are not
-//!   written again;
+//! - along steps, chunk and shard are longer than one only where a step is small, so a later step rewrites at most a
+//!   small shard;
 //! - the same arguments give the same layout, and its text says what was weighed.
 
 mod block;
@@ -44,7 +44,7 @@ pub struct Layout {
     pub chunk: Vec<u64>,
     /// Extents of a shard in cells.
     pub shard: Vec<u64>,
-    /// In which order the chunks of a shard stand.
+    /// The order in which the chunks of a shard are stored.
     pub order: Order,
     /// Bytes per cell.
     pub item: u64,
@@ -52,8 +52,8 @@ pub struct Layout {
     pub device: Device,
     /// The reads of the mix, each with its predicted cost.
     pub weighed: Vec<(Pattern, Cost)>,
-    /// Chunks equal the subchunks of the log, so that its blocks are copied unchanged: the cost of that,
-    /// beside the cheapest shape.
+    /// Set if chunks equal the subchunks of the log, so that its blocks are copied unchanged: the cost relative to the
+    /// cheapest shape.
     pub as_stored: Option<f64>,
 }
 
@@ -119,7 +119,7 @@ fn bytes(n: f64) -> String {
     if unit == 0 { format!("{n:.0} B") } else { format!("{n:.3} {}", UNITS[unit]) }
 }
 
-/// Saturates: a size that does not fit in 64 bits exceeds every bound.
+/// Bytes of an array of this shape. Saturates: a size that does not fit in 64 bits exceeds every bound.
 fn bytes_of(shape: &[u64], item: u64) -> u64 {
     shape.iter().fold(item, |n, &extent| n.saturating_mul(extent.max(1)))
 }

@@ -1,4 +1,4 @@
-//! In which order the chunks of a shard stand.
+//! The order in which the chunks of a shard are stored.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ impl fmt::Display for Order {
     }
 }
 
-/// The numbers (row-major) of the chunks of a grid, in stored order.
+/// The row-major numbers of the chunks of a grid, in stored order.
 ///
 /// The first `slow` axes vary slowest: chunks that are added along them later follow the existing ones.
 /// `TooLarge` for more than 2^22 chunks.

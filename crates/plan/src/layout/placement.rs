@@ -130,8 +130,7 @@ fn row_major(grid: &[u64], targets: u64) -> Vec<u64> {
     factors
 }
 
-/// Of the vectors tried, the one whose worst plane is best; among equals, the one whose planes are best
-/// together.
+/// The vector, among those tried, whose worst plane is best; of equal ones, the one whose planes are best together.
 fn lattice(grid: &[u64], targets: u64) -> Vec<u64> {
     let mut best = row_major(grid, targets);
     let mut score = worst(grid, targets, &best);
@@ -240,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_cells_or_one_target_is_placed_too() {
+    fn grids_without_cells_or_with_one_target_are_placed_too() {
         for spread in [Spread::Lattice, Spread::Hilbert, Spread::RowMajor] {
             assert_eq!(Placement::new(&[], 5, spread).unwrap().of(&[]), 0);
             assert_eq!(Placement::new(&[3, 3], 0, spread).unwrap().of(&[2, 2]), 0);

@@ -13,8 +13,8 @@ pub struct Profile {
     pub write: f64,
     /// Seconds of a sync behind a small append.
     pub sync: f64,
-    /// Whether the reads came from the medium: this machine had none of the file in memory (checked), had
-    /// some (`false`), or cannot tell.
+    /// Whether the reads came from the medium: `Some(true)` if this machine had none of the file in memory (checked),
+    /// `Some(false)` if it had some, `None` if it cannot tell.
     pub cold: Option<bool>,
     /// Bytes of the probe that was written and read.
     pub probed: u64,
@@ -24,13 +24,13 @@ pub struct Profile {
     pub doubt: Doubt,
 }
 
-/// Lines whose times would have to be moved by more than this to fit each other do not describe a store.
+/// A profile is implausible if some times would have to be moved by more than this factor to be consistent.
 const MISFIT: f64 = 1.5;
 
 impl Profile {
-    /// What a reader that keeps this many requests under way must expect: the best measurement at this depth
-    /// or below, since more requests under way never make a store slower. A line that was measured on a busy
-    /// machine does not count.
+    /// The cost that a reader with this many requests under way must expect: the best measurement at this depth or
+    /// below, since more requests under way never make a store slower. A measurement from a busy machine does not
+    /// count.
     pub fn device(&self, depth: usize) -> Device {
         let mut reached = self.reads.iter().filter(|r| r.depth as usize <= depth.max(1)).peekable();
         let lines = if reached.peek().is_some() {
@@ -44,7 +44,7 @@ impl Profile {
         best.unwrap_or(Device::ASSUMED)
     }
 
-    /// Whether all numbers are possible for a store; a file may hold anything.
+    /// Whether all numbers are possible for a store; a damaged file may hold any numbers.
     pub fn is_sound(&self) -> bool {
         const RATE: std::ops::RangeInclusive<f64> = 1.0..=1e15;
         const TIME: std::ops::RangeInclusive<f64> = 1e-9..=1e4;
@@ -58,8 +58,8 @@ impl Profile {
             && self.doubt.load.is_none_or(|load| (0.0..=1e15).contains(&load))
     }
 
-    /// Whether the lines fit each other as those of one store do. Profiles of a version that measured each
-    /// depth by itself may not.
+    /// Whether the measurements at different depths are consistent, as those of one store are. Profiles from a version
+    /// that measured each depth by itself may not be.
     pub fn is_plausible(&self) -> bool {
         misfit(&self.reads) <= MISFIT
     }
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_was_measured_badly_makes_no_reader_slower() {
+    fn a_measurement_on_a_busy_machine_makes_no_reader_slower() {
         let at = |depth, bandwidth, request| AtDepth { depth, bandwidth, request };
         let reads = vec![at(1, 2e9, 1e-4), at(2, 1e9, 3e-4), at(4, 3e9, 5e-5)];
         let found = Profile { reads, ..profile() }.device(2);
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_no_store_has_are_not_sound() {
+    fn impossible_numbers_are_not_sound() {
         assert!(profile().is_sound());
         for spoil in [
             (|p: &mut Profile| p.reads.clear()) as fn(&mut Profile),
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_do_not_fit_each_other_are_not_plausible_and_noise_is_said() {
+    fn inconsistent_measurements_are_not_plausible_and_noise_is_reported() {
         let mut profile = profile();
         assert!(profile.is_plausible() && !profile.to_string().contains("NOISY"));
         profile.doubt.load = Some(2.5);

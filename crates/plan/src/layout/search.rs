@@ -19,18 +19,18 @@ pub struct Array<'a> {
 /// Bounds of the result, in bytes, decoded. A smaller array is one chunk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bounds {
-    /// Smallest chunk: readers that decode in an interpreter pay per chunk.
+    /// Smallest chunk: a reader that decodes in an interpreter has a cost per chunk.
     pub min_chunk: u64,
-    /// Nor above this.
+    /// Largest chunk.
     pub max_chunk: u64,
     /// A shard is not larger than this, unless one chunk is.
     pub max_shard: u64,
-    /// A shard holds several steps up to this size; it is rewritten when the next step comes.
+    /// A shard holds several steps up to this size. It is rewritten when the next step is published.
     pub max_steps: u64,
 }
 
 impl Bounds {
-    /// What common Zarr readers are fast with.
+    /// Sizes with which common Zarr readers are fast.
     pub const PORTABLE: Bounds =
         Bounds { min_chunk: 128 << 10, max_chunk: 1 << 20, max_shard: 64 << 20, max_steps: 16 << 20 };
 }
@@ -84,7 +84,8 @@ pub fn choose(array: Array<'_>, mix: &[Pattern], device: &Device, bounds: &Bound
     }
 }
 
-/// Reads may take this much longer than with the cheapest chunks if chunks then need not be re-encoded.
+/// Chunks that need not be re-encoded are taken if reads take at most this many times as long as with the cheapest
+/// chunks.
 const FAIR: f64 = 1.1;
 
 /// [`choose`], but prefers the given chunk, in which the array is stored already, if reads cost hardly more
@@ -114,15 +115,15 @@ pub fn choose_as_stored(
     Layout { chunk: stored.to_vec(), shard, weighed, as_stored: Some(ratio), ..best }
 }
 
-/// Of the candidates for each axis, those that score least: first by how far they exceed the bounds, then by
-/// seconds.
+/// The shape, with an extent from the candidates of each axis, that scores least: first by how far it exceeds the
+/// bounds, then by seconds.
 pub(super) fn cheapest(candidates: &[Vec<u64>], score: impl Fn(&[u64]) -> (f64, f64)) -> Vec<u64> {
     let edges =
         |at: &[usize]| -> Vec<u64> { at.iter().zip(candidates).map(|(&i, edges)| edges[i]).collect() };
     edges(&cheapest_at(candidates, &|at| score(&edges(at))))
 }
 
-/// Of finer candidates for each axis, those near one of `starts` that score least.
+/// The shape near one of `starts` that scores least, with extents from finer candidates.
 pub(super) fn cheaper(
     candidates: &[Vec<u64>],
     starts: &[Vec<u64>],
@@ -141,13 +142,13 @@ pub(super) fn cheaper(
     edges(&least.map(|(at, _)| at).unwrap_or(ends.clone()))
 }
 
-/// Whether a score is less than another, by more than rounding.
+/// Whether a score is less than another by more than rounding error.
 pub(super) fn better(a: (f64, f64), b: (f64, f64)) -> bool {
     a.0 < b.0 * 0.999 || a.0 <= b.0 && a.1 < b.1 * 0.9999
 }
 
-/// A score that is computed once per shape: most neighbours of a shape are also those of the one before it,
-/// and descents meet.
+/// Caches the score of each shape: most neighbours of a shape are also neighbours of the one before it, and descents
+/// meet.
 fn remembered(ends: &[usize], score: impl Fn(&[usize]) -> (f64, f64)) -> impl Fn(&[usize]) -> (f64, f64) {
     let known: RefCell<HashMap<u128, (f64, f64)>> = RefCell::default();
     move |at| {
@@ -176,8 +177,8 @@ fn cheapest_at(candidates: &[Vec<u64>], score: &dyn Fn(&[usize]) -> (f64, f64)) 
     best.map(|b| b.0).unwrap_or_default()
 }
 
-/// The shard around a chunk: grown along the axis of which it holds the smallest part, to whole steps, then
-/// over steps.
+/// The shard around a chunk: grown along the axis of which it holds the smallest part until it holds whole steps, then
+/// along steps.
 pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
     let reach = reach(array);
     let first = usize::from(array.steps);
@@ -207,7 +208,7 @@ pub fn shard_of(array: Array<'_>, chunk: &[u64], bounds: &Bounds) -> Vec<u64> {
     grid.iter().zip(chunk).map(|(g, c)| g.saturating_mul(*c)).collect()
 }
 
-/// Extents with the step axis as long as it may become.
+/// Extents, with the step axis as long as it may become.
 fn reach(array: Array<'_>) -> Vec<u64> {
     let mut reach: Vec<u64> = array.shape.iter().map(|&n| n.max(1)).collect();
     if array.steps
@@ -273,7 +274,7 @@ fn descend(
 #[cfg(test)]
 mod tests {
     #[test]
-    fn chunks_that_are_there_are_taken_where_they_cost_hardly_more() {
+    fn stored_chunks_are_kept_where_they_cost_hardly_more() {
         let shape = [256, 256, 256];
         let array = Array { shape: &shape, item: 4, steps: false };
         let mix = crate::layout::standard_mix(&shape, false);
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn layouts_keep_their_bounds_whatever_the_array() {
+    fn layouts_keep_their_bounds_for_any_array() {
         let shapes: [(&[u64], u64, bool); 12] = [
             (&[], 8, false),
             (&[0], 8, true),
@@ -377,7 +378,7 @@ mod tests {
     }
 
     #[test]
-    fn a_search_asks_for_the_score_of_each_place_once() {
+    fn a_search_computes_the_score_of_each_shape_once() {
         let axis: Vec<u64> = (1..=40).collect();
         let asked = RefCell::new(Vec::new());
         let score = |edges: &[u64]| {

@@ -1,13 +1,13 @@
-//! From repeated measurements to the times that are believed of a store.
+//! Turns repeated measurements of a store into one believable set of times.
 //!
-//! A machine has other work, and the layers below a virtual machine are invisible. Any single time may be
-//! several times too long, or too short if a cache of another machine answered. So every measurement is
-//! repeated, the repetitions lie apart in time, and their median counts. The medians must fit each other; how
-//! far they are moved for that, and how far repetitions differ, is kept as [`Doubt`].
+//! A machine has other work, and the layers below a virtual machine are invisible. Any single time may be several times
+//! too long, or too short if a cache of another machine answered. So every measurement is repeated, the repetitions lie
+//! apart in time, and their median counts. The medians must be consistent with each other. How far they are moved for
+//! that, and how far repetitions differ, is recorded in [`Doubt`].
 //!
 //! Invariants, of the resulting times per request
-//! - with more requests under way a request takes no longer, and not less than in proportion;
-//! - the gain of more requests does not suddenly grow: a store at its limit stays there.
+//! - with more requests under way the time per request does not rise, and falls at most in proportion to their number;
+//! - the gain from more requests does not suddenly grow: a store at its limit stays there.
 
 use std::fmt;
 
@@ -30,9 +30,9 @@ pub struct Turns {
 pub struct AtDepth {
     /// Requests under way at a time.
     pub depth: u32,
-    /// Bytes per second of all requests together, as they grow.
+    /// Bytes per second of all requests together, as requests become larger.
     pub bandwidth: f64,
-    /// Seconds per request besides its bytes: the time of one, divided by how many are under way.
+    /// Seconds per request besides its bytes: the latency of one request, divided by the number under way.
     pub request: f64,
 }
 
@@ -47,17 +47,17 @@ pub struct Doubt {
     /// How much repetitions of the same reads differ: the third quartile over the first, the median of all
     /// depths and sizes.
     pub spread: f64,
-    /// The factor by which the median of some reads was moved to fit the others; 1 where all fitted.
+    /// The largest factor by which a median was moved to fit the others; 1 if all fitted.
     pub moved: f64,
-    /// Programs per processor that wanted to run at the start, if the system says so.
+    /// Runnable programs per processor at the start, if the system reports it.
     pub load: Option<f64>,
 }
 
 impl Doubt {
-    /// No reason to.
+    /// No doubt.
     pub const NONE: Doubt = Doubt { spread: 1.0, moved: 1.0, load: None };
 
-    /// Whether the machine or the store was busy with other work: better measured again.
+    /// Whether the machine or the store was busy with other work, so that measuring again is better.
     pub fn is_noisy(&self) -> bool {
         const SPREAD: f64 = 2.0;
         const MOVED: f64 = 1.35;
@@ -79,8 +79,8 @@ impl fmt::Display for Doubt {
     }
 }
 
-/// The believed lines, by ascending depth, and the doubt. `turns` are by ascending depth; those without reads
-/// of either size are left out.
+/// The settled measurements, by ascending depth, and the doubt. `turns` are by ascending depth; those without reads of
+/// either size are left out.
 pub fn settle(turns: &[Turns]) -> (Vec<AtDepth>, Doubt) {
     let mut depths = Vec::new();
     let (mut small, mut large, mut spreads) = (Vec::new(), Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ pub fn settle(turns: &[Turns]) -> (Vec<AtDepth>, Doubt) {
     (depths.iter().zip(&small).zip(&large).map(line).collect(), Doubt { spread, moved, load: None })
 }
 
-/// The factor by which some of the times that lines stand for would have to be moved to fit the others.
+/// The largest factor by which one of these times would have to be moved to be consistent with the others.
 pub fn misfit(lines: &[AtDepth]) -> f64 {
     let depths: Vec<u32> = lines.iter().map(|line| line.depth.max(1)).collect();
     let of = |bytes: u64| -> f64 {
@@ -117,9 +117,9 @@ pub fn misfit(lines: &[AtDepth]) -> f64 {
     of(SMALL).max(of(LARGE))
 }
 
-/// The line through the times of a small and a large request. At least half of a small one's time is taken to
-/// be the request itself, and of a large one's its bytes: on a busy machine the difference of two times may
-/// be anything.
+/// The line through the times of a small and a large request. At least half of a small request's time is attributed to
+/// the request itself, and at least half of a large one's to its bytes: on a busy machine the difference of two times
+/// may be anything.
 fn line(depth: u32, small: f64, large: f64) -> AtDepth {
     let slope = (large - small).max(0.0) / (LARGE - SMALL) as f64;
     let request = (small - SMALL as f64 * slope).max(small / 2.0);
@@ -127,12 +127,11 @@ fn line(depth: u32, small: f64, large: f64) -> AtDepth {
     AtDepth { depth, bandwidth: bandwidth.clamp(1.0, 1e15), request: request.clamp(1e-7, 1e4) }
 }
 
-/// The gain of more requests grows by at most this from one depth to the next, as a power of their ratio: for
+/// The gain from more requests grows at most by this power of the ratio of depths, from one depth to the next: for
 /// twice as many, by a factor of 1.25.
 const GAIN_GROWS: f64 = 0.32;
 
-/// Moves times, by ascending depth, until they fit each other; returns the largest factor that one was moved
-/// by.
+/// Moves times, by ascending depth, until they are consistent; returns the largest factor by which one was moved.
 fn fit(depths: &[u32], times: &mut [f64]) -> f64 {
     let depth: Vec<f64> = depths.iter().map(|d| f64::from(*d).ln()).collect();
     let before: Vec<f64> = times.iter().map(|t| t.max(f64::MIN_POSITIVE).ln()).collect();
@@ -148,7 +147,7 @@ fn fit(depths: &[u32], times: &mut [f64]) -> f64 {
         }
         gained = Some(gain.min(most));
     }
-    // The time of a request, were it alone: not less with more of them.
+    // The time of a request if it were alone: this does not fall with more requests under way.
     let mut alone: Vec<f64> = now.iter().zip(&depth).map(|(t, d)| -(t + d)).collect();
     falling(&mut alone);
     let mut now: Vec<f64> = alone.iter().zip(&depth).map(|(t, d)| -t - d).collect();
@@ -157,7 +156,7 @@ fn fit(depths: &[u32], times: &mut [f64]) -> f64 {
     before.iter().zip(&now).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max).exp()
 }
 
-/// The nearest values that never rise: neighbours that do become their mean.
+/// The nearest sequence that never rises: neighbours that rise are replaced by their mean.
 fn falling(values: &mut [f64]) {
     let mut pools: Vec<(f64, usize)> = Vec::with_capacity(values.len());
     for &value in values.iter() {
@@ -199,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_quiet_store_took_is_believed_as_it_is() {
+    fn times_of_a_quiet_store_are_unchanged() {
         let (lines, doubt) = settle(&turns(1e9, 8e-5, || 1.0));
         assert_eq!(lines.iter().map(|line| line.depth).collect::<Vec<_>>(), DEPTHS);
         assert!(!doubt.is_noisy() && doubt.moved < 1.01 && doubt.spread < 1.01, "{doubt}");
@@ -209,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn two_turns_of_five_may_take_ten_times_as_long() {
+    fn two_repetitions_of_five_may_take_ten_times_as_long() {
         let mut turn = 0;
         let quiet = settle(&turns(1e9, 8e-5, || 1.0)).0;
         let (lines, doubt) = settle(&turns(1e9, 8e-5, || {
@@ -224,7 +223,7 @@ mod tests {
     /// predictions were 64 % off at the median, for a month. Cause: a depth was measured by a dozen reads,
     /// which a cache of another machine answered.
     #[test]
-    fn a_depth_that_leaps_ahead_of_a_store_at_its_limit_is_brought_back() {
+    fn an_implausible_gain_at_one_depth_is_corrected() {
         let mut made = turns(1e9, 2e-5, || 1.0);
         made[4].large.iter_mut().for_each(|t| *t /= 2.4);
         let (lines, doubt) = settle(&made);
@@ -272,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_out_always_fits_itself() {
+    fn settled_times_are_consistent() {
         let mut random = Random(5);
         for _ in 0..300 {
             let made = turns(1e9, 8e-5, || 0.1 + random.below(1000) as f64 / 100.0);
@@ -281,8 +280,8 @@ mod tests {
             let times = |bytes: u64| lines.iter().map(move |l| l.request + bytes as f64 / l.bandwidth);
             for bytes in [SMALL, LARGE] {
                 let times: Vec<f64> = times(bytes).collect();
-                // Half of a time may move between a request and its bytes where the two sizes contradict each
-                // other.
+                // Where the two sizes contradict each other, up to half of a time may move between the request and its
+                // bytes.
                 assert!(times.windows(2).all(|w| w[1] <= w[0] * 2.01 && w[1] >= w[0] / 4.01), "{lines:?}");
             }
         }
@@ -292,7 +291,7 @@ mod tests {
 
     #[test]
     fn a_line_is_taken_through_both_sizes() {
-        // 100 us and 1 GB/s.
+        // A request takes 100 us, and bytes pass at 1 GB/s.
         let took = |bytes: u64| 1e-4 + bytes as f64 / 1e9;
         let found = line(4, took(SMALL), took(LARGE));
         assert!(near(found.bandwidth, 1e9, 1.000001) && near(found.request, 1e-4, 1.000001), "{found:?}");

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{Leg, Listing};
 use crate::selection::Axis;
 
-/// Cuts a listing so that no list has more than `most` cells. The places stay those of the whole. `steps`:
-/// axis 0 is the step axis.
+/// Cuts a listing so that no list has more than `most` cells. Places remain those in the whole result. `steps` says
+/// that axis 0 is the step axis.
 pub fn batches(listing: &Listing, steps: bool, most: usize) -> Vec<Listing> {
     let long = listing.legs.iter().enumerate().max_by_key(|(_, leg)| match &***leg {
         Leg::List { places, .. } => places.len(),
@@ -41,7 +41,7 @@ fn taking(axes: &[usize], cells: &[u64], places: &[u64], taken: &[usize]) -> Leg
     }
 }
 
-/// The numbers of the cells, sorted by the step axis if the leg has it, then in Z-order of the other axes.
+/// The numbers of the cells, sorted by step if the leg has that axis, then in Z-order of the other axes.
 fn along_curve(axes: &[usize], cells: &[u64], count: usize, steps: bool) -> Vec<usize> {
     let width = axes.len();
     let first = usize::from(steps && axes.first() == Some(&0) && width > 1);
@@ -71,10 +71,10 @@ fn along_curve(axes: &[usize], cells: &[u64], count: usize, steps: bool) -> Vec<
 /// A listing divided by the steps of its cells. Axis 0 of the array is the step axis.
 #[derive(Debug, Clone)]
 pub struct AtSteps {
-    /// The legs of every step, in which axes are counted without the step axis; the one that names the steps
-    /// is replaced.
+    /// The legs of every step. Their axes are counted without the step axis. The leg that names the steps is replaced
+    /// for each step.
     legs: Vec<Arc<Leg>>,
-    /// Which leg names the steps, and its original.
+    /// Index of the leg that names the steps, and the original leg.
     leg: usize,
     naming: Arc<Leg>,
     /// Per step, ascending: the positions in that leg.
@@ -116,7 +116,7 @@ impl AtSteps {
         self.steps.iter().map(|(step, _)| *step)
     }
 
-    /// The listing within the `number`th step. Its places are those of the whole.
+    /// The listing within the `number`th step. Its places are those in the whole result.
     pub fn at(&self, number: usize) -> Listing {
         let mut legs = self.legs.clone();
         if let Some(leg) = legs.get_mut(self.leg) {
@@ -148,7 +148,7 @@ impl AtSteps {
     }
 }
 
-/// Ascending numbers as few progressions.
+/// Ascending numbers, as few progressions.
 pub fn progressions(numbers: &[u64]) -> Vec<Axis> {
     let mut runs: Vec<Axis> = Vec::new();
     for &number in numbers {

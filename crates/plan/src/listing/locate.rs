@@ -6,7 +6,7 @@
 /// `lo..hi` along each axis of the points.
 pub(crate) type Bounds<'a> = (&'a [u64], &'a [u64]);
 
-/// Few enough to compare each with each.
+/// With this few points or boxes, each is compared with each.
 const FEW: usize = 6;
 
 /// All pairs (box, point), sorted. `points` holds `width` coordinates for each; each box has as many axes.
@@ -57,7 +57,7 @@ impl Locator<'_> {
         }
         let widest = (0..self.width).max_by_key(|&d| hi[d] - lo[d]);
         let Some(d) = widest.filter(|&d| lo[d] < hi[d]) else {
-            return; // all at one place, which no box cuts
+            return; // all points at one place: no line divides them
         };
         if cut.is_empty() {
             return;

@@ -33,11 +33,11 @@ pub enum Leg {
     },
     /// Cells named one by one.
     List {
-        /// The axes that a cell has coordinates for, ascending; none where only the places count.
+        /// The axes that a cell has coordinates for, ascending; empty where only the places count.
         axes: Vec<usize>,
         /// Coordinates, cell by cell.
         cells: Vec<u64>,
-        /// Where each cell goes along the leg's axis of the result.
+        /// The place of each cell along the leg's axis of the result.
         places: Vec<u64>,
     },
 }
@@ -120,7 +120,7 @@ impl Listing {
         Listing::new(vec![Leg::list((0..ndim).collect(), cells)])
     }
 
-    /// Whether it selects cells of an array of `shape`, each axis once.
+    /// Whether every axis belongs to one leg and all cells lie in an array of `shape`.
     pub fn check(&self, shape: &[u64]) -> bool {
         let mut seen: Vec<usize> = self.legs.iter().flat_map(|leg| leg.axes()).copied().collect();
         seen.sort_unstable();
@@ -179,7 +179,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_axis_is_asked_for_once_and_within_its_length() {
+    fn each_axis_is_selected_once_and_within_its_length() {
         let full = |axis, n| Leg::Axis { axis, cells: Axis::full(n) };
         let shape = [4, 5];
         assert!(Listing::points(2, vec![3, 4, 0, 0]).check(&shape));

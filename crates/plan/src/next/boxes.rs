@@ -2,15 +2,15 @@
 //!
 //! A raster is a nest of loops, fastest first: along each axis the box moves by a constant, and when a loop ends the
 //! box returns to where the loop began and the next slower loop moves once. Boxes with ghost zones are clipped at the
-//! edges of the array, so lengths vary there: moves are taken from the side that is not clipped.
+//! edges of the array, so lengths vary there; a move is measured at the side that is not clipped.
 //!
 //! Invariants
 //! - a box that is predicted lies inside the array;
-//! - after a jump nothing is predicted until as many moves came true as jumps were seen lately.
+//! - after a jump nothing is predicted until as many moves were predicted correctly as jumps were seen recently.
 
 use crate::selection::{Axis, Selection};
 
-/// Cells `start..stop` along an axis, each `step`-th of them.
+/// Cells `start..stop` along an axis, every `step`-th of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct Span {
@@ -24,10 +24,10 @@ pub type Spans = Vec<Span>;
 
 /// Jumps that are remembered, at most.
 const DOUBTS: u32 = 6;
-/// A long sequence that came true forgets one jump.
+/// After this many correct predictions one jump is forgotten.
 const FORGIVEN: u32 = 8;
 
-/// The box of a selection, whatever its direction; `None` if it has no cell or numbers that no array has.
+/// The box of a selection, whatever its direction; `None` if it has no cell, or numbers that no array has.
 pub fn to_spans(selection: &Selection) -> Option<Spans> {
     let span = |axis: &Axis| {
         let last = axis.cell(axis.count.checked_sub(1)?);
@@ -64,28 +64,29 @@ struct Loop {
     first: Span,
     /// Moves since then.
     at: u64,
-    /// Moves after which it ends, once that was seen; before, it ends at the edge of the array.
+    /// The number of moves after which it ends, once it has been seen to end. Until then it ends at the edge of the
+    /// array.
     moves: Option<u64>,
 }
 
-/// What was read of one variable.
+/// The reads of one variable, as far as they predict the next.
 #[derive(Debug, Clone, Default)]
 pub struct Track {
     last: Spans,
-    /// Fastest first.
+    /// Loops, fastest first.
     loops: Vec<Loop>,
-    /// The last move, where it was along several axes, and whether it came again.
+    /// The last move if it was along several axes, and whether it was seen twice.
     diagonal: Option<(Vec<i64>, bool)>,
     /// The longest spans of this raster: those that no edge clips.
     whole: Vec<i64>,
-    /// Boxes in a row that were as predicted.
+    /// Number of boxes in a row that were predicted correctly.
     trust: u32,
-    /// Jumps seen lately.
+    /// Jumps seen recently.
     doubt: u32,
 }
 
 impl Track {
-    /// Takes note of a box that is read. Whether it was as predicted, or the first.
+    /// Records a box that is read. Returns whether it was predicted, or was the first.
     pub fn observe(&mut self, spans: &Spans, shape: &[u64], has_steps: bool) -> bool {
         if self.last.len() != spans.len() || spans.len() != shape.len() {
             *self = Track { last: spans.clone(), whole: lengths(spans), ..Track::default() };
@@ -115,7 +116,7 @@ impl Track {
         false
     }
 
-    /// How many boxes its predictions are worth now.
+    /// How many predicted boxes are worth a prefetch now.
     pub fn trusted(&self) -> usize {
         if self.trust < self.doubt {
             return 0;
@@ -144,7 +145,7 @@ impl Track {
         (0..most).map_while(|_| trial.advance(shape, has_steps)).collect()
     }
 
-    /// Learns from a move that was not predicted; `false`: it is no part of a raster that was seen.
+    /// Learns from a move that was not predicted. Returns `false` if it is no part of the raster seen so far.
     fn learn(&mut self, next: &Spans, shape: &[u64]) -> bool {
         let mut moves = Vec::new();
         for (axis, ((a, b), n)) in self.last.iter().zip(next).zip(shape).enumerate() {
@@ -228,7 +229,7 @@ impl Track {
         }
     }
 
-    /// Moves to the next box, by the loops that are known and a guess of the one behind them.
+    /// Moves to the next box, by the known loops and a guess of the next slower one.
     fn advance(&mut self, shape: &[u64], has_steps: bool) -> Option<Spans> {
         let mut next = self.last.clone();
         if self.loops.is_empty() {
@@ -263,7 +264,8 @@ impl Track {
         Some(next)
     }
 
-    /// The loop behind those that are known: along the next slower axis that has more, with the overlap of the fastest.
+    /// Guesses the loop after the known ones: along the next slower axis that has more cells, with the overlap of the
+    /// fastest loop.
     fn guess(&mut self, next: &mut Spans, shape: &[u64], has_steps: bool) -> Option<()> {
         let fast = self.loops.first()?.clone();
         let slowest = self.loops.iter().map(|l| l.axis).min()?;
@@ -299,7 +301,7 @@ fn lengths(spans: &Spans) -> Vec<i64> {
     spans.iter().map(|span| span.stop - span.start).collect()
 }
 
-/// How far a span moved along an axis of `n` cells, if both its sides did, but for clipping.
+/// How far a span moved along an axis of `n` cells. `None` if its two sides moved differently, except by clipping.
 fn moved(a: &Span, b: &Span, n: i64) -> Option<i64> {
     let (start, stop) = (b.start - a.start, b.stop - a.stop);
     let by = match () {
@@ -311,8 +313,8 @@ fn moved(a: &Span, b: &Span, n: i64) -> Option<i64> {
     (by != 0).then_some(by)
 }
 
-/// A span of `whole` cells moved along an axis of `n`, clipped; `None`: nothing of the array lies there, or it was
-/// at the edge before.
+/// A span of `whole` cells moved along an axis of `n`, clipped. `None` if it then lies outside the array, or was at the
+/// edge before.
 fn shifted(span: &Span, by: i64, n: i64, whole: i64) -> Option<Span> {
     let clipped = span.stop - span.start < whole;
     let (low, high) = match () {

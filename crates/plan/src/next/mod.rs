@@ -1,13 +1,13 @@
-//! Predicts what a handle reads next, from what it read last.
+//! Predicts the next reads of a handle from its last ones.
 //!
-//! The one predictor of the engine. [`variables`] says which variables follow, for the same cells; [`boxes`] says
-//! which boxes of a variable follow; a sequence that was announced is known. The caller fetches what is predicted
-//! before it is wanted, and loses nothing if it is wrong.
+//! The one predictor of the engine. [`variables`] says which variables follow, for the same cells; [`boxes`] says which
+//! boxes of a variable follow; an announced sequence needs no prediction. The caller prefetches what is predicted; a
+//! wrong prediction costs bytes, and never a wrong value.
 //!
 //! Invariants
-//! - no clock and no I/O: the caller says how long the reader computed and what the link carries;
-//! - nothing is predicted twice as long as predictions come true;
-//! - a reader that jumps is soon not predicted any more.
+//! - no clock and no I/O: the caller says how long the reader computed and what the link can carry;
+//! - no box is predicted twice while predictions are correct;
+//! - for a reader that jumps, predictions soon stop.
 
 pub mod boxes;
 pub mod variables;
@@ -19,21 +19,21 @@ use crate::tiles::Tiles;
 use boxes::{Spans, Track, from_spans, to_spans};
 pub use variables::{Next, Together, Variables, together};
 
-/// Variables of which boxes are remembered.
+/// Number of variables whose boxes are remembered.
 const TRACKS: usize = 64;
-/// Boxes that were predicted and not read yet, at most.
+/// Most boxes that are predicted and not read yet.
 const ASKED: usize = 64;
-/// A reader of announced pieces may leave out at most this many of them.
+/// A reader of announced pieces may skip at most this many of them.
 const SKIPPED: u64 = 64;
 
-/// What a far store can do.
+/// The speed and the space of a far store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Link {
     /// Seconds to the first byte.
     pub latency: f64,
-    /// Bytes a second.
+    /// Bytes per second.
     pub bandwidth: f64,
-    /// Bytes that may be fetched and not read yet.
+    /// Bytes that may be prefetched and not read yet.
     pub room: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct Begun<'a> {
     pub cells: &'a Selection,
     /// The variable's shape, step axis first.
     pub shape: &'a [u64],
-    /// Its first axis are steps.
+    /// Whether its first axis is the step axis.
     pub has_steps: bool,
     /// Bytes of a cell.
     pub item: u64,
@@ -57,14 +57,14 @@ pub struct Begun<'a> {
 /// What is likely to be read next.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Ahead {
-    /// Boxes of the variable, nearest first, as many as the link loads in time, without those
-    /// that were predicted before.
+    /// Boxes of the variable, nearest first: as many as the link loads in time, without those that were predicted
+    /// before.
     pub boxes: Vec<Selection>,
-    /// What was predicted before did not come true: it need not be fetched any more.
+    /// Earlier predictions were wrong, so their prefetch may be cancelled.
     pub jumped: bool,
 }
 
-/// What one reader has read, as far as it predicts what is read next.
+/// What one reader has read, as far as it predicts the next reads.
 #[derive(Debug, Default)]
 pub struct Predictor {
     /// Which variables follow.
@@ -76,7 +76,7 @@ pub struct Predictor {
     computes: f64,
 }
 
-/// Pieces that are going to be read in order.
+/// Pieces that the reader has announced to read in order.
 #[derive(Debug)]
 struct Announced {
     variable: u32,
@@ -85,12 +85,12 @@ struct Announced {
 }
 
 impl Predictor {
-    /// These pieces of a variable are going to be read in their order. They replace what was announced before.
+    /// Announces that the pieces of a variable will be read in their order. They replace those announced before.
     pub fn announce(&mut self, variable: u32, pieces: Tiles) {
         self.announced = Some(Announced { variable, pieces, next: 0 });
     }
 
-    /// Takes note of a read, and predicts the boxes of the variable that follow.
+    /// Records a read, and predicts the boxes of the variable that follow.
     pub fn boxes(&mut self, read: &Begun<'_>, link: &Link) -> Ahead {
         if let Some(seconds) = read.computed {
             self.computes = if self.computes > 0.0 { 0.7 * self.computes + 0.3 * seconds } else { seconds };
@@ -147,12 +147,13 @@ impl Predictor {
     }
 }
 
-/// How many boxes are fetched ahead: those that the link needs to be in time for a reader that computes so long,
-/// within its room.
+/// How many boxes are prefetched: those that the link needs to be in time for a reader that computes `computes` seconds
+/// per box, within the link's room.
 pub fn depth(spans: &Spans, item: u64, computes: f64, link: &Link) -> usize {
     let bytes = boxes::cells(spans).saturating_mul(item).max(1);
     let transfer = bytes as f64 / link.bandwidth.max(1.0);
-    // A box is wanted this often; requests of several are under way, or the latency of each would be waited for.
+    // The reader wants a box this often. Requests for several are under way, so that not every box waits for the
+    // latency.
     let every = computes.max(transfer).max(1e-6);
     let wanted = ((link.latency + transfer) / every).ceil() + 1.0;
     (wanted as u64).min(link.room / bytes).min(ASKED as u64) as usize
@@ -188,7 +189,7 @@ mod tests {
         later.iter().filter(|hit| **hit).count() as f64 / later.len() as f64
     }
 
-    /// Tiles of `edge` cells of a plane with a halo, clipped at its edges, row by row.
+    /// Tiles of `edge` cells of a plane with a halo, clipped at the plane's edges, row by row.
     fn tiles(n: u64, edge: u64, halo: u64) -> Vec<Selection> {
         let span = |k: u64| {
             let start = (k * edge).saturating_sub(halo);
@@ -200,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn rasters_of_tiles_are_predicted_with_and_without_halos_forwards_and_backwards() {
+    fn rasters_of_tiles_are_predicted_with_and_without_halos_in_both_directions() {
         for halo in [0, 1, 2] {
             let mut all = tiles(512, 64, halo);
             let (hits, _) = run(&all, &[512, 512], false);
@@ -219,7 +220,7 @@ mod tests {
         {
             let boxes: Vec<Selection> = steps.iter().map(|t| step(*t)).collect();
             let (hits, _) = run(&boxes, &[200, 256, 256], true);
-            // A stride is believed once it was seen twice.
+            // A stride is trusted once it was seen twice.
             assert!(hits[3..].iter().all(|hit| *hit), "{steps:?}: {hits:?}");
         }
         let (hits, _) = run(&(0..50).map(step).collect::<Vec<_>>(), &[200, 256, 256], true);
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn as_much_is_fetched_as_the_link_needs_and_there_is_room_for() {
+    fn the_depth_is_what_the_link_needs_within_its_room() {
         let spans = to_spans(&Selection::boxed(&[0, 0], &[1, 125_000])).expect("a box");
         assert_eq!(depth(&spans, 1, 0.1, &LINK), 2, "computing takes longer than the link");
         assert_eq!(

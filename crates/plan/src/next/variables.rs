@@ -1,13 +1,13 @@
-//! Predicts which variables are read next: a reader of the same cells of two variables, as at a restart, most
-//! likely reads these cells of others.
+//! Predicts which variables are read next. A reader that has read the same cells of two variables, as at a restart,
+//! most likely reads these cells of others.
 //!
-//! A program that reads one variable after the other waits for the medium at each, though all could be read
-//! at once. It does not announce its next reads, but repeats the same ones at every step.
+//! A program that reads one variable after the other waits for the medium at each, though all could be read at once. It
+//! does not announce its next reads, but it repeats them at every step.
 //!
 //! Invariants
 //! - nothing is prefetched for a reader that did not wait: data in memory needs no hint;
-//! - after the same cells of two variables it is guessed once that all others follow; later those follow that
-//!   were read together before.
+//! - after the same cells of two variables, all others are predicted once; later, those are predicted that were read
+//!   together before.
 
 use std::collections::BTreeMap;
 use std::iter;
@@ -30,24 +30,24 @@ const MOST: u64 = 4 << 20;
 const LONG: u64 = 16 << 20;
 /// A longer block is prefetched whole only if at least one cell in this many is wanted.
 const LEAST_PART: u128 = 2;
-/// A shorter block is prefetched whatever is wanted of it: it costs no more than its request.
+/// A shorter block is prefetched however little of it is wanted: it costs no more than its request.
 const SHORT: u64 = 64 << 10;
 
-/// What is likely to be read next.
+/// The variables that are likely to be read next.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Next {
-    /// Nothing is known.
+    /// No prediction.
     Unknown,
     /// The same cells of these variables, in this order.
     These(Vec<u32>),
-    /// The same cells of all variables that have them and come after these, which were read; or before them,
-    /// if they are read backwards.
+    /// The same cells of all variables that have them and come after these, which were read; or before these, if
+    /// variables are read backwards.
     Behind(Vec<u32>),
 }
 
 impl Next {
-    /// The variables that are likely to follow, by their numbers and in the order of reading. Only variables
-    /// that have the cells follow. The iterator examines only as many as are taken.
+    /// The variables that are likely to follow, by their numbers and in the order of reading. Only variables that have
+    /// the cells follow. The iterator is lazy: it examines no more variables than the caller takes.
     pub fn among<'a, V>(&'a self, all: &'a BTreeMap<u32, V>) -> Box<dyn Iterator<Item = &'a V> + 'a> {
         match self {
             Next::Unknown => Box::new(iter::empty()),
@@ -73,13 +73,13 @@ pub struct Variables {
     cells: Option<Selection>,
     /// The variables from which they were read.
     read: Vec<u32>,
-    /// The variables of the cells before them, two or more.
+    /// Two or more variables whose cells were read before the current ones.
     before: Vec<u32>,
     /// Whether the last read waited for the medium, if there was one.
     waited: Option<bool>,
-    /// A prediction for these cells is being made.
+    /// The state of the prediction for these cells.
     says: Says,
-    /// It was guessed once.
+    /// Whether a guess has been made.
     guessed: bool,
 }
 
@@ -87,14 +87,14 @@ pub struct Variables {
 enum Says {
     #[default]
     NothingYet,
-    /// How many prefetched variables are still to be read.
+    /// How many prefetched variables have not been read yet.
     Ahead(usize),
     NothingMore,
 }
 
 impl Variables {
-    /// Cells of a variable are about to be read, in this many steps. Returns which cells of other variables
-    /// are likely to follow. A caller that prefetches them reports it by
+    /// Reports that cells of a variable, in this many steps, are about to be read. Returns which variables are likely
+    /// to follow with the same cells. A caller that prefetches them reports it by
     /// [`prefetched`](Variables::prefetched).
     pub fn begins(&mut self, variable: u32, cells: &Selection, steps: u64) -> Next {
         if self.cells.as_ref() != Some(cells) {
@@ -110,7 +110,7 @@ impl Variables {
         self.read.push(variable);
         let goes_on = match &mut self.says {
             Says::NothingYet if self.waited == Some(true) => false,
-            // The last of them is read now, and the next ones are prefetched meanwhile.
+            // The last prefetched variable is being read; the next ones are prefetched meanwhile.
             Says::Ahead(rest @ ..=1) => {
                 *rest = 0;
                 true
@@ -131,12 +131,12 @@ impl Variables {
         Next::Behind(self.read.clone())
     }
 
-    /// This many of the variables that are likely to follow were prefetched.
+    /// Reports that this many of the predicted variables were prefetched.
     pub fn prefetched(&mut self, variables: usize) {
         self.says = if variables == 0 { Says::NothingMore } else { Says::Ahead(variables) };
     }
 
-    /// It was read.
+    /// Reports that the read ended, and whether it waited for the medium.
     pub fn ended(&mut self, waited: bool) {
         self.waited = Some(waited);
     }
@@ -150,20 +150,20 @@ impl Variables {
 /// The byte ranges of a hint.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Together {
-    /// Bytes of sources: ascending and disjoint, or in the order in which they will be read.
+    /// Byte ranges of sources: ascending and disjoint, or in the order in which they will be read.
     pub ranges: Vec<(u32, Range<u64>)>,
-    /// Of how many variables, not counting the first.
+    /// How many variables they belong to, not counting the first.
     pub variables: usize,
-    /// The variables are large, and are prefetched in this order.
+    /// Whether the variables are large and are prefetched in this order.
     pub in_order: bool,
 }
 
-/// The hint that lets the cells of some variables be read together. `slots` are in the order of reading, the
-/// first is read now. Nothing unless there are more than the first one's. Of large variables whose blocks are
-/// wanted whole, only the next one, each time.
+/// The hint that lets the cells of some variables be read together. `variables` are their slots in the order of
+/// reading; the first is read now. The hint is empty unless it covers more than the first variable. For large variables
+/// whose blocks are wanted whole, each hint covers only the next one.
 pub fn together(variables: impl IntoIterator<Item = Vec<Slot>>) -> Together {
     let (mut found, mut bytes) = (Together::default(), 0u64);
-    // Other processes read the rest of a large variable at the same time, or nothing reads it.
+    // For a large variable, either other processes read the rest at the same time, or nothing reads it.
     let mut parts = false;
     for (n, slots) in variables.into_iter().take(VARIABLES).enumerate() {
         let blocks: Vec<_> = slots.iter().flat_map(blocks).collect();
@@ -187,7 +187,7 @@ pub fn together(variables: impl IntoIterator<Item = Vec<Slot>>) -> Together {
     found
 }
 
-/// Where the blocks of a slot lie of which enough is wanted.
+/// Where those blocks of a slot lie of which enough is wanted.
 fn blocks(slot: &Slot) -> impl Iterator<Item = (u32, Range<u64>)> {
     slot.candidates.iter().map(|candidate| &candidate.entry).filter_map(|entry| {
         let (range, (wanted, all)) = (extent(entry)?, wanted(entry, &slot.selection)?);
@@ -196,7 +196,7 @@ fn blocks(slot: &Slot) -> impl Iterator<Item = (u32, Range<u64>)> {
     })
 }
 
-/// Whether all cells of its blocks are wanted.
+/// Whether all cells of a slot's blocks are wanted.
 fn is_of_whole_blocks(slot: &Slot) -> bool {
     let mut entries = slot.candidates.iter().map(|candidate| &candidate.entry);
     entries
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_the_second_variable_the_others_are_expected_and_at_the_next_cells_those_that_were_read() {
+    fn after_two_variables_the_others_are_predicted_and_at_the_next_cells_those_read_before() {
         let mut following = Variables::default();
         let said = read(&mut following, 0, &[7, 8, 9, 4]);
         assert_eq!(said, [Next::Unknown, Next::Behind(vec![7, 8]), Next::Unknown, Next::Unknown]);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_expected_of_who_does_not_wait_or_reads_one_variable() {
+    fn no_prediction_for_a_reader_that_does_not_wait_or_reads_one_variable() {
         let mut following = Variables::default();
         assert!(following.may_wait(), "nothing was read yet");
         for (variable, step) in [(1, 0), (2, 0), (3, 0), (1, 1), (2, 1)] {
@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn only_some_variables_are_kept_in_mind() {
+    fn only_some_variables_are_remembered() {
         let mut following = Variables::default();
         let many: Vec<u32> = (0..200).collect();
         read(&mut following, 0, &many);
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_hinted_than_may_lie_ready() {
+    fn hints_stay_below_the_limit_of_bytes() {
         let large = |n: u64| slot(0, n << 21, 1, 1 << 17, 1 << 17);
         assert_eq!(of(&[large(0), large(2), large(4), large(6)]).1, 2, "of 1 MiB, little more each");
         let alien = slot(0, 9, 1, u64::MAX, u64::MAX);
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn of_long_ones_the_next_comes_behind_the_one_that_is_read() {
+    fn of_large_variables_the_next_one_is_prefetched() {
         let long = |n: u64, rows: u64| slot(1, n << 25, 1, rows, rows);
         let len = |rows: u64| rows * 8 + 8;
         let [a, b] = [3 << 17, 2 << 18];

@@ -1,4 +1,4 @@
-//! Program or ranges: what each would cost for an object, and which is chosen.
+//! Chooses, for an object, between a read program and byte ranges, by predicted cost.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use crate::read_plan::{Decision, ReadPlan, Slot, decoding_by_source};
 /// A program is sent only if its predicted time is below this part of the time of ranges: predictions are not
 /// exact.
 const GAIN: f64 = 0.8;
-/// A trial is worth no more than this multiple of the time of ranges.
+/// A trial is sent if its predicted time is at most this multiple of the time of ranges.
 const TRIAL: f64 = 3.0;
 
-/// Whether objects are asked to run programs.
+/// Whether read programs are sent to the keepers of objects.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Programs {
     /// Only where that is predicted to be faster.
@@ -36,35 +36,36 @@ impl Programs {
     }
 }
 
-/// The costs of both.
+/// The speeds that decide between programs and ranges.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// The link: seconds per request, bytes per second, with the usual number of requests under way.
     pub device: Device,
     /// Bytes per second that all storage servers together read, decode and gather.
     pub there: f64,
-    /// How much longer reads by ranges took than the link and this program's decoding were predicted to take;
-    /// 1 if none was seen.
+    /// The measured time of reads by ranges, as a multiple of the time predicted for the link and for this process's
+    /// decoding; 1 if none was measured.
     pub here: f64,
-    /// Threads that decode here.
+    /// Threads of this process that decode.
     pub threads: usize,
-    /// Programs are tried even if they are not predicted to be faster: how fast the storage servers are is not
-    /// known, or was seen long ago.
+    /// Programs are tried even if they are not predicted to be faster, because the speed of the storage servers is
+    /// unknown, or was measured long ago.
     pub trial: bool,
-    /// Values are wanted as half as many bytes as they are stored in, which only the servers can send.
+    /// Float64 values are wanted as float32; only the servers can send half the bytes.
     pub narrow: bool,
 }
 
 impl Rates {
-    /// Bytes per second of a storage server that was not measured: one processor that decodes and gathers, on
-    /// a daemon with other clients.
+    /// The assumed bytes per second of a storage server that was not measured: one processor that decodes and gathers,
+    /// on a daemon with other clients.
     pub const THERE: f64 = 6e8;
 }
 
-/// Compares both for each object of a plan that reads these slots; `calls` are those of the same objects.
+/// Compares programs and ranges for each object of a plan that reads these slots. `calls` are the programs of the same
+/// objects.
 ///
-/// By ranges a reader waits for the link and decodes by itself; by programs the servers decode, and the link
-/// carries what is wanted.
+/// With ranges, a reader waits for the link and decodes by itself. With programs, the servers decode, and the link
+/// carries only the wanted cells.
 pub fn decide(
     plan: &ReadPlan,
     slots: &[Slot],
@@ -95,8 +96,8 @@ pub fn decide(
                 Ok((sent, link + work as f64 / rates.there.max(1.0), calls.len()))
             }
         };
-        // Half of the bytes at least: a prediction is not a promise, and ranges are verified twice. What halves
-        // every value has programs and frames beside it.
+        // A program must save at least half of the bytes, since predictions are uncertain and ranges are verified
+        // twice. If every value is halved, the limit is higher, since programs and frames are sent too.
         let most = if rates.narrow { bytes / 5 * 3 } else { bytes / 2 };
         let enough = if rates.trial { TRIAL } else { GAIN };
         let pays = |(sent, seconds, _): &(u64, f64, usize)| *sent <= most && *seconds < ranges.1 * enough;
@@ -153,7 +154,7 @@ mod tests {
     /// by itself was not counted, and storage servers that were never asked stayed as slow as they were assumed
     /// to be.
     #[test]
-    fn what_readers_decode_counts_and_servers_that_were_never_asked_are_tried() {
+    fn decoding_by_readers_counts_and_unmeasured_servers_are_tried() {
         let all = 16 << 20;
         let fetch = Fetch { source: 3, items: vec![(0..all, (0, 0..all))], range: 0..all };
         let plan = ReadPlan { fetches: vec![fetch], ..ReadPlan::default() };

@@ -1,4 +1,4 @@
-//! The gather rule of a work, and where the packed cells go.
+//! Makes the gather rule of a work, and places packed cells.
 
 use drystone_rules::{ConvertCopy, Dim, Dtype, Narrowing, NumberKind, Rule, StridedCopy, Term};
 
@@ -6,12 +6,12 @@ use super::packed_part;
 use crate::form::Form;
 use crate::read_plan::{Cells, Picks, Work};
 
-/// Most copies of one rule: with more, cells that are listed one by one are read by ranges.
+/// Most copies of one rule. A listing that needs more is read by ranges.
 const MOST_TERMS: u64 = 4096;
 
-/// The rule that packs the cells of a work, row by row, from `source_len` bytes in the given `form` (along a
-/// curve: unrolled). `narrow`: cells are float64, and packed as float32, half as long. `None` where that takes
-/// too many copies, or the work does not fit.
+/// The rule that packs the cells of a work, row by row, from `source_len` bytes in the given `form` (along a curve:
+/// unrolled). `narrow`: cells are float64 and are packed as float32, in half the bytes. `None` if the rule needs too
+/// many copies, or the work's numbers do not fit.
 pub(super) fn rule(work: &Work, form: &Form, source_len: u64, narrow: bool) -> Option<Rule> {
     let unrolled;
     let form = match form.curve {
@@ -32,7 +32,7 @@ pub(super) fn rule(work: &Work, form: &Form, source_len: u64, narrow: bool) -> O
     let terms = offsets.into_iter().map(|(src, dst)| {
         let (src, dst) = (u64::try_from(src).ok()?, u64::try_from(dst).ok()?);
         Some(match narrow {
-            // To the nearest; beyond float32 to infinity, which the reader looks at.
+            // Rounds to the nearest; a value beyond float32 becomes infinite, and the reader checks for that.
             true => Term::Convert(ConvertCopy::new(src, dst, types, Narrowing::Saturate, dims.clone()).ok()?),
             false => Term::Copy(StridedCopy::new(src, dst, usize::try_from(item).ok()?, dims.clone()).ok()?),
         })
@@ -40,7 +40,7 @@ pub(super) fn rule(work: &Work, form: &Form, source_len: u64, narrow: bool) -> O
     Rule::new(source_len, len, terms.collect::<Option<_>>()?).ok()
 }
 
-/// Where copies begin, their loops, and the bytes that all of them pack.
+/// Where copies begin, their loops, and the number of bytes that all of them pack.
 type Copies = (Vec<(i64, i64)>, Vec<Dim>, u64);
 
 fn boxed(work: &Work, form: &Form, packed: u64) -> Option<Copies> {
@@ -91,7 +91,7 @@ fn listed(cells: &Cells, form: &Form, packed: u64) -> Option<Copies> {
     Some((offsets, dims, u64::try_from(dst).ok()?))
 }
 
-/// A work as it is scattered from packed cells: they lie row by row, dense, and go to the same places.
+/// The work that scatters packed cells: they lie dense, row by row, and go to the same places as before.
 pub fn packed(work: &Work) -> Work {
     let part = packed_part(&work.part);
     let cells = work.cells.as_deref().map(|cells| {

@@ -1,4 +1,4 @@
-//! Hits that programs return: how many bytes they are, and where in a slot their cells lie.
+//! The hits that programs return: their size in bytes, and where their cells lie in a slot.
 
 use drystone_format::MAX_NDIM;
 use drystone_program::Answer;
@@ -7,11 +7,11 @@ use crate::parts::SubchunkPart;
 
 /// Bytes of hits before cells and values.
 const HEADER: u64 = 9;
-/// Where values come back with the cells, one in this number of cells is expected to be a hit. A wrong guess costs no
-/// byte: the values of hits are wanted.
+/// If values are returned with the cells, one in this number of cells is expected to be a hit. A wrong guess costs no
+/// byte, since the values of hits are wanted.
 const EXPECTED: u64 = 8;
 
-/// Bytes that come back for a condition on gathered values, as they are expected, and at most.
+/// Bytes that a condition on gathered values returns: expected, and at most.
 pub fn expected(gathered: u64, size: u64, answer: Answer) -> (u64, u64) {
     let cells = HEADER.saturating_add((gathered / size.max(1)).div_ceil(8));
     match answer {
@@ -21,8 +21,8 @@ pub fn expected(gathered: u64, size: u64, answer: Answer) -> (u64, u64) {
     }
 }
 
-/// Calls `act` with the runs of a part of a slot: the number of a run's first cell in the part, as rules pack them,
-/// its first cell in the slot, row by row, and its length. `shape` is that of the slot.
+/// Calls `act` for each run of a part of a slot, with the number of the run's first cell in the part (in the order in
+/// which rules pack cells), its row-major number in the slot, and the run's length. `shape` is that of the slot.
 pub fn each_run(part: &SubchunkPart, shape: &[u64], mut act: impl FnMut(u64, u64, u64)) {
     let ndim = shape.len().min(MAX_NDIM);
     let count = |d: usize| part.chunk[d].2;

@@ -1,14 +1,13 @@
-//! Read programs for a read plan: which objects the storage server reads, decodes and gathers, and with which
-//! program.
+//! Read programs for a read plan: which objects the storage servers read, decode and gather, and with which program.
 //!
-//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares the cost of programs and of
-//! ranges for an object; [`ReadPlan::divided`] takes the objects out of the plan that go by programs. A
-//! program returns packed cells; [`packed`] says where they go. [`calls_where`] makes programs that return the cells
-//! which satisfy conditions; [`hits`] has where these go.
+//! [`calls`] makes the programs of a plan, object by object. [`decide`] compares the cost of programs and of ranges for
+//! each object. [`ReadPlan::divided`] takes the objects that are read by programs out of the plan. A program returns
+//! packed cells, and [`packed`] says where they go. [`calls_where`] makes programs that return the cells which satisfy
+//! conditions; [`hits`] says where these go.
 //!
 //! Invariants
-//! - an object goes by programs with all its works or with none;
-//! - a program is within the limits of the server of its object, or it is not made.
+//! - either all works of an object are read by programs, or none is;
+//! - every program is within the limits of its object's server.
 
 mod decision;
 mod gather;
@@ -35,12 +34,12 @@ pub struct Limits {
     pub result: u64,
     /// Bytes read and decoded in a call that has more than one item.
     pub decoded: u64,
-    /// Items of a call: about 112 bytes each when encoded.
+    /// Items of a call; an encoded item has about 112 bytes.
     pub items: usize,
 }
 
 impl Limits {
-    /// The work of a storage daemon in some tens of milliseconds.
+    /// The work of some tens of milliseconds of a storage daemon.
     pub const OBJECT_CLASS: Limits = Limits { result: 8 << 20, decoded: 16 << 20, items: 1500 };
 }
 
@@ -51,31 +50,31 @@ pub struct Call {
     pub source: u32,
     /// The works whose cells the program's items return, by their numbers in the plan.
     pub works: Vec<usize>,
-    /// The program; item by item as the works.
+    /// The program; its items are in the order of the works.
     pub program: Program,
     /// The encoded program, as it is sent.
     pub bytes: Vec<u8>,
     /// Its cost on the server.
     pub cost: Cost,
-    /// Bytes of the returned cells, where conditions decide: as far as is expected.
+    /// Bytes of the returned cells; where conditions decide, the expected number.
     pub result: u64,
-    /// The same at most.
+    /// The most bytes of the returned cells.
     pub most: u64,
-    /// Bytes that its keeper reads or decodes for it, whichever are more: of raw pieces those units that hold
-    /// wanted cells.
+    /// Bytes that the object's keeper reads or decodes, whichever are more. Only those units of raw pieces count that
+    /// hold wanted cells.
     pub work: u64,
 }
 
-/// Programs by object, or why there are none.
+/// The programs of each object, or why there are none.
 pub type Calls = BTreeMap<u32, Result<Vec<Call>, &'static str>>;
 
-/// The programs of each object of a plan; the reason for objects that no program can read. `narrow`: cells are
-/// float64, and are wanted as float32.
+/// The programs of each object of a plan, or the reason why no program can read it. `narrow`: cells are float64 and are
+/// wanted as float32.
 pub fn calls(plan: &ReadPlan, slots: &[Slot], limits: &Limits, narrow: bool) -> Calls {
     made(plan, slots, |_| None, (limits, narrow))
 }
 
-/// The same, where slots may have a condition: of their cells those come back that satisfy it.
+/// Like [`calls`], where slots may have a condition: only cells that satisfy it are returned.
 pub fn calls_where<'c>(
     plan: &ReadPlan,
     slots: &[Slot],
@@ -226,8 +225,8 @@ fn curved(form: &Form, shape: &[u64]) -> Result<Option<Curved>, &'static str> {
 }
 
 impl ReadPlan {
-    /// Divides the plan: the reads of other objects, and the reads of these. Works are numbered anew in both
-    /// plans; slots are unchanged, and the first plan fills the cells that no block holds.
+    /// Divides the plan into the reads of other objects and the reads of these. Works are renumbered in both plans;
+    /// slots are unchanged. The first plan fills the cells that no block holds.
     pub fn divided(&self, slots: &[Slot], sources: &BTreeSet<u32>) -> (ReadPlan, ReadPlan) {
         let is_theirs = |work: &Work| {
             let entry = slots.get(work.slot).and_then(|slot| slot.candidates.get(work.entry));
@@ -264,7 +263,7 @@ impl ReadPlan {
     }
 }
 
-/// The part of a work in which its cells are packed, as if they were a whole subchunk.
+/// The part of a work as its cells are packed: a whole subchunk of its own.
 fn packed_part(part: &SubchunkPart) -> SubchunkPart {
     let counts = part.chunk.map(|(_, _, count)| count);
     SubchunkPart { chunk_shape: counts, chunk: counts.map(|count| (0, 1, count)), ..*part }

@@ -7,16 +7,16 @@ use drystone_transform::ranges::join;
 use super::length;
 use crate::ranges::{DECODED_GAP, MAX_RANGES};
 
-/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of the legs'
-/// contributions is the number of a cell in stored order (row by row, if that follows a curve); leg `l` says
-/// where it goes along axis `l` of the result.
+/// Positions in one subchunk as a product of picks, one per leg of the listing. The sum of the legs' contributions is
+/// the number of a cell in stored order (in row-major order if cells are stored along a curve). Leg `l` gives its place
+/// along axis `l` of the result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cells {
     /// One per leg; none is empty.
     pub legs: Vec<Picks>,
 }
 
-/// What one leg adds.
+/// The contribution of one leg.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Picks {
     /// `count` cells, `step` elements apart, the first of which adds `from` and goes to `place`; places
@@ -47,7 +47,7 @@ impl Picks {
         }
     }
 
-    /// Least and greatest elements.
+    /// Least and greatest contribution.
     fn reach(&self) -> (u64, u64) {
         match self {
             Picks::Run { from, step, count, .. } => {
@@ -65,7 +65,7 @@ impl Picks {
         last.saturating_sub(first)
     }
 
-    /// Whether neighbours lie so far apart that more than `gap` elements lie between their extents.
+    /// Whether more than `gap` elements lie between the extents of some neighbours.
     fn has_hole(&self, covers: u64, gap: u64) -> bool {
         let wide = |distance: u64| distance > covers.saturating_add(gap);
         match self {
@@ -74,7 +74,7 @@ impl Picks {
         }
     }
 
-    /// Cut at every such hole.
+    /// The picks, cut at every such hole.
     fn cut(&self, covers: u64, gap: u64) -> Vec<Picks> {
         let wide = |distance: u64| distance > covers.saturating_add(gap);
         match self {
@@ -87,7 +87,7 @@ impl Picks {
         }
     }
 
-    /// Two halves, neither empty, if not all cells are one.
+    /// Two halves, neither empty; `None` if all picks contribute the same.
     fn halves(&self) -> Option<[Picks; 2]> {
         match self {
             Picks::Run { from, step, count, place } => {

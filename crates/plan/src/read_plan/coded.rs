@@ -1,4 +1,4 @@
-//! Encoded subchunks that can be read in part: the bytes that their transform needs, at check units.
+//! Encoded subchunks that can be read in part: which bytes their transform needs, at check units.
 
 use std::ops::Range;
 
@@ -22,10 +22,10 @@ pub(super) struct Coded {
     pub(super) bound: Bound,
 }
 
-/// Whether a partial read can pay at all. It takes two requests, one for the trailer and one after it. So it
-/// does not pay if the piece's bytes cost hardly more than a request. Nor, for exact values, if most of the
-/// piece is wanted anyway, costing no more than both requests, unless it is `alone` in the read (whole
-/// neighbours share a request). Nor if all cells are wanted exactly.
+/// Whether a partial read can be cheaper than a whole one. It takes two requests: one for the trailer, and one that
+/// depends on it. It is not cheaper if the piece's bytes cost hardly more than a request. For exact values it is not
+/// cheaper either if all cells are wanted, or if most of the piece is wanted and costs no more than both requests,
+/// unless it is `alone` in the read (whole neighbours share a request).
 pub(super) fn pays(
     place: &SubchunkLocation,
     part: &SubchunkPart,
@@ -44,7 +44,7 @@ fn is_all(part: &SubchunkPart, cells: Option<&Cells>) -> bool {
     cells.map_or_else(|| part.is_whole(), |cells| cells.count() >= decoded_len(part, 1))
 }
 
-/// The decoded bytes that hold the cells of a part, or those listed: the transform is asked for them.
+/// The decoded bytes that hold the cells of a part, or the listed cells: the ranges that the transform decodes.
 pub(super) fn wanted(part: &SubchunkPart, cells: Option<&Cells>, form: &Form) -> Vec<Range<u64>> {
     let len = decoded_len(part, form.room);
     match cells {
@@ -54,11 +54,11 @@ pub(super) fn wanted(part: &SubchunkPart, cells: Option<&Cells>, form: &Form) ->
     }
 }
 
-/// The chain of the last block: neighbours mostly share it.
+/// The decoded chain of the last block: neighbours mostly share it.
 #[derive(Default)]
 pub(super) struct Chains {
     last: Option<(String, Result<Chain, TransformError>)>,
-    /// What the blocks of the last slot lost; the published replica was made from them.
+    /// The error bound of the blocks of the last slot, from which the published replica was made.
     published: Option<(usize, Bound)>,
 }
 
@@ -70,8 +70,8 @@ impl Chains {
         }
     }
 
-    /// The largest error of the values of a block, or of one subchunk of it, against those that were put.
-    /// `shape` is that of what is decoded at once, if it is known.
+    /// The largest error of the values of a block, or of one of its subchunks, against the values that were put.
+    /// `shape` is that of the cells decoded at once, if known.
     pub(super) fn loss(
         &mut self,
         entry: &Entry,
@@ -96,7 +96,7 @@ impl Chains {
         chain.loss(&Logical { shape, ..logical }, magnitudes)
     }
 
-    /// The replica was published from the blocks that were put, and has their errors.
+    /// The error bound of a published replica: that of the blocks that were put and published.
     fn published_loss(&mut self, number: usize, slot: &Slot) -> Bound {
         if let Some((_, bound)) = self.published.filter(|(known, _)| *known == number) {
             return bound;
@@ -108,7 +108,7 @@ impl Chains {
         bound
     }
 
-    /// Asks the transform of an encoded piece which bytes a part needs.
+    /// Determines which bytes of an encoded piece its transform needs for a part.
     pub(super) fn ask(
         &mut self,
         entry: &Entry,
@@ -125,7 +125,7 @@ impl Chains {
         let Some(form) = slot.form(entry) else { return Ok(whole()) };
         let len = decoded_len(part, form.room);
         let (Ok(chain), Some(shape)) = (self.get(&entry.encoding.chain), part.chunk_shape.get(..ndim)) else {
-            return Ok(whole()); // whoever reads it says what is not known
+            return Ok(whole()); // the read reports what is unknown
         };
         if len > MAX_DECODED_LEN as u64 {
             return Err(Unfit::Corrupt(format!("subchunk {}: {len} bytes when decoded", part.subchunk)));
@@ -141,8 +141,8 @@ impl Chains {
     }
 }
 
-/// Ranges of a payload whose first `before` bytes are stored apart and are read whole or not at all; those of
-/// the piece behind them at check units.
+/// Ranges of a payload whose prefix of `before` bytes is stored apart. The prefix is read whole or not at all; the rest
+/// is read at check units.
 fn in_two(ranges: &[Range<u64>], before: u64, piece: &StoredPiece, gap: u64) -> Vec<Range<u64>> {
     let behind = |at: u64| at.saturating_sub(before);
     let rest: Vec<Range<u64>> =

@@ -1,4 +1,4 @@
-//! The decision for an object, program or ranges, and why; [`programs`](crate::programs) makes it.
+//! The decision between program and ranges for an object, with its reason; [`programs`](crate::programs) makes it.
 
 use std::fmt::{self, Display, Formatter};
 

@@ -1,8 +1,7 @@
-//! Plans of listings: listed cells are grouped by the subchunk they lie in, so that each subchunk is read and
-//! decoded once.
+//! Plans listings: cells are grouped by the subchunk they lie in, so that each subchunk is read and decoded once.
 //!
-//! Visible blocks are settled for the box around the cells, as for any read; then the cells in each visible
-//! box are looked up, and only blocks that hold some of them are planned.
+//! Visible blocks are resolved for the box around the cells, as for any read. Then the cells in each visible box are
+//! looked up, and only blocks that hold some of them are planned.
 
 use std::ops::Range;
 
@@ -19,7 +18,7 @@ use crate::listing::{Leg, Listing, locate};
 use crate::parts::SubchunkPart;
 use crate::resolve::{Candidate, Resolved, Visible};
 
-/// The visible boxes of the listings, and which of their cells lie in each.
+/// The visible boxes of the listings, and which cells lie in each.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ListedCells {
     /// Per slot: visible boxes that hold some cell (in the enclosing box of the listing), and the number of
@@ -47,7 +46,8 @@ impl Picked {
     }
 }
 
-/// Settles what shows in each slot, whose selection is the enclosing box of the listing of the same number.
+/// Resolves which blocks are visible in each slot. A slot's selection is the enclosing box of the listing with the same
+/// number.
 ///
 /// A list holds fewer than 2^32 cells.
 pub fn find(slots: &[Slot], listings: &[Listing]) -> Result<ListedCells, PlanError> {
@@ -107,9 +107,9 @@ fn picked(leg: &Leg, boxes: &[([u64; MAX_NDIM], [u64; MAX_NDIM])]) -> Vec<Picked
     }
 }
 
-/// Plans the listings, each for the slot of its number. `found` is what [`find`] said; `tables` gives the
-/// decoded table of each block that [`needed_tables`](super::needed_tables) names for what was found, by slot
-/// and candidate; `metas` the metadata of a piece in a source, as far as it is known.
+/// Plans the listings, each for the slot with its number. `found` is the result of [`find`]. `tables` gives, by slot
+/// and candidate, the decoded table of each block that [`needed_tables`](super::needed_tables) names for it. `metas`
+/// gives the metadata of a piece in a source if it is known.
 pub fn plan_listings<'t, 'm>(
     slots: &[Slot],
     listings: &[Listing],
@@ -177,7 +177,7 @@ pub fn plan_listings<'t, 'm>(
 }
 
 impl Planner<'_> {
-    /// Decides how the cells of one subchunk are read. `again`: the previous cells were of the same piece.
+    /// Decides how the cells of one subchunk are read. `again` says that the previous cells were in the same piece.
     fn add_cells(
         &mut self,
         block: &Block<'_>,
@@ -210,7 +210,7 @@ impl Planner<'_> {
 
 /// Cells of one leg in one row of subchunks.
 struct Class {
-    /// What the row adds to the number of the subchunk.
+    /// The contribution of the row to the number of the subchunk.
     subchunk: u64,
     /// (dimension, row, least and greatest cell inside the row).
     rows: Vec<(usize, u64, u64, u64)>,
@@ -316,7 +316,7 @@ fn classes(entry: &Entry, stride: &[u64; MAX_NDIM], leg: &Leg, picked: &Picked) 
     }
 }
 
-/// One subchunk and its cells, from the row that each leg has it in.
+/// One subchunk and its cells, from the row of each leg that it lies in.
 fn joined(entry: &Entry, form: &Form, chosen: &[&Class]) -> (SubchunkPart, Cells) {
     let mut part = SubchunkPart {
         subchunk: 0,

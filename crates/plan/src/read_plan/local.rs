@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::counted::counted;
 
-/// How the raw cells of a read get into memory.
+/// How the raw cells of a read reach memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IoMode {
     /// From mappings of the files, where the bytes are in the page cache.
@@ -21,7 +21,7 @@ pub struct LocalRead {
     pub threads: usize,
     /// Which requests of the plan are submitted together.
     pub groups: Vec<Range<usize>>,
-    /// How raw cells get into memory.
+    /// How raw cells reach memory.
     pub mode: IoMode,
 }
 

@@ -1,17 +1,16 @@
 //! The plan of a read: which bytes in which requests, and where every cell goes.
 //!
 //! 1. The engine fills a [`Slot`] per step and member with the candidates that [`find`](crate::tree::find) gave.
-//! 2. [`resolve_slots`] settles what shows; [`needed_tables`] names the cut blocks whose subchunk tables have
+//! 2. [`resolve_slots`] determines which blocks show; [`needed_tables`] names the cut blocks whose subchunk tables have
 //!    to be read.
-//! 3. [`plan`] chooses, per part of a subchunk, between the whole stored piece and the check units it
-//!    touches, and merges all to requests. Where the metadata of encoded pieces would allow a smaller read,
-//!    it names them: load it and plan again. For listings [`find`] replaces 2 and [`plan_listings`] replaces
-//!    3.
+//! 3. [`plan`] chooses, for each part of a subchunk, between the whole stored piece and the check units that the part
+//!    touches, and merges all to requests. It names the encoded pieces whose metadata would allow a smaller read: the
+//!    engine loads the metadata and plans again. For listings, [`find`] replaces 2 and [`plan_listings`] replaces 3.
 //!
 //! Invariants
 //! - every covered cell of every slot is in exactly one work, so works may run in any order and in parallel;
 //! - a work's ranges begin and end at check units, so what is read can be verified;
-//! - works on the same piece are neighbours; works, requests and their order depend on nothing but the arguments.
+//! - works on the same piece are adjacent; works, requests and their order depend only on the arguments.
 
 mod cells;
 mod coded;
@@ -54,15 +53,15 @@ pub use local::{IoMode, LocalRead};
 pub struct Slot {
     /// The blocks that may show.
     pub candidates: Vec<Candidate>,
-    /// Which cells; its axes are those of the blocks.
+    /// The selected cells; its axes are those of the blocks.
     pub selection: Selection,
     /// Bytes per element.
     pub item: u64,
-    /// Bytes of the member before them, if the element is a part of a member that is an array.
+    /// If the element is a part of a member that is an array: the bytes of the member before it.
     pub from: u64,
     /// Bytes of the whole member.
     pub whole: u64,
-    /// Bytes of the scalars an element consists of, and what they are: for transforms.
+    /// The scalars that an element consists of, and their bytes; transforms need them.
     pub scalar: u64,
     #[allow(missing_docs)]
     pub kind: ScalarKind,
@@ -83,7 +82,7 @@ impl Slot {
     }
 }
 
-/// Which holes are read, how large a request may be, and how exact the values have to be.
+/// Which holes are read, how large a request may be, and how exact the values must be.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
     /// A request costs about as much as reading this many bytes: holes up to this size are read.
@@ -91,7 +90,7 @@ pub struct Options {
     /// Requests are not merged beyond this many bytes, and raw pieces are divided into works of about this
     /// size.
     pub max_request: u64,
-    /// Transforms that can return less precise values for fewer bytes do so, as far as this allows.
+    /// How much precision transforms may give up to read fewer bytes.
     pub precision: Precision,
 }
 
@@ -107,7 +106,7 @@ impl Default for Options {
 pub struct Window {
     /// Requests, at least one.
     pub requests: u32,
-    /// Bytes of them together.
+    /// Bytes of these requests together.
     pub bytes: u64,
 }
 
@@ -122,19 +121,19 @@ pub struct Work {
     pub part: SubchunkPart,
     /// For a listing, the cells one by one: `part` is then only the box around them.
     pub cells: Option<Box<Cells>>,
-    /// Where the subchunk is stored; with a prefix, what follows that.
+    /// Where the subchunk is stored; if it has a prefix, where the rest is stored.
     pub piece: StoredPiece,
-    /// The prefix of the payload, where that is stored apart.
+    /// The prefix of the payload, if it is stored apart.
     pub prefix: Option<Prefix>,
     /// Bytes of the payload that are read, ascending, at check units.
     pub ranges: Vec<Range<u64>>,
-    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. With
-    /// a prefix that is one item and the rest another one.
+    /// Payload and trailer are read together, in one item of one request; `ranges` is then the payload. A prefix is an
+    /// item of its own, and the rest another one.
     pub whole: bool,
-    /// Unless `whole`, or the prefix is all: the number of the trailer that verifies the ranges. Works on the
-    /// same piece share it.
+    /// The number of the trailer that verifies the ranges; `None` if `whole`, or if only the prefix is read. Works on
+    /// the same piece share it.
     pub trailer: Option<usize>,
-    /// How exact the transform's values must be, besides what they lost when they were written.
+    /// How exact the transform's values must be, besides the error made when they were written.
     pub precision: Precision,
 }
 
@@ -144,8 +143,8 @@ impl ReadPlan {
         self.fetches.iter().fold(0, |sum: u64, fetch| sum.saturating_add(fetch.len()))
     }
 
-    /// The hints before the requests are executed: for all payloads, and for those requests for trailers that
-    /// are still `missing`, by their number in the plan. `slow`: reads may wait for a medium.
+    /// The hints to give before the requests are executed: for all payloads, and for the requests for trailers that are
+    /// `missing`, which are numbered as in the plan. `slow`: reads may wait for a medium.
     pub fn ahead(&self, missing: impl Fn(usize) -> bool, slow: bool) -> Vec<(u32, Range<u64>)> {
         let payloads = self.fetches.iter().map(|fetch| (fetch.source, fetch.range.clone()));
         let trailers = self.trailers.iter().enumerate().filter(|(number, _)| missing(*number));
@@ -154,8 +153,8 @@ impl ReadPlan {
 }
 
 impl Work {
-    /// The decoded bytes that hold its cells, ascending and disjoint: the transform is asked for them. `form`
-    /// is that of its block.
+    /// The decoded bytes that hold its cells, ascending and disjoint: the ranges that the transform decodes. `form` is
+    /// that of its block.
     pub fn wanted(&self, form: &Form) -> Vec<Range<u64>> {
         coded::wanted(&self.part, self.cells.as_deref(), form)
     }
@@ -167,13 +166,13 @@ pub type Payload = (usize, Range<u64>);
 /// A whole read, comparable and printable.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadPlan {
-    /// The cells that are read, for people; empty until the engine sets it.
+    /// The selected cells as text; empty until the engine sets it.
     pub title: String,
-    /// What is done with the bytes.
+    /// How the bytes are verified, decoded and scattered.
     pub works: Vec<Work>,
     /// Trailers, by number, that verify partial reads; they need not arrive before the other requests.
     pub trailers: Vec<Fetch<usize>>,
-    /// Payloads. The bytes of an item that is a whole piece end with padding and trailer, which its
+    /// Requests for payloads. The bytes of an item that is a whole piece end with padding and trailer, which its
     /// [`Payload`] does not count.
     pub fetches: Vec<Fetch<Payload>>,
     /// Bytes of the cells that some block holds.
@@ -182,38 +181,36 @@ pub struct ReadPlan {
     pub read_bytes: u64,
     /// Number of requests.
     pub requests: usize,
-    /// Per slot: some cells are held by no block and read as fill.
+    /// Per slot: whether some cells are held by no block and read as the fill value.
     pub fill: Vec<bool>,
     /// Number of blocks that show.
     pub blocks: usize,
     /// Number of subchunks that are touched.
     pub subchunks: usize,
-    /// Where there are replicas: the cost of each, in the order of their numbers; the one with `chosen` is
-    /// read.
+    /// If there are replicas, the cost of each, in the order of their numbers; the one with `chosen` is read.
     pub choices: Vec<Choice>,
     /// The window of requests on a far store; `None` where each thread executes one request at a time.
     pub window: Option<Window>,
     /// How threads execute it on local files; `None` on a far store, and until the engine sets it.
     pub local: Option<LocalRead>,
-    /// Per object, where the store runs read programs: whether it is read by programs or by ranges, and the
-    /// cost of each.
+    /// If the store runs read programs, the decision and the costs for each object.
     pub decisions: Vec<Decision>,
-    /// On a far store: round trips, one after the other.
+    /// On a far store: the number of round trips one after the other.
     pub rounds: u32,
     /// Predicted seconds on the store, if the engine gave its costs.
     pub predicted: Option<f64>,
     /// Measured seconds, if the plan was executed to measure them.
     pub measured: Option<f64>,
-    /// Where values are read at reduced precision: bytes and predicted seconds of an exact read.
+    /// If values are read at reduced precision: bytes and predicted seconds of an exact read.
     pub every_bit: Option<(u64, f64)>,
-    /// Bytes that are in the cache folder of the handle, if it has one.
+    /// Bytes of the read that are in the cache folder of the handle, if it has one.
     pub cached: Option<u64>,
-    /// Guaranteed largest error of all values, including what transforms lost when they were written.
+    /// Guaranteed largest error of all values, including the error made when they were written.
     pub bound: Bound,
-    /// Encoded pieces, with their source, whose metadata was not given though it could make the read smaller.
-    /// They are planned to be read whole.
+    /// Encoded pieces, with their source, whose metadata was not given and could make the read smaller. They are
+    /// planned to be read whole.
     pub unknown: Vec<(u32, StoredPiece)>,
-    /// Where values are computed: the plan of each input. The numbers above are sums of theirs.
+    /// If values are computed: the plan of each input. The numbers above are sums over these plans.
     pub inputs: Vec<ReadPlan>,
 }
 
@@ -224,12 +221,12 @@ pub enum PlanError {
     /// Its numbers contradict each other or the selection.
     #[error("block {candidate} of slot {slot} is damaged: {what}")]
     Corrupt { slot: usize, candidate: usize, what: String },
-    /// It was stored in a way that this version does not know.
+    /// It is stored in a way that this version does not know.
     #[error("block {candidate} of slot {slot} cannot be read by this version: {what}")]
     Unsupported { slot: usize, candidate: usize, what: String },
 }
 
-/// Settles what shows in each slot.
+/// Resolves which blocks show in each slot.
 pub fn resolve_slots(slots: &[Slot]) -> Result<Vec<Resolved>, PlanError> {
     let one = |(slot, at): (usize, &Slot)| {
         let ndim = at.selection.axes.len();
@@ -246,7 +243,7 @@ pub fn resolve_slots(slots: &[Slot]) -> Result<Vec<Resolved>, PlanError> {
     slots.iter().enumerate().map(one).collect()
 }
 
-/// The blocks that show and are cut: (slot, candidate) of those whose subchunk table [`plan`] will ask for.
+/// The visible blocks that are cut, as (slot, candidate): those whose subchunk table [`plan`] needs.
 pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize)> {
     let mut needed = Vec::new();
     for (number, (slot, resolved)) in slots.iter().zip(resolved).enumerate() {
@@ -260,9 +257,9 @@ pub fn needed_tables(slots: &[Slot], resolved: &[Resolved]) -> Vec<(usize, usize
     needed
 }
 
-/// Plans the read of all slots. `resolved` is what [`resolve_slots`] said of them; `tables` gives the decoded
-/// table of each block that [`needed_tables`] named, by slot and candidate; `metas` the metadata of a piece
-/// in a source, as far as it is known.
+/// Plans the read of all slots. `resolved` is the result of [`resolve_slots`] for them. `tables` gives, by slot and
+/// candidate, the decoded table of each block that [`needed_tables`] named. `metas` gives the metadata of a piece in a
+/// source if it is known.
 pub fn plan<'t, 'm>(
     slots: &[Slot],
     resolved: &[Resolved],
@@ -328,7 +325,7 @@ pub fn plan<'t, 'm>(
     Ok(planner.finish())
 }
 
-/// A block that shows, validated.
+/// A visible block, validated.
 struct Block<'a> {
     slot: usize,
     candidate: usize,
@@ -339,7 +336,8 @@ struct Block<'a> {
 struct Planner<'a> {
     options: &'a Options,
     plan: ReadPlan,
-    /// What the values of this part lost when they were written, and how exact they are read for that reason.
+    /// The largest error made when the values of this part were written, and the precision with which they are
+    /// therefore read.
     lost: Bound,
     precision: Precision,
     trailers: Vec<(u32, Range<u64>, usize)>,
@@ -363,13 +361,13 @@ impl<'a> Planner<'a> {
         self.plan.bound = self.plan.bound.max(read.after(self.lost));
     }
 
-    /// Room for a number of works.
+    /// Reserves memory for this many further works.
     fn expect(&mut self, works: usize) {
         self.plan.works.reserve(works);
         self.payloads.reserve(works);
     }
 
-    /// Decides how a part is read. `again`: the previous part was of the same piece.
+    /// Decides how a part is read. `again` says that the previous part was in the same piece.
     fn add(&mut self, block: &Block<'_>, part: SubchunkPart, place: SubchunkLocation, again: bool) {
         let (gap, most) = (self.options.gap, self.options.max_request);
         let piece = place.piece;
@@ -381,7 +379,7 @@ impl<'a> Planner<'a> {
         }
         let touch = |part: &SubchunkPart| touched(part, &block.stored.form, unit, piece.length, gap);
         let ranges = touch(&part);
-        // Each request counts as `gap` bytes; the trailer is one more.
+        // Each request counts as `gap` bytes; the trailer is one more request.
         let read = length(&ranges).saturating_add(piece.trailer);
         let requests = (ranges.len() as u64).saturating_add(1);
         let cost = read.saturating_add(requests.saturating_mul(gap));
@@ -391,7 +389,7 @@ impl<'a> Planner<'a> {
         let trailer = Some(self.trailer(block, &piece, again));
         let mut rest = vec![(part, ranges)];
         while let Some((part, ranges)) = rest.pop() {
-            // Rounding to units may add one at either end, which is no reason to split again.
+            // Rounding to check units may add one unit at either end, which is no reason to split again.
             let tolerated = most.saturating_add(unit.saturating_mul(2));
             if length(&ranges) > tolerated
                 && let Some((first, second)) = halves(&part, &block.stored.form)
@@ -403,7 +401,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// An encoded piece whose prefix suffices.
+    /// Plans to read only the prefix of an encoded piece, which is exact enough.
     fn add_prefix(
         &mut self,
         block: &Block<'_>,
@@ -415,8 +413,8 @@ impl<'a> Planner<'a> {
         self.add_ranges(block, what, place, vec![0..prefix.length], None);
     }
 
-    /// An encoded piece whose trailer was read for its metadata: the bytes that its transform needs, or the
-    /// whole where that is cheaper.
+    /// Plans the read of an encoded piece whose metadata is known: the bytes that its transform needs, or the whole
+    /// piece if that is cheaper.
     fn add_coded(
         &mut self,
         block: &Block<'_>,
@@ -435,7 +433,7 @@ impl<'a> Planner<'a> {
         self.add_ranges(block, what, place, asked.ranges, trailer);
     }
 
-    /// An encoded piece whose metadata would help: planned to be read whole, and reported.
+    /// Plans to read an encoded piece whole, and reports that its metadata would help.
     fn add_unknown(
         &mut self,
         block: &Block<'_>,
@@ -512,7 +510,7 @@ impl<'a> Planner<'a> {
         });
     }
 
-    /// The number of a piece's trailer: a new one, unless the work before reads it too.
+    /// The number of a piece's trailer: a new one, unless the previous work reads the same trailer.
     fn trailer(&mut self, block: &Block<'_>, piece: &StoredPiece, again: bool) -> usize {
         let last = self.trailers.last().filter(|(source, range, _)| {
             again && (*source, range.start) == (block.entry.source, piece.trailer_position())
@@ -540,7 +538,7 @@ fn length(ranges: &[Range<u64>]) -> u64 {
     ranges.iter().map(|range| range.end - range.start).sum()
 }
 
-/// Cuts a part in two along the slowest dimension, as stored, of more than one cell.
+/// Divides a part along the slowest dimension, as stored, that has more than one cell.
 fn halves(part: &SubchunkPart, form: &Form) -> Option<(SubchunkPart, SubchunkPart)> {
     let d = form.dims().find(|d| part.chunk[*d].2 > 1)?;
     let (first, step, count) = part.chunk[d];

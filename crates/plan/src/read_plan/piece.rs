@@ -1,4 +1,4 @@
-//! Validates an entry and its stored pieces before their numbers are used. All of them come from disk.
+//! Validates an entry and its stored pieces before their numbers are used, since all of them come from disk.
 
 use std::ops::Range;
 
@@ -19,7 +19,7 @@ pub(super) struct StoredForm {
 /// Where a subchunk is stored.
 #[derive(Clone, Copy)]
 pub(super) struct SubchunkLocation {
-    /// All of it, or the rest after the prefix.
+    /// The whole piece, or the rest after the prefix.
     pub(super) piece: StoredPiece,
     pub(super) prefix: Option<Prefix>,
 }
@@ -33,8 +33,7 @@ impl SubchunkLocation {
         SubchunkLocation { piece: subchunk.piece, prefix: subchunk.prefix }
     }
 
-    /// Bytes of the payload's prefix that is stored apart. Tables were checked when they were decoded: all
-    /// lengths add up.
+    /// Bytes of the payload's prefix if that is stored apart. All lengths of a table were checked when it was decoded.
     pub(super) fn prefix_len(&self) -> u64 {
         self.prefix.map_or(0, |prefix| prefix.length)
     }
@@ -70,7 +69,7 @@ pub(super) fn bound(prefix: &Prefix) -> Bound {
     Bound { absolute: prefix.absolute(), relative: prefix.relative() }
 }
 
-/// An error, not yet tied to a place.
+/// Why a block cannot be read, without the block's number.
 pub(super) enum Unfit {
     Corrupt(String),
     Unsupported(String),
@@ -121,7 +120,7 @@ impl StoredForm {
         Ok(())
     }
 
-    /// Checks what is stored against the subchunk it is said to hold.
+    /// Checks the stored lengths against the subchunk that the index says they hold.
     pub(super) fn check_place(&self, place: &SubchunkLocation, part: &SubchunkPart) -> Result<(), Unfit> {
         let piece = &place.piece;
         let corrupt = |what: String| Err(Unfit::Corrupt(format!("subchunk {}: {what}", part.subchunk)));
@@ -129,7 +128,7 @@ impl StoredForm {
             return corrupt(what);
         }
         if self.raw && place.prefix.is_some() {
-            return corrupt("a prefix of what is not encoded".into());
+            return corrupt("a prefix of a raw subchunk".into());
         }
         let cells = part.chunk_shape.iter().try_fold(1u64, |cells, &edge| cells.checked_mul(edge));
         let decoded = cells.and_then(|cells| cells.checked_mul(self.form.room));
@@ -145,7 +144,7 @@ impl StoredForm {
         if self.raw && self.form.curve.is_none() { StoredForm::any_unit(piece) } else { 0 }
     }
 
-    /// The same of an encoded piece, if its transform agrees.
+    /// The same for an encoded piece; 0 unless its transform can decode parts.
     pub(super) fn coded_unit(&self, piece: &StoredPiece) -> u64 {
         if self.raw { 0 } else { StoredForm::any_unit(piece) }
     }

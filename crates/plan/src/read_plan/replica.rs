@@ -1,9 +1,9 @@
 //! Replicas: the same cells stored more than once, each time in another layout; a read takes the cheapest.
 //!
-//! One plan is made per replica, as if only the original blocks and that replica existed, and the predicted
-//! times are compared. A replica may hold a part of the cells; the rest comes from the original blocks.
-//! Published chunks are the replica [`PUBLISHED`]: whole chunks, newer than every block that was published in
-//! them and older than every later one.
+//! One plan is made per replica, as if only the original blocks and that replica existed, and the predicted times are
+//! compared. If a replica holds only a part of the cells, the rest is read from the original blocks. Published chunks
+//! are the replica [`PUBLISHED`]: whole chunks, newer than every block that was published in them and older than every
+//! later one.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Display, Formatter};
@@ -13,18 +13,18 @@ use drystone_format::entry::Encoding;
 use super::{ReadPlan, Slot, Work};
 use crate::counted::counted;
 
-/// The number of the replica in `zarr/`; no stored replica has it.
+/// The number of the published replica in `zarr/`; no stored replica has it.
 pub const PUBLISHED: u32 = u32::MAX;
 
-/// Stored replicas from this number on answer questions about values. Reads of arrays leave them out, so a
-/// damaged one makes a question slower and changes no value.
+/// Stored replicas from this number on are indexes that answer questions about values. Reads of arrays ignore them, so
+/// a damaged index slows a question and changes no value.
 pub const INDEXES: u32 = 1 << 31;
 /// The replica that holds values by bins.
 pub const BINS: u32 = INDEXES;
-/// The replica that holds values in ascending order, with those of other variables at the same cells.
+/// The replica that holds values in ascending order, with the values of other variables at the same cells.
 pub const SORTED: u32 = INDEXES + 1;
 
-/// The cost of a read by way of one replica.
+/// The cost of a read from one replica.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Choice {
     /// Number of the replica; 0 is the original blocks, [`PUBLISHED`] the published replica.
@@ -35,7 +35,7 @@ pub struct Choice {
     pub requests: usize,
     /// Predicted time, decoding included.
     pub seconds: f64,
-    /// Whether this is what the plan does.
+    /// Whether the plan reads this replica.
     pub chosen: bool,
 }
 
@@ -45,7 +45,7 @@ impl Choice {
         Choice { replica, bytes: plan.read_bytes, requests: plan.requests, seconds, chosen: false }
     }
 
-    /// What people call it.
+    /// Its name in reports.
     pub fn name(&self) -> String {
         match self.replica {
             0 => "default".into(),
@@ -71,7 +71,7 @@ pub(crate) fn decoding(plan: &ReadPlan, slots: &[Slot]) -> f64 {
     decoding_by_source(plan, slots).values().sum()
 }
 
-/// Seconds to decode and scatter what a plan reads of each source, by one thread.
+/// Seconds that one thread needs to decode and scatter what a plan reads from each source.
 pub(crate) fn decoding_by_source(plan: &ReadPlan, slots: &[Slot]) -> BTreeMap<u32, f64> {
     let mut seconds = BTreeMap::new();
     let mut before = None;
@@ -115,7 +115,7 @@ fn decoded_len(work: &Work, encoding: &Encoding) -> u64 {
     cells.saturating_mul(u64::from(encoding.room())).saturating_mul(encoding.boxes())
 }
 
-/// Runs of cells that a work copies: those that are adjacent both in the subchunk and in the destination.
+/// The number of runs of cells that a work copies: cells that are adjacent both in the subchunk and in the destination.
 fn runs(work: &Work, slot: &Slot) -> u64 {
     let (mut runs, mut together) = (1u64, true);
     for (d, axis) in slot.selection.axes.iter().enumerate().rev() {
@@ -127,7 +127,7 @@ fn runs(work: &Work, slot: &Slot) -> u64 {
         if !together {
             runs = runs.saturating_mul(*count);
         }
-        // The next axis continues this one only if this one is whole on both sides.
+        // A run continues along the next axis only if this axis is whole on both sides.
         together &= count == edge && *count == axis.count;
     }
     runs
@@ -160,8 +160,8 @@ pub fn numbers(slots: &[Slot]) -> Vec<u32> {
     all.filter(serves).collect::<BTreeSet<_>>().into_iter().collect()
 }
 
-/// The slots with the original blocks and one replica (0: none) as candidates. Among blocks of one age the
-/// replica's come later, so they show.
+/// The slots with the original blocks and one replica (0: none) as candidates. Blocks of the replica come after
+/// original blocks of the same age, so they show.
 pub fn offered(slots: &[Slot], replica: u32) -> Vec<Slot> {
     let of = |slot: &Slot, number: u32| {
         slot.candidates

@@ -1,4 +1,4 @@
-//! A plan as text: stable, so that two plans can be compared by eye and by test.
+//! A plan as text. The text is stable, so that tests and people can compare two plans.
 
 use std::fmt::{self, Display, Formatter};
 use std::ops::Range;

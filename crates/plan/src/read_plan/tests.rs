@@ -1,4 +1,5 @@
-//! Plans, executed cell by cell against a simulated store, show what a painter paints.
+//! Tests that plans, executed cell by cell against a simulated store, give the values of a painter: a model that paints
+//! blocks from the oldest to the newest.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -183,7 +184,7 @@ fn candidate(entry: Entry) -> Candidate {
     Candidate { entry, limit: [u64::MAX; MAX_NDIM] }
 }
 
-/// What each cell of a slot shows: the value that the newest block gave it.
+/// The expected value of each cell of a slot: the one that the newest block gave it.
 fn paint(slot: &Slot) -> Vec<Option<u32>> {
     let newest = |at: Vec<u64>| {
         let cell: Vec<u64> = at.iter().zip(&slot.selection.axes).map(|(&i, axis)| axis.cell(i)).collect();
@@ -331,7 +332,7 @@ fn large_raw_pieces_are_shared_out_in_works() {
     assert_eq!(made.read_bytes, (16 << 20) + 4096);
 }
 
-/// A shuffled block of 512 x 1024 elements in check units of 16 KiB, of which one row is wanted.
+/// A shuffled block of 512 x 1024 elements in check units of 16 KiB; one row is selected.
 fn shuffled_row() -> Slot {
     let row = vec![Axis { start: 100, step: 1, count: 1 }, Axis::full(1024)];
     let mut slot = raw_slot(&[512, 1024], row);
@@ -364,14 +365,14 @@ fn metadata_that_would_help_is_named_and_then_fewer_bytes_are_read() {
     let blind = with(None).unwrap();
     assert_eq!((&blind.unknown, blind.works[0].whole), (&vec![(0, piece)], true));
     assert_eq!(blind.read_bytes, piece.end() - piece.position);
-    // 1 KiB of each of four planes of 512 KiB, at byte 100 KiB of each, after the mode byte.
+    // Bytes 100 KiB to 101 KiB of each of four planes of 512 KiB, behind the mode byte.
     let seeing = with(Some(&[0x1F])).unwrap();
     let ranges: Vec<Range<u64>> =
         (0..4).map(|plane| plane * 524288 + 98304..plane * 524288 + 114688).collect();
     assert_eq!((seeing.works[0].ranges.clone(), seeing.works[0].trailer), (ranges, Some(0)));
     assert_eq!((seeing.read_bytes, seeing.requests), (4 * 16384 + piece.trailer, 5));
     assert!(seeing.unknown.is_empty());
-    // Raw behind the mode byte: one range. Metadata of no use: the whole.
+    // Raw behind the mode byte: one range. If the metadata does not help, the whole piece.
     assert_eq!(with(Some(&[0x10])).unwrap().works[0].ranges, [409600..425984; 1]);
     assert!(with(Some(&[])).unwrap().works[0].ranges == [0..piece.length; 1]);
 }
@@ -387,7 +388,7 @@ fn metadata_that_contradicts_the_piece_is_damage() {
 }
 
 #[test]
-fn numbers_that_do_not_fit_are_errors() {
+fn numbers_out_of_range_are_errors() {
     type Change = fn(&mut Entry);
     let changes: [(Change, &str); 13] = [
         (|e| e.piece.length -= 4, "4096 cells stored in 16380 bytes"),

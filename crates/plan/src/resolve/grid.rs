@@ -1,8 +1,8 @@
 //! A grid over the regions, which finds the earlier regions that may meet a new one.
 //!
-//! Its lines are drawn where regions begin, so that the blocks of any rectilinear decomposition, even or not,
-//! meet and fill one cell each, and dense areas get more lines. There are at most a few cells per region. A
-//! cell that one region fills needs no other one: every later region is hidden there.
+//! Its lines lie where regions begin. So each block of a rectilinear decomposition, even or not, meets and fills
+//! exactly one cell, and dense areas get more lines. There are at most a few cells per region. A cell that one region
+//! fills records no other region, since every later one is hidden there.
 
 use drystone_format::MAX_NDIM;
 
@@ -11,7 +11,7 @@ use super::region::Region;
 const NONE: u32 = u32::MAX;
 const FILLED: u32 = 1 << 31;
 
-/// Most cells per region, and most cells that regions meet on average.
+/// Most cells per region, and most cells that a region meets on average.
 const CELLS: f64 = 4.0;
 const MEETINGS: f64 = 12.0;
 
@@ -31,7 +31,7 @@ pub(super) struct Grid {
 }
 
 impl Grid {
-    /// A grid fit for these regions, none of which is empty; nothing is inserted yet.
+    /// A grid for these regions, none of which is empty. It contains no region yet.
     pub(super) fn new(regions: &[(usize, Region)], ndim: usize) -> Grid {
         let mut grid = Grid {
             ndim,
@@ -80,21 +80,21 @@ impl Grid {
             let number = sample.len() as f64;
             sample.map(|(_, region)| meetings(region)).sum::<f64>() <= MEETINGS * number
         };
-        // A sample shows well enough that the grid is too fine.
+        // A sample shows well enough whether the grid is too fine.
         cells <= 1.0
             || (cells <= CELLS * regions.len() as f64
                 && on_average(regions.len() / 1000 + 1)
                 && on_average(1))
     }
 
-    /// The cells along an axis that a region meets, from one to before another.
+    /// The range of cells along an axis that a region meets.
     fn span(&self, region: &Region, d: usize) -> (usize, usize) {
         let lines = &self.lines[d];
         let from = lines.partition_point(|&line| line <= region.lo[d]).saturating_sub(1);
         (from, lines.partition_point(|&line| line < region.hi[d]))
     }
 
-    /// Calls `visit` with each cell the region meets, and whether the region fills it, until it returns
+    /// Calls `visit` with each cell that the region meets, and whether the region fills it, until `visit` returns
     /// false.
     fn cells(&self, region: &Region, mut visit: impl FnMut(usize, bool) -> bool) -> bool {
         let mut spans = [(0, 1); MAX_NDIM];
@@ -131,7 +131,7 @@ impl Grid {
         self.cells(region, |cell, _| self.heads[cell] != NONE && self.heads[cell] & FILLED != 0)
     }
 
-    /// Visits each inserted region that shares a cell with this one, number `asking`, once.
+    /// Visits once each inserted region that shares a cell with this one, which is number `asking`.
     pub(super) fn meeting(&mut self, asking: usize, region: &Region, mut visit: impl FnMut(usize)) {
         let mut seen = std::mem::take(&mut self.seen);
         self.cells(region, |cell, _| {

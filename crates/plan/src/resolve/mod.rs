@@ -1,9 +1,9 @@
-//! Newest wins: which block shows in which part of a selection.
+//! Determines which block shows in which part of a selection: the newest one.
 //!
-//! Every block becomes a box in *selection space* (positions along the selection's axes), which has no
-//! strides or directions. Boxes are taken from the newest to the oldest; each shows what the newer ones left
-//! of it. A grid over the selection finds the newer boxes that a box meets, so disjoint blocks cost O(n). A
-//! grid cell that one box fills forgets all others, so a whole rewrite costs one lookup.
+//! Every block becomes a box in *selection space* (positions along the selection's axes), which has no strides or
+//! directions. Boxes are taken from the newest to the oldest; each shows where no newer one does. A grid over the
+//! selection finds the newer boxes that a box meets, so disjoint blocks cost O(n). A grid cell that one box fills drops
+//! all others, so a whole rewrite costs one lookup.
 //!
 //! Invariants
 //! - visible boxes are pairwise disjoint and not empty, and no newer block holds any of their cells;
@@ -24,9 +24,9 @@ use region::Region;
 /// A block that may show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
-    /// Its entry; with another number of dimensions than the selection's, it shows nowhere.
+    /// Its entry. An entry with another number of dimensions than the selection shows nowhere.
     pub entry: Entry,
-    /// Cells at or beyond this are cut off, per dimension (a clip); `u64::MAX` for none.
+    /// A clip: cells at or beyond this are cut off, per dimension; `u64::MAX` for none.
     pub limit: [u64; MAX_NDIM],
 }
 
@@ -40,17 +40,17 @@ pub struct Visible {
     pub hi: [u64; MAX_NDIM],
 }
 
-/// What shows where.
+/// The visible parts of all blocks.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Resolved {
-    /// In the order of the candidates.
+    /// Visible parts, in the order of the candidates.
     pub visible: Vec<Visible>,
     /// Number of cells of the selection that some block holds; the others read as fill.
     pub covered: u64,
 }
 
-/// Settles which of several blocks shows in each cell of a selection: the one with the greatest (commit,
-/// order, put). If two are equal, which does not occur in a valid index, the later candidate shows.
+/// Determines which of several blocks shows in each cell of a selection: the one with the greatest (commit, order,
+/// put). If two are equal, which does not occur in a valid index, the later candidate shows.
 pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
     let ndim = selection.axes.len();
     if selection.is_empty() || ndim > MAX_NDIM {
@@ -66,7 +66,7 @@ pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
         let visible = vec![Visible { candidate, lo: region.lo, hi: region.hi }];
         return Resolved { visible, covered: region.cells(ndim) };
     }
-    // The stable sort is linear where blocks come in the order they were put.
+    // The stable sort takes linear time if blocks come in the order in which they were put.
     placed.sort_by(|a, b| newest_cmp(&candidates[a.0].entry, &candidates[b.0].entry));
     placed.reverse();
 
@@ -89,7 +89,7 @@ pub fn resolve(candidates: &[Candidate], selection: &Selection) -> Resolved {
         if newer.iter().any(|other| other.holds(region, ndim)) {
             continue;
         }
-        // Large cuts first leave fewer and larger pieces.
+        // The largest overlaps are cut off first, which leaves fewer and larger pieces.
         newer.sort_by_cached_key(|other| std::cmp::Reverse(other.common(region, ndim).cells(ndim)));
         for other in &newer {
             spare.clear();

@@ -54,8 +54,8 @@ impl Region {
         common
     }
 
-    /// Appends what is left of this region without `other`. The first axes are cut first, so that the pieces
-    /// keep whole rows.
+    /// Appends the parts of this region that lie outside `other`. The first axes are cut first, so that the parts keep
+    /// whole rows.
     pub(super) fn subtract(&self, other: &Region, ndim: usize, left: &mut Vec<Region>) {
         if !self.meets(other, ndim) {
             left.push(*self);

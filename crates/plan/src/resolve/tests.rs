@@ -78,8 +78,8 @@ fn random_overlaps_show_what_a_painter_paints() {
             })
             .collect();
         let axes = (0..ndim).map(|_| random_axis(&mut random, edge)).collect();
-        // Equal ranks do not overlap in a valid index; here they would, and the painter breaks ties as
-        // promised.
+        // Blocks of equal age do not overlap in a valid index. Here they may, and the painter breaks ties as
+        // documented.
         check(&candidates, &Selection { axes });
     }
 }

@@ -1,8 +1,7 @@
-//! Which bytes of a range a cache has, and which are to be fetched; which bytes are pinned.
+//! Determines which bytes of a range a cache holds, which have to be fetched, and which are pinned.
 //!
 //! A cache keeps *units*: ranges of objects as they were fetched. Units may overlap, since processes fetch
-//! independently. A range that is wanted is covered by units where there are any, and every byte between them
-//! is fetched once.
+//! independently. A wanted range is covered by the units that meet it, and every byte between them is fetched once.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -11,11 +10,11 @@ use std::ops::Range;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Units {
     units: BTreeSet<(u64, u64)>,
-    /// No unit is longer. It is not lowered when the longest is removed.
+    /// An upper bound of the length of units. It is not lowered when the longest unit is removed.
     longest: u64,
 }
 
-/// A part of a wanted range: the unit that has it, or none.
+/// A part of a wanted range, and the unit that holds it if there is one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Covered {
     /// Bytes of the object.
@@ -48,7 +47,7 @@ impl Units {
         self.units.iter().map(|&(start, end)| start..end)
     }
 
-    /// The unit that reaches furthest of those that hold a byte.
+    /// The unit that reaches furthest among those that hold a byte.
     fn at(&self, byte: u64) -> Option<Range<u64>> {
         let first = (byte.saturating_sub(self.longest), 0);
         let last = (byte, u64::MAX);
@@ -56,7 +55,7 @@ impl Units {
         near.max_by_key(|(_, end)| *end).map(|&(start, end)| start..end)
     }
 
-    /// Cuts a range into parts, each held by a unit or by none, in order and without gaps.
+    /// Divides a range into parts, each held by one unit or by none, in order and without gaps.
     pub fn cover(&self, wanted: Range<u64>) -> Vec<Covered> {
         let mut parts = Vec::new();
         let mut at = wanted.start;
@@ -73,13 +72,13 @@ impl Units {
         parts
     }
 
-    /// The parts of a range that no unit has.
+    /// The parts of a range that no unit holds.
     pub fn holes(&self, wanted: Range<u64>) -> Vec<Range<u64>> {
         self.cover(wanted).into_iter().filter(|part| part.unit.is_none()).map(|part| part.range).collect()
     }
 }
 
-/// `ranges` without `taken`: what stays pinned when some bytes are not any more.
+/// `ranges` without `taken`: what stays pinned after some bytes are unpinned.
 pub fn without(ranges: &[Range<u64>], taken: &Range<u64>) -> Vec<Range<u64>> {
     let mut left = Vec::with_capacity(ranges.len() + 1);
     for range in ranges {
@@ -91,7 +90,7 @@ pub fn without(ranges: &[Range<u64>], taken: &Range<u64>) -> Vec<Range<u64>> {
     left
 }
 
-/// Whether a unit has a pinned byte.
+/// Whether a unit holds a pinned byte.
 pub fn is_pinned(pins: &[Range<u64>], unit: &Range<u64>) -> bool {
     pins.iter().any(|pin| pin.start < unit.end && unit.start < pin.end)
 }
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unpinned_leaves_the_rest_pinned() {
+    fn unpinning_some_bytes_leaves_the_rest_pinned() {
         let pins = [0..10, 20..30];
         assert_eq!(without(&pins, &(5..25)), [0..5, 25..30]);
         assert_eq!(without(&pins, &(2..4)), [0..2, 4..10, 20..30]);

@@ -1,11 +1,11 @@
-//! What is drained first, and how much of the application's time a drain takes.
+//! The order in which parts are drained, and how much of the application's time a drain takes.
 
 use std::time::Duration;
 
-/// A part that waits to go home.
+/// A part that waits to be drained to the home store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
-    /// Number of the event at which it was closed: parts of older steps have smaller ones.
+    /// Number of the event at which it was closed; parts of older steps have smaller numbers.
     pub closed: u64,
     /// Its key.
     pub key: String,
@@ -13,16 +13,17 @@ pub struct Waiting {
     pub bytes: u64,
 }
 
-/// The order in which parts go home: oldest first, and of one age by key, so that two drainers agree.
+/// The order in which parts are drained: oldest first, then by key, so that two drainers agree.
 pub fn order(mut waiting: Vec<Waiting>) -> Vec<Waiting> {
     waiting.sort_by(|a, b| (a.closed, &a.key).cmp(&(b.closed, &b.key)));
     waiting
 }
 
-/// How the drain of a node behaves towards the application.
+/// How much the drain of a node yields to the application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pace {
-    /// Somebody waits for it, or the application said that it computes: as fast as home takes it.
+    /// A caller waits for the drain, or the application declared that it computes: as fast as the home store takes
+    /// parts.
     Full,
     /// In the background.
     Share,
@@ -33,7 +34,7 @@ pub enum Pace {
 /// Longest time for which a drain gives way to the application before it moves one part.
 pub const PATIENCE: Duration = Duration::from_secs(1);
 
-/// How long to pause after a part that took so long: in the background a drain takes half of the time.
+/// How long to pause after a part that took `took`: in the background, a drain uses half of the time.
 pub fn pause(pace: Pace, took: Duration) -> Duration {
     match pace {
         Pace::Full => Duration::ZERO,

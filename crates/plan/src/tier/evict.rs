@@ -1,4 +1,4 @@
-//! Which copies a tier gives up: drained ones that nobody pinned, those first that are cheapest to miss.
+//! Which copies a tier evicts: drained and unpinned ones, those first that are cheapest to fetch again.
 
 /// A copy in a tier.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -7,9 +7,9 @@ pub struct Copy {
     pub key: String,
     /// Its length in bytes.
     pub bytes: u64,
-    /// The home store has it on stable storage.
+    /// Whether the home store has it on stable storage.
     pub drained: bool,
-    /// Somebody wants it kept.
+    /// Whether a user wants it kept.
     pub pinned: bool,
     /// How often it was read.
     pub uses: u32,
@@ -17,10 +17,10 @@ pub struct Copy {
     pub used: u64,
 }
 
-/// Keys to give up, in that order, so that at least `need` bytes become free, or all that may go.
+/// Copies to evict, in order, so that at least `need` bytes become free; fewer if no more may be evicted.
 ///
-/// Of two copies the one that was read less often goes first, then the one that was used longer ago: fetching again costs about the
-/// same for each byte, since parts are of similar length.
+/// A copy that was read less often is evicted first; of equal ones, the one that was used longer ago. Fetching again
+/// costs about the same for each byte, since parts are of similar length.
 pub fn evict(copies: &[Copy], need: u64) -> Vec<&Copy> {
     let mut may_go: Vec<&Copy> = copies.iter().filter(|copy| copy.drained && !copy.pinned).collect();
     may_go.sort_by(|a, b| (a.uses, a.used, &a.key).cmp(&(b.uses, b.used, &b.key)));
@@ -44,15 +44,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_home_or_pinned_stays_whatever_is_needed() {
+    fn undrained_and_pinned_copies_are_never_evicted() {
         let all = [copy("a", 5, false, false, 0), copy("b", 5, true, true, 0), copy("c", 5, true, false, 9)];
         let gone: Vec<&str> = evict(&all, 100).iter().map(|copy| copy.key.as_str()).collect();
         assert_eq!(gone, ["c"]);
         assert!(evict(&all, 0).is_empty());
     }
 
-    /// A model of one tier under random writes, drains, reads, pins and evictions: nothing undrained or pinned goes, and the budget is
-    /// kept within one part wherever enough may go.
+    /// Runs a model of one tier with random writes, drains, reads, pins and evictions. No undrained or pinned copy is
+    /// evicted, and the budget is kept to within one part wherever enough copies may be evicted.
     #[test]
     fn random_operations_never_lose_what_is_needed() {
         let operations = if std::env::var_os("DRYSTONE_LONG").is_some() { 10_000_000 } else { 200_000 };

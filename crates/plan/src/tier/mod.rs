@@ -1,7 +1,7 @@
-//! Tiers: where a part goes, which copies are given up, what is drained first and to which target.
+//! Tiers: which tier a part goes to, which copies are evicted, what is drained first, and to which target.
 //!
-//! A tier is a place nearer than the container's home: memory, a local disk, a burst buffer. Everything here is a pure function from values
-//! (room, sizes, ages) to a printable decision; `drystone-store-tiers` carries the decisions out.
+//! A tier is a place nearer than the container's home: memory, a local disk, a burst buffer. Everything here is a pure
+//! function from values (space, sizes, ages) to a printable decision. `drystone-store-tiers` executes the decisions.
 
 pub mod cover;
 pub mod drain;

@@ -1,36 +1,36 @@
-//! Which tier a new part goes to: the first that works and has room above its reserve, else home.
+//! Which tier a new part goes to: the first that works and has space above its reserve, else the home store.
 
 use std::fmt;
 
-/// A folder leaves one part in this many of its device to others, but no more than [`MOST_RESERVE`].
+/// A folder leaves one in this many bytes of its device to other users, but at most [`MOST_RESERVE`].
 const RESERVE: u64 = 20;
-/// The most bytes of a device that a folder leaves to others.
+/// The most bytes of a device that a folder leaves to other users.
 const MOST_RESERVE: u64 = 1 << 30;
 
-/// Bytes of a device of `size` bytes that tiers and caches leave to others.
+/// Bytes that tiers and caches leave to other users, on a device of `size` bytes.
 pub fn reserve(size: u64) -> u64 {
     (size / RESERVE).min(MOST_RESERVE)
 }
 
-/// What is known of a tier when a part is to be placed.
+/// The space of a tier when a part is to be placed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// Bytes that its device has free; `None`: not known, or without end.
+    /// Free bytes of its device; `None` if unknown or unlimited.
     pub free: Option<u64>,
-    /// Bytes of `free` that are left to others.
+    /// Bytes of `free` that are left to other users.
     pub reserve: u64,
-    /// Bytes it may hold of this container, if that is limited, and bytes it holds.
+    /// The most bytes that it may hold of this container, if that is limited.
     pub budget: Option<u64>,
     /// Bytes that it holds of this container.
     pub held: u64,
-    /// Bytes of those that may be given up for what is new.
+    /// Bytes of `held` that may be evicted.
     pub evictable: u64,
-    /// It failed or did not answer, and is left alone for now.
+    /// Whether it failed or did not answer, and is not used for now.
     pub aside: bool,
 }
 
 impl Room {
-    /// Bytes to give up before `need` more fit; `None`: they do not fit.
+    /// Bytes to evict before `need` more fit; `None` if they do not fit.
     pub fn to_free(&self, need: u64) -> Option<u64> {
         if self.aside {
             return None;
@@ -44,12 +44,12 @@ impl Room {
     }
 }
 
-/// Where a part goes.
+/// The destination of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Placed {
-    /// To the tier of this number, after so many bytes were given up there.
+    /// The tier with this number, after this many bytes are evicted there.
     Tier(usize, u64),
-    /// To the home store: no tier has room.
+    /// The home store, since no tier has space.
     Home,
 }
 

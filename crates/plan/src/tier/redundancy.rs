@@ -1,26 +1,28 @@
-//! What is laid down on other nodes so that the loss of some loses nothing: schemes, sets of writers, and who keeps which parity.
+//! Redundancy of staged steps: schemes, sets of writers, and which node keeps which parity, so that the loss of some
+//! nodes loses no bytes.
 //!
-//! A *set* has one writer of each of several failure groups; its writers are the set's *members*. Each member keeps its own bytes and parity
-//! over the bytes of others, so all keep equally much. With P parity chunks a member's bytes are cut into N - P chunks for a set of N; each
-//! *stripe* takes a chunk of N - P members, and the other P members keep its parity. Any P members may be lost.
+//! A *set* has one writer from each of several failure groups; these writers are the set's *members*. Each member keeps
+//! its own bytes, and parity over the bytes of others, so all members keep the same amount. With P parity chunks a
+//! member's bytes are cut into N - P chunks for a set of N; each *stripe* takes one chunk from each of N - P members,
+//! and the other P members keep its parity. Any P members may be lost.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// No set has more members.
+/// The most members of a set.
 pub const MAX_MEMBERS: usize = 64;
-/// No scheme has more parity chunks.
+/// The most parity chunks of a scheme.
 pub const MAX_PARITY: usize = 8;
 
-/// How a container's staged steps survive the loss of nodes.
+/// How the staged steps of a container survive the loss of nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Scheme {
-    /// They do not.
+    /// They do not survive it.
     #[default]
     None,
-    /// Each writer's bytes are kept a second time by another node.
+    /// Another node keeps a second copy of each writer's bytes.
     Partner,
-    /// Sets of so many writers keep the XOR of each other's bytes; one may be lost.
+    /// Sets of this many writers keep the XOR of each other's bytes; one writer may be lost.
     Xor(u8),
     /// Sets of `data + parity` writers; `parity` of them may be lost.
     ReedSolomon {
@@ -32,7 +34,7 @@ pub enum Scheme {
 }
 
 impl Scheme {
-    /// The scheme of that text: `none`, `partner`, `xor:N` or `rs:D+P`. The error says what is allowed.
+    /// Parses `none`, `partner`, `xor:N` or `rs:D+P`. The error says what is allowed.
     pub fn parse(text: &str) -> Result<Scheme, String> {
         let number = |text: &str| text.parse::<u8>().ok().filter(|_| !text.starts_with(['+', '0']));
         let found = match text.split_once(':') {
@@ -69,7 +71,7 @@ impl Scheme {
         }
     }
 
-    /// Parity chunks of a stripe, where a set is large enough.
+    /// Parity chunks of a stripe, if the set is large enough.
     pub fn parity(self) -> usize {
         match self {
             Scheme::None => 0,
@@ -90,12 +92,12 @@ impl fmt::Display for Scheme {
     }
 }
 
-/// The members of a set: numbers of writers, and writers that only keep parity, of which nothing is kept.
+/// A set: indices of writers, some of which may only keep parity.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Set {
-    /// Writers whose bytes the set keeps.
+    /// Writers whose bytes the set protects.
     pub members: Vec<usize>,
-    /// Writers of other failure groups that only keep parity, where the set had too few members.
+    /// Writers of other failure groups that only keep parity, where the set has too few members.
     pub keepers: Vec<usize>,
 }
 
@@ -107,16 +109,16 @@ impl fmt::Display for Set {
     }
 }
 
-/// Sets of writers of different failure groups, as equal in size as can be, none larger than the scheme says. `writers[i]` is the failure
-/// group of writer `i`; of the writers from `with_bytes` on nothing is kept, they may keep parity. Writers that find no other group
-/// are in no set.
+/// Sets of writers of different failure groups, as equal in size as possible, none larger than the scheme says.
+/// `writers[i]` is the failure group of writer `i`. Writers from `with_bytes` on have no bytes of their own and may
+/// only keep parity. A writer is in no set if no other group exists.
 pub fn sets(scheme: Scheme, writers: &[&str], with_bytes: usize) -> Vec<Set> {
     let mut buckets: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (number, group) in writers.iter().enumerate().take(with_bytes) {
         buckets.entry(group).or_default().push(number);
     }
     let mut buckets: Vec<Vec<usize>> = buckets.into_values().collect();
-    // Stable: of one size in the order of their names.
+    // The sort is stable: groups of equal size stay in the order of their names.
     buckets.sort_by_key(|bucket| std::cmp::Reverse(bucket.len()));
     let total: usize = buckets.iter().map(Vec::len).sum();
     let largest = buckets.first().map_or(0, Vec::len);
@@ -125,13 +127,13 @@ pub fn sets(scheme: Scheme, writers: &[&str], with_bytes: usize) -> Vec<Set> {
         return Vec::new();
     }
     let mut sets = vec![Set::default(); count];
-    // Dealt in turn: a bucket has no more writers than there are sets, so none meets another of its group.
+    // Writers are dealt in turn. A group has no more writers than there are sets, so no set gets two of one group.
     for (turn, number) in buckets.into_iter().flatten().enumerate() {
         sets[turn % count].members.push(number);
     }
     let least = scheme.parity() + 1;
     for (turn, set) in sets.iter_mut().enumerate() {
-        // Sets begin their search at different writers, so that not all choose the same keeper.
+        // Sets begin their search at different writers, so that they choose different keepers.
         for step in 0..writers.len() {
             let candidate = (turn + step) % writers.len();
             if set.members.len() + set.keepers.len() >= least {
@@ -147,7 +149,8 @@ pub fn sets(scheme: Scheme, writers: &[&str], with_bytes: usize) -> Vec<Set> {
     sets
 }
 
-/// The parity chunks that a stripe of a set of so many members has: fewer than the scheme says where the set is too small.
+/// The number of parity chunks of a stripe in a set of this many members: fewer than the scheme says if the set is too
+/// small.
 pub fn parity_of(scheme: Scheme, members: usize) -> usize {
     scheme.parity().min(members.saturating_sub(1))
 }
@@ -155,14 +158,14 @@ pub fn parity_of(scheme: Scheme, members: usize) -> usize {
 /// One stripe.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stripe {
-    /// Member and number of its chunk, in the order in which they are coded.
+    /// Pairs of a member and the number of its chunk, in coding order.
     pub data: Vec<(usize, usize)>,
-    /// Members that keep its parity chunks, in their order.
+    /// Members that keep the parity chunks, in their order.
     pub parity: Vec<usize>,
 }
 
-/// The stripes of a set of `members`, with `parity` chunks each, which is less than `members`. `copies`: each stripe holds the bytes of one
-/// member, whole, and the next member keeps a copy.
+/// The stripes of a set of `members`, with `parity` chunks each, which is less than `members`. With `copies`, each
+/// stripe holds all bytes of one member, and the next member keeps a copy.
 pub fn stripes(members: usize, parity: usize, copies: bool) -> Vec<Stripe> {
     let stripe = |first: usize| {
         if copies {
@@ -178,12 +181,12 @@ pub fn stripes(members: usize, parity: usize, copies: bool) -> Vec<Stripe> {
     (0..members).map(stripe).collect()
 }
 
-/// The stripe and the place in it of a member's chunk.
+/// The number of the stripe that holds a member's chunk.
 pub fn stripe_of(member: usize, chunk: usize, members: usize, parity: usize, copies: bool) -> usize {
     if copies { member } else { (member + 2 * members - parity - chunk) % members }
 }
 
-/// The stripe of which a member keeps parity chunk `number`.
+/// The stripe whose parity chunk `number` a member keeps.
 pub fn kept_by(member: usize, number: usize, members: usize, copies: bool) -> usize {
     (member + members - if copies { 1 } else { number }) % members
 }

@@ -1,18 +1,21 @@
-//! Which storage targets a drainer uses: each drainer gets as many as keep all of them busy, neighbours get others, faster targets get more.
+//! Which storage targets a drainer uses. Each drainer gets as many as keep all of them busy, adjacent drainers get
+//! different ones, and faster targets get more parts.
 
 use std::fmt;
 
-/// For each drainer the targets it uses in turn.
+/// The targets that each drainer uses in turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Striping {
-    /// Targets by drainer; a target may stand several times.
+    /// Targets by drainer; a target may occur several times.
     pub targets: Vec<Vec<usize>>,
 }
 
-/// Assigns parts to targets: `parts[d]` are the lengths of what drainer `d` will move, `bandwidth[t]` what target `t` takes.
+/// Assigns parts to targets. `parts[d]` are the lengths of the parts that drainer `d` will move; `bandwidth[t]` is the
+/// bytes per second of target `t`.
 ///
-/// Longest part first, each to the target that would be done with it earliest (Graham's rule for unequal machines); among equal targets
-/// the drainer's own neighbourhood comes first, so that drainers use disjoint targets as long as there are enough.
+/// Longest part first, each to the target that would be done with it earliest (Graham's rule for unequal machines); of
+/// equal targets, those near the drainer's own come first, so that drainers use disjoint targets as long as there are
+/// enough.
 pub fn stripe(parts: &[Vec<u64>], bandwidth: &[f64]) -> Striping {
     let mut targets: Vec<Vec<usize>> = parts.iter().map(|own| vec![0; own.len()]).collect();
     if bandwidth.is_empty() {
@@ -40,7 +43,7 @@ pub fn stripe(parts: &[Vec<u64>], bandwidth: &[f64]) -> Striping {
     Striping { targets }
 }
 
-/// The time the busiest target takes, over the mean: 1 is perfect.
+/// The time of the busiest target over the mean; 1 is perfect.
 pub fn imbalance(parts: &[Vec<u64>], bandwidth: &[f64], striping: &Striping) -> f64 {
     let mut load = vec![0f64; bandwidth.len()];
     for (own, chosen) in parts.iter().zip(&striping.targets) {
@@ -80,8 +83,8 @@ mod tests {
         assert_eq!(imbalance(&parts, &[1.0; 8], &striping), 1.0, "{striping}");
     }
 
-    /// B-10: any number of drainers and targets from 1 to 64, with unequal sizes; each target has at least a few parts, since one part
-    /// cannot be divided.
+    /// B-10: any number of drainers and targets from 1 to 64, with unequal sizes; each target has at least a few parts,
+    /// since one part cannot be divided.
     #[test]
     fn the_busiest_target_has_at_most_a_tenth_more_than_the_mean() {
         let mut random = Random(3);

@@ -1,12 +1,12 @@
 //! Adding entries to the index: path copying, in bulk.
 //!
-//! One pass from left to right gives each leaf its new entries; only pages on the path to a changed leaf are
-//! emitted again. A page that overflows at the right edge of the tree, because a later step was appended,
-//! stays full and the rest moves on; any other page is split evenly, so that both halves have room.
+//! One pass from left to right gives each leaf its new entries; only pages on the path to a changed leaf are emitted
+//! again. A page that overflows at the right edge of the tree, because a later step was appended, stays full, and the
+//! rest goes to a new page. Any other page is split evenly, so that both halves have space.
 //!
-//! Steps are appended one by one: the leaf at the right edge is left unchanged from [`TAIL`] entries on, and
-//! the next begins. A few such leaves are joined when together they fill one. So a commit emits a quarter of
-//! a leaf rather than half of one.
+//! Steps are appended one by one. Once the leaf at the right edge has [`TAIL`] entries it is left unchanged, and a new
+//! leaf begins. A few such leaves are joined when they fill one. So a commit emits a quarter of a leaf rather than half
+//! of one.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -23,14 +23,14 @@ use super::{Emit, InOrder, NewEntries, PageNode, Pages, key};
 pub const LEAF_CAPACITY: usize = 512;
 /// A leaf at the right edge gets no entries of later steps once it has this many.
 const TAIL: usize = LEAF_CAPACITY / 4;
-/// Entries up to which the pages of a part of the tree that is not its end are filled evenly.
+/// With up to this many entries, pages that are not at the end of the tree are filled evenly.
 const SPLIT: usize = 16 * LEAF_CAPACITY;
 /// Most children of a branch.
 pub const BRANCH_FANOUT: usize = 128;
 
-/// Adds entries to an index (`None`: an empty one) and returns the new root; the old one stays valid. `None`
-/// is returned only if there was no root and no entry. A child is emitted before its parent. Memory: the
-/// entries of a few leaves.
+/// Adds entries to an index (`None`: an empty one) and returns the new root; the old root stays valid. `None` is
+/// returned only if there was no root and no entry. A child is emitted before its parent. Takes memory for the entries
+/// of a few leaves.
 pub fn insert<P: Pages>(
     pages: &P,
     root: Option<&Root>,
@@ -48,7 +48,7 @@ pub fn insert<P: Pages>(
             (insert_below(pages, place, &mut new, None, emit)?, root.height)
         }
     };
-    // After a block that could not be decoded no entries follow: the pages emitted then are no index.
+    // No entries follow a block that could not be decoded: the pages emitted so far are no valid index.
     let before: u64 = root.map_or(0, |root| root.entries);
     let after = level.iter().fold(0u64, |sum, child| sum.saturating_add(child.entries));
     if after != before.saturating_add(entries.len() as u64) {
@@ -94,7 +94,7 @@ fn insert_below<P: Pages>(
         if appended {
             return Ok(leaves_in_order(&mut all, emit));
         }
-        // A page that is split evenly has room in both halves; of very many entries most pages are filled.
+        // An evenly split page has space in both halves. With very many entries, most pages are filled.
         let some: Vec<Entry> = all.by_ref().take(SPLIT).collect();
         let even = all.peek().is_none();
         let mut level = leaves(some, !even, emit);
@@ -133,7 +133,7 @@ fn insert_below<P: Pages>(
     Ok(branches(children, place.height, appended, emit))
 }
 
-/// Old and new entries, in key order. Of equal ones the old come first.
+/// Old and new entries, in key order. Where keys are equal, old entries come first.
 struct Merged<I: Iterator<Item = Entry>> {
     old: Peekable<IntoIter<Entry>>,
     new: Peekable<I>,
@@ -162,7 +162,8 @@ impl<I: Iterator<Item = Entry>> Iterator for Merged<I> {
     }
 }
 
-/// The first of the leaves at the end of a branch that are to be joined; their number if none are.
+/// Index of the first of the leaves at the end of a branch that are to be joined; the number of children if there are
+/// none.
 fn to_join(branch: &Branch) -> usize {
     let all = branch.children.len();
     if branch.height != 1 {
@@ -208,14 +209,14 @@ fn leaf(mut page: Vec<Entry>, emit: &mut dyn Emit) -> Child {
     Child { page: emit.leaf(page), ..child }
 }
 
-/// Steps come one by one: most lists are sorted already, and a sort would allocate before it finds that out.
+/// Steps come one by one, so most lists are sorted already. A sort would allocate memory before it noticed.
 fn sort(entries: &mut [Entry], order: fn(&Entry, &Entry) -> Ordering) {
     if !entries.is_sorted_by(|a, b| order(a, b).is_le()) {
         entries.sort_by(order);
     }
 }
 
-/// Lets neighbours with equal encodings share one: comparing them again then takes a pointer.
+/// Lets adjacent entries with equal encodings share one allocation; comparing them again then compares pointers.
 fn share_encodings(page: &mut [Entry]) {
     let mut last: Option<Arc<Encoding>> = None;
     for entry in page {

@@ -1,4 +1,4 @@
-//! A leaf in memory: entries where they were just made, columns where they were read.
+//! A leaf in memory: a list of entries if this process made it, columns if it was read.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use super::{Query, key};
 pub enum Leaf {
     /// Made by this process.
     Entries(Vec<Entry>),
-    /// Read.
+    /// Read from a page.
     Columns(Box<Block>),
 }
 
@@ -47,7 +47,7 @@ impl Leaf {
         }
     }
 
-    /// Visits the entries that answer the query; of columns, only these are decoded.
+    /// Visits the entries that answer the query; of columns, only those entries are decoded.
     pub(super) fn find(&self, query: &Query, visit: &mut dyn FnMut(Entry)) {
         match self {
             Leaf::Entries(entries) => {
@@ -72,7 +72,7 @@ impl Leaf {
     }
 }
 
-/// The places of a number among `len`.
+/// The positions of a wanted number among `len`.
 fn places(numbers: &Numbers, len: usize, wanted: u64) -> Vec<usize> {
     match numbers {
         Numbers::All(number) if *number == wanted => (0..len).collect(),
@@ -84,7 +84,7 @@ fn places(numbers: &Numbers, len: usize, wanted: u64) -> Vec<usize> {
     }
 }
 
-/// Keeps the entries whose numbers are wanted; a number that all share is examined once.
+/// Keeps the entries whose numbers are wanted. A number that all entries share is examined once.
 fn keep(places: &mut Vec<usize>, numbers: &Numbers, wanted: impl Fn(u64) -> bool) {
     match numbers {
         Numbers::All(number) if wanted(*number) => {}

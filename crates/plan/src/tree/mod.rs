@@ -39,19 +39,19 @@ pub trait Pages {
     fn branch(&self, page: &PageRef) -> Result<Arc<Branch>, Self::Error>;
     /// The leaf at a reference.
     fn leaf(&self, page: &PageRef) -> Result<Arc<Leaf>, Self::Error>;
-    /// These pages will be loaded soon, one after the other: they may be prefetched together.
+    /// Announces that these pages will be loaded soon, one after the other, so they may be prefetched together.
     fn expect(&self, pages: &[&PageRef]);
-    /// The error for a page that was read, but contradicts what refers to it.
+    /// The error for a page that was read, but contradicts the page that refers to it.
     fn invalid(&self, page: &PageRef, what: String) -> Self::Error;
 }
 
-/// A sink of new pages: encodes a page and says where it will be.
+/// A sink of new pages: encodes a page and returns where it will be stored.
 pub trait Emit {
     /// A leaf of entries in leaf order.
     fn leaf(&mut self, entries: Vec<Entry>) -> PageRef;
     /// A branch whose children were emitted before or exist already.
     fn branch(&mut self, branch: Branch) -> PageRef;
-    /// A page of the old tree that is not part of the new one.
+    /// Reports a page of the old tree that is not part of the new one.
     fn replaces(&mut self, page: &PageRef);
 }
 
@@ -164,7 +164,7 @@ fn key(entry: &Entry) -> Key {
     (entry.step, entry.variable, entry.member)
 }
 
-/// A page, and its description in its parent (or the manifest).
+/// A page, with its description in its parent or in the manifest.
 #[derive(Clone, Copy)]
 struct PageNode<'a> {
     page: &'a PageRef,
@@ -181,7 +181,7 @@ impl<'a> PageNode<'a> {
         Ok(PageNode { page: &root.page, height: root.height, entries: root.entries })
     }
 
-    /// The caller has seen a branch of height `self.height`, which is at least 1.
+    /// The node of a child. The caller has seen a branch of height `self.height`, which is at least 1.
     fn below(&self, child: &'a Child) -> PageNode<'a> {
         PageNode { page: &child.page, height: self.height.saturating_sub(1), entries: child.entries }
     }

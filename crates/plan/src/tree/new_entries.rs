@@ -1,7 +1,6 @@
-//! Entries that one commit adds to the index: as values while they are few, else as sorted runs of encoded
-//! blocks.
+//! Entries that one commit adds to the index: as values while they are few, later as sorted runs of encoded blocks.
 //!
-//! Why not a list: as a value an entry takes half a kilobyte, in a block 20 to 40 bytes, and a commit may add
+//! Why not a list: an entry takes half a kilobyte as a value and 20 to 40 bytes in a block, and a commit may add
 //! millions.
 //!
 //! Invariants
@@ -16,17 +15,17 @@ use drystone_format::Corrupt;
 use drystone_format::block::Block;
 use drystone_format::entry::{Entry, encode_block, key_cmp};
 
-/// Entries of one run. A commit with fewer encodes nothing.
+/// Entries of one run. A commit with fewer entries encodes nothing.
 const RUN: usize = 4096;
 /// Entries of one block of a run: a merge holds this many of each run decoded.
 const BLOCK: usize = 256;
 
-/// See the module.
+/// See the module documentation.
 #[derive(Debug, Clone, Default)]
 pub struct NewEntries {
     runs: Vec<Vec<Box<[u8]>>>,
     encoded: usize,
-    /// Fewer than a run holds, in the order of arrival.
+    /// Entries in the order of arrival, fewer than a run holds.
     few: Vec<Entry>,
     steps: BTreeSet<u64>,
 }
@@ -46,7 +45,7 @@ impl NewEntries {
         }
     }
 
-    /// How many there are.
+    /// Number of entries.
     pub fn len(&self) -> usize {
         self.encoded + self.few.len()
     }
@@ -61,7 +60,8 @@ impl NewEntries {
         &self.steps
     }
 
-    /// All of them in key order. An entry that cannot be decoded ends the list with the error.
+    /// All entries in key order. An entry that cannot be decoded ends the iteration; [`InOrder::failed`] then has the
+    /// error.
     pub fn in_order(&self) -> InOrder<'_> {
         let mut few = self.few.clone();
         if !few.is_sorted_by(|a, b| key_cmp(a, b).is_le()) {
@@ -97,7 +97,7 @@ impl<'a> InOrder<'a> {
         }
     }
 
-    /// The error that ended the list early, if there was one.
+    /// The error that ended the iteration early, if there was one.
     pub fn failed(&self) -> Option<&Corrupt> {
         self.failed.as_ref()
     }
@@ -122,7 +122,7 @@ impl Iterator for InOrder<'_> {
     }
 }
 
-/// A run behind its first entries.
+/// The rest of a run.
 struct Run<'a> {
     number: usize,
     blocks: &'a [Box<[u8]>],
@@ -156,7 +156,7 @@ impl Run<'_> {
     }
 }
 
-/// The next entry of a run. The greatest head is the one that comes first.
+/// The next entry of a run. The heap's greatest head is the one that comes first in key order.
 struct Head<'a> {
     entry: Entry,
     run: Run<'a>,

@@ -14,7 +14,7 @@ enum Outcome {
     New(Box<Child>),
 }
 
-/// The index without the entries that are `dead`; `None` if nothing is left. The old one stays valid.
+/// The index without the entries that are `dead`; `None` if no entry is left. The old index stays valid.
 pub fn prune<P: Pages>(
     pages: &P,
     root: &Root,
@@ -74,8 +74,8 @@ fn prune_below<P: Pages>(
     Ok(Outcome::New(Box::new(Child { page: emit.branch(branch), ..child })))
 }
 
-/// Visits pages of the index, parents first; below a page for which `visit` returns false nothing is visited.
-/// Leaves are not read.
+/// Visits pages of the index, parents first; nothing below a page for which `visit` returns false is visited. Leaves
+/// are not read.
 pub fn each_page<P: Pages>(
     pages: &P,
     root: &Root,

@@ -1,5 +1,5 @@
-//! In which steps does a variable have blocks? Answered from branches where they suffice: a child that holds
-//! one variable at one step need not be read.
+//! The steps in which a variable has blocks. Branches answer where they suffice: a child that holds one variable at one
+//! step is not read.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! The tree against a sorted list, and how many pages it touches.
+//! Tests the tree against a sorted list, and how many pages it touches.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashMap};
@@ -77,7 +77,7 @@ impl Memory {
         let made = fresh.next - self.emitted;
         self.emitted = fresh.next;
         self.replaced = fresh.replaced;
-        // As a process sees them: pages that it made, and pages that it read.
+        // Leaves as a process sees them: pages that it made, and pages that it read.
         let leaf = |at: u64, page: Vec<Entry>| match at % 2 {
             0 => Leaf::Entries(page),
             _ => Leaf::Columns(Box::new(Block::decode(&encode_block(&page)).unwrap())),
@@ -135,7 +135,7 @@ fn random_query(random: &mut Random) -> Query {
     }
 }
 
-/// The query's promise, cell ranges and all, without the tree's code.
+/// The documented meaning of a query, cell ranges included, computed without the tree's code.
 fn answers(query: &Query, entry: &Entry) -> bool {
     let steps: Vec<u64> =
         (0..query.steps.count).map(|i| query.steps.first + i * query.steps.stride).collect();
@@ -295,12 +295,12 @@ fn appending_steps_emits_one_path_and_keeps_pages_full() {
     }
     let root = root.unwrap();
     assert_eq!((root.entries, root.height), (80_000, 2));
-    // Only where a branch fills up does an append emit one page more.
+    // An append emits one page more only where a branch fills up.
     assert!(above <= 2, "{above} appends emitted more than height + 2 pages");
     assert!(emitted < steps * 4, "{emitted}");
     let mut leaves = 0;
     walk(&memory, &root, &mut |_, height| leaves += u64::from(height == 0)).unwrap();
-    // Full ones, and up to four at the end that are not joined yet.
+    // Full leaves, and up to four at the end that are not joined yet.
     assert!((157..=160).contains(&leaves), "{leaves}");
     let point = box_query(777, [0, 20, 20], [1, 21, 21]);
     let (found, leaves, branches) = memory.find(&root, &point);
@@ -447,7 +447,7 @@ fn steps_that_are_committed_one_by_one_emit_few_entries_and_leave_full_leaves() 
     assert_eq!(found.iter().map(|e| (e.step, e.variable)).collect::<Vec<_>>(), [(577, 3)]);
 }
 
-/// Many entries are packed as sorted runs and merged; a tree of them is the tree of the sorted list.
+/// Many entries are packed as sorted runs and merged; the resulting tree equals that of a sorted list.
 #[test]
 fn many_new_entries_come_in_the_order_of_a_sorted_list() {
     let mut random = Random(5);
@@ -458,7 +458,7 @@ fn many_new_entries_come_in_the_order_of_a_sorted_list() {
     entries.sort_by(key_cmp);
     let mut in_order = many.in_order();
     assert!(in_order.by_ref().eq(entries.iter().cloned()) && in_order.failed().is_none());
-    // In the middle of a tree, twice, so that pages are split.
+    // Two insertions in the middle of a tree, so that pages are split.
     let mut memory = Memory::default();
     let (some, rest) = entries.split_at(entries.len() / 3);
     let (root, _) = memory.insert(None, [&some[..9000], &rest[5000..]].concat());

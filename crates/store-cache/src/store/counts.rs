@@ -5,26 +5,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::CacheStore;
 use crate::folder::Folder;
 
-/// Counters of a cache. They only grow.
+/// Counters of a cache, which only grow.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Ranges of reads that needed nothing from home.
+    /// Number of ranges read without a request to the home store.
     pub hits: u64,
-    /// Ranges of reads for which home was asked.
+    /// Number of ranges read with a request to the home store.
     pub misses: u64,
-    /// Bytes that came from the folder.
+    /// Bytes read from the folder.
     pub hit_bytes: u64,
-    /// Bytes that reads waited for from home.
+    /// Bytes from the home store that reads waited for.
     pub home_bytes: u64,
-    /// Bytes that were fetched before they were wanted.
+    /// Bytes that were prefetched.
     pub prefetched_bytes: u64,
-    /// Those of them that reads wanted.
+    /// Prefetched bytes that were then read.
     pub prefetch_used_bytes: u64,
     /// Units that failed their checksums, or were distrusted, and were fetched again.
     pub repaired: u64,
-    /// Units that could not be kept or loaded since the folder was full or failed.
+    /// Units that could not be kept or loaded because the folder was full or failed.
     pub failures: u64,
-    /// Bytes that were given up for others.
+    /// Bytes that were evicted.
     pub evicted_bytes: u64,
 }
 
@@ -45,7 +45,7 @@ pub(super) fn add(counter: &AtomicU64, amount: u64) {
 }
 
 impl CacheStore {
-    /// The counters so far.
+    /// The present values.
     pub fn counts(&self) -> Counts {
         let (tally, get) = (&self.shared.tally, |counter: &AtomicU64| counter.load(Ordering::Relaxed));
         Counts {

@@ -1,4 +1,4 @@
-//! The store with a cache in front of home.
+//! The store with a cache in front of the home store.
 
 mod counts;
 mod pieces;
@@ -23,13 +23,13 @@ pub use counts::Counts;
 pub use prefetch::MOST_HELD;
 pub use warm::Warmed;
 
-/// Longest request of a prefetch, in bytes: several are under way at once.
+/// Longest request of a prefetch, in bytes; several are under way at once.
 const LONGEST: u64 = 4 << 20;
-/// Recently loaded units, which [`CacheStore::distrust`] removes.
+/// Number of recently loaded units that [`CacheStore::distrust`] removes.
 const LOADED: usize = 4096;
 
-/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other requests go
-/// home.
+/// A store whose log parts are cached: in a folder, if there is one, and in memory while they are prefetched. All other
+/// requests go to the home store.
 #[derive(Debug, Clone)]
 pub struct CacheStore {
     shared: Arc<Shared>,
@@ -43,19 +43,19 @@ struct Shared {
     is_cached: fn(&str) -> bool,
     index: Mutex<Index>,
     flights: Mutex<Flights>,
-    /// Reads that wait for home.
+    /// Number of reads that wait for the home store.
     waiting: AtomicUsize,
-    /// Reads that have waited since the store was opened.
+    /// Number of reads that have waited since the store was opened.
     begun: AtomicU64,
-    /// Callers that read from home itself.
+    /// Number of callers that bypass the cache.
     bypassed: AtomicUsize,
-    /// Counts changes of cached objects through this store. Bytes that were requested before a change are not kept.
+    /// Number of changes of cached objects through this store. Bytes that were requested before a change are not kept.
     era: AtomicU64,
     loaded: Mutex<Vec<(String, Range<u64>)>>,
     tally: Tally,
 }
 
-/// A read that waits for home, until it is dropped.
+/// A read that waits for the home store, until it is dropped.
 #[derive(Debug)]
 struct Waits(Arc<Shared>);
 
@@ -67,7 +67,7 @@ impl Waits {
     }
 }
 
-/// While this is there, home answers every read, and nothing is kept.
+/// While this value exists, the home store answers every read, and nothing is kept.
 #[derive(Debug)]
 pub struct Bypass(Arc<Shared>);
 
@@ -87,18 +87,18 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Segments of logs: bytes of them that a manifest names never change.
+/// Whether a key is a segment of a log, whose bytes never change once a manifest names them.
 fn is_segment(key: &str) -> bool {
     key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some()
 }
 
 impl CacheStore {
-    /// In front of the home of a container. Without a folder only prefetched bytes are held, in memory.
+    /// A cache in front of the home store of a container. Without a folder, only prefetched bytes are held, in memory.
     pub fn new(home: Arc<dyn Store>, uuid: [u8; 16], folder: Option<Folder>) -> Self {
         Self::for_keys(home, uuid, folder, is_segment)
     }
 
-    /// The same, with another rule for cached objects: those whose bytes do not change once they were read.
+    /// The same, with another rule for which objects are cached: their bytes must not change once they were read.
     pub fn for_keys(
         home: Arc<dyn Store>,
         uuid: [u8; 16],
@@ -122,19 +122,19 @@ impl CacheStore {
         CacheStore { shared: Arc::new(shared) }
     }
 
-    /// Lets home answer every read, for callers that check the bytes at home.
+    /// Lets the home store answer every read, for callers that verify the bytes there.
     pub fn bypass(&self) -> Bypass {
         self.shared.bypassed.fetch_add(1, Ordering::SeqCst);
         Bypass(Arc::clone(&self.shared))
     }
 
-    /// The folder as it is now, if there is one.
+    /// The state of the folder, if there is one.
     pub fn state(&self) -> Option<CacheState> {
         self.shared.folder.as_ref().map(Folder::state)
     }
 
-    /// Gives up the units that were loaded lately, since a reader found bytes that differ from the manifest. Returns whether there were
-    /// any: then another attempt of the read is answered by home.
+    /// Removes the units that were loaded recently, after a reader has found bytes that differ from the manifest.
+    /// Returns whether there were any; then another attempt of the read goes to the home store.
     pub fn distrust(&self) -> bool {
         let shared = &self.shared;
         let loaded = std::mem::take(&mut *lock(&shared.loaded));
@@ -151,8 +151,8 @@ impl Shared {
         self.era.load(Ordering::SeqCst)
     }
 
-    /// Keeps bytes of an object in the folder, of which this many were prefetched; they were requested in this era.
-    /// `false`: they are incomplete.
+    /// Keeps bytes of an object in the folder, of which this many were prefetched. They were requested in era `era`.
+    /// Returns `false` if they are incomplete.
     fn keep(&self, era: u64, key: &str, offset: u64, bytes: &[u8], prefetched: u64) -> bool {
         let Some(folder) = self.folder.as_ref().filter(|_| self.bypassed.load(Ordering::SeqCst) == 0) else {
             return false;
@@ -185,7 +185,7 @@ impl Shared {
         lock(&self.index).removed(key, unit);
     }
 
-    /// The object is changed, or about to be.
+    /// Records that an object was changed, or is about to be.
     fn changes(&self, key: &str) {
         if !(self.is_cached)(key) {
             return;
@@ -201,14 +201,15 @@ impl Shared {
     }
 }
 
-/// Reads several ranges by way of the cache.
+/// Reads several ranges through the cache.
 fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffers: Vec<Vec<u8>>) -> Pending {
     let end = |&(offset, len): &(u64, usize)| offset.checked_add(len as u64).filter(|_| len > 0);
     let Some(ends) = ranges.iter().map(end).collect::<Option<Vec<u64>>>() else {
-        return shared.home.submit(Request::ReadMany { key, ranges, buffers }); // home says what is wrong
+        return shared.home.submit(Request::ReadMany { key, ranges, buffers }); // the home store reports what is wrong
     };
     let era = shared.now();
-    let waits = Waits::begin(shared); // before it looks: no prefetch begins to fetch the same
+    // before the cache is examined, so that no prefetch begins to fetch the same bytes
+    let waits = Waits::begin(shared);
     let pieces: Vec<Vec<Piece>> =
         ranges.iter().zip(ends).map(|((offset, _), end)| shared.pieces(&key, &(*offset..end))).collect();
     pieces.iter().for_each(|pieces| shared.note_read(pieces));
@@ -232,7 +233,7 @@ fn read_many(shared: &Arc<Shared>, key: String, ranges: Vec<(u64, usize)>, buffe
     }
     let shared = Arc::clone(shared);
     asked.then(move |outcome| {
-        let _waits = waits; // until what came is kept
+        let _waits = waits; // until the bytes are kept
         let outcome = match outcome {
             Err(error) if holes == ranges => Err(error),
             // For a range with a hole the home store reports the error for the requested range.

@@ -1,4 +1,4 @@
-//! Ranges cut by where their bytes are: home, the folder, or a prefetch that is under way.
+//! Divides ranges by where their bytes are: in the home store, in the folder, or in a prefetch under way.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ pub(super) struct Piece {
 }
 
 impl Shared {
-    /// The parts of a range that neither the folder nor a flight has.
+    /// The parts of a range that neither the folder nor a flight holds.
     pub(super) fn holes(&self, key: &str, range: &Range<u64>) -> Vec<Range<u64>> {
         let pieces = self.pieces(key, range);
         pieces
@@ -38,14 +38,14 @@ impl Shared {
             .collect()
     }
 
-    /// Bytes of a range that the folder has.
+    /// Bytes of a range that the folder holds.
     pub(super) fn held(&self, key: &str, range: &Range<u64>) -> u64 {
         let pieces = self.pieces(key, range);
         let held = pieces.iter().filter(|piece| matches!(piece.from, Place::Unit(_)));
         held.map(|piece| piece.range.end - piece.range.start).sum()
     }
 
-    /// Cuts a range by where its bytes are.
+    /// Divides a range by where its bytes are.
     pub(super) fn pieces(&self, key: &str, range: &Range<u64>) -> Vec<Piece> {
         let home = |range: Range<u64>| Piece { range, from: Place::Home };
         if self.bypassed.load(Ordering::SeqCst) > 0 {
@@ -83,7 +83,7 @@ impl Shared {
         pieces
     }
 
-    /// Fills `out` from a unit. `false`: it cannot, and home is to be asked.
+    /// Fills `out` from a unit. Returns `false` if that fails, so the home store must be asked.
     pub(super) fn load(&self, key: &str, unit: &Range<u64>, from: u64, out: &mut [u8]) -> bool {
         let Some(folder) = &self.folder else { return false };
         let head = lock(&self.index).note(key, unit).head.clone();
@@ -127,7 +127,8 @@ impl Shared {
         }
     }
 
-    /// Fills `out` with a piece that does not come from home. `false`: home is to be asked after all.
+    /// Fills `out` with a piece that is not in the home store's part. Returns `false` if the home store must be asked
+    /// after all.
     pub(super) fn fill(&self, key: &str, piece: &Piece, out: &mut [u8]) -> bool {
         match &piece.from {
             Place::Home => false,

@@ -1,8 +1,8 @@
-//! Fetching ranges before they are read.
+//! Fetches ranges before they are read.
 //!
 //! Invariants
 //! - a prefetch waits while a read waits for home;
-//! - a prefetched range is claimed first, so that a later read waits for it and does not fetch it again.
+//! - a prefetched range is claimed first, so that a later read waits for it instead of fetching it again.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -15,9 +15,9 @@ use super::counts::add;
 use super::{CacheStore, LONGEST, Shared, lock};
 use crate::flight::Flight;
 
-/// The most memory, in bytes, of prefetched bytes that are on their way to the folder or that no folder has.
+/// The most memory, in bytes, for prefetched bytes that are under way to the folder, or that no folder holds.
 pub const MOST_HELD: u64 = 8 << 20;
-/// Time between two looks of a prefetch whether reads still wait for home.
+/// How often a prefetch checks whether reads still wait for the home store.
 const PATIENCE: Duration = Duration::from_micros(200);
 
 impl CacheStore {
@@ -27,8 +27,9 @@ impl CacheStore {
         of_folder.map_or(MOST_HELD, |folder| (folder.budget() / 4).max(MOST_HELD.min(folder.budget())))
     }
 
-    /// Fetches ranges that are wanted later, in their order, and returns when all are there. Before each request it waits until no read
-    /// waits for home. It ends as soon as `go_on` returns false. A failure is left to the read, which repeats the request.
+    /// Fetches ranges that are wanted later, in their order, and returns when all have arrived. Before each request it
+    /// waits until no read waits for the home store. It ends as soon as `go_on` returns false. Failures are ignored:
+    /// the read repeats the request and reports the error.
     pub fn prefetch(&self, wanted: &[(String, Range<u64>)], go_on: &dyn Fn() -> bool) {
         let shared = &self.shared;
         let most = shared.home.features().far.map_or(4, |far| far.requests.max(1)) as usize;
@@ -49,14 +50,14 @@ impl CacheStore {
                         || !lock(&shared.flights).make_room(len, MOST_HELD)
                     {
                         if under_way.is_empty() {
-                            break 'all; // what is held is to be read yet
+                            break 'all; // the held bytes must be read first
                         }
                         if !go_on() {
                             break 'all;
                         }
                         shared.land(&under_way.remove(0));
                     }
-                    // Checked again: a read that was awaited may have fetched it.
+                    // Checked again: a read for which the prefetch waited may have fetched it.
                     let claimed = loop {
                         match shared.claim(key, &range) {
                             Some(claimed) => break claimed,
@@ -80,12 +81,12 @@ impl CacheStore {
 }
 
 impl Shared {
-    /// Claims the missing parts of a range for a prefetch. From then on reads wait for it. `None`: a read is waiting or
-    /// began meanwhile, and may fetch the same.
+    /// Claims the missing parts of a range for a prefetch, so that reads wait for it. `None` if a read waits or began
+    /// meanwhile, since it may fetch the same bytes.
     fn claim(&self, key: &str, range: &Range<u64>) -> Option<Vec<Arc<Flight>>> {
         let (begun, era) = (self.begun.load(Ordering::SeqCst), self.now());
         let holes = self.holes(key, range);
-        // A read counts itself before it looks at the flights.
+        // A read increments its counter before it examines the flights.
         let mut flights = lock(&self.flights);
         if self.waiting.load(Ordering::SeqCst) > 0 || self.begun.load(Ordering::SeqCst) != begun {
             return None;
@@ -95,7 +96,7 @@ impl Shared {
         Some(claimed)
     }
 
-    /// Waits for a flight, and stores it in the folder, if it belongs there.
+    /// Waits for a flight, and stores it in the folder if it belongs there.
     fn land(&self, flight: &Arc<Flight>) {
         match flight.bytes() {
             Some(bytes) => {

@@ -1,4 +1,4 @@
-//! Bringing ranges into the folder on demand, and keeping them there.
+//! Fetches ranges into the folder on demand, and keeps them there.
 
 use std::ops::Range;
 
@@ -9,17 +9,17 @@ use super::{CacheStore, LONGEST};
 /// The result of warming.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Warmed {
-    /// Bytes that were wanted.
+    /// Bytes that were requested.
     pub wanted: u64,
-    /// Those of them that were fetched from home.
+    /// Bytes of those that were fetched from the home store.
     pub fetched: u64,
-    /// Those that are in the folder now.
+    /// Bytes of those that are in the folder now.
     pub held: u64,
 }
 
 impl CacheStore {
-    /// Fetches ranges into the folder. `go_on` gets the bytes done and in all, and stops by returning false. Errors are
-    /// those of the home store; an object that it lacks is passed over. Without a folder nothing is done.
+    /// Fetches ranges into the folder. `go_on` gets the bytes done and the total, and stops the fetch by returning
+    /// false. Errors are those of the home store; missing objects are skipped. Without a folder nothing is done.
     pub fn warm(
         &self,
         wanted: &[(String, Range<u64>)],
@@ -72,7 +72,7 @@ impl CacheStore {
         Some(cached.map(|(key, range)| self.shared.held(key, range)).sum())
     }
 
-    /// Pins or unpins ranges: units that have a pinned byte are not given up. `false`: there is no folder.
+    /// Pins or unpins ranges: units with a pinned byte are not evicted. Returns `false` if there is no folder.
     pub fn pin(&self, wanted: &[(String, Range<u64>)], pinned: bool) -> Result<bool> {
         let shared = &self.shared;
         let Some(folder) = &shared.folder else { return Ok(false) };

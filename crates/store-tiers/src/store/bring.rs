@@ -1,8 +1,8 @@
-//! Bringing a part home: whole, each byte read once and sent once, checked against its CRC.
+//! Drains one part: whole, each byte read once and sent once, and checked against the part's CRC.
 //!
 //! Invariants
-//! - home has nothing of a part, a beginning of it, or all of it, so that a process after a kill can go on;
-//! - only one thread of this process brings a part home at a time.
+//! - the home store has nothing of a part, a prefix of it, or all of it, so that a drain can continue after a kill;
+//! - only one thread of this process drains a part at a time.
 
 use std::collections::BTreeSet;
 use std::sync::{Condvar, Mutex};
@@ -14,13 +14,13 @@ use super::TieredStore;
 use crate::registry::guard;
 use crate::staged::Staged;
 
-/// A longer part goes home in pieces of this length, so that a drain needs little memory.
+/// A longer part is sent in pieces of this length, so that a drain needs little memory.
 pub(super) const PIECE: u64 = 8 << 20;
 
-/// Pieces of a part that are on their way at once.
+/// Number of pieces of a part that are under way at once.
 pub(super) const PIECES_UNDER_WAY: usize = 3;
 
-/// Parts that are on their way.
+/// Parts that are being moved.
 #[derive(Debug, Default)]
 pub(crate) struct Moving {
     keys: Mutex<BTreeSet<String>>,
@@ -49,7 +49,7 @@ impl Drop for Move<'_> {
     }
 }
 
-/// Bytes of a part, checked as they go by.
+/// Bytes of a part, whose CRC is computed as they pass.
 struct Checked {
     sum: Digest,
     wanted: Option<u32>,
@@ -72,7 +72,7 @@ impl Checked {
 const OTHERS: &str = "its bytes are not those that were written";
 
 impl TieredStore {
-    /// Copies the whole part home, unless it is there.
+    /// Copies the whole part to the home store, unless it is there.
     pub fn bring_home(&self, key: &str) -> Result<()> {
         let _move = self.moving.begin(key);
         let Some(one) = self.find(key) else { return Ok(()) };
@@ -94,7 +94,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// As one object.
+    /// Copies it as one object.
     fn put_home(&self, key: &str, one: &Staged) -> Result<()> {
         let mut bytes = self.tier(one.tier, key)?.doing(|store| store.read_all(key, u64::MAX))?;
         // A part that grows meanwhile is copied as it was.
@@ -121,7 +121,7 @@ impl TieredStore {
         }
     }
 
-    /// In pieces that become an object when the last has come.
+    /// Uploads it in pieces, which become an object after the last one.
     fn upload_home(&self, key: &str, one: &Staged) -> Result<()> {
         let mut checked = Checked::of(one);
         let mut upload = BoundedUpload::begin(self.home.as_ref(), key, PIECES_UNDER_WAY)?;
@@ -142,7 +142,7 @@ impl TieredStore {
         }
     }
 
-    /// In pieces, appended to what home has already.
+    /// Appends pieces to the prefix that the home store has.
     fn append_home(&self, key: &str, one: &Staged) -> Result<()> {
         let there = match self.home.len(key) {
             Ok(len) => len,
@@ -171,12 +171,12 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Replaces the beginning that home had, which a power cut damaged.
+    /// Replaces the prefix at home, which a power cut damaged.
     fn replace_home(&self, key: &str, one: &Staged) -> Result<()> {
         self.put_home(key, &Staged { home: Some(0), ..one.clone() })
     }
 
-    /// Whether home has the same bytes.
+    /// Whether the home store has the same bytes.
     fn compare(&self, key: &str, one: &Staged, len: u64) -> Result<()> {
         for (at, len) in pieces(0, len) {
             let near = self.tier(one.tier, key)?.doing(|store| store.read_vec(key, at, len))?;
@@ -200,7 +200,7 @@ impl TieredStore {
     }
 }
 
-/// Pieces of a range: where each begins, and its length.
+/// The pieces of a range: offset and length of each.
 fn pieces(from: u64, to: u64) -> impl Iterator<Item = (u64, usize)> {
     let piece = PIECE as usize;
     (from..to)

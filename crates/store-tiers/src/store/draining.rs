@@ -1,4 +1,4 @@
-//! Parts that are complete: which wait for the drain, and when tiers may give them up.
+//! Complete parts: which of them wait for the drain, and when tiers may evict them.
 
 use drystone_plan::tier::drain::{self, Waiting};
 use drystone_store::{Result, Store};
@@ -10,14 +10,14 @@ use crate::staged::Staged;
 /// The result of a drain.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Drained {
-    /// Parts that were brought home.
+    /// Number of parts that were drained.
     pub parts: u64,
     /// Their bytes.
     pub bytes: u64,
 }
 
 impl TieredStore {
-    /// The part is complete: it may be drained.
+    /// Records that the part is complete, so that it may be drained.
     pub fn close_part(&self, key: &str) {
         self.close_part_of(key, None);
     }
@@ -35,7 +35,7 @@ impl TieredStore {
         }
     }
 
-    /// Closed parts that home does not have, in the order in which they will be drained.
+    /// Closed parts that the home store does not have, in the order in which they will be drained.
     pub fn waiting(&self) -> Vec<Waiting> {
         let staged = self.lock();
         let waits = |(key, one): (&String, &Staged)| {
@@ -45,7 +45,7 @@ impl TieredStore {
         drain::order(staged.iter().filter_map(waits).collect())
     }
 
-    /// Brings closed parts home, oldest first, as long as `go_on` returns true before each.
+    /// Drains closed parts, oldest first, as long as `go_on` returns true before each.
     pub fn drain(&self, mut go_on: impl FnMut() -> bool) -> Result<Drained> {
         let mut done = Drained::default();
         for part in self.waiting() {
@@ -59,7 +59,7 @@ impl TieredStore {
         Ok(done)
     }
 
-    /// Syncs at home the parts that are there; from then on tiers may give them up.
+    /// Syncs the drained parts at home; from then on tiers may evict them.
     pub fn settle(&self) -> Result<()> {
         let keys: Vec<(String, u64)> = {
             let staged = self.lock();
@@ -76,14 +76,14 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Whether nothing is left to bring home, to sync there, or to take out of a registration.
+    /// Whether nothing is left to drain, to sync at home, or to remove from a registration.
     pub fn is_drained(&self) -> bool {
         let staged = self.lock();
         !staged.values().any(|one| one.closed.is_some() && !(one.is_home() && one.stable))
     }
 
-    /// Gives up copies of parts that home has on stable storage, and folders that are empty then. To be called when the container is no
-    /// longer used here.
+    /// Evicts copies of parts that the home store has on stable storage, and removes folders that are empty then. Call
+    /// it when the container is no longer used here.
     pub fn give_up_copies(&self) {
         for number in 0..self.tiers().len() {
             self.make_room(number, u64::MAX);

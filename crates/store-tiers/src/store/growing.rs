@@ -1,6 +1,6 @@
-//! Parts that grow: which tier takes them, and which copies make room.
+//! Growing parts: which tier takes them, and which copies are evicted for them.
 //!
-//! Invariant: a tier drops a part only after home has all of it on stable storage, and if it is not pinned.
+//! Invariant: a tier drops a part only if the home store has all of it on stable storage, and it is not pinned.
 
 use drystone_plan::tier::evict::{self, Copy};
 use drystone_plan::tier::place::{Placed, Room, place};
@@ -11,7 +11,7 @@ use crate::registry::guard;
 use crate::staged::Staged;
 use crate::tier::Tier;
 
-/// The most bytes that are kept of a part that grows: parts end at about 32 MiB, unless one block is longer.
+/// The most bytes of a growing part that are kept in memory. Parts end at about 32 MiB, unless one block is longer.
 const MOST_OPEN: usize = 40 << 20;
 
 impl TieredStore {
@@ -34,12 +34,12 @@ impl TieredStore {
         self.lock().iter().map(copy).collect()
     }
 
-    /// Gives up copies of a tier.
+    /// Evicts copies of a tier until `need` bytes are free.
     pub(super) fn make_room(&self, number: usize, need: u64) {
         let copies: Vec<Copy> =
             self.copies().into_iter().filter(|(tier, _)| *tier == number).map(|(_, copy)| copy).collect();
         for gone in evict::evict(&copies, need) {
-            // Readers go home from here on; a read under way finishes or goes home, too.
+            // From here on, readers use the home store; a read under way finishes, or uses the home store too.
             self.lock().remove(&gone.key);
             if let Some(tier) = self.tiers().get(number) {
                 let _ = tier.doing(|store| store.delete(&gone.key));
@@ -47,11 +47,11 @@ impl TieredStore {
         }
     }
 
-    /// Where `need` more bytes go, from this tier on, after room was made for them.
+    /// Where `need` more bytes go, from this tier on, after evictions.
     pub(super) fn choose(&self, need: u64, from: usize) -> Placed {
         let mut placed = place(need, &self.rooms(), from);
         if placed == Placed::Home && !self.home.features().append {
-            // Home takes only whole parts: closed ones go there now, which makes room.
+            // The home store takes only whole parts. Closed ones are drained now, which frees space.
             if self.drain(|| true).and_then(|_| self.settle()).is_ok() {
                 placed = place(need, &self.rooms(), from);
             }
@@ -64,7 +64,7 @@ impl TieredStore {
         placed
     }
 
-    /// Keeps the bytes that were appended at `at` to a part in a tier that may hang, up to [`MOST_OPEN`].
+    /// Keeps in memory the bytes that were appended at `at` to a part in a tier that may hang, up to [`MOST_OPEN`].
     pub(super) fn remember(&self, key: &str, number: usize, at: u64, parts: &[&[u8]]) {
         if !self.tiers().get(number).is_some_and(Tier::may_hang) {
             return;
@@ -81,7 +81,7 @@ impl TieredStore {
         parts.iter().for_each(|part| bytes.extend_from_slice(part));
     }
 
-    /// Adds to a part where it lies, or moves it down until it can be added to.
+    /// Appends to a part in its tier, or moves it to a lower tier that takes the bytes.
     pub(super) fn extend(&self, key: &str, one: Staged, parts: &[&[u8]]) -> Result<()> {
         let done = self.tier(one.tier, key)?.doing(|store| store.append(key, one.len, parts));
         let error = match done {
@@ -95,7 +95,7 @@ impl TieredStore {
             }
             Err(error) => error,
         };
-        // The failed append may have added bytes: only the first `len` bytes are the part.
+        // The failed append may have added bytes; only the first `len` bytes belong to the part.
         let kept = usize::try_from(one.len).unwrap_or(usize::MAX);
         let tier = self.tier(one.tier, key)?;
         let remembered = guard(&self.open).remove(key).filter(|bytes| bytes.len() == kept);
@@ -119,7 +119,7 @@ impl TieredStore {
         }
     }
 
-    /// Makes a part in the first tier from `from` on that takes it, else at home.
+    /// Creates a part in the first tier from `from` on that takes it, else at home.
     pub(super) fn begin(&self, key: &str, parts: &[&[u8]], from: usize, home: Option<u64>) -> Result<()> {
         let need: u64 = parts.iter().map(|part| part.len() as u64).sum();
         let mut from = from;
@@ -134,7 +134,7 @@ impl TieredStore {
                             self.remember(key, number, 0, parts);
                             return Ok(());
                         }
-                        // Another writer has an object of that name there.
+                        // Another writer has an object with that name there.
                         Err(StoreError::AlreadyExists { .. }) => from = number + 1,
                         Err(_) => {
                             // The failed append may have left bytes.

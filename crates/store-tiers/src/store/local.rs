@@ -5,7 +5,7 @@ use drystone_store::{LocalFiles, PutMode, Result, Store, StoreExt, by_requests, 
 use super::TieredStore;
 
 impl TieredStore {
-    /// The files that hold an object whose place is known. `None`: reads of it look for its place.
+    /// The files that hold an object whose place is known. If `None`, reads look up its place.
     fn files_of(&self, key: &str) -> Option<&dyn LocalFiles> {
         match self.find(key) {
             Some(one) => {
@@ -23,7 +23,7 @@ impl LocalFiles for TieredStore {
     forward_files!(files_of => prefetch, prefetch_shared, map, preallocate, evict);
 
     fn read_seen(&self, key: &str, offset: u64, out: &mut [u8], seen: &mut dyn FnMut(&[u8])) -> Result<()> {
-        // An own part may be evicted during the read. Nothing of it may have been shown then, so it is read first.
+        // A part of this handle may be evicted during the read. It is read before any of its bytes are passed on.
         match self.files_of(key).filter(|_| self.find(key).is_none()) {
             Some(files) => files.read_seen(key, offset, out, seen),
             None => by_requests::read_seen(self, key, offset, out, seen),

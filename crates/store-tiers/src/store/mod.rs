@@ -1,10 +1,10 @@
-//! The store over the tiers and home.
+//! The store over the tiers and the home store.
 //!
 //! Invariants
-//! - a part is in at most one tier; home may have it, too;
-//! - a tier drops a part only after home has all of it on stable storage, and if it is not pinned;
-//! - a request that home can answer does not fail because a tier failed;
-//! - a registered part exists wherever it lies: it has a length, and reads that cannot be answered name its node.
+//! - a part is in at most one tier, and may be at home as well;
+//! - a tier drops a part only if the home store has all of it on stable storage, and it is not pinned;
+//! - a request that the home store can answer does not fail because a tier failed;
+//! - a registered part exists in any place: it has a length, and reads that cannot be answered name its node.
 
 mod bring;
 mod draining;
@@ -38,59 +38,61 @@ pub use draining::Drained;
 pub use owner::Away;
 pub use redundancy::{Kept, ParityObject, Rebuilt, Turn};
 
-/// The tiers that were attached, and the reads that each answered.
+/// The attached tiers, and the number of reads that each answered.
 #[derive(Debug, Default)]
 struct Attached {
     tiers: Vec<Tier>,
     reads: Vec<AtomicU64>,
 }
 
-/// A store whose log parts are in tiers before they are home.
+/// A store whose log parts are in tiers until they are drained.
 #[derive(Debug)]
 pub struct TieredStore {
     pub(crate) home: Arc<dyn Store>,
     attached: OnceLock<Attached>,
     pub(crate) is_part: fn(&str) -> bool,
     staged: Mutex<BTreeMap<String, Staged>>,
-    /// Numbers events: closing, reading.
+    /// Counts events, such as closing and reading a part.
     now: AtomicU64,
     pub(crate) moving: Moving,
-    /// For a container: parts in tiers of other processes and nodes.
+    /// For a container: the parts in tiers of other processes and nodes.
     pub(crate) registry: Option<Registry>,
-    /// Writers whose parts are this handle's.
+    /// Writers whose parts belong to this handle.
     pub(crate) owners: Mutex<BTreeMap<u64, Owned>>,
     pub(crate) folders: Folders,
     pub(crate) redundancy: Redundancy,
-    /// Bytes of growing parts in a tier that may hang: with them a part can continue elsewhere.
+    /// Bytes of growing parts in tiers that may hang, so that such a part can continue in another tier.
     open: Mutex<BTreeMap<String, Vec<u8>>>,
     appends: Appends,
 }
 
-/// Keys of objects in tiers: log parts.
+/// Whether objects with this key are in tiers: log parts.
 fn is_log_part(key: &str) -> bool {
     key.starts_with("log/")
 }
 
-/// Of a container: the segments. Step records go home at once, so that a commit on any node finds them.
+/// Whether a key is a segment, for the store of a container. Step records go to the home store at once, so that a
+/// commit on any node finds them.
 fn is_segment(key: &str) -> bool {
     key.starts_with("log/") && key.ends_with(".seg")
 }
 
 impl TieredStore {
-    /// Tiers, nearest first, over the home of a container. Nothing is registered: no other process reads it.
+    /// A store with tiers, nearest first, over the home store of a container. Nothing is registered: no other process
+    /// may read it.
     pub fn new(tiers: Vec<Tier>, home: Arc<dyn Store>) -> Self {
         Self::for_keys(tiers, home, is_log_part)
     }
 
-    /// The same, with another rule for the keys of objects in tiers.
+    /// The same, with another rule for which objects are in tiers.
     pub fn for_keys(tiers: Vec<Tier>, home: Arc<dyn Store>, is_part: fn(&str) -> bool) -> Self {
         let store = Self::over(home, is_part, None);
         store.attach(tiers);
         store
     }
 
-    /// The store of a container whose parts may be in tiers, here or on other nodes. Tiers are [attached](Self::attach)
-    /// to it.
+    /// The store of a container whose parts may be in tiers, on this node or on others. Its tiers are
+    /// [attached](Self::attach) later.
     pub fn of_container(home: Arc<dyn Store>, uuid: [u8; 16], node: Node, scheme: Scheme) -> Self {
         let store = Self::over(home, is_segment, Some(Registry::new(uuid, node)));
         TieredStore { redundancy: Redundancy::new(scheme), ..store }
@@ -113,7 +115,8 @@ impl TieredStore {
         }
     }
 
-    /// Uses these tiers from now on, nearest first. `false`: others are in use already. To be called before anything is written.
+    /// Uses these tiers from now on, nearest first. Returns `false` if others are in use already. Call it before
+    /// anything is written.
     pub fn attach(&self, tiers: Vec<Tier>) -> bool {
         let reads = tiers.iter().map(|_| AtomicU64::new(0)).collect();
         self.attached.set(Attached { tiers, reads }).is_ok()
@@ -124,7 +127,7 @@ impl TieredStore {
         self.attached.get().map_or(&[], |attached| attached.tiers.as_slice())
     }
 
-    /// Whether parts are laid down in tiers.
+    /// Whether new parts go to tiers.
     pub fn has_tiers(&self) -> bool {
         !self.tiers().is_empty()
     }
@@ -134,23 +137,23 @@ impl TieredStore {
         self.registry.as_ref().map(|registry| &registry.node)
     }
 
-    /// Whether an append is under way, or was lately.
+    /// Whether an append is under way, or was recently.
     pub fn is_busy(&self) -> bool {
         self.appends.is_busy()
     }
 
-    /// Adopts parts that earlier processes left in the tiers. Returns how many. To be called before the store is used.
+    /// Adopts parts that earlier processes left in the tiers; returns how many. Call it before the store is used.
     pub fn adopt(&self) -> Result<usize> {
         let home: BTreeMap<String, u64> =
             self.home.list("")?.into_iter().map(|entry| (entry.key, entry.len)).collect();
         let mut staged = self.lock();
         for (number, tier) in self.tiers().iter().enumerate() {
-            // A tier that cannot be listed is set aside: its parts are looked for at home.
+            // A tier that cannot be listed is not used for now; its parts are looked up at home.
             let Ok(found) = tier.doing(|store| store.list("")) else { continue };
             for entry in found.into_iter().filter(|entry| (self.is_part)(&entry.key)) {
                 let at_home = home.get(&entry.key).copied();
                 if at_home.is_some_and(|len| len > entry.len) {
-                    // The tier failed while the part grew, and the part went on at home: the tier has its beginning.
+                    // The tier failed while the part grew, and the part continued at home: the tier has only a prefix.
                     let _ = tier.doing(|store| store.delete(&entry.key));
                     continue;
                 }
@@ -170,19 +173,19 @@ impl TieredStore {
         Ok(staged.len())
     }
 
-    /// Keeps the part in its tier until it was unpinned equally often; returns whether it is in one.
+    /// Keeps the part in its tier until it has been unpinned equally often; returns whether it is in a tier.
     pub fn pin(&self, key: &str) -> bool {
         self.lock().get_mut(key).map(|one| one.pinned = one.pinned.saturating_add(1)).is_some()
     }
 
-    /// Takes one [`pin`](Self::pin) back.
+    /// Undoes one [`pin`](Self::pin).
     pub fn unpin(&self, key: &str) {
         if let Some(one) = self.lock().get_mut(key) {
             one.pinned = one.pinned.saturating_sub(1);
         }
     }
 
-    /// A row per tier.
+    /// One row for each tier.
     pub fn rows(&self) -> Vec<TierState> {
         let staged = self.lock();
         let row = |(number, tier): (usize, &Tier)| {
@@ -210,7 +213,7 @@ impl TieredStore {
         self.attached.get()?.reads.get(number)
     }
 
-    /// Notes that a tier answered a read.
+    /// Records that a tier answered a read.
     fn hit(&self, key: &str, number: usize) {
         if let Some(reads) = self.reads(number) {
             reads.fetch_add(1, Ordering::Relaxed);
@@ -249,7 +252,7 @@ impl Store for TieredStore {
     fn features(&self) -> Features {
         let home = self.home.features();
         if self.registry.is_some() {
-            // As at home: only the writer that uses this store appends to segments in tiers.
+            // As at home, only the writer that uses this store appends to segments in tiers.
             let uploads = home.uploads && !self.has_tiers();
             return Features { write_at: false, exec: false, uploads, ..home };
         }
@@ -264,7 +267,8 @@ impl Store for TieredStore {
         }
     }
 
-    /// The files at home of a container: parts whose place is known are read there. `None` otherwise: a part may move.
+    /// The files of a container at home: parts whose place is known are read there. Otherwise `None`, since a part may
+    /// move.
     fn local(&self) -> Option<&dyn LocalFiles> {
         self.registry.as_ref().and_then(|_| self.home.local()).map(|_| self as &dyn LocalFiles)
     }
@@ -331,7 +335,7 @@ impl Store for TieredStore {
         if at > 0 {
             return self.home.append(key, at, parts);
         }
-        // The parts of a container's writer are new, as its number is.
+        // The parts of a container's writer are new, since its number is.
         if self.registry.is_none() && self.home.exists(key)? {
             return Err(StoreError::AlreadyExists { key: key.to_owned(), store: self.describe() });
         }
@@ -373,7 +377,7 @@ impl Store for TieredStore {
         if let Some(registry) =
             self.registry.as_ref().filter(|_| prefix.starts_with("log/") || prefix.is_empty())
         {
-            // Before home is listed: parts that are no longer registered are found there.
+            // Before the home store is listed: parts that are no longer registered are found there.
             registry.is_outdated();
             let found = registry.look(self.home.as_ref())?;
             let said = found.parts.iter().filter(|(key, _)| key.starts_with(prefix));
@@ -399,7 +403,7 @@ impl Store for TieredStore {
         }
     }
 
-    /// Brings parts home first: a tier promises nothing about power cuts.
+    /// Drains parts first: a tier guarantees nothing about power cuts.
     fn sync(&self, keys: &[&str]) -> Result<()> {
         for key in keys {
             self.prepare_sync(key)?;
@@ -417,7 +421,7 @@ impl Store for TieredStore {
 
     fn submit(&self, request: Request) -> Pending {
         if let Request::Sync { keys } = &request {
-            // Home syncs it after everything that was submitted to home before.
+            // The home store syncs it after everything that was submitted to it before.
             return match keys.iter().try_for_each(|key| self.prepare_sync(key)) {
                 Ok(()) => self.home.submit(request),
                 Err(e) => Pending::completed(Err(e)),
@@ -425,7 +429,7 @@ impl Store for TieredStore {
         }
         let other = |key: &str| match self.find(key) {
             Some(_) => false,
-            // Whoever reads it finds out.
+            // A read of it will report what is wrong.
             None => self.registered(key).is_ok_and(|said| said.is_none()),
         };
         let at_home = match &request {
@@ -453,7 +457,7 @@ impl Store for TieredStore {
 }
 
 impl TieredStore {
-    /// Brings an object home that is to be synced there.
+    /// Drains an object that is to be synced at home.
     fn prepare_sync(&self, key: &str) -> Result<()> {
         validate_key(key)?;
         if self.find(key).is_some() {
@@ -470,7 +474,7 @@ impl TieredStore {
         }
     }
 
-    /// A manifest that is read may name parts that are not known yet.
+    /// Records that a manifest is read, which may name parts that are not known yet.
     fn notice(&self, key: &str) {
         if let Some(registry) = self.registry.as_ref().filter(|_| keys::parse_manifest(key).is_some()) {
             registry.is_outdated();

@@ -37,7 +37,7 @@ impl Folders {
 }
 
 impl TieredStore {
-    /// What the registrations say about a part of another handle.
+    /// The registration of a part of another handle.
     pub(crate) fn registered(&self, key: &str) -> Result<Option<Registered>> {
         let Some(registry) = self.registry.as_ref().filter(|_| (self.is_part)(key)) else { return Ok(None) };
         Ok(registry.look(self.home.as_ref())?.parts.get(key).cloned())
@@ -51,7 +51,8 @@ impl TieredStore {
         self.registered(key)
     }
 
-    /// Stores on this node that may have a registered part: the tiers of this handle, then the folders that its registration names.
+    /// Stores on this node that may hold a registered part: the tiers of this handle, then the folders that its
+    /// registration names.
     pub(crate) fn near(&self, said: &Registered) -> Vec<Arc<dyn Store>> {
         let here = self.registry.as_ref().is_some_and(|registry| registry.node.name == said.node);
         let mut stores: Vec<Arc<dyn Store>> = self.tiers().iter().map(|tier| tier.store.clone()).collect();
@@ -78,12 +79,12 @@ impl TieredStore {
         }
         match self.registered_now(key)? {
             Some(said) => Err(self.not_home(key, &said)),
-            // It went home meanwhile.
+            // It was drained meanwhile.
             None => self.home.read(key, offset, out),
         }
     }
 
-    /// How long a part is that this handle did not write.
+    /// The length of a part that this handle did not write.
     pub(crate) fn len_other(&self, key: &str) -> Result<u64> {
         let Some(said) = self.registered(key)? else { return self.home.len(key) };
         match self.home.len(key) {
@@ -92,7 +93,7 @@ impl TieredStore {
         }
     }
 
-    /// Says where the bytes of a registered part are, and what to do.
+    /// The error that says where the bytes of a registered part are, and what to do.
     pub(crate) fn not_home(&self, key: &str, said: &Registered) -> StoreError {
         let here = self.registry.as_ref().is_some_and(|registry| registry.node.name == said.node);
         let folders = said.folders.join(", ");
@@ -117,7 +118,7 @@ impl TieredStore {
         }
     }
 
-    /// Bytes of registered parts of a node that home does not have.
+    /// Bytes of registered parts of a node that the home store does not have.
     fn left_on(&self, node: &str) -> u64 {
         let away = self.away().unwrap_or_default();
         away.iter().filter(|away| away.node == node).map(|away| away.bytes).sum()

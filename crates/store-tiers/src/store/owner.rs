@@ -1,8 +1,8 @@
-//! Whose parts are whose: locks of writers, registrations, and what dead processes left.
+//! Ownership of parts: locks of writers, registrations, and parts of dead processes.
 //!
 //! Invariants
-//! - a part is registered before anything at home names it, and until home has it on stable storage;
-//! - only the holder of a writer's lock drains its parts, gives them up, or changes its registration.
+//! - a part is registered before any object at home names it, and until the home store has it on stable storage;
+//! - only the holder of a writer's lock drains its parts, evicts them, or changes its registration.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -15,13 +15,13 @@ use super::TieredStore;
 use crate::registry::{Registered, guard};
 use crate::staged::{Staged, Sum};
 
-/// A writer whose parts this handle has, and its last registration.
+/// A writer whose parts belong to this handle, and its last registration.
 #[derive(Debug, Default)]
 pub(crate) struct Owned {
-    /// One in each tier where it could be taken.
+    /// Its lock in each tier where it could be taken.
     locks: Vec<File>,
     registered: Option<Vec<u8>>,
-    /// It was left by a process that died.
+    /// Whether it was left by a process that died.
     adopted: bool,
     /// Parts that are registered, and neither in a tier nor at home. Only a recovery gives them up.
     missing: Vec<StagedPart>,
@@ -45,7 +45,7 @@ pub(crate) fn writer_of(key: &str) -> Option<(u64, u32)> {
 }
 
 impl TieredStore {
-    /// Makes a writer's parts this handle's own, before the first is begun.
+    /// Takes ownership of a writer's parts, before the first one is begun.
     pub(crate) fn own(&self, key: &str) -> Result<()> {
         let (Some((writer, _)), true) = (writer_of(key), self.registry.is_some()) else { return Ok(()) };
         let mut owners = guard(&self.owners);
@@ -65,7 +65,7 @@ impl TieredStore {
                         source: std::io::ErrorKind::WouldBlock.into(),
                     });
                 }
-                // Nothing is laid down where others could not see that its owner lives.
+                // No part goes to a tier where other processes could not see that its owner is alive.
                 Err(error) => tier.health.failed(error.to_string()),
             }
         }
@@ -73,8 +73,8 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Registers the closed parts of a writer that home does not have on stable storage; removes the registration if
-    /// there are none.
+    /// Registers the closed parts of a writer that the home store does not have on stable storage; removes the
+    /// registration if there are none.
     pub fn register(&self, writer: u64) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         self.leave_memory(writer)?;
@@ -123,7 +123,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Brings closed parts of a writer home from the memory of this process.
+    /// Drains closed parts of a writer that are in the memory of this process.
     fn leave_memory(&self, writer: u64) -> Result<()> {
         let volatile = |number: usize| self.tiers().get(number).is_some_and(|tier| tier.volatile);
         let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
@@ -145,7 +145,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Registers again the parts of all writers after a drain; dead writers whose parts are all home are forgotten.
+    /// Registers the parts of all writers again after a drain. Dead writers whose parts are all at home are forgotten.
     pub fn register_all(&self) -> Result<()> {
         let writers: Vec<u64> = guard(&self.owners).keys().copied().collect();
         for writer in writers {
@@ -161,7 +161,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Gives up all copies of a writer's parts, and its locks. All of them are home.
+    /// Evicts all copies of a writer's parts and releases its locks. All parts must be at home.
     fn forget(&self, writer: u64) {
         let of = |key: &str| writer_of(key).is_some_and(|(of, _)| of == writer);
         let mine: Vec<(String, usize)> = {
@@ -180,8 +180,8 @@ impl TieredStore {
         guard(&self.owners).remove(&writer);
     }
 
-    /// Takes over what dead processes of this node left in the tiers: registered parts are drained from now on, others
-    /// were never guaranteed and are removed. Returns how many parts wait.
+    /// Adopts the parts that dead processes of this node left in the tiers. Registered parts are drained from now on;
+    /// others were never guaranteed and are removed. Returns how many parts wait.
     pub fn adopt_dead(&self) -> Result<usize> {
         let Some(registry) = &self.registry else { return self.adopt() };
         let mut left: BTreeMap<u64, Vec<(String, usize, u64)>> = BTreeMap::new();
@@ -211,7 +211,7 @@ impl TieredStore {
         Ok(waiting)
     }
 
-    /// Takes over what one writer left, unless it lives. `found`: key, tier and length of its parts.
+    /// Adopts the parts that one writer left, unless it is alive. `found` has key, tier and length of its parts.
     fn adopt_writer(&self, writer: u64, found: Vec<(String, usize, u64)>) -> Result<usize> {
         let Some(registry) = &self.registry else { return Ok(0) };
         let mut owned = Owned { adopted: true, ..Owned::default() };
@@ -222,7 +222,7 @@ impl TieredStore {
                 Ok(None) | Err(_) => return Ok(0),
             }
         }
-        // After the lock was taken, nothing changes it any more.
+        // After the lock is taken, no other process changes the registration.
         let key = keys::staged(&registry.node.name, writer);
         let Ok(said) = registry.read(self.home.as_ref(), &key, writer) else { return Ok(0) };
         let mut known: BTreeMap<u32, StagedPart> =
@@ -236,7 +236,7 @@ impl TieredStore {
             let Some(said) =
                 part.and_then(|part| known.get(&part).copied()).filter(|said| said.length == len)
             else {
-                // Of a part that moved on to the next tier, a beginning; else of a step that was never closed.
+                // It is a prefix of a part that moved to the next tier, or belongs to a step that was never closed.
                 let _ = tier.doing(|store| store.delete(&key));
                 continue;
             };
@@ -289,7 +289,7 @@ impl TieredStore {
         Ok(lost)
     }
 
-    /// From now on these parts are missing, for this handle.
+    /// From now on, these parts count as missing for this handle.
     pub fn give_up(&self, lost: &[Away]) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let mut parts = BTreeMap::new();
@@ -303,14 +303,14 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Removes the registrations of parts that were given up, once nothing names them any more.
+    /// Removes the registrations of parts that were given up, once no object names them any more.
     pub fn forget_given_up(&self) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let given_up = registry.given_up();
         self.unregister(given_up.into_iter().filter_map(|(key, said)| Some((said.node, writer_of(&key)?))))
     }
 
-    /// Takes parts out of the registrations: nodes, with writer and number.
+    /// Removes parts from the registrations, given as node, writer and number.
     pub(crate) fn unregister(&self, parts: impl Iterator<Item = (String, (u64, u32))>) -> Result<()> {
         let Some(registry) = &self.registry else { return Ok(()) };
         let mut of: BTreeMap<(String, u64), BTreeSet<u32>> = BTreeMap::new();
@@ -337,7 +337,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Parts that are not at home, of all nodes, as it is now.
+    /// The present parts of all nodes that are not at home.
     pub fn away(&self) -> Result<Vec<Away>> {
         let mut all = Vec::new();
         let Some(registry) = &self.registry else { return Ok(all) };
@@ -375,7 +375,7 @@ impl TieredStore {
         Ok(all)
     }
 
-    /// Registrations that are damaged, and how.
+    /// Damaged registrations, and what is wrong with each.
     pub fn broken(&self) -> Result<BTreeMap<String, String>> {
         let Some(registry) = &self.registry else { return Ok(BTreeMap::new()) };
         Ok(registry.look(self.home.as_ref())?.broken.clone())

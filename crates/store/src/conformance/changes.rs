@@ -1,4 +1,4 @@
-//! Promises about changing.
+//! The part of the contract about changes.
 
 use super::{expect_error, pattern, write};
 use crate::{PutMode, Request, Store, StoreExt};
@@ -19,7 +19,7 @@ pub(super) fn put_if_absent_leaves_what_is_there(store: &dyn Store) {
 
 pub(super) fn an_object_is_put_after_what_it_names_or_not_at_all(store: &dyn Store) {
     write(store, "log/s", b"bytes");
-    // Where puts are durable nothing is synced, so nothing is found missing.
+    // Where puts are durable, a sync makes no request and so reports no missing object.
     let synced = !store.features().put_is_durable;
     for mode in [PutMode::IfAbsent, PutMode::Replace].into_iter().filter(|_| synced) {
         expect_error!(

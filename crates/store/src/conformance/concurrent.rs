@@ -1,4 +1,4 @@
-//! Promises about many callers at once.
+//! The part of the contract about concurrent callers.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -94,7 +94,7 @@ pub(super) fn what_is_below_the_length_can_be_read_while_it_grows(store: &dyn St
         }
         for n in 1..PIECES {
             let outcome = store.append("k", n * PIECE, &[&piece(n)]);
-            // The readers end with the last piece, also when it fails.
+            // The readers stop after the last piece, also when the append fails.
             written.store(if outcome.is_ok() { (n + 1) * PIECE } else { PIECE * PIECES }, Ordering::Release);
             outcome.expect("an object can grow while it is read");
         }

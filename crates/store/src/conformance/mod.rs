@@ -1,7 +1,7 @@
-//! The contract of [`Store`] as a program.
+//! The contract of [`Store`], as a program.
 //!
-//! Every implementation calls [`check`] in its tests. `check` asks only for what the trait promises, skips
-//! what [`Features`](crate::Features) deny, and panics with the promise that was broken.
+//! Every implementation calls [`check`] in its tests. `check` tests only what the trait guarantees, skips what
+//! [`Features`](crate::Features) exclude, and panics with the guarantee that was violated.
 
 mod changes;
 mod concurrent;
@@ -10,10 +10,10 @@ mod submitted;
 
 use crate::{PutMode, Store};
 
-/// Checks every promise that one process can check. `make` returns an empty store each time.
+/// Checks every guarantee that one process can check. `make` returns an empty store each time.
 ///
 /// # Panics
-/// When a promise is broken, with the promise and what was found.
+/// If a guarantee is violated; the message has the guarantee and what was found.
 pub fn check(make: impl Fn() -> Box<dyn Store>) {
     let checks: [fn(&dyn Store); 27] = [
         reads::a_missing_object_is_not_found,
@@ -55,7 +55,7 @@ pub fn check(make: impl Fn() -> Box<dyn Store>) {
     }
 }
 
-/// Makes an object by the means that the store has, with the bytes in several parts where it can append.
+/// Creates an object by the means that the store has; if it can append, with the bytes in several parts.
 fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
     if store.features().append {
         let (first, second) = bytes.split_at(bytes.len() / 3);
@@ -65,12 +65,12 @@ fn write(store: &dyn Store, key: &str, bytes: &[u8]) {
     }
 }
 
-/// Bytes that differ from their neighbours, so that a shift is noticed.
+/// Bytes that differ from their neighbours, so that a shift is detected.
 fn pattern(len: usize, seed: u8) -> Vec<u8> {
     (0..len).map(|i| (i as u8).wrapping_mul(31) ^ ((i >> 8) as u8).wrapping_mul(17) ^ seed).collect()
 }
 
-/// Asserts that the outcome is an error of this kind, with these fields; otherwise the promise was broken.
+/// Asserts that the outcome is an error of this kind, with these fields; otherwise the guarantee is violated.
 macro_rules! expect_error {
     ($outcome:expr, $kind:ident { $($field:tt)* } $(if $guard:expr)?, $promise:expr) => {{
         let outcome = $outcome;

@@ -1,4 +1,4 @@
-//! Promises about looking.
+//! The part of the contract about reads.
 
 use super::{expect_error, pattern, write};
 use crate::{ListEntry, PutMode, SEEN_LOG2, Store, StoreExt};

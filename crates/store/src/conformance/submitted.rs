@@ -1,4 +1,4 @@
-//! Promises about submitting and completing.
+//! The part of the contract about submitted requests.
 
 use super::{expect_error, pattern, write};
 use crate::{PutMode, Reply, Request, Store, StoreExt};

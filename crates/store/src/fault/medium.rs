@@ -1,11 +1,10 @@
-//! The state of the medium: a model of a disk behind a write cache.
+//! A model of the medium: a disk behind a write cache.
 //!
 //! The model keeps, per object, the durable state and the changes since. After a power cut, any of these may
 //! remain:
 //! - of name changes (creations, replacements, deletions): the first few, in order; each object
 //!   independently;
-//! - of appended bytes: any subset of 512-byte sectors, with zeros or garbage in the others, up to any
-//!   length;
+//! - of appended bytes: any subset of 512-byte sectors, with zeros or garbage in the others, up to any length;
 //! - of an unsynced put: the same as of appended bytes, or everything;
 //! - of bytes written over durable ones: any subset of sectors, the others unchanged.
 //!
@@ -116,8 +115,7 @@ impl Object {
         let names = self.since.iter().filter(names_only).count() as u64;
         let mut names_kept = random.below(names + 1);
         let mut left = self.durable.clone();
-        // Bytes before this offset are durable; those after it are torn once the object's last change is
-        // known.
+        // Bytes before this offset are durable. Bytes after it are torn once the object's last change is known.
         let mut sure = left.as_ref().map_or(0, Vec::len);
         for change in &self.since {
             if let Unsynced::Appended(data) = change {
@@ -162,13 +160,13 @@ fn write_some(bytes: &mut [u8], at: usize, data: &[u8], sure: usize, random: &mu
     }
 }
 
-/// Loses random sectors after `sure`, and a random length of the end.
+/// Loses random sectors after `sure`, and the end from a random length on.
 fn tear(mut bytes: Vec<u8>, sure: usize, random: &mut Xorshift) -> Vec<u8> {
     if bytes.len() == sure || random.one_in(4) {
         return bytes;
     }
     let unsure = (bytes.len() - sure) as u64;
-    // Half of the time the length is right and only the content is wrong: checksums must find that.
+    // Half of the time the length is right and only the content is wrong, which checksums must detect.
     if random.one_in(2) {
         bytes.truncate(sure + random.below(unsure + 1) as usize);
     }
@@ -189,7 +187,8 @@ fn store_of<'k>(objects: impl Iterator<Item = (&'k String, Option<Vec<u8>>)>) ->
     let store = MemoryStore::new();
     for (key, bytes) in objects {
         if let Some(bytes) = bytes {
-            // If a name was once an object and once a folder, both may survive a power cut; the object wins.
+            // If a name was at different times an object and a folder, both may survive a power cut; then the object
+            // wins.
             let _ = store.put(key, &[&bytes], PutMode::IfAbsent, false);
         }
     }

@@ -1,10 +1,10 @@
-//! A store that fails on purpose, and knows what a failure would leave behind.
+//! A store that injects failures, and models what each of them leaves behind.
 //!
-//! It forwards every request to an inner store, injects the faults of its [`Script`], and keeps a model of
-//! the medium: what is durable, and what was changed since. After any request a test can ask what a killed
-//! process or a power cut would leave ([`FaultStore::survivor`]), open that, and check the promises.
+//! It forwards every request to an inner store, injects the faults of its [`Script`], and keeps a model of the medium:
+//! what is durable, and what was changed since. After any request a test can get the state that a killed process or a
+//! power cut would leave ([`FaultStore::survivor`]), open it, and check the guarantees.
 //!
-//! The script and its seed decide everything, so the same run leaves the same survivor. One lock orders all
+//! The script and its seed determine everything, so the same run leaves the same survivor. One lock orders all
 //! requests; runs with several threads differ only in that order.
 
 mod medium;
@@ -25,7 +25,7 @@ use medium::{Change, Medium};
 use random::Xorshift;
 pub use script::{Fault, Script};
 
-/// A store with injected faults in front of `inner`, which nothing else may change meanwhile.
+/// A store that injects faults before `inner`, which must not be changed by other means meanwhile.
 ///
 /// Share it by reference or `Arc`. A *change* is an append, a write inside an object, a put, a delete or a
 /// sync. Changes and reads are numbered separately, from 0, in the order of arrival.
@@ -42,7 +42,7 @@ struct FaultState {
     random: Xorshift,
     changes: u64,
     reads: u64,
-    /// All requests so far. They are the clock of delayed listings.
+    /// Number of requests so far: the clock of delayed listings.
     requests: u64,
     bytes_left: Option<u64>,
     created_at: HashMap<String, u64>,
@@ -51,14 +51,14 @@ struct FaultState {
 }
 
 impl FaultStore<MemoryStore> {
-    /// An empty store in memory.
+    /// An empty store in memory with these faults.
     pub fn in_memory(script: Script) -> Self {
         Self::with_medium(MemoryStore::new(), script, Medium::default())
     }
 }
 
 impl<S: Store> FaultStore<S> {
-    /// Wraps a store whose present objects count as durable; they are read into memory.
+    /// Wraps a store. Its present objects are read into memory, and count as durable.
     pub fn new(inner: S, script: Script) -> Result<Self> {
         let mut medium = Medium::default();
         for entry in inner.list("")? {
@@ -94,22 +94,22 @@ impl<S: Store> FaultStore<S> {
         self.state().changes
     }
 
-    /// The process dies now. What was done stays; all later requests fail.
+    /// Kills the process now. Completed requests keep their effects; all later requests fail.
     pub fn kill(&self) {
         self.state().end(None);
     }
 
-    /// The power fails now. Synced data stays; `seed` picks what remains of the rest; all later requests
-    /// fail. After a [`Fault::Crash`] this decides what the crash left.
+    /// Cuts the power now. Synced data stays; `seed` determines what remains of other data; all later requests fail.
+    /// After a [`Fault::Crash`], it applies to the state that the crash left.
     pub fn power_cut(&self, seed: u64) {
         self.state().end(Some(seed));
     }
 
-    /// The surviving state, as a new store. Before any crash or power cut: what a kill now would leave.
+    /// The surviving state, as a new store. Before any crash or power cut: the state that a kill would leave now.
     pub fn survivor(&self) -> MemoryStore {
         let state = self.state();
         let left = state.survivor.clone().unwrap_or_else(|| state.medium.after_kill());
-        // A copy, since each caller may change it.
+        // A copy, since each caller may change its survivor.
         copy_of(&left)
     }
 
@@ -139,9 +139,8 @@ impl<S: Store> FaultStore<S> {
         }
     }
 
-    /// Does a change under the fault that is due, if any. `apply` does the change to the inner store and
-    /// describes it. `tear` picks what remains of a change that stops midway: in a crash, or where only so
-    /// many bytes fit.
+    /// Executes a change with the fault that is due, if any. `apply` makes the change in the inner store and describes
+    /// it. `tear` picks what remains of a change that stops midway: in a crash, or if only some bytes fit.
     fn change(
         &self,
         key: &str,
@@ -203,7 +202,7 @@ impl<S: Store> FaultStore<S> {
         }
     }
 
-    /// The inner store refuses an invalid change, which leaves nothing when it is torn.
+    /// Whether the inner store would accept the append. A torn append that it refuses leaves nothing.
     fn would_append(&self, key: &str, at: u64) -> bool {
         match self.inner.len(key) {
             Ok(len) => at != 0 && len == at,
@@ -249,7 +248,7 @@ impl<S: Store> Store for FaultStore<S> {
     crate::forward!(inner => device, watch, unchanged);
 
     fn features(&self) -> Features {
-        // The medium models syncs, whatever the inner store does.
+        // This model implements syncs itself, whatever the inner store does.
         Features { sync: true, uploads: false, ..self.inner.features() }
     }
 
@@ -257,7 +256,7 @@ impl<S: Store> Store for FaultStore<S> {
         format!("{} with injected faults", self.inner.describe())
     }
 
-    /// None, whatever the inner store offers: every request must be one that a fault can strike.
+    /// None, whatever the inner store has: faults must be able to hit every request.
     fn local(&self) -> Option<&dyn LocalFiles> {
         None
     }
@@ -290,7 +289,7 @@ impl<S: Store> Store for FaultStore<S> {
             Some(Fault::ShortRead) if !out.is_empty() => {
                 let wanted = out.len();
                 let got = state.random.below(wanted as u64);
-                // A caller that uses the buffer in spite of the error shall notice.
+                // Overwrites the buffer, so that a test fails if its caller uses the buffer in spite of the error.
                 out[got as usize..].fill(0xEE);
                 let (key, store) = (key.to_owned(), self.describe());
                 Err(StoreError::ShortRead { key, store, offset, wanted: wanted as u64, got })
@@ -364,7 +363,7 @@ impl<S: Store> Store for FaultStore<S> {
             self.inner.put(key, parts, mode, sync)?;
             Ok(change(sync))
         };
-        // If the put stops midway the name may exist. With sync, its bytes were durable before the name.
+        // If the put stops midway, the name may exist. With sync, the bytes were durable before the name.
         let tear = |random: &mut Xorshift, room: Option<u64>| {
             let refused = mode == PutMode::IfAbsent && self.inner.exists(key).unwrap_or(false);
             (room.is_none() && !refused && random.one_in(2)).then(|| change(sync))

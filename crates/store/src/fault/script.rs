@@ -1,10 +1,10 @@
-//! Which faults happen when: a value that can be printed with a failing test and replayed.
+//! Which faults happen when. A script can be printed with a failing test and replayed.
 
 use std::collections::BTreeMap;
 
 use super::random::Xorshift;
 
-/// Something that goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The process dies during the request: a prefix of an append remains, all or nothing of a put or delete,
@@ -26,7 +26,7 @@ pub struct Script {
     pub(crate) seed: u64,
     changes: BTreeMap<u64, Fault>,
     reads: BTreeMap<u64, Fault>,
-    /// One in this many changes or reads, at random.
+    /// One in this many changes or reads is hit, at random.
     random_changes: Option<(u64, Fault)>,
     random_reads: Option<(u64, Fault)>,
     pub(crate) space: Option<u64>,
@@ -34,41 +34,40 @@ pub struct Script {
 }
 
 impl Script {
-    /// No faults yet. `seed` decides what is left to chance.
+    /// A script without faults. `seed` determines all random choices.
     pub fn seeded(seed: u64) -> Self {
         Script { seed, ..Self::default() }
     }
 
-    /// `fault` strikes the change (append, write inside, put, delete or sync) with this number, counted from
-    /// 0.
+    /// Hits the change (append, write inside, put, delete or sync) with this number, counted from 0.
     #[must_use]
     pub fn at(mut self, change: u64, fault: Fault) -> Self {
         self.changes.insert(change, fault);
         self
     }
 
-    /// `fault` strikes the read with this number, counted from 0.
+    /// Hits the read with this number, counted from 0.
     #[must_use]
     pub fn at_nth_read(mut self, read: u64, fault: Fault) -> Self {
         self.reads.insert(read, fault);
         self
     }
 
-    /// `fault` strikes one change in `n`.
+    /// Hits one change in `n`, at random.
     #[must_use]
     pub fn one_in(mut self, n: u64, fault: Fault) -> Self {
         self.random_changes = Some((n, fault));
         self
     }
 
-    /// `fault` strikes one read in `n`.
+    /// Hits one read in `n`, at random.
     #[must_use]
     pub fn one_read_in(mut self, n: u64, fault: Fault) -> Self {
         self.random_reads = Some((n, fault));
         self
     }
 
-    /// There is room for `bytes` more; deleting or replacing frees none.
+    /// Leaves space for `bytes` more bytes. Deleting and replacing free no space.
     #[must_use]
     pub fn with_space(mut self, bytes: u64) -> Self {
         self.space = Some(bytes);

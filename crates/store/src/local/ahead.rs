@@ -1,12 +1,12 @@
-//! Read-ahead hints: tells the kernel which ranges of a file will be read soon, so that the device has many
-//! requests at once.
+//! Read-ahead hints: advises the kernel which ranges of a file will be read soon, so that the device has many requests
+//! at once.
 //!
-//! A hint costs time itself, since the calling thread makes the requests. So ranges that the kernel already
-//! reads ahead, or that are in memory, get no hint. The reader hints at the first ranges, so that the device
-//! begins, and another thread hints at the rest.
+//! A hint itself costs time, since the calling thread makes the requests. So ranges that the kernel already reads
+//! ahead, or that are in memory, get no hint. The reading thread gives the first hints, so that the device begins, and
+//! another thread gives the rest.
 //!
 //! Invariants
-//! - it is a hint: an error here occurs again, and is reported, when the range is read;
+//! - a failed hint is ignored: the error occurs again, and is reported, when the range is read;
 //! - nothing here waits for the device.
 
 use std::num::NonZeroU64;
@@ -17,11 +17,11 @@ use super::handles::Handle;
 use super::page::PAGE;
 use super::readahead;
 
-/// The reader itself hints at up to this many pieces and bytes: handing them to another thread would take
-/// longer.
+/// The reading thread itself gives hints for up to this many pieces and bytes: passing them to another thread would
+/// take longer.
 const FEW: usize = 8;
 const SHORT: u64 = 256 << 10;
-/// At most this many bytes per call: the kernel allocates memory for all of them before the device gets the
+/// At most this many bytes per call, since the kernel allocates memory for all of them before the device gets the
 /// first.
 const PIECE: u64 = SHORT;
 /// For a run of at least this many bytes, the kernel's own sequential read-ahead is the better choice.
@@ -31,9 +31,9 @@ const WORTH: u64 = 256 << 10;
 pub(super) struct Ahead {
     handle: Arc<Handle>,
     ranges: Vec<(u64, u64)>,
-    /// The ranges are one run, the next one of a sequential scan.
+    /// Whether the ranges are one run, the next one of a sequential scan.
     in_order: bool,
-    /// How many pieces were hinted at so far.
+    /// The number of pieces that have got a hint.
     hinted: usize,
 }
 
@@ -53,8 +53,8 @@ impl Ahead {
         })
     }
 
-    /// Whether the ranges seem to be in memory, judged by a few bytes amid them. Their first and last pages
-    /// may have been read with their neighbours, so those prove nothing.
+    /// Whether the ranges seem to be in memory, judged by probing a few bytes inside. Their first and last pages may
+    /// have been read with adjacent ranges, so these are not probed.
     fn seems_in_memory(&self) -> bool {
         let (first, middle) = (self.ranges.first(), self.ranges.get(self.ranges.len() / 2));
         let some = [first, middle, self.ranges.last()].into_iter().flatten();
@@ -63,8 +63,8 @@ impl Ahead {
         places.into_iter().all(|at| is_in_memory(&self.handle.file, at) == Some(true))
     }
 
-    /// Hints at the first pieces. `true`: that was all; else another thread must [`advise`](Ahead::advise) on
-    /// the others.
+    /// Gives the first hints. Returns whether these were all; otherwise another thread must give the rest by
+    /// [`advise`](Ahead::advise).
     pub(super) fn advise_first(&mut self) -> bool {
         if let (true, &[(offset, len)]) = (self.in_order, &self.ranges[..]) {
             readahead::touch(&self.handle, offset..offset.saturating_add(len));
@@ -80,7 +80,7 @@ impl Ahead {
         self.pieces().nth(self.hinted).is_none()
     }
 
-    /// Hints at the pieces that are left.
+    /// Gives the remaining hints.
     pub(super) fn advise(&self) {
         let _ = self.pieces().skip(self.hinted).all(|piece| self.advise_on(piece));
     }
@@ -93,7 +93,7 @@ impl Ahead {
         })
     }
 
-    /// Asks the kernel to read a piece ahead; `false`: it refuses, and would refuse others.
+    /// Advises the kernel to read a piece ahead; `false` if it refuses, and would refuse others.
     fn advise_on(&self, (offset, len): (u64, u64)) -> bool {
         let advice = rustix::fs::Advice::WillNeed;
         rustix::fs::fadvise(&self.handle.file, offset, NonZeroU64::new(len), advice).is_ok()
@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn few_short_ranges_are_told_of_at_once_and_come_without_being_read() {
+    fn few_short_ranges_get_hints_at_once_and_arrive_without_being_read() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let ranges = [(5, 4096), (300 << 10, 9000), (900 << 10, 10)];
@@ -137,11 +137,10 @@ mod tests {
         }
     }
 
-    /// Symptom: a plane through subchunks that stand two and three together took 1.5 times as long as the
-    /// disk needs for it. Cause: the kernel read on behind each pair, though it had hints for all wanted
-    /// ranges.
+    /// Symptom: a plane through subchunks that lie in groups of two and three took 1.5 times as long as the disk needs
+    /// for it. Cause: the kernel read on behind each pair, though it had hints for all wanted ranges.
     #[test]
-    fn behind_neighbours_that_it_was_told_of_nothing_is_read() {
+    fn the_kernel_reads_nothing_behind_adjacent_hinted_ranges() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 8 << 20]).unwrap();
@@ -163,11 +162,11 @@ mod tests {
         }
     }
 
-    /// Symptom: the second of two planes through neighbouring subchunks took 1.5 times as long as the first.
-    /// Cause: the first and last pages of its ranges had been read with the first plane's, so it was taken to
-    /// be in memory.
+    /// Symptom: the second of two planes through neighbouring subchunks took 1.5 times as long as the first. Cause: the
+    /// first and last pages of its ranges had been read with those of the first plane, so all of it was taken to be in
+    /// memory.
     #[test]
-    fn ranges_of_which_only_the_ends_are_in_memory_are_told_of() {
+    fn ranges_with_only_their_ends_in_memory_get_hints() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let at = |offset: u64| handle.to_read(offset, 1);
@@ -180,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_ranges_and_long_ones_all_but_the_first_are_left_to_another_thread() {
+    fn another_thread_hints_at_all_but_the_first_of_many_or_long_ranges() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn all_of_a_long_run_comes_in_pieces() {
+    fn a_long_run_is_prefetched_in_pieces() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         let (begin, end) = (5000, (1 << 20) - 5000);
@@ -207,8 +206,7 @@ mod tests {
         let pieces: Vec<_> = ahead.pieces().collect();
         assert_eq!(pieces.iter().map(|(_, len)| len).sum::<u64>(), end - begin);
         assert!(pieces.windows(2).all(|two| two[0].0 + two[0].1 == two[1].0) && pieces[0].0 == begin);
-        // A second descriptor, for reads in no order: a probe reads its own page, and no page is probed
-        // twice.
+        // A second descriptor, for random reads: a probe then reads only its own page, and no page is probed twice.
         let other = std::fs::File::open(dir.path().join("a")).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
         let is_there = |turn: u64| {
@@ -219,11 +217,10 @@ mod tests {
         assert!((0..10).any(is_there), "the prefetched bytes never arrived");
     }
 
-    /// Symptom: two processes that read blocks of 256 KiB in the order of the file, of two files each, took
-    /// 1.25 times as long as plain reads. Cause: the kernel got a hint for every block by itself, and read
-    /// nothing while cells were copied.
+    /// Symptom: two processes, each reading blocks of 256 KiB of two files in file order, took 1.25 times as long as
+    /// plain reads. Cause: the kernel got a separate hint for every block, and read nothing while cells were copied.
     #[test]
-    fn behind_a_lone_run_that_comes_next_the_system_reads_on() {
+    fn after_a_single_run_that_is_next_the_kernel_reads_on() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         let Some(handle) = forgotten(&path) else { return };
@@ -241,7 +238,7 @@ mod tests {
         file.read_exact_at(&mut out, 300).unwrap();
         let other = std::fs::File::open(&path).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
-        // A probe reads its own page, and no page is probed twice.
+        // A probe reads only its own page, and no page is probed twice.
         let looked = |turn: u64| {
             std::thread::sleep(Duration::from_millis(20 << turn));
             is_in_memory(&other, (260 << 10) + turn * PAGE) == Some(true)
@@ -250,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_memory_and_what_is_nothing_is_not_told_of() {
+    fn bytes_in_memory_and_missing_bytes_get_no_hint() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 64 << 10]).unwrap();

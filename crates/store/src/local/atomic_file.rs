@@ -1,13 +1,12 @@
 //! Files that appear whole or not at all.
 //!
-//! The bytes go to a temporary file in the same folder, which then gets the final name: by `rename` where it
-//! may replace, by `link` where it must not, because `link` is the oldest test-and-set that network file
-//! systems also keep. Where there are no hard links, Linux's `RENAME_NOREPLACE` is used. What must not
-//! replace is written to an unnamed file where the system has those: the folder is then changed once and not
-//! three times.
+//! The bytes go to a temporary file in the same folder, which then gets the final name: by `rename` where it may
+//! replace a file, and by `link` where it must not, because `link` is the oldest test-and-set that network file systems
+//! also honour. Where there are no hard links, Linux's `RENAME_NOREPLACE` is used. A file that must not replace another
+//! is written unnamed where the system supports that, so the folder is changed once and not three times.
 //!
-//! Temporary names contain `~`, which no key does. A killed process leaves its temporary file, if it has a
-//! name; it is never listed, and `sweep` removes it.
+//! Temporary names contain `~`, which no key does. A killed process leaves its temporary file if that has a name. The
+//! file is never listed, and `sweep` removes it.
 
 use std::fs::File;
 use std::io;
@@ -20,24 +19,24 @@ use super::unnamed_files::{self, UnnamedFiles};
 use super::{transfer, tree};
 use crate::PutMode;
 
-/// How an attempt to place a file ended.
+/// The outcome of placing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// It has the final name.
+    /// The file has its final name.
     Yes,
-    /// Another file has the name, and was left alone.
+    /// Another file has the name, and was not changed.
     NameTaken,
 }
 
-/// Opens with the given function, and recovers from errors as the caller can.
+/// Opens a file with the given function, and retries after errors that the caller can resolve.
 pub(crate) type Opening<'a> = &'a dyn Fn(&dyn Fn() -> io::Result<File>) -> io::Result<File>;
 
-/// Steps before a file gets its name, done while its bytes are written.
+/// Steps before a file gets its name, executed while its bytes are written.
 pub(crate) type Before<'a> = &'a dyn Fn() -> io::Result<()>;
 
-/// Writes `parts`, one after the other, to a file named `path`. With `sync` its bytes are durable before it
-/// gets the name; the name itself is not. `before` is called once the bytes are written, and may be called
-/// again after a success. If `before` fails the file gets no name.
+/// Writes `parts`, one after the other, to a file named `path`. With `sync` its bytes are durable before it gets the
+/// name; the name itself is not. `before` is called when the bytes are written, and may be called again after a
+/// success. If it fails, the file gets no name.
 pub(crate) fn write(
     path: &Path,
     parts: &[&[u8]],
@@ -48,7 +47,7 @@ pub(crate) fn write(
     waiting: &UnnamedFiles,
 ) -> io::Result<Placed> {
     if mode == PutMode::IfAbsent
-        && let Some(placed) = write_nameless(path, parts, sync, before, opening, waiting)?
+        && let Some(placed) = write_unnamed(path, parts, sync, before, opening, waiting)?
     {
         return Ok(placed);
     }
@@ -65,8 +64,8 @@ pub(crate) fn write(
     placed
 }
 
-/// Writes a file that gets its name after all its bytes. `None` where the system has no unnamed files.
-fn write_nameless(
+/// Writes an unnamed file, which gets its name after all its bytes. `None` if the system has no unnamed files.
+fn write_unnamed(
     path: &Path,
     parts: &[&[u8]],
     sync: bool,
@@ -88,7 +87,7 @@ fn write_nameless(
         }
         before()
     };
-    // The folder may have been replaced since a waiting file was made, even by one on another disk.
+    // The folder may have been replaced since the spare file was made, even by one on another disk.
     if let Some(file) = waiting.take(folder) {
         fill(&file)?;
         if let Ok(placed) = name(&file, path) {
@@ -97,16 +96,14 @@ fn write_nameless(
     }
     let file = match opening(&|| unnamed_files::open(folder)) {
         Ok(file) => file,
-        // A missing folder can be made. Every other error that a named file would meet too occurs again
-        // there.
+        // The caller can create a missing folder. A named file would meet every other error again.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(error),
         Err(_) => return Ok(None),
     };
     fill(&file)?;
     match name(&file, path) {
         Ok(placed) => Ok(Some(placed)),
-        // Without /proc, or where unnamed files cannot get names. A named file reports every other error
-        // again.
+        // There is no /proc, or unnamed files cannot get names here. A named file reports every other error again.
         Err(error) => {
             use rustix::io::Errno;
             let never = [Errno::NOENT, Errno::OPNOTSUPP, Errno::NOSYS];
@@ -124,8 +121,8 @@ pub(super) fn name(file: &File, path: &Path) -> io::Result<Placed> {
     use rustix::io::Errno;
     use std::os::fd::AsRawFd;
 
-    // By the descriptor itself, which systems before Linux 6.10 allow only the administrator; else by its
-    // name in /proc.
+    // Names the file by its descriptor, which systems before Linux 6.10 allow only to the administrator; else by its
+    // path in /proc.
     let named = match linkat(file, c"", CWD, path, AtFlags::EMPTY_PATH) {
         Err(Errno::NOENT | Errno::PERM | Errno::INVAL) => {
             let open_file = format!("/proc/self/fd/{}", file.as_raw_fd());
@@ -149,8 +146,8 @@ pub(super) fn name(_file: &File, _path: &Path) -> io::Result<Placed> {
 pub(super) fn name_if_absent(file: &File, temporary: &Path, path: &Path) -> io::Result<Placed> {
     match std::fs::hard_link(temporary, path) {
         Ok(()) => Ok(Placed::Yes),
-        // A network file system may lose the reply, repeat the request, and find its own link: then our file
-        // has two names.
+        // A network file system may lose the reply, repeat the request, and find its own link. Then our file has two
+        // names.
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
             Ok(if file.metadata()?.nlink() > 1 { Placed::Yes } else { Placed::NameTaken })
         }
@@ -196,8 +193,8 @@ pub(super) fn create_temporary(path: &Path, opening: Opening<'_>) -> io::Result<
 /// A name in the folder of `path` that is most likely unused.
 pub(super) fn temporary_name(path: &Path) -> PathBuf {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
-    // The time distinguishes processes of the same number on other nodes or in other containers. If names
-    // collide in spite of it, the file system reports that and the next name is tried.
+    // The time distinguishes processes with the same number on other nodes or in other containers. If names still
+    // collide, the file system reports it and the next name is tried.
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
     path.with_file_name(format!("{}{}-{serial}-{time:x}", tree::TEMPORARY, std::process::id()))
@@ -225,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_before_a_name_is_given_leaves_no_file() {
+    fn a_failure_before_naming_leaves_no_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("k");
         for mode in [PutMode::IfAbsent, PutMode::Replace] {
@@ -251,7 +248,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_was_lost_is_not_taken_for_a_lost_race() {
-        // An NFS client repeats LINK when the reply is lost, and reports EEXIST for the link it made itself.
+        // An NFS client repeats LINK when the reply is lost, and reports EEXIST for the link that it made itself.
         let dir = tempfile::tempdir().unwrap();
         let (temporary, path) = (dir.path().join("~t"), dir.path().join("k"));
         let file = tree::create_new(&temporary).unwrap();

@@ -1,31 +1,30 @@
-//! Detects other readers of a file: what one reader skipped between its ranges is then soon in memory.
+//! Detects other readers of a file: the bytes that one reader skips between its ranges are then soon in memory.
 //!
-//! A restart with another number of processes lets each reader want a part of every block. Each asks for
-//! separate pieces, while together they want everything. A device that is read sequentially is faster than
-//! one that is asked for every piece. A reader that is alone, however, would read several times what it
-//! wants.
+//! After a restart with another number of processes, each reader wants a part of every block. Each requests separate
+//! pieces, while all of them together want everything. Reading the device sequentially is then faster than requesting
+//! every piece. A single reader, however, would read several times the bytes that it wants.
 //!
 //! Invariants
-//! - ranges that this reader had prefetched for others do not count as evidence;
-//! - each piece of evidence counts [`TIMES`] times, then new evidence is needed.
+//! - ranges that this reader prefetched for others are no evidence;
+//! - each piece of evidence counts [`TIMES`] times; then new evidence is needed.
 
 use std::ops::Range;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// A restart reads some variables one after the other.
+/// A restart reads about this many variables one after the other.
 const TIMES: u32 = 7;
-/// Readers behind a neighbour fill smaller holes.
+/// Smaller holes are ignored: a reader that follows another one fills them.
 const HOLE: u64 = 64 << 10;
 /// Number of offsets in holes that are probed.
 const PLACES: usize = 3;
 
-/// What one reader knows of the other readers of a file.
+/// What a reader knows about other readers of a file.
 #[derive(Debug, Default)]
 pub(super) struct ConcurrentReaders(Mutex<OtherReaders>);
 
 #[derive(Debug, Default)]
 struct OtherReaders {
-    /// Offsets that were skipped by the last hint.
+    /// Offsets that the last hint skipped.
     left: Vec<u64>,
     /// How many more times the last evidence counts.
     times: u32,
@@ -38,7 +37,7 @@ impl ConcurrentReaders {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ascending ranges, offsets and ends, were not in memory and are being requested.
+    /// Reports that ascending ranges (offsets and ends) were not in memory and are being requested.
     pub(super) fn advised(&self, ranges: &[(u64, u64)]) {
         let mut known = self.known();
         let middle = |pair: &[(u64, u64)]| match *pair {
@@ -51,8 +50,8 @@ impl ConcurrentReaders {
         known.left = holes.iter().step_by(apart).chain(holes.last()).copied().take(PLACES).collect();
     }
 
-    /// Whether others seem to read the file: everything that was skipped is in memory now, or was so
-    /// recently. The caller then prefetches a whole range.
+    /// Whether other readers seem to read the file: everything that was skipped is in memory now, or was so recently.
+    /// The caller then prefetches a whole range.
     pub(super) fn is_there(&self, range: &Range<u64>, is_in_memory: impl Fn(u64) -> bool) -> bool {
         let mut known = self.known();
         let left = std::mem::take(&mut known.left);
@@ -77,13 +76,13 @@ mod tests {
 
     const NEXT: Range<u64> = 2000 * K..4000 * K;
 
-    /// The same ranges, within what is prefetched.
+    /// The same ranges, within the one that is prefetched.
     fn pieces_of_next() -> Vec<(u64, u64)> {
         PIECES.iter().map(|(at, end)| (at + 2000 * K, end + 2000 * K)).collect()
     }
 
     #[test]
-    fn what_others_brought_is_a_sign_for_some_times() {
+    fn bytes_read_by_others_are_evidence_a_few_times() {
         let readers = ConcurrentReaders::default();
         assert!(!readers.is_there(&NEXT, |_| true), "nothing was skipped yet");
         readers.advised(&PIECES);
@@ -106,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_that_nobody_brought_is_no_company_and_is_asked_once() {
+    fn one_skipped_offset_not_in_memory_means_no_other_readers_and_is_probed_once() {
         let readers = ConcurrentReaders::default();
         readers.advised(&PIECES);
         assert!(!readers.is_there(&NEXT, |at| at < 1000 * K));

@@ -1,11 +1,12 @@
-//! The device of a folder: the host and the file system's source, so that a measurement in one folder holds
+//! Identifies the device of a folder by host and source of the file system, so that a measurement in one folder holds
 //! for others.
 //!
-//! Linux names it in `/proc/self/mountinfo`; elsewhere the device number stands for it.
+//! Linux names the source in `/proc/self/mountinfo`; elsewhere the device number is used.
 
 use std::path::Path;
 
-/// The same text for all folders on a file system as this host sees it; `None` if the folder cannot be looked at.
+/// A text that is the same for all folders of a file system as this host sees it; `None` if the folder cannot be
+/// examined.
 pub(super) fn identity(root: &Path) -> Option<String> {
     let number = rustix::fs::stat(root).ok()?.st_dev;
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));

@@ -1,11 +1,10 @@
-//! What must be synced, and in which folders.
+//! Determines which files and folders must be synced.
 //!
-//! A name is durable when its folder is synced, and also each folder above that might be new, up to the root.
-//! Folders above the object's own are synced once. The user of a handle keeps whether that handle was synced
-//! since it was opened.
+//! A name is durable once its folder is synced, and also each folder above that might be new, up to the root. Folders
+//! above the object's own are synced once. The handle records whether the name was synced since the file was opened.
 //!
-//! A failed sync is remembered as long as the bytes are the same: systems report a lost page once and then
-//! forget it, and a second sync that succeeds would be a lie.
+//! A failed sync is remembered as long as the bytes are the same. Systems report a lost page only once, so a second
+//! sync would succeed although bytes are lost.
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -32,7 +31,7 @@ impl Durability {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Applies `create` to the file at `path`; makes its folders if they are missing.
+    /// Applies `create` to the file at `path`; creates its folders if they are missing.
     pub(crate) fn with_folders<T>(
         &self,
         root: &Path,
@@ -51,7 +50,7 @@ impl Durability {
         create()
     }
 
-    /// The object's bytes are new from now on.
+    /// Reports that all bytes of the object were rewritten.
     pub(crate) fn bytes_renewed(&self, key: &str) {
         self.known().lost_bytes.remove(key);
     }
@@ -80,7 +79,7 @@ impl Durability {
             for path in paths {
                 let mut folders = path.ancestors().skip(1);
                 to_sync.extend(folders.next().map(Path::to_owned));
-                // From the object's folder upwards, including the root, which `create` may have made.
+                // All folders from the object's upwards, including the root, which `create` may have made.
                 for folder in path.ancestors().skip(1).take_while(|folder| folder.starts_with(root)) {
                     if !known.durable_folders.contains(folder) {
                         to_sync.extend(folder.parent().map(Path::to_owned));
@@ -91,7 +90,7 @@ impl Durability {
         }
         for folder in &to_sync {
             match sync_folder(folder) {
-                // Folders above the root may not be accessible.
+                // Folders above the root may be inaccessible.
                 Err(error)
                     if error.kind() == io::ErrorKind::PermissionDenied && !folder.starts_with(root) => {}
                 other => other?,

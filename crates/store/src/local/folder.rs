@@ -1,4 +1,4 @@
-//! The folder itself: every operation of the store, carried out in the calling thread.
+//! The folder itself: every operation of the store, executed in the calling thread.
 
 use std::io;
 use std::ops::Range;
@@ -25,7 +25,7 @@ use crate::{
     StoreError, Upload, validate_key, validate_prefix,
 };
 
-/// What the pool's threads share with the store.
+/// The state that the pool's threads share with the store.
 #[derive(Debug)]
 pub(super) struct Folder {
     pub(super) root: PathBuf,
@@ -42,7 +42,7 @@ pub(super) struct Folder {
     watched: Watched,
 }
 
-/// In /proc and the like, creating a name fails as if the folder above it were missing.
+/// In /proc and the like, creating a file fails as if the folder above it were missing.
 const MAKES_NOTHING: &str = "its file system has no place for new names there; choose another place";
 
 pub(super) fn folder_error(root: &Path, operation: &'static str, source: io::Error) -> StoreError {
@@ -71,15 +71,15 @@ fn description(root: &Path) -> String {
     format!("local store {}", root.display())
 }
 
-/// The unit of `read_seen`: it fits the second-level cache of every processor of the last ten years, half of
-/// it fits most.
+/// The unit of `read_seen`: it fits in the second-level cache of every processor of the last ten years, and half of it
+/// in most.
 const SEEN: usize = 4 << SEEN_LOG2;
 
 impl Folder {
     /// The existing folder at an absolute path.
     pub(super) fn open(root: PathBuf, read_only: bool) -> Result<Folder> {
         let open_root = if read_only { tree::open_folder(&root).ok() } else { None };
-        // The folder that was opened, or else an error that says what is there.
+        // Returns the opened folder, or an error that says what is at the path.
         if open_root.is_none() {
             let metadata = root.metadata().map_err(|source| folder_error(&root, "open", source))?;
             if !metadata.is_dir() {
@@ -129,7 +129,7 @@ impl Folder {
     ) -> Result<(Arc<Handle>, u64)> {
         let handles = self.handles.get();
         let mut found = handles.get(key, place, writable);
-        // The link may have been replaced between the lookup and opening it.
+        // The link may have been replaced between the lookup and the open.
         let mut looks = 0;
         while looks < 2
             && found.as_ref().is_err_and(|e| e.kind() == io::ErrorKind::NotFound)
@@ -145,13 +145,14 @@ impl Folder {
         }
     }
 
-    /// The open file of an object whose name was looked up before. A lookup takes as long as the kernel's
-    /// copy of 16 KiB.
+    /// The open file of an object whose name was looked up before. A lookup takes as long as copying 16 KiB in the
+    /// kernel.
     fn known(&self, key: &str) -> Option<Arc<Handle>> {
         self.open_root.as_ref().and_then(|_| self.handles.get().known(key))
     }
 
-    /// Reads an object whose bytes never change: from the open file, or else from the one that has the name.
+    /// Reads an object whose bytes never change: from the file that is open, or else from the one that has the name
+    /// now.
     fn read_unchanging(&self, key: &str, read: &mut dyn FnMut(&Handle) -> Result<()>) -> Result<()> {
         match self.known(key).map(|handle| read(&handle)) {
             Some(Ok(())) => Ok(()),
@@ -268,7 +269,7 @@ impl Folder {
             self.durability.get().with_folders(&self.root, path, || handles.opening(create)).map_err(fail)?;
         let handle = handles.keep_created(key, file).map_err(fail)?;
         transfer::write_all(&handle.file, 0, parts).map_err(|error| {
-            // So that the caller can retry. If this fails too, the object keeps a beginning of the bytes.
+            // The bytes are removed so that the caller can retry. If that fails too, the object keeps a prefix of them.
             let _ = self.remove(path);
             handles.forget(key);
             self.write_error(key, "append to", error)
@@ -284,7 +285,7 @@ impl Folder {
             return Err(StoreError::Conflict { key, store, expected: at, found });
         }
         transfer::write_all(&handle.file, at, parts).map_err(|error| {
-            // See above. The object has one writer, so no other writer's bytes are lost.
+            // As above. The object has one writer, so no bytes of other writers are lost.
             let _ = handle.file.set_len(at);
             self.write_error(key, "append to", error)
         })?;
@@ -363,7 +364,7 @@ impl Folder {
         Ok(())
     }
 
-    /// Puts an object that gets its name only if `before` succeeds as well.
+    /// Puts an object, which gets its name only if `before` succeeds.
     pub(super) fn put_when(
         &self,
         key: &str,
@@ -515,8 +516,8 @@ impl Store for Folder {
     fn delete(&self, key: &str) -> Result<()> {
         let path = self.may_write(key, "delete")?;
         self.handles.get().forget(key);
-        // Removing a folder reports EISDIR, or EPERM by the letter of POSIX. A folder is no object, so there
-        // is nothing to remove.
+        // Removing a folder fails with EISDIR, or with EPERM according to POSIX. A folder is no object, so there is
+        // nothing to remove.
         if path.is_dir() {
             return Ok(());
         }
@@ -538,8 +539,7 @@ impl Store for Folder {
     }
 
     fn sync(&self, keys: &[&str]) -> Result<()> {
-        // All files of one batch stay open until their names are synced; they are few enough for any limit of
-        // open files.
+        // All files of a batch stay open until their names are synced. They are few enough for any limit of open files.
         keys.chunks(handles::CAPACITY / 2).try_for_each(|keys| self.sync_some(keys))
     }
 
@@ -548,7 +548,7 @@ impl Store for Folder {
         Err(StoreError::Unsupported { operation: format!("exec of '{method}'"), store: self.describe() })
     }
 
-    /// Done at once in the calling thread, including hints and placements.
+    /// Executes every request at once in the calling thread, hints and placements included.
     fn submit(&self, request: Request) -> Pending {
         let outcome = match request {
             Request::Expect { key, ranges } => {
@@ -613,7 +613,7 @@ impl LocalFiles for Folder {
     fn prefetch_shared(&self, key: &str, range: Range<u64>) {
         let Ok((handle, end)) = self.handle(key, "read ahead", false) else { return };
         let range = range.start..range.end.min(end);
-        if handle.has_company(&range) {
+        if handle.has_concurrent_readers(&range) {
             readahead::prefetch(&handle, range);
         }
     }
@@ -647,7 +647,7 @@ impl LocalFiles for Folder {
         }
     }
 
-    /// One after the other; the store, which has threads, does both at once.
+    /// One after the other; the store has threads and does both at once.
     fn put_after(&self, first: &[&str], key: &str, parts: &[&[u8]], mode: PutMode) -> Result<()> {
         self.sync(first)?;
         self.put(key, parts, mode, true)

@@ -1,13 +1,13 @@
 //! Examines which parts of a file are in the page cache, and drops them from it.
 //!
-//! The kernel may ignore the request to drop a file; dirty, mapped or locked pages stay. So a few offsets are
-//! then read on condition that the read does not wait for the device: a read that returns was in memory.
-//! Caches of the device or of a host below are out of reach.
+//! The kernel may ignore the request to drop a file; dirty, mapped or locked pages stay. So a few offsets are then read
+//! with the condition that the read must not wait for the device; if it succeeds, the byte was in memory. Caches of the
+//! device or of a host below are out of reach.
 
 use std::fs::File;
 
-/// Whether the byte at `at` can be read without waiting; `None` where the kernel cannot tell. The probe may
-/// start read-ahead.
+/// Whether the byte at `at` can be read without waiting; `None` if the kernel cannot tell. The probe may start
+/// read-ahead.
 #[cfg(target_os = "linux")]
 pub(super) fn is_in_memory(file: &File, at: u64) -> Option<bool> {
     use rustix::io::{Errno, ReadWriteFlags, preadv2};
@@ -20,7 +20,7 @@ pub(super) fn is_in_memory(file: &File, at: u64) -> Option<bool> {
     }
 }
 
-/// Whether no probed offset was left in memory; `None` where the kernel cannot tell.
+/// Drops the file from memory. Returns whether no probed offset was left in memory; `None` if the kernel cannot tell.
 #[cfg(target_os = "linux")]
 pub(super) fn forget(file: &File, len: u64) -> Option<bool> {
     const PLACES: u64 = 8;
@@ -30,7 +30,7 @@ pub(super) fn forget(file: &File, len: u64) -> Option<bool> {
     for place in 0..PLACES {
         cold &= !is_in_memory(file, len.saturating_sub(1) / PLACES * place)?;
     }
-    // The probe may have started read-ahead.
+    // The probes may have started read-ahead.
     drop_all().ok()?;
     Some(cold)
 }

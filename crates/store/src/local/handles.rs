@@ -1,11 +1,10 @@
-//! Open files, kept for the next use.
+//! Open files, kept for later use.
 //!
 //! Invariants
-//! - at most [`CAPACITY`] files are kept open, each by one descriptor or two; a user of a handle keeps it
-//!   open a little longer;
-//! - a handle is given out only if its file still has the name. An object that was deleted or replaced is
-//!   opened anew, so that new bytes are seen. The exception are callers for which the bytes never change
-//!   (`known`);
+//! - at most [`CAPACITY`] files are kept open, each with one descriptor or two; a user of a handle may keep it open a
+//!   little longer;
+//! - a handle is given out only if its file still has the name. An object that was deleted or replaced is opened again,
+//!   so that new bytes are seen. Callers for which the bytes never change are the exception (`known`);
 //! - the lock protects the table only and is never held during I/O, except while a file is closed.
 
 use std::collections::HashMap;
@@ -23,48 +22,47 @@ use super::concurrent_readers::ConcurrentReaders;
 use super::forget::is_in_memory;
 use super::page::PAGE;
 
-/// How many files one store keeps open in one process.
+/// The number of files that one store keeps open in one process.
 pub(crate) const CAPACITY: usize = 128;
 
-/// An open file. Positioned reads and writes on it may run at once.
+/// An open file. Concurrent positioned reads and writes on it are allowed.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) file: File,
     writable: bool,
     identity: (u64, u64),
-    /// Whether the folders up to the root were synced since this file was opened, thus since it has its name.
+    /// Whether the folders up to the root were synced since this file was opened, that is, since it has its name.
     pub(crate) name_is_durable: AtomicBool,
-    /// The kernel was asked to start writing up to here (`early_writeback`).
+    /// The offset up to which the kernel was asked to start writing (`early_writeback`).
     pub(crate) started: AtomicU64,
-    /// Whether the file lies on a local file system, once asked.
+    /// Whether the file lies on a local file system, once determined.
     lies_here: OnceLock<bool>,
-    /// A second descriptor for short reads out of order; `None` inside where there can be none.
+    /// A second descriptor for short reads out of order; the inner `None` means that it cannot be opened.
     aside: OnceLock<Option<File>>,
     /// End of the last sequential read.
     end: AtomicU64,
-    /// Ranges of the last hint, ascending: their offsets and ends.
+    /// Ranges of the last hint, ascending, as offsets and ends.
     hinted: Mutex<Vec<(u64, u64)>>,
-    /// Who else reads it.
+    /// What is known about other readers.
     readers: ConcurrentReaders,
 }
 
-/// A read up to this length is short: a table, a trailer.
+/// A read up to this length is short: of a table or a trailer.
 const SHORT: usize = 16 << 10;
-/// A short read is out of order if it begins this far behind the end of the last read.
+/// A short read is out of order if it begins this far beyond the end of the last read.
 const FAR: u64 = 256 << 10;
 /// For a run of more bytes, the kernel's own sequential read-ahead is the better choice.
 const STREAM: u64 = 1 << 20;
 
 impl Handle {
-    /// The descriptor for a read. The kernel keeps the read pattern per descriptor: a table that is looked up
-    /// some megabytes ahead would end the read-ahead of a sequential scan (2 MiB at a time, each after its
-    /// table: 76 ms for 64 MiB; 55 ms with a descriptor for tables). And behind two neighbouring hinted
-    /// ranges the kernel would read on, though all wanted ranges had hints: of 120 pieces of 280 KiB it read
-    /// 114 MiB where 64 MiB were wanted.
+    /// The descriptor for a read. The kernel keeps the read pattern per descriptor. Reading a table some megabytes
+    /// ahead would end the read-ahead of a sequential scan (64 MiB, 2 MiB at a time, each after its table, took 76 ms;
+    /// with a descriptor for tables 55 ms). And after two adjacent hinted ranges the kernel would read on, though all
+    /// wanted ranges had hints: for 120 pieces of 280 KiB it read 114 MiB where 64 MiB were wanted.
     pub(crate) fn to_read(&self, offset: u64, len: usize) -> &File {
         let ahead = offset.saturating_sub(self.end.load(Ordering::Relaxed));
         let table = len <= SHORT && ahead > FAR;
-        let apart = (table || self.was_told_of(offset, len)) && self.lies_here();
+        let apart = (table || self.was_hinted(offset, len)) && self.lies_here();
         let file = apart.then(|| self.aside.get_or_init(|| aside(&self.file)).as_ref()).flatten();
         if !table || file.is_none() {
             self.end.store(offset.saturating_add(len as u64), Ordering::Relaxed);
@@ -72,7 +70,7 @@ impl Handle {
         file.unwrap_or(&self.file)
     }
 
-    /// All bytes up to `end` are read in order, by the sequential descriptor.
+    /// Reports that all bytes up to `end` are read in order, by the sequential descriptor.
     pub(crate) fn is_asked_in_order(&self, end: u64) {
         self.end.store(end, Ordering::Relaxed);
     }
@@ -84,7 +82,7 @@ impl Handle {
         offset.checked_sub(end).is_some_and(|apart| apart <= PAGE) && self.lies_here()
     }
 
-    /// The kernel gets hints for these ranges, offset and length, and no others.
+    /// Reports that the kernel gets hints for these ranges (offset and length), and for no others.
     pub(crate) fn advised(&self, ranges: &[(u64, u64)]) {
         let mut hinted: Vec<(u64, u64)> =
             ranges.iter().map(|&(at, len)| (at, at.saturating_add(len))).collect();
@@ -93,10 +91,10 @@ impl Handle {
         *self.hinted.lock().unwrap_or_else(PoisonError::into_inner) = hinted;
     }
 
-    /// Whether other readers seem to read what lies between the ranges of the last hint; then the caller
-    /// prefetches a whole range.
-    pub(crate) fn has_company(&self, range: &Range<u64>) -> bool {
-        // A probe reads one page, and no more by this descriptor.
+    /// Whether other readers seem to read the bytes between the ranges of the last hint. The caller then prefetches a
+    /// whole range.
+    pub(crate) fn has_concurrent_readers(&self, range: &Range<u64>) -> bool {
+        // A probe by this descriptor reads one page and no more.
         let look = |at: u64| {
             let file = self.aside.get_or_init(|| aside(&self.file)).as_ref();
             file.is_some_and(|file| is_in_memory(file, at) == Some(true))
@@ -104,9 +102,9 @@ impl Handle {
         self.lies_here() && self.readers.is_there(range, look)
     }
 
-    /// Whether the whole range was hinted at. True only once: a second read of it may belong to a sequential
-    /// scan.
-    fn was_told_of(&self, offset: u64, len: usize) -> bool {
+    /// Whether the whole range got a hint. True only once per hint: a second read of the range may belong to a
+    /// sequential scan.
+    fn was_hinted(&self, offset: u64, len: usize) -> bool {
         let mut hinted = self.hinted.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(n) = hinted.partition_point(|(at, _)| *at <= offset).checked_sub(1) else { return false };
         let (Some(&(begin, end)), to) = (hinted.get(n), offset.saturating_add(len as u64)) else {
@@ -122,10 +120,10 @@ impl Handle {
 
     /// Whether a run of `len` bytes continues the last read, so that the kernel already reads ahead.
     ///
-    /// A hint just before each such run makes the kernel read that run alone and stop at its end, and the
-    /// device rests while cells are copied: eight blocks of 4 MiB, one behind the other, then take 1.2 to 1.5
-    /// times as long where the kernel would read 8 MiB ahead. Without a hint for a run that begins elsewhere,
-    /// read-ahead starts small: a plane in runs of 4 to 16 MiB takes 1.4 to 1.5 times as long.
+    /// A hint just before each such run makes the kernel read that run alone and stop at its end, so the device idles
+    /// while cells are copied: eight adjacent blocks of 4 MiB then take 1.2 to 1.5 times as long where the kernel would
+    /// read 8 MiB ahead. A run that begins elsewhere needs a hint, since read-ahead starts small: without it, a plane
+    /// in runs of 4 to 16 MiB takes 1.4 to 1.5 times as long.
     pub(crate) fn continues(&self, offset: u64, len: u64) -> bool {
         let end = self.end.load(Ordering::Relaxed);
         len > STREAM && end > 0 && offset.checked_sub(end).is_some_and(|apart| apart <= FAR)
@@ -137,9 +135,9 @@ impl Handle {
     }
 }
 
-/// Where a name is looked up: below an open folder, or from the working directory.
+/// Where a name is looked up: relative to an open folder, or to the working directory.
 ///
-/// The path of a container often has more components than the path below it, and every call looks at each.
+/// The path of a container often has more components than the path below it, and every lookup visits each component.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PathAt<'a> {
     folder: BorrowedFd<'a>,
@@ -188,7 +186,7 @@ impl Handles {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An open handle on the file that had the name at the last lookup, whatever has it now.
+    /// An open handle on the file that had the name at the last lookup, whichever file has it now.
     pub(crate) fn known(&self, key: &str) -> Option<Arc<Handle>> {
         self.table().find(key, false)
     }
@@ -214,7 +212,7 @@ impl Handles {
         Ok((self.keep(key, file, &found, writable), len(&found)))
     }
 
-    /// Keeps a file that was just created, open for reading and writing.
+    /// Keeps a file that was just created and is open for reading and writing.
     pub(crate) fn keep_created(&self, key: &str, file: File) -> io::Result<Arc<Handle>> {
         let found = rustix::fs::fstat(&file)?;
         Ok(self.keep(key, file, &found, true))
@@ -236,7 +234,7 @@ impl Handles {
             readers: ConcurrentReaders::default(),
         });
         let displaced = self.table().insert(key, Arc::clone(&handle));
-        drop(displaced); // closed here, without the lock
+        drop(displaced); // closed here, after the lock is released
         handle
     }
 
@@ -245,7 +243,7 @@ impl Handles {
         drop(forgotten);
     }
 
-    /// Opens a file; if the process has too many files open, closes those kept here and tries again.
+    /// Opens a file. If the process has too many files open, closes those kept here and tries again.
     pub(crate) fn opening(&self, open: impl Fn() -> io::Result<File>) -> io::Result<File> {
         match open() {
             Err(error) if is_too_many_open_files(&error) => {
@@ -283,16 +281,16 @@ impl Table {
     }
 }
 
-/// The status of the file at `place`, if it is still the one behind `handle`.
+/// The status of the file at `place`, if it is still the file of `handle`.
 ///
-/// Asking the open file alone would be cheaper but not enough: where hard links are kept, a replaced file has
-/// as many names as before, only not this one.
+/// Examining the open file alone would be cheaper but is not enough: where hard links are kept, a replaced file has as
+/// many names as before, but not this one.
 fn still_named(handle: &Handle, place: &PathAt<'_>) -> Option<Stat> {
     let found = place.found().ok()?;
     (identity(&found) == handle.identity).then_some(found)
 }
 
-/// Device and inode; not used for another file as long as the handle keeps this one open.
+/// Device and inode, which no other file gets as long as the handle keeps this one open.
 fn identity(found: &Stat) -> (u64, u64) {
     (found.st_dev as _, found.st_ino as _)
 }
@@ -310,12 +308,12 @@ fn open(place: &PathAt<'_>, writable: bool) -> io::Result<File> {
     Ok(opened.into())
 }
 
-/// The same file, opened once more for reads in no order.
+/// The same file, opened a second time for random reads.
 #[cfg(target_os = "linux")]
 fn aside(file: &File) -> Option<File> {
     use std::os::fd::AsRawFd;
 
-    // By its descriptor, since its name may be another file's by now.
+    // Opened by its descriptor, since another file may have its name by now.
     let own = format!("/proc/self/fd/{}", file.as_raw_fd());
     let file = open(&PathAt::at(Path::new(&own)), false).ok()?;
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).ok()?;
@@ -340,7 +338,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_system_was_told_of_is_read_for_itself() {
+    fn hinted_ranges_are_read_by_the_second_descriptor() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, vec![1; 4 << 20]).unwrap();
@@ -363,13 +361,13 @@ mod tests {
     }
 
     #[test]
-    fn short_reads_far_ahead_do_not_disturb_who_reads_in_order() {
+    fn short_reads_far_ahead_do_not_disturb_a_sequential_scan() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, [vec![1; 2 << 20], vec![2; 100]].concat()).unwrap();
         let handles = Handles::default();
         let (handle, _) = handles.get("a", &PathAt::at(&path), false).unwrap();
-        // Whatever file has the name now, reads use the open file.
+        // Whichever file has the name now, reads use the open file.
         std::fs::rename(&path, dir.path().join("b")).unwrap();
         std::fs::write(&path, "other").unwrap();
         let far = handle.to_read(2 << 20, 100);
@@ -399,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_a_file_or_where_the_last_read_ended_is_next() {
+    fn a_range_at_the_start_or_behind_the_last_read_is_next() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
         std::fs::write(&path, "bytes").unwrap();

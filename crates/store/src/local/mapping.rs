@@ -1,10 +1,10 @@
-//! Maps ranges of files that are in the page cache: a reader then copies the bytes once.
+//! Maps ranges of files that are in the page cache, so that a reader copies the bytes only once.
 //!
 //! docs/decisions/082-mapped-reads.md says when this is done, and the arguments against it.
 //!
 //! Invariants
-//! - only ranges below the end of the file are mapped, and the kernel loads each on demand and reports
-//!   failure; then there is no mapping, and a read reports the error;
+//! - only ranges below the end of the file are mapped. The kernel is asked to load each; if that fails there is no
+//!   mapping, and a read reports the error;
 //! - a mapping is read-only, and ends with its owner.
 
 use std::fs::File;
@@ -16,17 +16,16 @@ use crate::Mapped;
 /// Which ranges a local store maps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MapPolicy {
-    /// None.
+    /// No range.
     Never,
-    /// Long reads of what is in memory, on local file systems.
+    /// Long reads of bytes that are in memory, on local file systems.
     #[default]
     Long,
-    /// Any range on any file system. On a network file system another machine may truncate the file without
-    /// notice here.
+    /// Any range on any file system. On a network file system, another machine may truncate the file unnoticed.
     Always,
 }
 
-/// A shorter read stays in the processor's caches, and is no slower when the kernel copies it there.
+/// A shorter read stays in the processor's caches, where the kernel's copy is no slower.
 pub(super) const LONG: u64 = 4 << 20;
 
 /// Whether a file lies on a local file system: its pages in memory are current, and no other machine
@@ -43,8 +42,8 @@ pub(super) fn is_local(_file: &File) -> bool {
     false
 }
 
-/// Whether ranges, ascending and disjoint, seem to be in memory, judged by a few of their bytes. Others are
-/// read as before: the kernel reads files ahead better than mappings.
+/// Whether ranges (ascending and disjoint) seem to be in memory, judged by probing a few of their bytes. Ranges that
+/// are not in memory are read instead: the kernel's read-ahead works better for reads than for mappings.
 pub(super) fn seem_in_memory(file: &File, ranges: &[Range<u64>]) -> bool {
     let bytes = |r: &Range<u64>| r.end.saturating_sub(r.start);
     let all = ranges.iter().map(bytes).fold(0, u64::saturating_add);
@@ -77,10 +76,10 @@ pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped
     }
     let start = first.start / page * page;
     let len = usize::try_from(last.end - start).ok()?;
-    // SAFETY: the system chooses a place where nothing is.
+    // SAFETY: a new mapping at an address that the kernel chooses, which overlaps no other memory.
     let base =
         unsafe { mmap(std::ptr::null_mut(), len, ProtFlags::READ, MapFlags::SHARED, file, start) }.ok()?;
-    // SAFETY: it was just made, for reading.
+    // SAFETY: the mapping was just created, for reading.
     let mapped = unsafe { Mapped::new(base, len, start, ranges) };
     for range in ranges {
         let from = (range.start / page * page - start) as usize;
@@ -92,7 +91,7 @@ pub(super) fn map(file: &File, end: u64, ranges: &[Range<u64>]) -> Option<Mapped
     Some(mapped)
 }
 
-/// Other systems do not load pages on demand and report whether they could.
+/// Other systems cannot load pages on demand and report the outcome, so nothing is mapped.
 #[cfg(not(target_os = "linux"))]
 pub(super) fn map(_file: &File, _end: u64, _ranges: &[Range<u64>]) -> Option<Mapped> {
     None

@@ -5,10 +5,10 @@
 //! never listed.
 //!
 //! Invariants
-//! - a transfer is done when every byte is; short transfers and interruptions continue where they stopped;
-//! - a put object gets its name when its bytes are complete, never before;
-//! - folders are made when an object needs them, but the root only by `create`: a container that was removed
-//!   does not silently begin anew.
+//! - a transfer ends when every byte is transferred; short transfers and interruptions continue where they stopped;
+//! - a put object gets its name only when its bytes are complete;
+//! - folders are created when an object needs them, but only `create` creates the root, so that a container that was
+//!   removed is not silently created anew.
 
 mod ahead;
 mod atomic_file;
@@ -52,17 +52,17 @@ pub use whole_file::WholeFile;
 
 /// A store in a folder of the local (or a mounted) file system.
 ///
-/// May be used in a process forked from the one that opened it; requests under way stay with the parent.
-/// Dropping it finishes all submitted requests.
+/// It may be used in a process forked from the one that opened it; requests under way stay with the parent. Dropping it
+/// finishes all submitted requests.
 #[derive(Debug)]
 pub struct LocalStore {
-    // Before the folder, so that its threads are joined first.
+    // Declared before the folder, so that its threads are joined first.
     pool: PerProcess<Pool>,
     folder: Arc<Folder>,
 }
 
 impl LocalStore {
-    /// Opens the folder at `path` for writing; makes it and its parents if they do not exist.
+    /// Opens the folder at `path` for writing; creates it and its parents if they do not exist.
     pub fn create(path: impl AsRef<Path>) -> Result<Self> {
         let root = absolute(path.as_ref())?;
         std::fs::create_dir_all(&root)
@@ -70,22 +70,22 @@ impl LocalStore {
         Self::open(root, false)
     }
 
-    /// Opens the existing folder at `path`. With `read_only` every change fails before it reaches the file system.
+    /// Opens the existing folder at `path`. With `read_only`, every change fails before it reaches the file system.
     pub fn open(path: impl AsRef<Path>, read_only: bool) -> Result<Self> {
         let root = absolute(path.as_ref())?;
         let folder = Folder::open(root, read_only)?;
         Ok(LocalStore { pool: PerProcess::new(Pool::new), folder: Arc::new(folder) })
     }
 
-    /// Whether the kernel is asked to start writing long appends to the device at once, and not only when it
-    /// chooses or a sync demands it. Off by default. Worth it where appends are followed by a sync.
+    /// Whether the kernel is asked to start writing long appends to the device at once, instead of when it chooses or a
+    /// sync demands it. Off by default. It pays where appends are followed by a sync.
     #[must_use]
     pub fn with_early_writeback(self, on: bool) -> Self {
         self.folder.early_writeback.store(on, Ordering::Relaxed);
         self
     }
 
-    /// Uses another rule for [`map`](LocalFiles::map). Call it before the store is used.
+    /// Sets the policy for [`map`](LocalFiles::map). Call it before the store is used.
     #[must_use]
     pub fn with_map_policy(mut self, policy: MapPolicy) -> Self {
         if let Some(folder) = Arc::get_mut(&mut self.folder) {
@@ -94,9 +94,9 @@ impl LocalStore {
         self
     }
 
-    /// Adds folders, on other disks or in other pools, among which [`Request::Place`] chooses where objects
-    /// are made; their names are then links. `former`: folders where older objects may lie. They are not made
-    /// here: a missing one is a disk that is not there. Call it before the store is used.
+    /// Adds folders, on other disks or in other pools, among which [`Request::Place`] chooses where objects are
+    /// created; their names are then links. Older objects may lie in `former` folders. Neither are created here: a
+    /// missing one is a disk that is not mounted. Call it before the store is used.
     pub fn with_targets(mut self, folders: &[PathBuf], former: &[PathBuf]) -> Result<Self> {
         let all = |paths: &[PathBuf]| paths.iter().map(|path| absolute(path)).collect::<Result<Vec<_>>>();
         let (folders, former) = (all(folders)?, all(former)?);
@@ -106,13 +106,13 @@ impl LocalStore {
         Ok(self)
     }
 
-    /// Makes the folder of a new target, and those above it.
+    /// Creates the folder of a new target, and those above it.
     pub fn create_target(path: &Path) -> Result<()> {
         std::fs::create_dir_all(path)
             .map_err(|source| folder_error(path, "create the storage target", source))
     }
 
-    /// Lets a thread make files ahead for a caller that puts one object after another in this folder.
+    /// Lets a thread create spare files for a caller that puts one object after another in this folder.
     fn make_ahead(&self, key: &str) {
         let Some(path) = self.folder.path(key).ok() else { return };
         if path.parent().is_some_and(|parent| self.folder.unnamed.get().was_put(parent)) {
@@ -154,7 +154,7 @@ impl Store for LocalStore {
     fn submit(&self, request: Request) -> Pending {
         let mut hint = None;
         if let Request::Expect { key, ranges } = &request {
-            // In the calling thread, at once: the reads themselves follow.
+            // Executed at once in the calling thread, since the reads follow.
             hint = self.folder.ahead(key, ranges);
             if hint.as_mut().is_none_or(Ahead::advise_first) {
                 return Pending::completed(Ok(Reply::Expected { needless: hint.is_none() }));
@@ -185,16 +185,18 @@ impl LocalFiles for LocalStore {
         if first.is_empty() {
             return self.put(key, parts, mode, true);
         }
-        // Both syncs go to the device at once.
+        // The device gets both syncs at once.
         let keys = first.iter().map(|key| (*key).to_owned()).collect();
         let synced = RefCell::new(Some(self.submit(Request::Sync { keys })));
         let failed = RefCell::new(None);
         let before = || match synced.take().map(Pending::wait) {
             Some(Err(error)) => {
                 failed.replace(Some(error));
-                Err(io::Error::other("what it names could not be synced"))
+                Err(io::Error::other("the objects that it names could not be synced"))
             }
-            _ if failed.borrow().is_some() => Err(io::Error::other("what it names could not be synced")),
+            _ if failed.borrow().is_some() => {
+                Err(io::Error::other("the objects that it names could not be synced"))
+            }
             _ => Ok(()),
         };
         let put = self.folder.put_when(key, parts, mode, true, &before);
@@ -250,14 +252,14 @@ mod tests {
     }
 
     #[test]
-    fn what_was_synced_and_forgotten_is_not_in_memory_and_what_was_read_again_is() {
+    fn evicted_bytes_are_not_in_memory_until_they_are_read_again() {
         let dir = tempfile::tempdir().unwrap();
         let store = LocalStore::create(dir.path()).unwrap();
         store.append("k", 0, &[&[7; 1 << 20]]).unwrap();
         store.sync(&["k"]).unwrap();
         let forget = || store.evict("k").unwrap();
         let in_memory = rustix::fs::statfs(dir.path()).unwrap().f_type == 0x0102_1994; // tmpfs has no medium
-        // The kernel may refuse: it may keep a page that is in use just then.
+        // The kernel may refuse, for instance if it keeps a page that is in use at that moment.
         let forgotten = || {
             std::thread::sleep(Duration::from_millis(5));
             forget() != Some(false)
@@ -275,10 +277,10 @@ mod tests {
         assert!(store.evict("absent").is_err());
     }
 
-    /// A reader of separate pieces prefetches all of what follows if, and only if, another reader read what
-    /// it skipped.
+    /// A reader of separate pieces prefetches the whole next range if, and only if, another reader read what this one
+    /// skipped.
     #[test]
-    fn a_range_is_brought_for_all_where_others_read_what_was_left_out() {
+    fn a_range_is_prefetched_if_others_read_the_skipped_bytes() {
         const PIECE: u64 = 100 << 10;
         for others in [false, true] {
             let dir = tempfile::tempdir().unwrap();
@@ -291,7 +293,7 @@ mod tests {
             }
             let ranges = (0..5).map(|n| (n * 4 * PIECE, PIECE)).collect();
             store.submit(Request::Expect { key: "k".into(), ranges }).wait().unwrap();
-            // By descriptors for reads in no order, so that nothing is read ahead.
+            // By descriptors for random reads, so that nothing is read ahead.
             let other = std::fs::File::open(dir.path().join("k")).unwrap();
             rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
             if others {
@@ -308,8 +310,8 @@ mod tests {
         }
     }
 
-    /// A reader that reads parts of an object for the second time keeps using the open file, as long as that
-    /// has the wanted bytes.
+    /// A reader that reads parts of an object a second time uses the open file again, as long as that has the wanted
+    /// bytes.
     #[test]
     fn parts_of_an_object_that_never_changes_are_read_without_looking_at_its_name() {
         let dir = tempfile::tempdir().unwrap();

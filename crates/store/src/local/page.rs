@@ -1,4 +1,4 @@
 //! The page size: the unit in which the kernel caches files.
 
-/// Least size of a page in bytes.
+/// The least size of a page, in bytes.
 pub(super) const PAGE: u64 = 4 << 10;

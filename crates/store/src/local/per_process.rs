@@ -1,8 +1,8 @@
-//! State that a forked child makes anew.
+//! State that each process creates for itself, also after a fork.
 //!
-//! MPI launchers, HDF5 tools and Python's `multiprocessing` fork processes that have stores open. In the
-//! child the threads are gone, and a lock that one of them held stays locked for ever. So nothing that was
-//! made before a fork is touched after it: each process makes its own value at its first use.
+//! MPI launchers, HDF5 tools and Python's `multiprocessing` fork processes that have stores open. In the child the
+//! threads are gone, and a lock that one of them held stays locked for ever. So nothing that was created before a fork
+//! is used after it: each process creates its own value at the first use.
 //!
 //! The values of former processes are never dropped: their locks cannot be taken and their threads cannot be
 //! joined. A child therefore keeps its parent's descriptors open until it ends.
@@ -14,15 +14,15 @@ use crate::process_id;
 /// One `T` per process, found by process id.
 pub(crate) struct PerProcess<T> {
     make: fn() -> T,
-    // Only taken by `drop`.
+    // Taken only by `drop`.
     first: Option<Box<Generation<T>>>,
 }
 
 struct Generation<T> {
     process: u32,
     value: T,
-    // Only a process forked from this one sets the next value, which it made beforehand. So the lock inside
-    // is held for one pointer move, and another fork hardly catches it.
+    // Only a process forked from this one sets the next value, which it created before. So the inner lock is held while
+    // one pointer is stored, and another fork is unlikely to happen in that time.
     next: OnceLock<Box<Generation<T>>>,
 }
 
@@ -45,7 +45,7 @@ impl<T> PerProcess<T> {
             generation = match generation.next.get() {
                 Some(next) => next,
                 None => {
-                    // Of several threads one wins; the values of the others are empty and dropped.
+                    // If several threads do this, one wins; the values of the others are empty and dropped.
                     let _ = generation.next.set(Generation::new((self.make)()));
                     continue;
                 }

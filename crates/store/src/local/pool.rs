@@ -1,11 +1,11 @@
-//! A few threads that execute submitted requests.
+//! A small pool of threads that execute submitted requests.
 //!
-//! Requests that name a common key in [`Request::ordered_keys`] run in the order of submission: each key has
-//! a queue, and a job may start when it is first in all its queues. A job enters all its queues at once, so
-//! an older job never waits for a younger one, and no job waits for ever.
+//! Requests that name a common key in [`Request::ordered_keys`] run in the order of submission: each key has a queue,
+//! and a job may start when it is first in all its queues. A job enters all its queues at once. So an older job never
+//! waits for a younger one, and no job waits for ever.
 //!
-//! Threads are started when there is more work than idle threads, up to a bound. Dropping the pool finishes
-//! all submitted requests and joins the threads.
+//! Threads are started when there are more jobs than idle threads, up to a limit. Dropping the pool finishes all
+//! submitted requests and joins the threads.
 
 use std::collections::{HashMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +25,7 @@ struct Job {
 
 struct Waiting {
     job: Job,
-    /// In how many of its queues another job is before it.
+    /// The number of its queues in which another job is before it.
     behind: usize,
 }
 
@@ -75,7 +75,7 @@ impl Queue {
         }
     }
 
-    /// Takes a finished job out of its queues; returns how many others may start now.
+    /// Removes a finished job from its queues; returns how many others may start now.
     fn leave(&mut self, id: u64, keys: &[String]) -> usize {
         let mut released = 0;
         for key in keys {
@@ -121,7 +121,7 @@ impl Pool {
                 std::thread::Builder::new().name("drystone-io".into()).spawn(move || shared.serve(false));
             match thread {
                 Ok(thread) => queue.threads.push(thread),
-                // No thread can be started, and there is none: execute here rather than never.
+                // There is no thread, and none can be started: the job is executed here.
                 Err(_) if queue.threads.is_empty() => {
                     drop(queue);
                     self.shared.serve(true);
@@ -137,7 +137,7 @@ impl Pool {
 }
 
 impl Pool {
-    /// Runs a job that no caller waits for, carried by an empty request.
+    /// Runs a job that no caller waits for. It is carried by an empty request.
     pub(crate) fn aside(&self, work: impl Fn() + Send + Sync + 'static) {
         let execute = move |request| {
             work();
@@ -150,7 +150,7 @@ impl Pool {
     }
 }
 
-/// A few suffice: they overlap waiting for the device, and memory bandwidth bounds the copying.
+/// A few threads suffice: they overlap waiting for the device, and memory bandwidth limits the copying.
 fn thread_limit() -> usize {
     static LIMIT: std::sync::LazyLock<usize> =
         std::sync::LazyLock::new(|| std::thread::available_parallelism().map_or(2, |n| n.get().clamp(2, 4)));
@@ -158,12 +158,12 @@ fn thread_limit() -> usize {
 }
 
 impl Shared {
-    /// Executes ready jobs until the pool closes, or with `once` until no job is ready.
+    /// Executes ready jobs until the pool closes; with `once`, until no job is ready.
     fn serve(&self, once: bool) {
         let mut queue = self.lock();
         loop {
             let Some((id, job)) = queue.ready.pop_front() else {
-                // A thread that still runs a job releases the waiting ones.
+                // A thread that still runs a job starts the waiting ones.
                 if once || queue.closing {
                     return;
                 }
@@ -174,16 +174,16 @@ impl Shared {
             };
             drop(queue);
             let keys = distinct(job.request.ordered_keys());
-            // A panic drops the completer, which fails the request; its queues must still advance.
+            // A panic drops the completer, which fails the request; the queues must still advance.
             let _ = catch_unwind(AssertUnwindSafe(|| {
                 let Job { request, execute, completer } = job;
                 let outcome = execute(request);
-                // What the job borrows of the store is returned before the caller learns of its end.
+                // Everything that the job borrows from the store is returned before the caller learns of its end.
                 drop(execute);
                 completer.complete(outcome);
             }));
             queue = self.lock();
-            // This thread takes one of the released jobs.
+            // This thread executes one of the released jobs itself.
             for _ in 1..queue.leave(id, &keys) {
                 self.work.notify_one();
             }

@@ -1,8 +1,8 @@
 //! Triggers the kernel's sequential read-ahead.
 //!
-//! Linux limits read-ahead per device, to 128 KiB by default. It starts small and doubles, with larger pages
-//! each time. Ranges that are hinted at beforehand, or read by one long request, arrive in pages of 4 KiB:
-//! more requests to the device, and slower to copy, then and later.
+//! Linux limits read-ahead per device, to 128 KiB by default. It starts small and doubles, with larger pages each time.
+//! Ranges that got a hint before, or are read by one long request, arrive in pages of 4 KiB, which takes more requests
+//! to the device and makes every copy slower.
 
 use std::ops::Range;
 
@@ -15,10 +15,10 @@ use super::page::PAGE;
 const BEGIN: u64 = 256 << 10;
 const LARGER_PAGE: u64 = 16 << 10;
 
-/// Distance between probes of what is in memory.
+/// Distance between probed offsets.
 const APART: u64 = 1 << 20;
 
-/// Reads a range ahead in order, from the first offset that is not in memory.
+/// Reads a range ahead in order, from the first probed offset that is not in memory.
 pub(super) fn prefetch(handle: &Handle, range: Range<u64>) {
     let mut at = range.start;
     while at < range.end && is_in_memory(&handle.file, at) == Some(true) {
@@ -29,9 +29,9 @@ pub(super) fn prefetch(handle: &Handle, range: Range<u64>) {
     }
 }
 
-/// Reads single bytes along a range as a sequential scan would, but waits for none: the kernel reads ahead,
-/// with larger pages each time, and the device gets all of it at once. (Systems before Linux 5.9 do nothing
-/// then; the later read waits.)
+/// Reads single bytes along a range in order, without waiting for any. The kernel then reads ahead, with larger pages
+/// each time, and the device gets all requests at once. (Systems before Linux 5.9 do nothing, and the later read
+/// waits.)
 pub(super) fn touch(handle: &Handle, range: Range<u64>) {
     handle.is_asked_in_order(range.end);
     let mut at = range.start;
@@ -63,12 +63,11 @@ mod tests {
     }
 
     #[test]
-    fn what_is_brought_comes_without_being_waited_for() {
+    fn a_prefetched_range_arrives_without_waiting() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         prefetch(&handle, 100..LEN);
-        // A second descriptor, for reads in no order: a probe reads its own page, and no page is probed
-        // twice.
+        // A second descriptor, for random reads: a probe then reads only its own page, and no page is probed twice.
         let other = std::fs::File::open(dir.path().join("a")).unwrap();
         rustix::fs::fadvise(&other, 0, None, rustix::fs::Advice::Random).unwrap();
         let is_there = |turn: u64| {
@@ -81,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_no_error() {
+    fn missing_ranges_are_no_error() {
         let dir = tempfile::tempdir().unwrap();
         let Some(handle) = forgotten(&dir.path().join("a")) else { return };
         prefetch(&handle, 5..5);

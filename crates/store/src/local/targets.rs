@@ -1,15 +1,15 @@
-//! Objects that lie elsewhere: on other disks, in other pools of a parallel file system.
+//! Objects that lie outside the store's folder: on other disks, or in other pools of a parallel file system.
 //!
-//! The name of such an object in the store's folder is a symbolic link to a file below the folder of a
-//! target. Any program that reads by the name follows the link and needs to know nothing else.
-//! [`Request::Place`](crate::Request::Place) says where an object shall lie, before it is made.
+//! The name of such an object in the store's folder is a symbolic link to a file below the folder of a target. A
+//! program that reads the name follows the link and needs to know nothing else.
+//! [`Request::Place`](crate::Request::Place) chooses the target before the object is created.
 //!
 //! Invariants
-//! - an object for appends is named before its file is made, so an unlinked file is never one of these;
-//! - a put object gets its name when its bytes are complete: its file has its own name, with a `~`, and the
+//! - an object for appends gets its name before its file is created, so a file without a link is never such an object;
+//! - a put object gets its name when its bytes are complete: its file has a name of its own, with a `~`, and then the
 //!   link is renamed to the object's name;
-//! - a file is removed only if it lies below a target and the object's link led to it; the folder of a target
-//!   is never made again: a missing one is a disk that is not there.
+//! - a file is removed only if it lies below a target and the object's link led to it. The folder of a target is never
+//!   created again: a missing one is a disk that is not mounted.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,11 +22,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::tree::{self, TEMPORARY};
 
-/// The folders of targets, and the chosen targets of objects that are not made yet.
+/// The folders of targets, and the targets chosen for objects that do not exist yet.
 #[derive(Debug, Default)]
 pub(crate) struct Targets {
     folders: Vec<PathBuf>,
-    /// Folders in which older objects may lie, and no new ones do.
+    /// Folders in which older objects may lie, and no new ones are created.
     former: Vec<PathBuf>,
     wanted: Mutex<HashMap<String, u32>>,
 }
@@ -44,20 +44,20 @@ impl Targets {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The object shall lie on this target when it is made.
+    /// Chooses the target on which the object will be created.
     pub(crate) fn place(&self, key: &str, target: u32) {
         if (target as usize) < self.folders.len() {
             self.wanted().insert(key.to_owned(), target);
         }
     }
 
-    /// The folder in which an object is made; `None` if no target was chosen.
+    /// The folder in which an object will be created; `None` if no target was chosen.
     pub(crate) fn take(&self, key: &str) -> Option<&Path> {
         let target = self.wanted().remove(key)?;
         self.folders.get(target as usize).map(PathBuf::as_path)
     }
 
-    /// The file below a target to which the name is a link, and the folder of the target.
+    /// The file below a target to which the name is a link, and the folder of that target.
     pub(crate) fn linked(&self, path: &Path) -> Option<(PathBuf, &Path)> {
         if self.folders.is_empty() && self.former.is_empty() {
             return None;
@@ -67,7 +67,7 @@ impl Targets {
         all.find(|folder| file.starts_with(folder)).map(|folder| (file.clone(), folder.as_path()))
     }
 
-    /// Makes the file of an object for appends; its name is made first.
+    /// Creates the file of an object for appends, after its name.
     pub(crate) fn create(folder: &Path, key: &str, path: &Path) -> io::Result<File> {
         let file = folder.join(key);
         must_be_there(folder)?;
@@ -86,7 +86,8 @@ impl Targets {
         Ok(file)
     }
 
-    /// Gives a complete file its name. `replace`: an existing file loses the name; else `AlreadyExists`.
+    /// Gives a complete file its name. With `replace`, an existing file loses the name; otherwise the error is
+    /// `AlreadyExists`.
     pub(crate) fn name(file: &Path, path: &Path, replace: bool) -> io::Result<()> {
         if !replace {
             return symlink(file, path);
@@ -119,14 +120,14 @@ fn must_be_there(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// A name that is no component of a key, and that no other process makes.
+/// A name that is not a component of a key, and that no other process uses.
 fn unique() -> String {
     static SERIAL: AtomicU64 = AtomicU64::new(0);
     let time = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos());
     format!("{TEMPORARY}{}-{}-{time:x}", std::process::id(), SERIAL.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Whether nothing is left in the folder.
+/// Whether the folder is empty afterwards.
 fn sweep_folder(
     root: &Path,
     target: &Path,
@@ -150,7 +151,7 @@ fn sweep_folder(
                 && older.is_zero()
                 && std::fs::remove_dir(entry.path()).is_ok()
         } else {
-            // A name without the sign of a put is made after its link.
+            // A file whose name has no `~` was created after its link, so it is not removed.
             let name = entry.file_name();
             let own = name.to_str().and_then(|name| name.split_once(TEMPORARY)).map(|(own, _)| own);
             let named = own.is_some_and(|own| {

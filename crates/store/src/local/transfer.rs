@@ -1,8 +1,8 @@
-//! Positioned transfers that end when every byte is done.
+//! Positioned transfers that end when every byte is transferred.
 //!
-//! The kernel may transfer fewer bytes than asked, or be interrupted; code that ignores this loses data
-//! silently. Writes go out in pieces of at most [`PIECE`]: longer ones were several times slower on some
-//! systems and faster on no measured one, and a long write cannot be interrupted.
+//! The kernel may transfer fewer bytes than requested, or be interrupted; code that ignores this loses data silently.
+//! Writes are divided into pieces of at most [`PIECE`]: longer ones were several times slower on some systems and
+//! faster on none that was measured, and a long write cannot be interrupted.
 
 use std::fs::File;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -62,7 +62,7 @@ fn write_all_with(
     }
 }
 
-/// Fills `out` from `offset` up to the end of the file; returns how many bytes that was.
+/// Fills `out` from `offset` up to the end of the file; returns the number of bytes.
 pub(crate) fn read_full(file: &File, offset: u64, out: &mut [u8]) -> io::Result<usize> {
     read_full_with(|out, offset| file.read_at(out, offset), offset, out)
 }
@@ -88,8 +88,7 @@ fn read_full_with(
     Ok(done)
 }
 
-/// Fills `parts`, one after the other, from `offset` up to the end of the file; returns how many bytes that
-/// was.
+/// Fills `parts`, one after the other, from `offset` up to the end of the file; returns the number of bytes.
 pub(crate) fn read_parts(file: &File, offset: u64, parts: &mut [&mut [u8]]) -> io::Result<u64> {
     read_parts_with(|slices, offset| Ok(rustix::io::preadv(file, slices, offset)?), offset, parts)
 }
@@ -112,7 +111,7 @@ fn read_parts_with(
             slices.push(IoSliceMut::new(bytes.get_mut(skip..).unwrap_or_default()));
             skip = 0;
         }
-        // Only empty slices would look like the end of the file.
+        // If all remaining slices are empty, a read of 0 bytes would look like the end of the file.
         let empty = slices.iter().all(|slice| slice.is_empty());
         let mut got = match if empty { Ok(0) } else { read(&mut slices, offset + done) } {
             Ok(0) if !empty => break,
@@ -140,7 +139,7 @@ fn read_parts_with(
 mod tests {
     use super::*;
 
-    /// A system that is interrupted every third call and never transfers more than a few bytes.
+    /// A system that interrupts every third call and never transfers more than a few bytes.
     struct Stingy {
         calls: usize,
         bytes: Vec<u8>,

@@ -12,10 +12,10 @@ use std::time::Duration;
 use crate::ListEntry;
 use crate::key::{MAX_KEY_LEN, is_component};
 
-/// Prefix of the names of temporary files; no component of a key begins so.
+/// First character of the names of temporary files; no component of a key begins with it.
 pub(crate) const TEMPORARY: char = '~';
 
-/// Opens a folder, to look up names below it; on Linux without asking whether it may be listed.
+/// Opens a folder to look up names below it; on Linux, without the right to list it.
 pub(crate) fn open_folder(path: &Path) -> io::Result<OwnedFd> {
     use rustix::fs::OFlags;
 
@@ -32,7 +32,7 @@ pub(crate) fn create_new(path: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).write(true).create_new(true).open(path)
 }
 
-/// Makes the missing folders between `root` and the file at `path`; `root` itself must exist.
+/// Creates the missing folders between `root` and the file at `path`; `root` itself must exist.
 pub(crate) fn create_folders(root: &Path, path: &Path) -> io::Result<()> {
     let Some(below) = path.parent().and_then(|parent| parent.strip_prefix(root).ok()) else { return Ok(()) };
     let mut folder = root.to_owned();
@@ -50,7 +50,7 @@ pub(crate) fn create_folders(root: &Path, path: &Path) -> io::Result<()> {
 pub(crate) fn list(root: &Path, prefix: &str) -> io::Result<Vec<ListEntry>> {
     let folder = prefix.rfind('/').map_or("", |slash| &prefix[..slash]);
     let mut found = Vec::new();
-    // A missing root is an error, a missing folder is not.
+    // A missing root is an error; a missing folder is not.
     root.metadata()?;
     visit(root, folder, prefix, &mut found)?;
     found.sort_unstable();
@@ -67,7 +67,7 @@ fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) ->
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|name| is_component(name)) else { continue };
         let key = if folder.is_empty() { name.to_owned() } else { format!("{folder}/{name}") };
-        // Also ends the descent where links to folders form a circle.
+        // This also ends the descent if links to folders are circular.
         if key.len() > MAX_KEY_LEN {
             continue;
         }
@@ -79,7 +79,7 @@ fn visit(root: &Path, folder: &str, prefix: &str, found: &mut Vec<ListEntry>) ->
         }
         let metadata = if within || kind.is_symlink() {
             match entry.path().metadata() {
-                // Deleted meanwhile, or a link that leads nowhere.
+                // The file was deleted meanwhile, or is a link to nothing.
                 Err(error) if is_gone(&error) => continue,
                 other => Some(other?),
             }
@@ -107,7 +107,7 @@ pub(crate) fn sweep(root: &Path, prefix: &str, older: Duration) -> io::Result<u6
     Ok(removed)
 }
 
-/// Whether nothing is left in the folder.
+/// Whether the folder is empty afterwards.
 fn sweep_folder(
     root: &Path,
     folder: &str,

@@ -1,12 +1,12 @@
-//! Unnamed files (`O_TMPFILE`) made ahead, which wait for their bytes.
+//! Unnamed files (`O_TMPFILE`), created in advance.
 //!
-//! A file system takes longer to make a file than to take a few KiB of it: on ext4 10 us, and several times
-//! as long where thousands of files were removed nearby within minutes. A caller that puts one object after
-//! another finds the next files made by another thread.
+//! Creating a file takes longer than writing a few KiB to it: on ext4 10 us, and several times as long if thousands of
+//! files were removed from nearby folders within minutes. For a caller that puts one object after another, another
+//! thread creates the next files.
 //!
 //! Invariants
-//! - a file is given out once, for an object in the folder in which it was made;
-//! - nothing is made ahead for a caller that puts only now and then; at most [`SPARE`] files are open and
+//! - a file is given out once, for an object in the folder in which it was created;
+//! - no file is created in advance for a caller that puts only occasionally; at most [`SPARE`] files are open and
 //!   empty, and they vanish with the store or the process.
 
 use std::fs::File;
@@ -15,14 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// At most this many files wait. When half of them are gone more are made, so that a thread is woken once for
-/// several.
+/// At most this many spare files are kept. When half of them are used more are created, so that a thread is woken once
+/// for several.
 const SPARE: usize = 8;
-/// A caller that has put this many objects, each soon after the one before, is expected to go on.
+/// A caller that has put this many objects in quick succession is expected to continue.
 const STREAK: u32 = 8;
 const SOON: Duration = Duration::from_millis(50);
 
-/// The waiting files of one process for one store.
+/// The spare files of one process for one store.
 #[derive(Debug, Default)]
 pub(crate) struct UnnamedFiles {
     waiting: Mutex<Waiting>,
@@ -32,12 +32,12 @@ pub(crate) struct UnnamedFiles {
 struct Waiting {
     folder: PathBuf,
     files: Vec<File>,
-    /// Puts in that folder, each soon after the one before.
+    /// Number of puts in that folder in quick succession.
     streak: u32,
     last: Option<Instant>,
-    /// A thread is making files.
+    /// Whether a thread is creating files.
     making: bool,
-    /// The system has no such files, or has no more.
+    /// Whether the system has no unnamed files, or cannot create more.
     refused: bool,
 }
 
@@ -46,13 +46,13 @@ impl UnnamedFiles {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A file that was made in this folder, empty and unnamed.
+    /// A spare file of this folder, empty and unnamed.
     pub(crate) fn take(&self, folder: &Path) -> Option<File> {
         let mut waiting = self.waiting();
         if waiting.folder == folder { waiting.files.pop() } else { None }
     }
 
-    /// An object was put in this folder. Returns whether [`make`](Self::make) is due.
+    /// Reports that an object was put in this folder. Returns whether [`make`](Self::make) is due.
     pub(crate) fn was_put(&self, folder: &Path) -> bool {
         let mut waiting = self.waiting();
         let now = Instant::now();
@@ -66,7 +66,7 @@ impl UnnamedFiles {
             waiting.streak = 0;
             let files = std::mem::take(&mut waiting.files);
             drop(waiting);
-            drop(files); // closed here, without the lock
+            drop(files); // closed here, after the lock is released
             return false;
         }
         waiting.streak = waiting.streak.saturating_add(1);
@@ -78,7 +78,7 @@ impl UnnamedFiles {
         due
     }
 
-    /// Makes what is missing.
+    /// Creates the missing spare files.
     pub(crate) fn make(&self) {
         loop {
             let folder = {
@@ -94,7 +94,7 @@ impl UnnamedFiles {
             match made {
                 Ok(file) if waiting.folder == folder => waiting.files.push(file),
                 Ok(_) => {}
-                // The next put makes a file itself, and reports the error.
+                // The next put creates a file itself, and reports the error.
                 Err(error) => {
                     waiting.refused = error.kind() != io::ErrorKind::NotFound;
                     waiting.streak = 0;
@@ -109,7 +109,7 @@ impl UnnamedFiles {
     }
 }
 
-/// Makes an unnamed file in this folder.
+/// Creates an unnamed file in this folder.
 #[cfg(target_os = "linux")]
 pub(crate) fn open(folder: &Path) -> io::Result<File> {
     use rustix::fs::{Mode, OFlags};
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_are_made_for_who_puts_one_object_after_another_in_a_folder() {
+    fn files_are_created_ahead_for_a_caller_that_puts_many_objects_in_a_folder() {
         let dir = tempfile::tempdir().unwrap();
         let files = UnnamedFiles::default();
         if open(dir.path()).is_err() {
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_kept_for_who_puts_now_and_then() {
+    fn no_file_is_kept_for_a_caller_that_puts_occasionally() {
         let dir = tempfile::tempdir().unwrap();
         let files = UnnamedFiles::default();
         assert_eq!((0..=STREAK).filter(|_| files.was_put(dir.path())).count(), 1);

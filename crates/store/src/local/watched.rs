@@ -1,8 +1,8 @@
-//! The object that identifies a folder: a container that was removed or replaced has another one there, or
-//! none.
+//! Watches the object that identifies a folder: if a container was removed or replaced, its folder has another such
+//! object, or none.
 //!
 //! Invariants
-//! - the file stays open, so no other file takes its number meanwhile;
+//! - the file stays open, so no other file gets its inode meanwhile;
 //! - a copy with the same bytes, restored from a backup, is the same object.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// A longer object cannot identify a folder.
 const LONGEST: u64 = 64 << 10;
-/// A first read this soon after the first look takes the bytes of the look.
+/// If the first read follows within this time, it uses the bytes found when watching began.
 const MOMENT: Duration = Duration::from_millis(100);
 
 #[derive(Debug)]
@@ -25,15 +25,15 @@ struct WatchedFile {
     since: Instant,
 }
 
-/// The object at the first look.
+/// The object when watching began.
 #[derive(Debug, Default)]
 pub(super) struct Watched {
     known: Mutex<Option<WatchedFile>>,
-    /// Not read through the store since the first look.
+    /// Whether it has not been read through the store since then.
     is_unread: AtomicBool,
 }
 
-/// The object that has the name now.
+/// Which object has the name now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Comparison {
     Same,
@@ -51,8 +51,7 @@ impl Watched {
         Ok(())
     }
 
-    /// The content as the first look found it, for a read that follows at once.
-    /// `None`: the object has to be read.
+    /// The content found when watching began, for a read that follows at once. `None`: the object has to be read.
     pub(super) fn first_read(&self, path: impl FnOnce() -> Option<PathBuf>) -> Option<Vec<u8>> {
         if !self.is_unread.load(Ordering::Acquire) {
             return None;
@@ -63,14 +62,14 @@ impl Watched {
         (is_first && (known.bytes.len() as u64) < LONGEST).then(|| known.bytes.clone())
     }
 
-    /// The name of what is watched.
+    /// The key of the watched object.
     pub(super) fn key(&self) -> String {
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let name = known.as_ref().and_then(|known| known.path.file_name());
         name.map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
-    /// One look at a name; the bytes are compared only if another file has it.
+    /// Looks up the name once. The bytes are compared only if another file has it.
     pub(super) fn find(&self) -> io::Result<Comparison> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = known.as_mut() else { return Ok(Comparison::Same) };
@@ -103,7 +102,7 @@ fn open(path: &std::path::Path) -> io::Result<(File, Vec<u8>)> {
     // Opening a pipe must not wait.
     let flags = rustix::fs::OFlags::NONBLOCK.bits().cast_signed();
     let file = File::options().read(true).custom_flags(flags).open(path)?;
-    // Less than was asked for is the end of a file.
+    // Fewer bytes than requested mean the end of the file.
     let mut bytes = vec![0; 4096];
     let len = (&file).read(&mut bytes)?;
     bytes.truncate(len);

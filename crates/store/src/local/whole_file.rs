@@ -1,4 +1,4 @@
-//! A file at a path of the caller's choice that appears when it is complete, and not before.
+//! A file at a path of the caller's choice that appears only when it is complete.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::atomic_file::{self, Placed};
 use super::unnamed_files;
 
-/// A new file, for results. A file under its name stays until [`finish`](Self::finish). If that is never
-/// called nothing remains, not even of a killed process where the system has unnamed files.
+/// A new file, for results. An existing file with its name stays until [`finish`](Self::finish). If that is never
+/// called nothing remains; on systems with unnamed files this holds even for a killed process.
 ///
-/// A device or a pipe is written to directly, as is a file in a folder in which no new file can be made.
+/// A device or a pipe is written to directly. So is a file in a folder in which no new file can be created.
 #[derive(Debug)]
 pub struct WholeFile {
     file: File,
@@ -18,25 +18,25 @@ pub struct WholeFile {
     waits: Waits,
 }
 
-/// What the file is while it is written.
+/// The state of the file while it is written.
 #[derive(Debug, PartialEq, Eq)]
 enum Waits {
     Unnamed,
     Under(PathBuf),
-    /// It is what the path names.
+    /// It already is the file that the path names.
     Not,
 }
 
 impl WholeFile {
-    /// Begins a file at `path`, whose folder exists. It is an error if an existing file may not be written
+    /// Begins a file at `path`, whose folder must exist. It is an error if a file exists there that may not be written
     /// to.
     pub fn create(path: &Path) -> io::Result<Self> {
         let at_once =
             |place: PathBuf| Ok(WholeFile { file: File::create(&place)?, place, waits: Waits::Not });
-        // Follows links: the file is replaced, not the link to it.
+        // Links are followed: the file is replaced, not the link to it.
         let place = match fs::canonicalize(path) {
             Ok(place) => place,
-            Err(_) if path.is_symlink() => return at_once(path.to_path_buf()), // to a pipe, or to what is not there
+            Err(_) if path.is_symlink() => return at_once(path.to_path_buf()), // a link to a pipe, or to a missing file
             Err(_) => path.to_path_buf(),
         };
         let permissions = match fs::metadata(&place) {
@@ -61,7 +61,7 @@ impl WholeFile {
         Ok(new)
     }
 
-    /// Gives the file its name; with `sync` once its bytes are on stable storage.
+    /// Gives the file its name; with `sync`, after its bytes are on stable storage.
     pub fn finish(mut self, sync: bool) -> io::Result<()> {
         if sync && self.file.metadata()?.is_file() {
             self.file.sync_all()?;
@@ -79,7 +79,7 @@ impl WholeFile {
         Ok(())
     }
 
-    /// Gives an unnamed file a name beside its final path; a copy of it where that is not possible.
+    /// Gives an unnamed file a name beside its final path, or makes a named copy of it if that is not possible.
     fn name_beside(&mut self, sync: bool) -> io::Result<()> {
         let name = atomic_file::temporary_name(&self.place);
         if let Ok(Placed::Yes) = atomic_file::name(&self.file, &name) {
@@ -98,7 +98,7 @@ impl WholeFile {
 impl Drop for WholeFile {
     fn drop(&mut self) {
         if let Waits::Under(name) = &self.waits {
-            // The remains of a failure are useless; a failure to remove them changes nothing.
+            // The remains of a failed attempt are useless; failing to remove them does no harm.
             let _ = fs::remove_file(name);
         }
     }
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_there_stays_until_the_new_file_is_complete() {
+    fn an_existing_file_stays_until_the_new_one_is_complete() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         let mut first = WholeFile::create(&path).unwrap();
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finished_leaves_nothing() {
+    fn an_unfinished_file_leaves_nothing() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("out");
         drop(WholeFile::create(&path).unwrap());
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_file_that_cannot_be_named_is_copied() {
         let dir = tempfile::tempdir().unwrap();
-        // A file on a file system of its own, which has no name here.
+        // A file on another file system, where it has no name.
         let Ok(mut file) = tempfile::tempfile_in("/dev/shm") else { return };
         file.write_all(b"cells").unwrap();
         let place = dir.path().join("out");

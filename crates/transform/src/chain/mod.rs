@@ -1,9 +1,8 @@
 //! A chain of codecs, and the stored form of a subchunk (docs/guide/transforms.md).
 //!
-//! An empty chain is identity: the stored bytes are the data, nothing more. Any other chain prepends one
-//! byte: format version and mode. Data that the codecs would enlarge is stored raw behind that byte. So a
-//! stored subchunk is never more than one byte longer than its data, and its parts stay readable by
-//! themselves; except with a codec that may expand.
+//! An empty chain is identity: the stored bytes are the data, nothing more. Any other chain prepends one byte: format
+//! version and mode. Data that the codecs would enlarge is stored raw behind that byte. So a stored subchunk is at most
+//! one byte longer than its data, and its parts stay readable by themselves. A codec that may expand is the exception.
 
 mod parts;
 
@@ -17,12 +16,12 @@ use crate::{Bound, Codec, Logical, MAX_DECODED_LEN, MAX_META_LEN, Prefix, Scratc
 
 const MAX_CODECS: usize = 8;
 const VERSION: u8 = 1;
-/// First byte of a subchunk whose data follows raw.
+/// First byte of a subchunk whose data follows unencoded.
 const RAW: u8 = VERSION << 4;
-/// First byte of a subchunk that every codec of the chain encoded; no single flipped bit makes it [`RAW`].
+/// First byte of a subchunk that every codec of the chain encoded. No single flipped bit turns it into [`RAW`].
 const CODED: u8 = VERSION << 4 | 0xF;
 const HEADER_LEN: u64 = 1;
-/// Shorter data is read whole anyway, so an expanded form of it is useless.
+/// Shorter data is read whole in any case, so an expanded form is useless for it.
 const MAY_GROW: usize = 4 << 10;
 
 /// Codecs applied one after the other when encoding, and in reverse order when decoding.
@@ -32,8 +31,8 @@ pub struct Chain {
 }
 
 impl Chain {
-    /// The bytes that the codecs of a chain other than identity made; `None` if the data was stored raw
-    /// because they would have enlarged it.
+    /// The encoded bytes in the stored form of a chain other than identity; `None` if the data was stored raw because
+    /// the codecs would have enlarged it.
     pub fn coded_bytes(stored: &[u8]) -> Option<&[u8]> {
         stored.split_first().filter(|(head, _)| **head == CODED).map(|(_, bytes)| bytes)
     }
@@ -63,7 +62,7 @@ impl Chain {
         Chain::from_specs(&specs)
     }
 
-    /// A chain of codecs that need not be built in; at most eight.
+    /// A chain of codecs that need not be built in; at most eight codecs.
     pub fn from_codecs(codecs: Vec<Arc<dyn Codec>>) -> Result<Chain, TransformError> {
         if codecs.len() > MAX_CODECS {
             let problem = format!("a chain of {} codecs, at most {MAX_CODECS} are allowed", codecs.len());
@@ -80,7 +79,7 @@ impl Chain {
         Chain::from_codecs(codecs)
     }
 
-    /// The text to record with the data: [`Chain::parse`] makes the same chain from it.
+    /// The text to record with the data; [`Chain::parse`] makes the same chain from it.
     pub fn canonical(&self) -> String {
         if self.is_identity() {
             return "identity".into();
@@ -88,7 +87,7 @@ impl Chain {
         self.codecs.iter().map(|codec| codec.spec().to_string()).collect::<Vec<_>>().join(",")
     }
 
-    /// The codecs as text has them, in order; nothing for identity.
+    /// The codecs in order, as they appear in text; none for identity.
     pub(crate) fn specs(&self) -> impl Iterator<Item = CodecSpec> {
         self.codecs.iter().map(|codec| codec.spec())
     }
@@ -103,15 +102,15 @@ impl Chain {
         self.codecs.iter().any(|codec| codec.is_lossy())
     }
 
-    /// The largest error of a decoded subchunk that its codecs guarantee. `magnitudes` are those of the
-    /// decoded numbers.
+    /// The largest error that the codecs guarantee for a decoded subchunk. `magnitudes` are those of the decoded
+    /// numbers.
     pub fn loss(&self, logical: &Logical, magnitudes: Magnitudes) -> Bound {
         let Magnitudes { least, mut greatest } = magnitudes;
         let mut all = Bound::EXACT;
         for (i, codec) in self.codecs.iter().enumerate().rev().filter(|(_, codec)| codec.is_lossy()) {
             let keeps =
                 |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.keeps_values());
-            // Behind a codec that moves bytes, a later codec rounds other numbers than the caller's.
+            // After a codec that moves bytes, a later codec rounds other numbers than the caller's.
             let sees_values = self.codecs.iter().take(i).all(keeps);
             let own = if sees_values { codec.loss(logical, greatest) } else { Bound::UNKNOWN };
             greatest += own.absolute;
@@ -124,7 +123,7 @@ impl Chain {
         all
     }
 
-    /// Whether every codec takes data of this kind; the error names the one that does not, and what to use
+    /// Checks that every codec accepts data of this kind. The error names the codec that does not, and what to use
     /// instead.
     pub fn check_takes(&self, logical: &Logical) -> Result<(), TransformError> {
         self.encode(&[], logical, &mut Vec::new(), &mut Scratch::new())
@@ -142,13 +141,13 @@ impl Chain {
         body.saturating_add(if self.is_identity() { 0 } else { HEADER_LEN as usize })
     }
 
-    /// Whether an expanded form is kept: every codec can be read in part, and one of them is worth it.
+    /// Whether an expanded form may be kept: every codec can be read in part, and some codec makes that worth it.
     fn may_grow(&self) -> bool {
         let growing = |codec: &Arc<dyn Codec>| codec.transparent().is_some_and(|parts| parts.may_grow());
         self.all_read_parts() && self.codecs.iter().filter(|codec| growing(codec)).count() == 1
     }
 
-    /// Whether some subchunks can be read in part, or at reduced precision, without the whole.
+    /// Whether some subchunks can be read in part, or at reduced precision, without the rest.
     pub fn reads_parts(&self) -> bool {
         self.is_identity() || self.all_read_parts()
     }
@@ -157,9 +156,9 @@ impl Chain {
         !self.is_identity() && self.codecs.iter().all(|codec| codec.transparent().is_some())
     }
 
-    /// The metadata at the head of a stored subchunk: that of a chain of one codec, or of raw data. Only
-    /// [`Chain::encode_keeping`] gives that of several codecs; here it is empty then, and also for data that
-    /// can only be read whole.
+    /// The metadata at the head of a stored subchunk, for a chain of one codec, or for raw data. It is empty for data
+    /// that can only be read whole. For a chain of several codecs it is always empty here; only
+    /// [`Chain::encode_keeping`] returns their metadata.
     pub fn meta<'a>(&self, stored: &'a [u8]) -> &'a [u8] {
         let len = match (stored.split_first(), self.codecs.as_slice()) {
             (Some((&RAW, _)), [_, ..]) => HEADER_LEN as usize,
@@ -171,8 +170,9 @@ impl Chain {
         if len > MAX_META_LEN { &[] } else { stored.get(..len).unwrap_or_default() }
     }
 
-    /// The prefix of a stored subchunk of `decoded_len` bytes that gives all of it at reduced precision, if a
-    /// chain of one codec has one. It begins with the bytes of [`Chain::meta`], and may replace them.
+    /// The prefix of a stored subchunk of `decoded_len` bytes from which all of it can be read at reduced precision, if
+    /// the chain is one codec that has such a prefix. It begins with the bytes of [`Chain::meta`], and may replace
+    /// them.
     pub fn prefix(&self, stored: &[u8], decoded_len: usize) -> Option<Prefix> {
         let (Some((&CODED, encoded)), [only]) = (stored.split_first(), self.codecs.as_slice()) else {
             return None;
@@ -181,7 +181,7 @@ impl Chain {
         Some(Prefix { len: prefix.len.saturating_add(HEADER_LEN as usize), ..prefix })
     }
 
-    /// Appends the stored form of one subchunk to `out`; on an error `out` is unchanged.
+    /// Appends the stored form of one subchunk to `out`. On an error `out` is unchanged.
     pub fn encode(
         &self,
         data: &[u8],
@@ -192,9 +192,9 @@ impl Chain {
         self.encode_keeping(data, logical, out, &mut Vec::new(), scratch)
     }
 
-    /// The same; `meta` becomes the subchunk's metadata, which is worth keeping beside it, since it lets
-    /// [`Chain::plan_read`] ask for a part. It is empty where only the whole can be read, and for identity,
-    /// which needs none.
+    /// Like [`Chain::encode`]; also sets `meta` to the subchunk's metadata, to be kept beside it, with which
+    /// [`Chain::plan_read`] can plan a partial read. It is empty if only the whole can be read, and for identity, which
+    /// needs none.
     pub fn encode_keeping(
         &self,
         data: &[u8],
@@ -308,8 +308,7 @@ impl Chain {
     ) -> Result<(), TransformError> {
         let [from, to] = stages;
         let Some((first, after)) = self.codecs.split_first() else { return Ok(()) };
-        // lens[i] is the length after codec i; each is bounded by the longest output of codec i for the one
-        // before.
+        // lens[i] is the length after codec i. Each is bounded by the longest output of codec i for its input.
         let mut lens = [0usize; MAX_CODECS];
         let mut rest = body;
         let mut bound = out.len();

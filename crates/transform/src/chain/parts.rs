@@ -1,12 +1,11 @@
 //! Partial reads through a chain: each codec names the bytes of the next one that it needs.
 //!
-//! Wanted ranges of the data become ranges of the first codec's output, these become ranges of the second
-//! one's, and so on to the stored bytes; decoding goes back the same way, through buffers that hold just
-//! these ranges. So a chain can be read in part if every codec of it can, and needs the metadata of each.
+//! Wanted ranges of the data are mapped to ranges of the first codec's output, these to ranges of the second one's, and
+//! so on to the stored bytes. Decoding goes back the same way, through buffers in which only these ranges are filled.
+//! So a chain can be read in part if every codec of it can, and needs the metadata of each.
 //!
 //! Invariants
-//! - lengths of stages come from outside: each is bounded by the longest output of its codec for the one
-//!   before;
+//! - lengths of stages are untrusted: each is bounded by the longest output of its codec for the stage before it;
 //! - only a codec whose input still has its values in place is asked for reduced precision, or searched.
 
 use std::ops::{Range, RangeInclusive};
@@ -21,9 +20,9 @@ use crate::{
     TransformError, Transparent, Want, Whole,
 };
 
-/// Gathers the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
+/// Collects the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
 pub(super) struct Heads {
-    /// Codecs before the last one.
+    /// Number of codecs before the last one.
     before: usize,
     heads: Vec<u8>,
 }
@@ -33,7 +32,7 @@ impl Heads {
         Heads { before, heads: Vec::new() }
     }
 
-    /// Takes the output of a codec before the last one.
+    /// Adds the head of the output of a codec before the last one.
     pub(super) fn stage(&mut self, codec: &dyn Codec, encoded: &[u8], meta: &mut Vec<u8>) {
         if meta.is_empty() {
             meta.push(CODED);
@@ -48,7 +47,7 @@ impl Heads {
         self.heads.extend_from_slice(head);
     }
 
-    /// Takes the output of the last codec, which is in `out` from `start` on.
+    /// Adds the head of the output of the last codec, which is in `out` from `start` on.
     pub(super) fn last(mut self, codec: &dyn Codec, out: &[u8], start: usize, meta: &mut Vec<u8>) {
         let encoded = out.get(start..).unwrap_or_default();
         if self.before == 0 {
@@ -69,19 +68,19 @@ fn head_of<'a>(codec: &dyn Codec, encoded: &'a [u8]) -> &'a [u8] {
 
 /// How the parts of a subchunk are read.
 enum Reading<'a, 'm> {
-    /// The data is raw, after this many bytes.
+    /// The data is stored raw, after this many bytes.
     Raw(u64),
-    /// By codecs, the first one first; the output of the last begins after this many bytes.
+    /// By codecs, in the order of the chain; the output of the last one begins after this many bytes.
     Parts(Vec<Stage<'a, 'm>>, u64),
-    /// Only as a whole.
+    /// Only the whole subchunk can be read.
     Whole,
 }
 
-/// One codec, with its input and its output.
+/// One codec, its input and its output.
 struct Stage<'a, 'm> {
     codec: &'a dyn Transparent,
     stored: StoredSubchunk<'m>,
-    /// The precision that this codec is asked for.
+    /// The precision requested from this codec.
     precision: Precision,
 }
 
@@ -94,7 +93,7 @@ impl Stage<'_, '_> {
     }
 }
 
-/// The wanted ranges of each stage; those of the last entry are of the encoded bytes of the last stage.
+/// The wanted ranges of each stage. The last entry has ranges of the encoded bytes of the last stage.
 struct Descent {
     wanted: Vec<Vec<Range<u64>>>,
     bound: Bound,
@@ -123,7 +122,7 @@ impl Descent {
         self.wanted.last().map_or(&[], Vec::as_slice)
     }
 
-    /// Decodes from the last stage to the first, whose pieces go to `out`.
+    /// Decodes from the last stage to the first, whose pieces are written to `out`.
     fn ascend(
         &self,
         stages: &[Stage<'_, '_>],
@@ -172,7 +171,7 @@ impl Descent {
     }
 }
 
-/// A view of a buffer in which only these ranges were filled.
+/// A view of a buffer in which only these ranges are filled.
 fn held<'a>(buffer: &'a [u8], ranges: &[Range<u64>]) -> Fetched<'a> {
     let run = |range: &Range<u64>| {
         let bytes = buffer.get(range.start as usize..range.end as usize).unwrap_or_default();
@@ -199,8 +198,8 @@ fn moved(by: u64, ranges: &[Range<u64>]) -> Vec<Range<u64>> {
 }
 
 impl Chain {
-    /// The stored bytes that the want needs, and the precision of the result. For a subchunk without
-    /// metadata, or with opaque codecs, that is the whole, exactly.
+    /// The stored bytes that the want needs, and the precision of the result. For a subchunk without metadata, or with
+    /// opaque codecs, these are all bytes and an exact result.
     pub fn plan_read(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -263,8 +262,8 @@ impl Chain {
                 pieces.hold(want.ranges)
             }
             Reading::Parts(stages, header) => {
-                // The bytes that the last one needs were fetched: only those before it are asked for their
-                // needs.
+                // The bytes that the last codec needs were fetched. Only the codecs before it still have to name
+                // theirs.
                 let before = stages.get(..stages.len().saturating_sub(1)).unwrap_or_default();
                 let descent = Descent::through(before, logical, want.ranges)?;
                 descent.ascend(&stages, &fetched.after(header), logical, out, scratch)
@@ -272,7 +271,7 @@ impl Chain {
         }
     }
 
-    /// Whether its subchunks may have an index of their values.
+    /// Whether subchunks of this chain may have an index of their values.
     pub fn has_index(&self) -> bool {
         self.reads_parts() && self.index_at().is_some()
     }
@@ -291,8 +290,7 @@ impl Chain {
         None
     }
 
-    /// The stored bytes that a search for the elements between two keys needs; `None` where there is no
-    /// index.
+    /// The stored bytes needed to search for the elements between two keys; `None` if there is no index.
     pub fn plan_search(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -307,8 +305,8 @@ impl Chain {
         Ok(Some(moved(header, Descent::through(below, logical, &ranges)?.lowest())))
     }
 
-    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` where
-    /// there is no index.
+    /// Counts the elements between two keys that lie in whole bins, from the metadata alone; `None` if there is no
+    /// index.
     pub fn whole_bins(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -321,8 +319,8 @@ impl Chain {
         index.whole_bins(&at.stored, logical, keys).map(Some)
     }
 
-    /// Adds the elements between two keys to `found`, from the bytes that `plan_search` asked for. Positions
-    /// are below the number of elements; each comes with the bytes of a scalar.
+    /// Adds the elements between two keys to `found`, from the bytes that `plan_search` named. Positions are below the
+    /// number of elements; each has the bytes of a scalar.
     pub fn search(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -348,8 +346,7 @@ impl Chain {
         index.search(&at.stored, &view, logical, keys, found)
     }
 
-    /// Where everything lies in a stored subchunk of a chain that is `sorted` alone; `None` where the values were
-    /// stored as they are.
+    /// The layout of a stored subchunk of a chain that is only `sorted`; `None` if the values were stored raw.
     pub fn sorted(
         &self,
         stored: &StoredSubchunk<'_>,
@@ -362,7 +359,7 @@ impl Chain {
         Ok(Some(SortedLayout::of(&own, logical)?.behind(HEADER_LEN)))
     }
 
-    /// The index with the stages from its own on, and where the stored bytes of the last one begin.
+    /// The index, as the stages from its own on, and where the stored bytes of the last one begin.
     #[expect(clippy::type_complexity, reason = "used twice, a few lines above")]
     fn index<'a, 'm>(
         &'a self,

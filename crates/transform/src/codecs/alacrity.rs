@@ -1,11 +1,11 @@
-//! ALACRITY: elements sorted into bins by their leading bits, so that the elements in a range of values are
-//! found without a scan.
+//! ALACRITY: elements sorted into bins by their leading bits, so that the elements in a range of values are found
+//! without a scan.
 //!
-//! A bin holds the elements whose keys begin with the same bits; keys are integers in the order of the
-//! values. Per bin there is the list of positions, and the rest of each key in the same order. The elements
-//! between two values are in neighbouring bins: one range of lists and one of low bytes. Lists and low bytes
-//! together are the data, so nothing is stored twice; with `data=1` the elements are also kept as they are,
-//! so that boxes are read directly.
+//! A bin holds the elements whose keys begin with the same bits; keys are integers in the order of the values. Each bin
+//! has the list of its elements' positions, and the rest of each key (its low bytes) in the same order. The elements
+//! between two values lie in adjacent bins, so a search reads one range of lists and one of low bytes. Lists and low
+//! bytes together are the data, so nothing is stored twice. With `data=1` the elements are also stored as they are, so
+//! that boxes are read directly.
 //!
 //! Method: Jenkins et al., "Analytics-driven lossless data compression for rapid in-situ indexing, storing,
 //! and querying", DEXA 2012.
@@ -98,7 +98,7 @@ impl Codec for Alacrity {
     }
 }
 
-/// The data from lists and low bytes.
+/// Restores the data from lists and low bytes.
 fn rebuild(layout: &Layout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
     let (elements, tail) = out.split_at_mut(layout.count as usize * layout.width);
     match layout.width {
@@ -129,8 +129,8 @@ fn scatter<const N: usize>(
     places.must_be(layout.count, "lists with a position that occurs twice", layout.lists)
 }
 
-/// Passes every bin that may hold the keys, with the bytes of its list and its low bytes, and whether all of its
-/// keys are in the range.
+/// Visits every bin that may hold the keys, with the bytes of its list, its low bytes, and whether all of its keys are
+/// in the range.
 fn each_bin<'a>(
     layout: &'a Layout,
     fetched: &Fetched<'a>,
@@ -151,8 +151,8 @@ fn each_bin<'a>(
     Ok(())
 }
 
-/// Passes position and key of every element in the bins that may hold the keys, and whether its bin is inside
-/// the range.
+/// Visits position and key of every element in the bins that may hold the keys, and whether its bin is inside the
+/// range.
 fn visit(
     layout: &Layout,
     fetched: &Fetched<'_>,
@@ -171,7 +171,7 @@ fn visit(
     })
 }
 
-/// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie wholly in it are
+/// Adds the positions of the elements whose keys lie in a range. Low bytes of bins that lie completely in the range are
 /// not read.
 fn positions(
     layout: &Layout,
@@ -266,7 +266,7 @@ impl Indexed for Alacrity {
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
         let layout = self.layout_for(stored, logical)?;
-        // Between the bin in which the range begins and the one in which it ends lie whole bins.
+        // All bins between the one in which the range begins and the one in which it ends are whole.
         let inside = |bin: &&Bin| {
             let (first, last) = layout.keys_of(bin);
             keys.contains(&first) && keys.contains(&last)
@@ -310,7 +310,7 @@ impl Indexed for Alacrity {
 }
 
 impl Alacrity {
-    /// The layout, if the index is of the wanted values.
+    /// The layout, if the index holds values of the wanted kind.
     fn layout_for(&self, stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<Layout, TransformError> {
         let layout = Layout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         logical.must_hold(layout.class, layout.width, "an index of another kind of number")?;

@@ -1,13 +1,13 @@
-//! APLOD: numbers cut into components of leading and following bytes, so that a reader fetches as many as its
-//! error allows.
+//! APLOD: numbers cut into components of leading and following bytes, so that a reader fetches only as many as its
+//! error bound needs.
 //!
-//! Each component holds some bytes of every element, most significant first, and is compressed by itself
-//! where that helps: the leading bytes of a field compress, the last ones mostly do not. The head states the
-//! largest error of every level, measured on the data. Raw components are byte planes, so a part of the
-//! elements is one short range of each plane.
+//! Each component holds some bytes of every element, the most significant ones first, and is compressed by itself if
+//! that makes it smaller: the leading bytes of a field compress, the last ones mostly do not. The head states the
+//! largest error of every level, measured on the data. Raw components are byte planes, so a part of the elements is one
+//! short range of each plane.
 //!
 //! Invariants
-//! - all components together are lossless; fewer give values within the errors in the head;
+//! - all components together are lossless; fewer components give values within the errors in the head;
 //! - zeros, infinities and NaN read as such at every level that is used;
 //! - the bytes are specified in docs/guide/transforms.md.
 
@@ -31,16 +31,16 @@ use head::{Component, Layout, MAX_COMPONENTS, MAX_HEAD};
 /// The level-of-detail codec.
 #[derive(Clone, Debug)]
 pub struct Aplod {
-    /// Bytes of each component, most significant first; empty: as suits the element.
+    /// Bytes of each component, most significant first; if empty, a default for the element's size.
     components: Vec<usize>,
     level: i64,
     zstd: Zstd,
 }
 
 impl Aplod {
-    /// Components of these many bytes, most significant first, at most 8 of 1 to 8 bytes each; none for the
-    /// default of each type: 2,1,1,4 for 8 bytes, 2,1,1 for 4 and 1,1 for 2. Components beyond the element's
-    /// bytes are dropped; remaining bytes form one more.
+    /// Components of these many bytes, most significant first, at most 8 of 1 to 8 bytes each; if there are none, the
+    /// default of each type: 2,1,1,4 for 8 bytes, 2,1,1 for 4 and 1,1 for 2. Components beyond the element's bytes are
+    /// dropped; remaining bytes form one more component.
     pub fn new(components: &[usize]) -> Result<Aplod, TransformError> {
         let params: Vec<Param> = components.iter().map(|&n| Param::Int(n as i64)).collect();
         Aplod::from_params(&params)
@@ -175,7 +175,7 @@ impl Codec for Aplod {
 /// A partial read of a subchunk, in terms of its layout.
 struct PartialRead {
     layout: Layout,
-    /// Components that are exact enough.
+    /// Number of components that are exact enough.
     level: usize,
     bound: crate::Bound,
     runs: Runs,
@@ -202,7 +202,7 @@ impl Transparent for Aplod {
 
     fn prefix(&self, encoded: &[u8], decoded_len: usize) -> Option<Prefix> {
         let layout = Layout::read(encoded, encoded.len() as u64, decoded_len as u64).ok()?;
-        // Bytes after the last whole scalar stand at the end.
+        // Bytes after the last whole scalar are at the end.
         layout.prefix().filter(|_| decoded_len.is_multiple_of(layout.width))
     }
 
@@ -256,8 +256,8 @@ impl Transparent for Aplod {
         let total = runs.count() as usize;
         let kept = layout.kept(level);
         let middle = layout.levels.get(level.wrapping_sub(1)).is_some_and(|level| level.middle);
-        // The planes of just the wanted elements, least significant first; unknown bytes read as the middle
-        // or 0.
+        // The planes of only the wanted elements, least significant first. Unknown bytes are set to the middle of their
+        // range, or to 0.
         let mut planes = std::mem::take(&mut scratch.planes);
         set_len_reusing(&mut planes, total * width);
         let unknown = width - kept;

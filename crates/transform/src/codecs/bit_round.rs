@@ -1,9 +1,9 @@
 //! Bit rounding: keeps the first bits of each mantissa and rounds to nearest, ties to even.
 //!
-//! Lossy: |x - x'| <= 2^-(keepbits + 1) |x| for normal numbers, and below 2^-(keepbits + 1) of the least
-//! normal number for subnormal ones. A number that would round to infinity becomes the greatest kept number,
-//! within the same bound. Infinities, zeros with their sign and NaNs with all their bits are kept. A
-//! compressor after it saves the bits that are now zero.
+//! Lossy: |x - x'| <= 2^-(keepbits + 1) |x| for normal numbers, and below 2^-(keepbits + 1) of the least normal number
+//! for subnormal ones. A number that would round to infinity becomes the greatest rounded number, within the same
+//! bound. Infinities, zeros with their sign and NaNs with all their bits are unchanged. A compressor after this codec
+//! removes the bits that are now zero.
 
 use crate::codecs::same_length::{self, SameLength};
 use crate::number;
@@ -37,7 +37,7 @@ impl BitRound {
     }
 }
 
-/// Explicit mantissa bits of a float of `kind`.
+/// Explicit mantissa bits of a float of this kind.
 fn mantissa_bits(kind: ScalarKind) -> Result<u32, TransformError> {
     match kind {
         ScalarKind::F16 => Ok(10),
@@ -127,13 +127,13 @@ impl SameLength for BitRound {
     fn loss(&self, logical: &Logical, greatest: f64) -> Bound {
         let kind = self.kind.unwrap_or(logical.kind);
         match mantissa_bits(kind) {
-            // Bits of numbers of an unknown kind may mean anything.
+            // If the kind differs from the data's, the bits may mean anything.
             Ok(_) if kind != logical.kind => Bound::UNKNOWN,
             Err(_) => Bound::UNKNOWN,
             Ok(mantissa) if mantissa <= self.keep_bits => Bound::EXACT,
             Ok(_) => {
                 let relative = 2f64.powi(-(self.keep_bits as i32) - 1);
-                // Of a number that was rounded down, the original is the greater one.
+                // For a number that was rounded down, the original is the greater one.
                 let most = (greatest / (1.0 - relative)).max(kind.least_normal());
                 Bound { absolute: relative * most, relative }
             }
@@ -145,7 +145,7 @@ impl SameLength for BitRound {
     }
 }
 
-/// Decoding changes nothing, so a part is the same part of the encoded bytes.
+/// Decoding changes nothing, so a part of the data is the same part of the encoded bytes.
 impl Transparent for BitRound {
     fn meta_len(&self, _encoded: &[u8]) -> usize {
         0

@@ -1,8 +1,7 @@
 //! Bit shuffle: the first bits of eight or more elements together, then all second bits, and so on.
 //!
-//! Bit plane p, the bit p % 8 of byte p / 8 of each element, holds element i at
-//! its bit i, least significant first: the order of the bitshuffle library and
-//! of Blosc. Only a multiple of eight elements takes part; the bytes after
+//! Bit plane p has bit p % 8 of byte p / 8 of each element. Element i is at bit i of the plane, least significant
+//! first, as in the bitshuffle library and in Blosc. Only a multiple of eight elements is shuffled; the bytes after
 //! them stay at the end. The length does not change.
 
 mod kernel;
@@ -63,11 +62,11 @@ impl SameLength for BitShuffle {
     }
 }
 
-/// Where a wanted part lies: groups of eight elements in every bit plane, then bytes behind the last group.
+/// Where a wanted part lies: groups of eight elements in every bit plane, then bytes after the last group.
 struct Window {
     groups: Range<u64>,
     tail: Range<u64>,
-    /// Groups in the whole, which is the length of a plane.
+    /// Number of groups in the whole, which is the length of a plane.
     count: u64,
 }
 
@@ -121,7 +120,7 @@ impl Transparent for BitShuffle {
     ) -> Result<(), TransformError> {
         let item = self.item(logical);
         for wanted in want.ranges {
-            // The planes of just the groups touched are the bit-shuffled form of their elements.
+            // The planes of only the touched groups are the bit-shuffled form of the elements in these groups.
             let window = Window::of(wanted, stored.len, item as u64);
             let mut own = std::mem::take(&mut scratch.whole);
             own.clear();
@@ -139,12 +138,12 @@ impl Transparent for BitShuffle {
     }
 }
 
-/// Bytes of `len` that are shuffled: a multiple of eight elements.
+/// The number of bytes of `len` that are shuffled: a multiple of eight elements.
 fn body_len(len: usize, item: usize) -> usize {
     len / item / 8 * 8 * item
 }
 
-/// Fills `out`, which is as long, with the bit-shuffled form of `data`; `planes` is working memory.
+/// Fills `out`, which is as long as `data`, with the bit-shuffled form of `data`. `planes` is working memory.
 pub(crate) fn bit_shuffle(data: &[u8], item: usize, out: &mut [u8], planes: &mut Vec<u8>) {
     let at = body_len(data.len().min(out.len()), item);
     let (body, tail) = data.split_at(at);

@@ -1,9 +1,9 @@
 //! blosc: a Blosc 1 frame, whose blocks are shuffled and compressed independently.
 //!
-//! Any Blosc 1 reads the frames, those in Zarr and HDF5 included. They are written and read here without the
-//! C library: only safe code sees untrusted bytes, and only the blocks that a read needs are decoded.
-//! Compressors are lz4, zlib and zstd; blocks that other writers split are read too. A block that does not
-//! compress is stored; if all would grow, the frame holds the data uncompressed.
+//! Any Blosc 1 library reads the frames, including those in Zarr and HDF5. This module writes and reads them without
+//! the C library: only safe code sees untrusted bytes, and only the blocks that a read needs are decoded. Compressors
+//! are lz4, zlib and zstd; split blocks of other writers are read too. A block that does not compress is stored raw. If
+//! compression would make the frame longer than the data, the frame holds the data uncompressed.
 
 mod frame;
 
@@ -26,7 +26,7 @@ const NAMES: [&str; 5] = ["cname", "clevel", "shuffle", "typesize", "blocksize"]
 const COMPRESSORS: [&str; 6] = ["lz4", "zstd", "zlib", "lz4hc", "blosclz", "snappy"];
 const FILTERS: [&str; 3] = ["noshuffle", "shuffle", "bitshuffle"];
 const DEFAULT_LEVEL: i64 = 5;
-/// Default block sizes: what stays in a first or second cache, more for higher levels.
+/// Default block sizes: they fit in a first or second-level cache, and are larger for higher levels.
 const FIRST_CACHE: usize = 32 << 10;
 const MIN_BLOCK: i64 = 128;
 
@@ -78,14 +78,14 @@ impl Blosc {
         if item > 255 { 1 } else { item }
     }
 
-    /// Bytes of a block: whole elements, and whole groups of eight of them where bits are shuffled.
+    /// Bytes of a block: whole elements, and whole groups of eight elements if bits are shuffled.
     fn block_len(&self, len: usize, item: usize) -> usize {
         let strong = self.compressor != Compressor::Lz4;
         let cached = match (self.level, strong) {
             (..=1, false) => FIRST_CACHE / 2,
             (2, false) | (..=1, true) => FIRST_CACHE,
             (2, true) => FIRST_CACHE * 2,
-            // Smaller blocks make LZ4 no faster, and it finds less.
+            // Smaller blocks do not make LZ4 faster, and it finds fewer copies.
             (3..=5, false) | (3, true) => FIRST_CACHE * 4,
             (6.., false) | (4..=5, true) => FIRST_CACHE * 8,
             (_, true) => FIRST_CACHE * 16,
@@ -96,7 +96,7 @@ impl Blosc {
         rounded.min(len).max(1)
     }
 
-    /// How much of a block LZ4 looks up: from level 5 on, all of it.
+    /// The acceleration of LZ4: from level 5 on it looks up every offset.
     fn acceleration(&self) -> u32 {
         match self.level {
             5.. => 1,
@@ -107,7 +107,7 @@ impl Blosc {
         }
     }
 
-    /// Appends the compressed block, or the block itself if that is no longer.
+    /// Appends the compressed block, or the block itself if compression does not shorten it.
     fn compress(&self, block: &[u8], out: &mut Vec<u8>, scratch: &mut Scratch) -> Result<(), TransformError> {
         let bytes = Logical::scalars(1, block.len() as u64);
         let body = out.len();
@@ -119,7 +119,7 @@ impl Blosc {
                 Zlib::new(self.level as u32).encode(block, &bytes, out, scratch)?;
                 out.len() - body < block.len()
             }
-            // The levels that Blosc uses for zstd.
+            // The levels of zstd that Blosc uses.
             Compressor::Zstd => {
                 let level = match self.level {
                     9.. => 22,
@@ -172,7 +172,7 @@ impl Blosc {
     }
 }
 
-/// Whether a block of `len` bytes is filtered at all: bits only in whole groups of eight elements.
+/// The filter that a block of `len` bytes gets: bits are shuffled only in whole groups of eight elements.
 fn takes_part(filter: Filter, item: usize, len: usize) -> Filter {
     match filter {
         Filter::Shuffle if item > 1 => Filter::Shuffle,
@@ -181,7 +181,7 @@ fn takes_part(filter: Filter, item: usize, len: usize) -> Filter {
     }
 }
 
-/// Makes `out` the filtered form of a block; its old content is overwritten.
+/// Sets `out` to the filtered form of a block; its old content is overwritten.
 fn apply(filter: Filter, item: usize, block: &[u8], out: &mut Vec<u8>, planes: &mut Vec<u8>) {
     match takes_part(filter, item, block.len()) {
         Filter::None => {
@@ -224,7 +224,7 @@ fn decode_block(
     result
 }
 
-/// The streams of a block, each after its length, one after the other into `out`.
+/// Decodes the streams of a block, each stored after its length, one after the other into `out`.
 fn inflate_streams(
     frame: &Frame,
     mut stored: &[u8],
@@ -365,7 +365,7 @@ fn blocks_of(frame: &Frame, wanted: &Range<u64>) -> Range<usize> {
 }
 
 impl Transparent for Blosc {
-    /// The head of the frame and the offsets of the blocks.
+    /// The head of the frame, and the offsets of the blocks.
     fn meta_len(&self, encoded: &[u8]) -> usize {
         let len =
             encoded.get(4..8).and_then(|len| len.first_chunk()).map_or(0, |len| u32::from_le_bytes(*len));
@@ -386,7 +386,7 @@ impl Transparent for Blosc {
                 let head = HEADER_LEN as u64;
                 wanted.start + head..wanted.end + head
             } else {
-                // Blocks lie one after the other, so a run of blocks is one range.
+                // Blocks are adjacent, so a run of blocks is one range.
                 let blocks = blocks_of(&frame, wanted);
                 let (first, last) = (blocks.start, blocks.end.saturating_sub(1));
                 frame.block_at(starts, first)?.start..frame.block_at(starts, last)?.end

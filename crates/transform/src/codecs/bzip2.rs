@@ -1,4 +1,4 @@
-//! bzip2: one stream per subchunk, as any bzip2 reads it. Slow and small; for archives and old readers.
+//! bzip2: one stream per subchunk, which any bzip2 reads. Slow and small; for archives and old readers.
 
 use bzip2::{Action, Compress, Compression, Decompress, Status};
 
@@ -24,7 +24,7 @@ impl Codec for Bzip2 {
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        // The library promises 1 % and 600 bytes.
+        // The library guarantees 1 % and 600 bytes.
         decoded_len.saturating_add(decoded_len / 64).saturating_add(600)
     }
 
@@ -58,7 +58,8 @@ impl Codec for Bzip2 {
         _scratch: &mut Scratch,
     ) -> Result<(), TransformError> {
         let corrupt = |what: String, at: u64| Err(TransformError::corrupt(what, at));
-        // The digit decides how much memory decoding takes, so it is checked: stored bytes must not choose.
+        // The digit determines how much memory decoding takes. It is checked, since untrusted bytes must not choose
+        // that.
         if encoded.get(..4) != Some(&[b'B', b'Z', b'h', b'0' + self.level as u8]) {
             return corrupt(format!("not a bzip2 stream of level {}", self.level), 0);
         }

@@ -1,4 +1,4 @@
-//! Elements cut into byte planes, of which some runs of elements are wanted.
+//! Elements cut into byte planes, where some runs of elements are wanted.
 
 use std::ops::Range;
 
@@ -7,14 +7,14 @@ use crate::ranges::join;
 use crate::scratch::set_len_reusing;
 use crate::{Pieces, TransformError};
 
-/// Unwanted elements that cost as much as one more run of wanted ones.
+/// Joining two runs pays if fewer unwanted elements than this lie between them.
 const WORTH_A_RUN: u64 = 32;
 
-/// The wanted bytes in terms of elements.
+/// The wanted bytes, in terms of elements.
 pub(crate) struct Runs {
-    /// Runs of elements that ascend and do not touch.
+    /// Runs of elements, ascending and not adjacent.
     pub(crate) elements: Vec<Range<u64>>,
-    /// How many bytes, from the first, of those behind the last element are wanted.
+    /// How many of the bytes after the last whole element are wanted, from the first on.
     pub(crate) tail: u64,
 }
 
@@ -30,8 +30,8 @@ impl Runs {
         Runs { elements, tail: wanted.last().map_or(0, |last| last.end.saturating_sub(body)) }
     }
 
-    /// Joins many short runs into one where `there` says that all bytes of it were fetched, and it is not
-    /// long: decoding the elements between them costs less than many runs.
+    /// Joins many short runs into one, if `there` says that all bytes of it were fetched, and it is not long: decoding
+    /// the elements between them then costs less than many runs.
     pub(crate) fn close(&mut self, there: impl FnOnce(&Range<u64>) -> bool) {
         let (Some(first), Some(last)) = (self.elements.first(), self.elements.last()) else { return };
         let all = first.start..last.end;
@@ -41,13 +41,13 @@ impl Runs {
         }
     }
 
-    /// Elements in all runs.
+    /// Number of elements in all runs.
     pub(crate) fn count(&self) -> u64 {
         self.elements.iter().map(|run| run.end - run.start).sum()
     }
 
-    /// Writes the elements to their places, after `mend` corrected them. `planes` holds their bytes plane by
-    /// plane, least significant first. `buffer` is used if there are several runs.
+    /// Writes the elements to their places after `mend` has corrected them. `planes` holds their bytes plane by plane,
+    /// least significant first. `buffer` is working memory for several runs.
     pub(crate) fn place(
         &self,
         planes: &[u8],

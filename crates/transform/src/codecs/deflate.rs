@@ -1,15 +1,14 @@
-//! zlib and gzip: one stream per subchunk, as any zlib or gzip library reads it.
+//! zlib and gzip: one stream per subchunk, which any zlib or gzip library reads.
 //!
-//! The two differ in the bytes around the deflated data (RFC 1950, RFC 1952) and share the rest: output goes
-//! straight into a buffer of the declared size, so a decompression bomb ends where the buffer ends.
+//! The two differ only in the bytes around the deflated data (RFC 1950, RFC 1952). Output is written into a buffer of
+//! the declared size, so a decompression bomb stops at the end of the buffer.
 
 use flate2::{Compress, Compression, Crc, Decompress, FlushCompress, FlushDecompress, Status};
 
 use crate::params::Params;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
-/// First bytes of every gzip member made here: deflate, no name, no time; the level hint and the system
-/// follow.
+/// First bytes of every gzip member made here: deflate, no name, no time. The level hint and the system follow.
 const GZIP_MAGIC: [u8; 8] = [0x1F, 0x8B, 8, 0, 0, 0, 0, 0];
 const GZIP_HEADER: usize = 10;
 const GZIP_TRAILER: usize = 8;
@@ -21,7 +20,7 @@ fn bound(len: usize) -> usize {
 
 fn level_of(name: &'static str, params: &[Param]) -> Result<u32, TransformError> {
     let level = Params::read(name, &["level"], params)?.int("level", -1..=9)?;
-    // -1 is how zlib writes its default.
+    // zlib writes its default level as -1.
     Ok(level.filter(|level| *level >= 0).map_or(6, |level| level as u32))
 }
 
@@ -45,7 +44,7 @@ fn deflate(
     }
 }
 
-/// Inflates all of `encoded` into all of `out`, or says what did not fit.
+/// Inflates all of `encoded` into all of `out`; the error says what did not fit.
 fn inflate(wrapped: bool, encoded: &[u8], out: &mut [u8]) -> Result<(), TransformError> {
     let corrupt = |what: String, at: u64| Err(TransformError::corrupt(what, at));
     let mut stream = Decompress::new(wrapped);
@@ -57,8 +56,7 @@ fn inflate(wrapped: bool, encoded: &[u8], out: &mut [u8]) -> Result<(), Transfor
         };
     }
     if status != Status::StreamEnd && stream.total_out() == out.len() as u64 {
-        // The output is complete; the remaining bytes must be the end of the stream, without output of their
-        // own.
+        // The output is complete. The remaining bytes must be the end of the stream, without further output.
         let rest = encoded.get(stream.total_in() as usize..).unwrap_or_default();
         status = match stream.decompress(rest, &mut [0], FlushDecompress::Finish) {
             Ok(status) => status,
@@ -85,7 +83,7 @@ pub struct Zlib {
 }
 
 impl Zlib {
-    /// `level` runs from 0 (stored) to 9 (smallest); larger ones mean 9.
+    /// `level` is 0 (stored) to 9 (smallest); larger levels are treated as 9.
     pub fn new(level: u32) -> Zlib {
         Zlib { level: level.min(9) }
     }

@@ -1,13 +1,13 @@
 //! Differences: of neighbouring numbers (`delta`), and of neighbouring bytes of a plane (`bytedelta`).
 //!
-//! Both wrap around in unsigned integers of the given width, floats by their bits, so they are exact for
-//! every value. The length does not change.
+//! Both wrap around in unsigned integers of the given width and treat floats by their bits, so they are exact for every
+//! value. The length does not change.
 
 use crate::codecs::same_length::SameLength;
 use crate::params::Params;
 use crate::{CodecSpec, Logical, Param, Scratch, TransformError};
 
-/// Each scalar minus the one an element before it.
+/// Each scalar minus the same scalar of the previous element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Delta {
     width: Option<usize>,
@@ -25,7 +25,7 @@ impl Delta {
         }
     }
 
-    /// Bytes of the integers, and how many of them lie between neighbours.
+    /// Bytes of the integers, and the distance in integers between the two that are subtracted.
     fn width_and_lag(&self, logical: &Logical) -> (usize, usize) {
         let width = self.width.unwrap_or(logical.scalar);
         let width = if matches!(width, 1 | 2 | 4 | 8) { width } else { 1 };
@@ -114,7 +114,7 @@ impl SameLength for Delta {
     }
 }
 
-/// Each byte of a shuffled plane minus the one before it.
+/// Each byte of a shuffled plane minus the previous byte.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ByteDelta {
     item: Option<usize>,
@@ -125,7 +125,7 @@ impl ByteDelta {
         Ok(ByteDelta { item: Params::read("bytedelta", &["elementsize"], params)?.element_size()? })
     }
 
-    /// Length of one plane; if an element is larger than all the data there are no planes.
+    /// Length of one plane. If an element is larger than all the data, there are no planes.
     fn plane(&self, len: usize, logical: &Logical) -> usize {
         (len / self.item.unwrap_or(logical.item).max(1)).max(1)
     }
@@ -185,8 +185,8 @@ fn byte_sums(from: &[u8], to: &mut [u8]) {
     byte_sums_by_words(from, to, 0);
 }
 
-/// Sixteen at a time: four shifted additions within a vector, then the sum so far. Only the sums of vectors
-/// depend on the one before.
+/// Sixteen bytes at a time: four shifted additions within a vector, then the sum so far. Only the sums of vectors
+/// depend on the previous vector.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn byte_sums_wide(from: &[u8], to: &mut [u8]) {
@@ -208,7 +208,7 @@ fn byte_sums_wide(from: &[u8], to: &mut [u8]) {
     byte_sums_by_words(rest, ends, _mm_extract_epi8::<0>(sum) as u8);
 }
 
-/// Eight at a time, without special instructions; `before` is the sum so far.
+/// Eight bytes at a time, without special instructions. `before` is the sum so far.
 fn byte_sums_by_words(from: &[u8], to: &mut [u8], before: u8) {
     const LOW: u64 = 0x7F7F_7F7F_7F7F_7F7F;
     /// Adds bytes without carries between them.

@@ -1,12 +1,12 @@
 //! ISOBAR: only the byte columns that compress are compressed; the others are stored raw.
 //!
-//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them,
-//! and gains nothing. A column is hard to compress if no byte value stands out in its histogram. Since that
-//! test misses columns that repeat only in order, such a column is also tried on a sample. Raw columns are
-//! byte planes, of which a part is read by itself.
+//! The last bytes of a measured or computed number are noise: a compressor spends most of its time on them and gains
+//! nothing. A column is hard to compress if no byte value stands out in its histogram. That test misses columns whose
+//! byte values are evenly distributed but repeat in order, so such a column is also tried on a sample. Raw columns are
+//! byte planes, so a part of the elements is a range of each.
 //!
-//! The compressor of the chosen columns (the *solver*), and whether it sees them column by column or element
-//! by element, is given, or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
+//! The compressor of the chosen columns (the *solver*), and whether it sees them column by column or element by
+//! element, are either given or chosen on a sample of each subchunk (`prefer=ratio`; the paper's EUPA selector).
 //!
 //! Method: Schendel et al., "ISOBAR preconditioner for effective and high-throughput lossless data
 //! compression", ICDE 2012.
@@ -26,20 +26,20 @@ use crate::{
     TransformError, Transparent, Want, Zstd,
 };
 
-/// Version 1: zstd, column by column. Version 2 has a byte that states both choices.
+/// Version 1 is zstd, column by column. Version 2 has a byte that states both choices.
 const VERSION: u8 = 2;
-/// In that byte: element by element.
+/// Flag in that byte: the columns are compressed element by element.
 const ROWS: u8 = 0x10;
-/// This much of each chosen column is tried.
+/// Bytes of each chosen column that are tried.
 const TRIED: usize = 16 << 10;
-/// A column whose commonest byte is rarer than this many times the mean is hard to compress.
+/// A column is hard to compress if its most frequent byte occurs less often than this multiple of the mean.
 const STANDS_OUT: f64 = 1.42;
-/// A hard column is compressed after all if a sample of it shrinks below this.
+/// A hard column is still compressed if a sample of it shrinks below this part.
 const WORTH_IT: f64 = 0.95;
 const MAX_WIDTH: usize = 64;
 const DEFAULT_LEVEL: i64 = 3;
 
-/// The compressor of the chosen columns. The codes are stored.
+/// The compressor of the chosen columns. Its codes are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Solver {
     Zstd = 1,
@@ -50,7 +50,7 @@ enum Solver {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ColumnCoding {
     solver: Solver,
-    /// Element by element.
+    /// Whether columns are compressed element by element.
     rows: bool,
 }
 
@@ -78,12 +78,12 @@ pub struct Isobar {
     zstd: Zstd,
     solver: Option<Solver>,
     rows: Option<bool>,
-    /// Choices that are not given are made for the fewest bytes; else for speed.
+    /// Whether choices that are not given minimise bytes; else time.
     ratio: bool,
 }
 
 impl Isobar {
-    /// Compresses columns with a level of zstd, -7 to 22.
+    /// Compresses columns with zstd at a level from -7 to 22.
     pub fn new(level: i32) -> Result<Isobar, TransformError> {
         Ok(Isobar { level: level.into(), zstd: Zstd::new(level)?, solver: None, rows: None, ratio: false })
     }
@@ -98,12 +98,12 @@ impl Isobar {
         Ok(Isobar { solver, rows, ratio, ..Isobar::new(level as i32)? })
     }
 
-    /// Compresses with zlib at the given level, if there is one.
+    /// zlib at the given level, or at its default.
     fn zlib(&self) -> Zlib {
         Zlib::new(self.level.clamp(1, 9) as u32)
     }
 
-    /// How to compress columns of `count` bytes each: as given; choices left open are the fastest, or those
+    /// How columns of `count` bytes each are compressed: as given. Choices left open are the fastest ones, or those
     /// that make a sample smallest.
     fn way(
         &self,
@@ -136,7 +136,7 @@ impl Isobar {
         Ok(best.1)
     }
 
-    /// Appends the compressed columns, of `count` bytes each.
+    /// Appends the compressed columns of `count` bytes each.
     fn solve(
         &self,
         columns: &[u8],
@@ -172,7 +172,7 @@ impl Isobar {
         }
         let most = counts.iter().copied().max().unwrap_or(0);
         let stands_out = f64::from(most) >= STANDS_OUT * column.len() as f64 / 256.0;
-        // Few elements make any histogram uneven, so the sample decides alone.
+        // The histogram of few elements is always uneven, so then only the sample decides.
         if stands_out && column.len() >= 4096 {
             return Ok(true);
         }
@@ -180,10 +180,10 @@ impl Isobar {
     }
 }
 
-/// What the head says.
+/// The content of the head.
 struct Layout {
     width: usize,
-    /// Whether each byte of an element, least significant first, is compressed.
+    /// For each byte of an element, least significant first: whether its column is compressed.
     compressed: Vec<bool>,
     /// Length of the frame that holds the compressed columns.
     frame: u64,
@@ -229,7 +229,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// Compressed columns.
+    /// Number of compressed columns.
     fn columns(&self) -> usize {
         self.compressed.iter().filter(|&&c| c).count()
     }
@@ -239,7 +239,7 @@ impl Layout {
         self.head + self.frame
     }
 
-    /// Where the bytes behind the last element begin.
+    /// Where the bytes after the last whole element begin.
     fn tail(&self) -> u64 {
         self.raw() + (self.width - self.columns()) as u64 * self.count
     }

@@ -1,10 +1,10 @@
-//! Lorenzo prediction: each number minus its prediction from neighbours along all axes, small for smooth
+//! Lorenzo prediction: each number minus its prediction from its neighbours along all axes, which is small for smooth
 //! fields.
 //!
-//! Numbers become integers of their width in the same order (floats by their bits). These are differenced,
-//! modulo 2^w, along one axis after the other, and the differences are folded so that small ones of either
-//! sign have small codes. That is exact for every value. A compressor does the rest:
-//! `lorenzo,shuffle,zstd:1`. The length does not change.
+//! Numbers are mapped to integers of their width in the same order (floats by their bits). These are differenced,
+//! modulo 2^w, along one axis after the other, and the differences are folded so that small ones of either sign have
+//! small codes. This is exact for every value. A compressor follows: `lorenzo,shuffle,zstd:1`. The length does not
+//! change.
 
 mod sums;
 
@@ -18,17 +18,16 @@ const MAX_AXES: usize = 3;
 /// The Lorenzo codec.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lorenzo {
-    /// How many of the fastest axes are predicted along; up to three by default.
+    /// The number of fastest axes along which numbers are predicted; up to three by default.
     axes: Option<usize>,
 }
 
-/// The bytes as a grid of integers.
+/// The data as a grid of integers.
 #[derive(Debug)]
 struct Grid {
     /// Bytes of an integer: 1, 2, 4 or 8.
     width: usize,
-    /// Integers from one neighbour to the next along each predicted axis, fastest first, with the extent of
-    /// the axis.
+    /// For each predicted axis, fastest first: the distance between neighbours in integers, and the extent of the axis.
     axes: Vec<(usize, usize)>,
     float: bool,
 }
@@ -67,10 +66,10 @@ trait Word<const N: usize>: Copy + Default {
     /// Float bits to integers in the order of the floats.
     fn ordered(self) -> Self;
     fn unordered(self) -> Self;
-    /// 0, -1, 1, -2, 2 ... to 0, 1, 2, 3, 4 ...
+    /// Maps 0, -1, 1, -2, 2, ... to 0, 1, 2, 3, 4, ...
     fn folded(self) -> Self;
     fn unfolded(self) -> Self;
-    /// Replaces each number by its sum with all before it.
+    /// Replaces each number by its sum with all numbers before it.
     fn sum_up(line: &mut [Self]);
 }
 
@@ -111,21 +110,21 @@ word! {
     u64, i64, 8, sums::of_u64;
 }
 
-/// A row of integers along the fastest axis, and its neighbour rows.
+/// A row of integers along the fastest axis, and its neighbouring rows.
 struct Row<'a, const N: usize> {
     here: &'a [[u8; N]],
-    /// The rows before it along the second and along the third axis, and the one before both.
+    /// The previous row along the second axis, the one along the third axis, and the one along both.
     beside: Option<&'a [[u8; N]]>,
     behind: Option<&'a [[u8; N]]>,
     both: Option<&'a [[u8; N]]>,
 }
 
-/// How numbers are cut into rows.
+/// How the numbers are divided into rows.
 struct Rows {
-    /// Integers of a row, and from one neighbour in it to the next.
+    /// Integers in a row, and the distance between neighbours in it.
     len: usize,
     lag: usize,
-    /// Rows along the second axis, and along the third; 1 for an axis that is not predicted along.
+    /// Number of rows along the second axis, and along the third; 1 for an axis that is not predicted.
     second: usize,
     third: usize,
 }
@@ -137,7 +136,7 @@ impl Rows {
         Rows { len: len.max(1), lag, second: extent(1), third: extent(2) }
     }
 
-    /// Row `n` at the end of `words`, or empty if it lies behind them.
+    /// Row `n` at the end of `words`; empty if it does not exist.
     fn row<'a, const N: usize>(&self, words: &'a [[u8; N]], n: usize) -> Row<'a, N> {
         let at = |n: usize| words.get(n * self.len..(n + 1) * self.len);
         let (beside, behind) =
@@ -164,8 +163,7 @@ fn predict<T: Word<N>, const N: usize, const FLOAT: bool>(data: &[u8], grid: &Gr
     let start = out.len();
     out.resize(start + words.len() * N, 0);
     let (places, _) = out[start..].as_chunks_mut::<N>();
-    // In place: the loop over a vector's extension is a function of its own, which is compiled for any
-    // processor.
+    // In place: the vectorised loop is a separate function, which is compiled for several processors.
     let mut line = vec![T::default(); rows.len];
     let see = integer::<T, N, FLOAT>;
     let mut targets = places.chunks_exact_mut(rows.len);
@@ -244,7 +242,7 @@ fn restore<T: Word<N>, const N: usize, const FLOAT: bool>(encoded: &[u8], grid: 
     }
 }
 
-/// Defines a function that calls one of the above for the width and kind at hand, compiled once more for AVX2.
+/// Defines a function that calls one of the above for the given width and kind, compiled a second time for AVX2.
 macro_rules! dispatched {
     ($name:ident, $loop:ident, $out:ty) => {
         fn $name(data: &[u8], grid: &Grid, out: $out) {
@@ -307,7 +305,7 @@ mod tests {
     use crate::Codec;
     use crate::stats::ScalarKind;
 
-    /// The definition: differences along one axis after the other, of all integers at once.
+    /// The definition of the codec: differences along one axis after the other, of all integers at once.
     fn expected(values: &[u32], shape: &[usize], lag: usize, axes: usize) -> Vec<u32> {
         let mut all = values.to_vec();
         let mut stride = lag;

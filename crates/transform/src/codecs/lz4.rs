@@ -8,7 +8,7 @@ use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transpare
 
 const HEADER_LEN: usize = 4;
 
-/// The largest acceleration, as of the C library.
+/// The largest acceleration, as in the C library.
 const MOST_ACCELERATED: i64 = 65_537;
 
 /// The lz4 codec.
@@ -25,8 +25,8 @@ impl Lz4 {
     }
 }
 
-/// Appends one LZ4 block of `data` if it takes at most `most` bytes, and returns whether it did. A larger
-/// acceleration is faster and finds less.
+/// Appends one LZ4 block of `data` if it takes at most `most` bytes, and returns whether it did. A larger acceleration
+/// is faster and finds fewer copies.
 pub(crate) fn encode_block(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<u8>) -> bool {
     encode::encode(data, acceleration, most, out)
 }
@@ -58,7 +58,7 @@ impl Codec for Lz4 {
     ) -> Result<(), TransformError> {
         let len = u32::try_from(data.len()).map_err(|_| TransformError::TooLarge { len: data.len() })?;
         out.extend_from_slice(&len.to_le_bytes());
-        // A block within the longest length is always accepted.
+        // A limit of the longest length never refuses a block.
         encode_block(data, self.acceleration, encode::bound(data.len()), out);
         Ok(())
     }

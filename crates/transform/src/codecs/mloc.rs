@@ -1,11 +1,11 @@
-//! MLOC: numbers sorted by value, place and precision in a given order, so that what is read together is
+//! MLOC: numbers sorted by value, position and precision in a given order, so that numbers which are read together are
 //! stored together.
 //!
-//! The numbers of one bin of values in one box of space are cut into components of leading and following
-//! bytes: such a part of them is a *cell*, read and compressed by itself. `V,S,P` keeps each range of values
-//! together (searches), `S,V,P` each region (boxes), `P,...` the leading bytes of everything (previews). A
-//! directory in the head locates each cell, so a read names just the cells it needs. Boxes lie along a
-//! Hilbert curve. Positions in a box are stored as in ALACRITY's lists.
+//! The numbers of one bin of values in one box of space are cut into components of leading and following bytes. Each
+//! such component of a bin in a box is a *cell*, which is compressed and read by itself. The order `V,S,P` keeps each
+//! range of values together (for searches), `S,V,P` each region (for boxes), and `P,...` the leading bytes of all
+//! numbers (for previews). A directory in the head locates each cell, so a read fetches only the cells that it needs.
+//! Boxes are ordered along a Hilbert curve. Positions in a box are stored like ALACRITY's lists.
 //!
 //! Method: Gong et al., "MLOC: Multi-level Layout Optimization Framework for Compressed Scientific Data
 //! Exploration with Heterogeneous Access Patterns", ICPP 2012; Gong et al., "PARLO", CCGrid 2013.
@@ -35,14 +35,14 @@ use head::{Cell, Layout};
 use order::Order;
 use space::{MAX_AXES, MAX_VOLUME, Space};
 
-/// Numbers in a cell, approximately, at least: smaller cells cost more in the directory than they save.
+/// Approximate least number of values per cell: smaller cells cost more in the directory than they save.
 const PER_CELL: u64 = 64;
-/// Keys that bins are chosen from.
+/// Number of keys from which the bins are chosen.
 const SAMPLED: usize = 8192;
-/// Bits of a key that distinguish bins, as in an index.
+/// Number of leading bits of a key that distinguish bins, as in an index.
 const BIN_BITS: u32 = 16;
 
-/// The codec of levels.
+/// The codec of levels: values, space, precision.
 #[derive(Clone, Debug)]
 pub(crate) struct Mloc {
     order: Order,
@@ -58,7 +58,7 @@ impl Mloc {
         Ok(Mloc { order, level, zstd: Zstd::new(level as i32)? })
     }
 
-    /// Boxes of about the given edge; fewer and larger ones where the directory would be too long.
+    /// Boxes of about the given edge; fewer and larger ones if the directory would become too long.
     fn space(&self, logical: &Logical, width: usize, count: u64, bins: &mut u32) -> Space {
         let told = logical.shape.iter().try_fold(1u64, |n, extent| n.checked_mul(*extent));
         let scalars = (logical.item / width).max(1) as u64;
@@ -97,7 +97,7 @@ impl Mloc {
         space
     }
 
-    /// The first key of each bin but the first: about as many numbers in each.
+    /// The first key of each bin but the first. Bins hold about equally many numbers.
     fn edges(elements: &[u8], width: usize, class: Class, bins: u32) -> Vec<u64> {
         let count = elements.len() / width;
         let below = (8 * width as u32).saturating_sub(BIN_BITS);
@@ -157,7 +157,7 @@ impl Codec for Mloc {
             Layout { width, class, order, space, components, levels, edges, counts, cells, tail: 0 };
         let (bins, parts) = (layout.bins(), layout.parts());
         let boxes = if count == 0 { 0 } else { layout.space.boxes() as usize };
-        // The bytes of every cell, by box, bin and part.
+        // The bytes of every cell, by box, bin and component.
         let mut packed: Vec<(Range<usize>, Method)> = Vec::with_capacity(boxes * bins * parts);
         let mut body = std::mem::take(&mut scratch.body);
         let mut planes = std::mem::take(&mut scratch.planes);
@@ -244,14 +244,14 @@ impl Codec for Mloc {
     }
 }
 
-/// Boxes that hold some of the wanted scalars, by number.
+/// The numbers of the boxes that hold some wanted scalars.
 fn touched(layout: &Layout, runs: &Runs) -> Vec<usize> {
     let mut marks = vec![false; layout.boxes()];
     runs.elements.iter().for_each(|run| layout.space.touched(run, &mut marks));
     (0..marks.len()).filter(|&number| marks[number]).collect()
 }
 
-/// Ranges of cells, ascending.
+/// Byte ranges of cells, ascending.
 fn ranges_of(cells: impl Iterator<Item = Cell>) -> Vec<Range<u64>> {
     let mut cells: Vec<Range<u64>> = cells.map(|cell| cell.start..cell.start + cell.stored).collect();
     cells.sort_unstable_by_key(|range| range.start);
@@ -260,7 +260,7 @@ fn ranges_of(cells: impl Iterator<Item = Cell>) -> Vec<Range<u64>> {
     ranges
 }
 
-/// Working memory of decoding cells.
+/// Working memory for decoding cells.
 #[derive(Default)]
 struct Work {
     places: Vec<u32>,
@@ -269,7 +269,7 @@ struct Work {
 }
 
 impl Layout {
-    /// Decodes places and numbers of a bin in a box, from the first `level` components.
+    /// Decodes positions and numbers of a bin in a box, from the first `level` components.
     fn decode_bin(
         &self,
         (space, bin): (usize, usize),
@@ -316,7 +316,7 @@ impl Layout {
 /// A partial read of a subchunk, in terms of its layout.
 struct PartialRead {
     layout: Layout,
-    /// Components that are exact enough.
+    /// Number of components that are exact enough.
     level: usize,
     bound: crate::Bound,
     runs: Runs,
@@ -408,7 +408,7 @@ impl Transparent for Mloc {
 }
 
 impl Mloc {
-    /// The layout, if its bins are of the wanted values, and the bins that may hold the keys.
+    /// The layout, if its bins hold values of the wanted kind, and the bins that may hold the keys.
     fn meeting(
         stored: &StoredSubchunk<'_>,
         logical: &Logical,
@@ -439,7 +439,7 @@ impl Indexed for Mloc {
         Ok(ranges_of(cells))
     }
 
-    /// Boxes of space divide the bins here, so nothing is known before they are read.
+    /// Every bin is divided among boxes of space, so nothing is known before the cells are read.
     fn whole_bins(
         &self,
         _stored: &StoredSubchunk<'_>,

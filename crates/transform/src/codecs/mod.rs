@@ -1,7 +1,7 @@
-//! The codecs, one module each, and the helpers that several of them share.
+//! The codecs, one module each, and modules that several of them share.
 //!
-//! Shared: `columns` (bytes of equal rank side by side), `places` (which elements were restored), `same_length` (codecs
-//! whose output is as long as their input) and `section` (lists of bytes compressed behind a head).
+//! Shared are `columns` (bytes of equal rank side by side), `places` (which elements were restored), `same_length`
+//! (codecs whose output is as long as their input) and `section` (byte strings compressed behind a head).
 
 pub(crate) mod alacrity;
 pub(crate) mod aplod;

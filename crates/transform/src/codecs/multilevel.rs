@@ -1,18 +1,17 @@
-//! Floats as a hierarchy of corrections to linear interpolation, in bit planes: few bytes for a coarse view
-//! of smooth fields.
+//! Floats as a hierarchy of corrections to linear interpolation, in bit planes: a coarse view of a smooth field needs
+//! few bytes.
 //!
-//! Values are scaled to whole numbers. Each is predicted as the mean of two neighbours on a coarser grid, and
-//! the difference is kept: in a smooth field most are near zero. Digits of all differences, from the most
-//! significant on, are the components; the last component holds the remaining bits. An interpolated value has
-//! no larger error than its neighbours, so the error at a cell is at most the sum of the largest errors of
-//! the differences on the path to it (the constant is 1); the head states the error that was measured by
-//! decoding every level.
+//! Values are scaled to integers. Each is predicted as the mean of two neighbours on a coarser grid, and the difference
+//! is stored; in a smooth field most differences are near zero. The components are the digits of all differences, from
+//! the most significant on; the last component holds the remaining bits. An interpolated value has no larger error than
+//! its neighbours, so the error at a cell is at most the sum of the largest errors of the differences on the path to it
+//! (the constant is 1). The head states the errors measured by decoding every level.
 //!
 //! Invariants
-//! - all components together are lossless; fewer give values within the errors in the head, NaN and
-//!   infinities unchanged;
-//! - encoder and decoder compute in whole numbers and in single IEEE operations: results are the same on
-//!   every machine.
+//! - all components together are lossless. Fewer give values within the errors in the head, with NaN and infinities
+//!   unchanged;
+//! - encoder and decoder compute with integers and single IEEE operations only, so results are the same on every
+//!   machine.
 
 mod grid;
 mod head;
@@ -58,7 +57,7 @@ impl Multilevel {
     }
 }
 
-/// Grids of the scalars: the shape, unless the bytes do not have that shape.
+/// The shape of the grids of scalars: the shape of the data, unless it does not match the bytes.
 fn shape_of(logical: &Logical, count: usize, parts: usize) -> Vec<usize> {
     let shape: Option<Vec<usize>> = logical.shape.iter().map(|&n| usize::try_from(n).ok()).collect();
     let shape = shape.filter(|shape| !shape.is_empty());
@@ -79,7 +78,7 @@ fn power(exponent: i32) -> f64 {
     f64::from_bits(((1023 + exponent.clamp(-1022, 1023)) as u64) << 52)
 }
 
-/// The bits of the float nearest to a whole number over 2^scale.
+/// The bits of the float nearest to an integer over 2^scale.
 #[inline(always)]
 fn unscale(class: Class, whole: i64, unit: f64) -> u64 {
     let value = whole as f64 * unit;
@@ -90,7 +89,7 @@ fn unscale(class: Class, whole: i64, unit: f64) -> u64 {
     }
 }
 
-/// The scale of values: exponent, and 0 digits where they cannot be scaled.
+/// The scale exponent of the values; `None` if they cannot be scaled.
 fn scale_of(class: Class, elements: &[u8], width: usize) -> Option<i32> {
     let precision = match class {
         Class::Single => 30,
@@ -104,7 +103,7 @@ fn scale_of(class: Class, elements: &[u8], width: usize) -> Option<i32> {
     ((-900..=900).contains(&exponent) && (-900..=900).contains(&scale)).then_some(scale)
 }
 
-/// Whole numbers to differences, grid by grid; and back.
+/// Differences of the integers from their predictions, grid by grid.
 fn differences(whole: &[i64], shape: &[usize], parts: usize) -> Vec<u64> {
     let mut out = vec![0; whole.len()];
     let mut next = 0;
@@ -134,7 +133,7 @@ fn restore(all: &[u64], shape: &[usize], parts: usize) -> Vec<i64> {
             *first = take();
             grid::visit(shape, |cell, before, behind| {
                 let at = |cell: usize| whole.get(cell * parts + part).copied().unwrap_or(0);
-                // Damaged values may be any number: they wrap, and only a checksum can refuse them.
+                // Damaged values may be any numbers. They wrap around, and only a checksum can detect them.
                 let made = take().wrapping_add(at(before).wrapping_add(at(behind)) >> 1);
                 if let Some(place) = whole.get_mut(cell * parts + part) {
                     *place = made;
@@ -281,7 +280,7 @@ fn packed(
 
 /// The errors of reconstructed values against the originals.
 fn measured(class: Class, bits: &[u64], made: &[u64]) -> Bound {
-    // 0 only where every bit is right: a wrong sign of zero is not among the errors below.
+    // The error is 0 only if every bit is right: a wrong sign of zero does not show in the differences below.
     let least = if bits == made { 0.0 } else { f64::from_bits(1) };
     let (mut absolute, mut relative) = (least, least);
     for (&bits, &made) in bits.iter().zip(made) {
@@ -297,7 +296,7 @@ fn measured(class: Class, bits: &[u64], made: &[u64]) -> Bound {
     Bound { absolute: up(absolute), relative: up(relative) }
 }
 
-/// The values of a level, whole.
+/// Decodes all values of a level.
 fn decode(
     layout: &Layout,
     fetched: &Fetched<'_>,

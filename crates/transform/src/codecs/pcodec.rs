@@ -1,8 +1,8 @@
-//! pcodec: numbers in bins with entropy-coded offsets; modes and deltas are detected in the data.
+//! pcodec: numbers in bins with entropy-coded offsets. Modes and deltas are detected from the data.
 //!
-//! The bytes are one standalone `.pco` file. Elements of several scalars (complex numbers, vectors) are
-//! separated: first all first scalars, in chunks of their own, then all second ones. It does not take
-//! integers of 8 bits, booleans and text.
+//! The bytes are one standalone `.pco` file. Elements of several scalars (complex numbers, vectors) are separated: all
+//! first scalars, in chunks of their own, then all second ones. Integers of 8 bits, booleans and text are not
+//! supported.
 
 use pco::data_types::Number;
 use pco::standalone::{DecompressorItem, FileCompressor, FileDecompressor};
@@ -21,7 +21,7 @@ const CHUNK_COUNT: usize = 1 << 18;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pcodec {
     level: usize,
-    /// Order of the deltas; by default detected for each chunk.
+    /// Order of the deltas; detected for each chunk if not given.
     delta: Option<usize>,
     kind: Option<ScalarKind>,
 }
@@ -71,7 +71,7 @@ impl Pcodec {
             } else {
                 numbers.extend(words.iter().skip(first).step_by(lag).map(|word| T::read(*word)));
             }
-            // Chunks of equal length, as a short last one would compress badly.
+            // Chunks have equal lengths, since a short last one would compress badly.
             let per_chunk = numbers.len().div_ceil(numbers.len().div_ceil(CHUNK_COUNT));
             for chunk in numbers.chunks(per_chunk) {
                 let mut config = self.config();
@@ -144,7 +144,7 @@ impl Pcodec {
     }
 }
 
-/// Refuses types that pcodec does not take, and names those that it does.
+/// Refuses types that pcodec does not support; the error names those that it does.
 fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     match kind {
         ScalarKind::Bool | ScalarKind::Other | ScalarKind::I8 | ScalarKind::U8 => {
@@ -155,7 +155,7 @@ fn check_kind(kind: ScalarKind) -> Result<(), TransformError> {
     }
 }
 
-/// A number of `N` bytes as pcodec takes it. Bfloat16 is passed as an integer, whose order is that of the
+/// A number of `N` bytes in pcodec's type. Bfloat16 is treated as an integer; the order of its bits is that of the
 /// values of one sign.
 trait Word<const N: usize>: Number + Default {
     fn read(bytes: [u8; N]) -> Self;
@@ -189,7 +189,7 @@ macro_rules! with_word {
     };
 }
 
-/// Numbers of `kind` in one element.
+/// Number of scalars of `kind` in one element.
 fn lag(kind: ScalarKind, logical: &Logical) -> usize {
     let size = kind.size();
     if logical.item.is_multiple_of(size) { (logical.item / size).max(1) } else { 1 }
@@ -204,7 +204,7 @@ impl Codec for Pcodec {
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        // Incompressible chunks cost their numbers, a bin table and a head; at least one chunk per scalar of
+        // Incompressible chunks take their numbers, a bin table and a head. There is at least one chunk per scalar of
         // an element.
         decoded_len.saturating_add(decoded_len / 4).saturating_add(8192)
     }

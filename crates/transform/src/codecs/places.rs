@@ -1,8 +1,8 @@
-//! Which places of an array were filled, where an encoded form holds elements in another order.
+//! Records which places of an array were filled, for encoded forms that hold elements in another order.
 
 use crate::TransformError;
 
-/// Marks of places. As many distinct ones as elements mean that every place occurs once.
+/// Marks of places. If as many distinct places are marked as there are elements, every place occurs once.
 #[derive(Default)]
 pub(crate) struct Places {
     words: Vec<u64>,
@@ -14,13 +14,13 @@ impl Places {
         Places { words: vec![0; len.div_ceil(64)] }
     }
 
-    /// The same, in the memory of these.
+    /// Like [`Places::new`], but reuses the memory.
     pub(crate) fn reset(&mut self, len: usize) {
         self.words.clear();
         self.words.resize(len.div_ceil(64), 0);
     }
 
-    /// Marks a place. The caller checks that there is such a place: one behind the last is passed over.
+    /// Marks a place. A place beyond the last is ignored; the caller checks for that.
     #[inline(always)]
     pub(crate) fn mark(&mut self, place: usize) {
         if let Some(word) = self.words.get_mut(place / 64) {
@@ -28,7 +28,7 @@ impl Places {
         }
     }
 
-    /// Fails unless `len` places are marked. `what` names the damage, and `at` the byte.
+    /// Fails unless `len` places are marked. `what` names the damage, and `at` is its offset.
     pub(crate) fn must_be(&self, len: u64, what: &str, at: u64) -> Result<(), TransformError> {
         match self.words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>() == len {
             true => Ok(()),

@@ -1,8 +1,8 @@
-//! Codecs whose encoded form is as long as the data: they reorder bytes, or take differences.
+//! Codecs whose encoded form is as long as the data: they reorder bytes or take differences.
 
 use crate::{Bound, Codec, CodecSpec, Logical, Scratch, TransformError, Transparent};
 
-/// The methods of such a codec; [`Codec`] is implemented for all of them.
+/// The methods of such a codec. [`Codec`] is implemented for every type that has them.
 pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     /// As [`Codec::spec`].
     fn spec(&self) -> CodecSpec;
@@ -16,7 +16,7 @@ pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
         scratch: &mut Scratch,
     ) -> Result<(), TransformError>;
 
-    /// Fills `out` from as many encoded bytes; any bytes are a valid encoded form.
+    /// Fills `out` from equally many encoded bytes. Any bytes are a valid encoded form.
     fn undo(&self, encoded: &[u8], logical: &Logical, out: &mut [u8], scratch: &mut Scratch);
 
     /// As [`Codec::alike`].
@@ -42,7 +42,7 @@ pub(crate) trait SameLength: Send + Sync + std::fmt::Debug {
     }
 }
 
-/// Refuses encoded bytes whose length differs from the decoded one.
+/// Refuses encoded bytes whose length differs from the decoded length.
 pub(crate) fn check(encoded: u64, decoded: u64, codec: &str) -> Result<(), TransformError> {
     if encoded == decoded {
         return Ok(());

@@ -43,7 +43,7 @@ impl Method {
         }
     }
 
-    /// Fills `out` with the section's bytes.
+    /// Fills `out` with the section's decoded bytes.
     pub(crate) fn unpack(
         self,
         stored: &[u8],
@@ -59,12 +59,12 @@ impl Method {
     }
 }
 
-/// Zstd needs no description of the data.
+/// A description without content, since zstd needs none.
 fn nothing() -> Logical {
     Logical::scalars(1, 0)
 }
 
-/// Whether bytes would shrink below `most` of their length, judged by a sample.
+/// Whether a sample of the bytes shrinks below `most` of its length.
 pub(crate) fn shrinks(
     bytes: &[u8],
     zstd: &Zstd,
@@ -82,7 +82,7 @@ pub(crate) fn shrinks(
     Ok((len as f64) < most * sample.len() as f64)
 }
 
-/// Appends the smaller form of `bytes` to `out` and returns which one it is.
+/// Appends the smaller form of `bytes` to `out`; returns which one it is.
 pub(crate) fn pack(
     bytes: &[u8],
     zstd: &Zstd,
@@ -101,7 +101,7 @@ pub(crate) fn pack(
     Ok(Method::Raw)
 }
 
-/// Unpacks a section into a buffer that is made as long as the section.
+/// Unpacks a section into a buffer, which is resized to the section's length.
 pub(crate) fn unpack_into(
     method: Method,
     stored: &[u8],

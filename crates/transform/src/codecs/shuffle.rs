@@ -1,8 +1,7 @@
 //! Byte shuffle: all first bytes of the elements, then all second bytes, and so on.
 //!
-//! The length does not change; bytes after the last whole element stay at the
-//! end. A part of the data is one short range of every byte plane, so shuffle
-//! alone is transparent.
+//! The length does not change; bytes after the last whole element stay at the end. A part of the elements is one short
+//! range of every byte plane, so shuffle by itself is transparent.
 
 pub(crate) mod kernel;
 
@@ -69,13 +68,13 @@ impl SameLength for Shuffle {
     }
 }
 
-/// Where a wanted part lies: whole elements in every plane, then bytes of the unshuffled tail.
+/// Where a wanted part lies: whole elements in every plane, and bytes of the unshuffled tail.
 struct Window {
-    /// Elements touched.
+    /// The elements that are touched.
     elements: Range<u64>,
-    /// Encoded bytes of the wanted part of the tail; their encoded and decoded offsets are the same.
+    /// The wanted part of the tail; its encoded and decoded offsets are the same.
     tail: Range<u64>,
-    /// Elements in the whole.
+    /// Number of elements in the whole.
     count: u64,
 }
 
@@ -127,7 +126,7 @@ impl Transparent for Shuffle {
     ) -> Result<(), TransformError> {
         let item = self.item(logical) as u64;
         for wanted in want.ranges {
-            // The planes of just the elements touched are the shuffled form of these elements.
+            // The planes of only the touched elements are the shuffled form of these elements.
             let Window { elements, tail, count } = window(stored.len, item, wanted);
             let planes = &mut scratch.whole;
             planes.clear();

@@ -1,10 +1,9 @@
-//! Values in ascending order, with their places, and with the values of other variables in the same places.
+//! Values in ascending order with their positions, and with the values of other variables at the same positions.
 //!
-//! A range of values is a run here, and so are the other variables' values there: each column is read in one
-//! piece. The key of every 4096th element is kept in the head, as a fence, so a search reads at most a fence's
-//! elements too many at either end. The other columns have names that the codec does not look into; its caller
-//! says what they mean. Decoding gives the values back in their places, so that every reader can
-//! check them.
+//! A range of values is one run, and so are the other variables' values at its positions: each column is read in one
+//! piece. The head has the key of every 4096th element as a fence, so a search reads at most 4096 elements too many at
+//! either end. The names of the other columns mean something only to the caller. Decoding restores the values at their
+//! positions, so that every reader can check them.
 
 mod head;
 
@@ -21,10 +20,10 @@ use crate::{
 use head::FENCE;
 pub use head::{Companion, MOST_COMPANION_BYTES, MOST_COMPANIONS, SortedLayout};
 
-/// Bytes of a place.
+/// Bytes of a position.
 pub(crate) const PLACE: usize = size_of::<u32>();
 
-/// The codec; with the companions of the one subchunk that it encodes, where there are any.
+/// The codec; if there are companions, with those of the one subchunk that it encodes.
 #[derive(Clone, Debug, Default)]
 pub struct Sorted {
     companions: Arc<Vec<(Companion, Vec<u8>)>>,
@@ -40,7 +39,8 @@ impl Sorted {
         }
     }
 
-    /// Encodes one subchunk, with these elements of other variables, which are in the order of its cells.
+    /// A codec for one subchunk, with these elements of other variables, which are in the order of the subchunk's
+    /// cells.
     ///
     /// Errors: `InvalidArgument` for too many companions, or too many bytes of them.
     pub fn with(companions: Vec<(Companion, Vec<u8>)>) -> Result<Sorted, TransformError> {
@@ -59,7 +59,7 @@ impl Sorted {
     }
 }
 
-/// The key of each element, beside its place, ascending.
+/// Key and position of each element, ascending by key.
 fn order(data: &[u8], class: Class, width: usize) -> Vec<(u64, u32)> {
     let mut order: Vec<(u64, u32)> = data
         .chunks_exact(width)
@@ -133,7 +133,7 @@ impl Codec for Sorted {
     }
 }
 
-/// The values in their places.
+/// Restores the values at their positions.
 fn restore(layout: &SortedLayout, fetched: &Fetched<'_>, out: &mut [u8]) -> Result<(), TransformError> {
     let (all, width) = (0..layout.count(), layout.width());
     let values = fetched.get(layout.values(&all))?.chunks_exact(width);
@@ -212,7 +212,7 @@ impl Indexed for Sorted {
         logical: &Logical,
         keys: &RangeInclusive<u64>,
     ) -> Result<Whole, TransformError> {
-        // Equal values may lie on both sides of a fence, so what is between fences is no range of keys.
+        // Equal values may lie on both sides of a fence, so the elements between two fences are no range of keys.
         let layout = SortedLayout::of(stored, logical)?;
         if layout.lies_within(keys) {
             return Ok(Whole { count: layout.count(), rest: Vec::new() });

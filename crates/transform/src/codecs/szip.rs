@@ -1,9 +1,9 @@
 //! szip: adaptive entropy coding (CCSDS 121.0-B) with the parameters and the bytes of HDF5's szip filter.
 //!
-//! The bytes are those of an HDF5 chunk: the decoded length in four bytes, then the coded stream. As in HDF5,
-//! three parameters follow from the type and the shape: bits per pixel from the scalar, the scanline from the
-//! fastest axis. Scalars of 4 and 8 bytes are coded as byte planes, one after the other; each scanline is
-//! padded to whole blocks.
+//! The bytes are those of an HDF5 chunk: the decoded length in four bytes, then the coded stream. As in HDF5, some
+//! parameters follow from the type and the shape: the bits per pixel from the scalar, the scanline from the fastest
+//! axis. Scalars of 4 and 8 bytes are coded as byte planes, one after the other; each scanline is padded to whole
+//! blocks.
 
 mod entropy;
 
@@ -17,7 +17,7 @@ use crate::params::Params;
 use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
 const HEADER_LEN: usize = 4;
-/// HDF5 cuts scanlines at this many blocks.
+/// HDF5 limits scanlines to this many blocks.
 const MAX_BLOCKS: u64 = 128;
 const CODINGS: [&str; 2] = ["nn", "ec"];
 
@@ -26,7 +26,7 @@ const CODINGS: [&str; 2] = ["nn", "ec"];
 pub(crate) struct Szip {
     /// Pixels per block.
     block: u32,
-    /// Differences of neighbours before the coding (`nn`); plain values with `ec`.
+    /// Whether differences of neighbours are coded (`nn`), or plain values (`ec`).
     nearest_neighbour: bool,
 }
 
@@ -42,7 +42,7 @@ impl Szip {
         Ok(Szip { block: block as u32, nearest_neighbour: coding != Some("ec") })
     }
 
-    /// How `len` bytes of whole pixels are cut and coded.
+    /// How `len` bytes of whole pixels are divided and coded.
     fn shape(&self, len: usize, logical: &Logical) -> Lines {
         let scalar = if matches!(logical.scalar, 1 | 2 | 4 | 8) { logical.scalar } else { 1 };
         let width = if scalar == 2 { 2 } else { 1 };
@@ -67,9 +67,9 @@ impl Szip {
     }
 }
 
-/// Scanlines of a stream of pixels; lengths in bytes.
+/// The scanlines of a stream of pixels; lengths are in bytes.
 struct Lines {
-    /// Bytes of a scalar; 4 and 8 are coded as planes of bytes.
+    /// Bytes of a scalar; scalars of 4 and 8 bytes are coded as byte planes.
     scalar: usize,
     /// Bytes of a coded pixel.
     width: usize,
@@ -79,7 +79,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Where the lines of `len` bytes lie before padding.
+    /// Where the lines of `len` bytes lie, without padding.
     fn lines(&self, len: usize) -> impl Iterator<Item = Range<usize>> {
         let line = self.line;
         (0..len.div_ceil(line)).map(move |i| i * line..(i * line + line).min(len))
@@ -100,7 +100,7 @@ impl Codec for Szip {
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        // A padded line of two pixels may be a whole block, and a block costs its id and its pixels.
+        // A padded line of two pixels may be a whole block, and a block takes its id and its pixels.
         let padded = decoded_len.saturating_mul(if self.block > 2 { 3 } else { 2 });
         padded.saturating_add(decoded_len).saturating_add(600)
     }

@@ -1,14 +1,13 @@
-//! zfp: blocks of 4 x 4 x 4 floats, transformed and cut to an error, to a precision, to a rate, or not at
-//! all.
+//! zfp: blocks of 4 x 4 x 4 floats, transformed and truncated to a tolerance, a precision, a rate, or not at all.
 //!
-//! The bytes are whole zfp streams with their header, as the zfp library and its tools read and write them:
-//! one for each scalar of an element, one after the other. Only safe code reads them.
+//! The bytes are complete zfp streams with their header, as the zfp library and its tools read and write them: one for
+//! each scalar of an element, one after the other. Only safe code decodes them.
 //!
 //! Invariants
-//! - with a tolerance no finite number has a larger error: each block is checked when it is written. A
-//!   subchunk with a block that exceeds the tolerance, or with numbers that are not finite, is written in the
-//!   reversible mode, losslessly;
-//! - a stream states how it was written: a reader needs no parameters.
+//! - with a tolerance no finite number has a larger error: each block is checked when it is written. A subchunk with a
+//!   block that would exceed the tolerance, or with numbers that are not finite, is written losslessly in the
+//!   reversible mode;
+//! - a stream states how it was written, so a reader needs no parameters.
 
 mod bits;
 mod block;
@@ -21,13 +20,13 @@ use crate::params::{Params, named_int, named_number};
 use crate::stats::ScalarKind;
 use crate::{Bound, Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transparent};
 
-/// `zfp`, and the version of its codec.
+/// The letters `zfp`, and the version of the codec.
 const MAGIC: u64 = 0x05_70_66_7A;
 const REVERSIBLE: u64 = 2048 + 128;
 const LEAST_EXPONENT: i32 = -1074;
 const MOST_EXPONENT: i32 = 843;
 
-/// What is kept.
+/// What limits the bits that are kept.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum ZfpMode {
     All,
@@ -43,7 +42,7 @@ pub(crate) struct Zfp {
     kind: Option<ScalarKind>,
 }
 
-/// The numbers of one stream: a grid of at most three axes, fastest first, of every `step`th scalar.
+/// The numbers of one stream: a grid of at most three axes, fastest first, of every `step`-th scalar.
 struct Grid {
     format: Format,
     extents: Vec<usize>,
@@ -80,7 +79,7 @@ impl Zfp {
                 let head = if grid.format.width == 4 { 9 } else { 12 };
                 Mode::Rate(((bits * grid.block_len() as f64 + 0.5) as u32).max(head))
             }
-            // The greatest power of two not above it, with an error at most that of subnormals.
+            // The exponent of the greatest power of two not above it.
             ZfpMode::Tolerance(most) => {
                 let exponent = (most.to_bits() >> 52) as i32 - 1023;
                 Mode::Accuracy(exponent.clamp(LEAST_EXPONENT, MOST_EXPONENT))
@@ -117,7 +116,7 @@ fn mode_from(code: u64) -> Option<Mode> {
     }
 }
 
-/// Bytes of a number that zfp takes; for other kinds an error that names those.
+/// Bytes of a number that zfp supports; for other kinds an error that names those.
 fn width(kind: ScalarKind) -> Result<usize, TransformError> {
     match kind {
         ScalarKind::F32 => Ok(4),
@@ -129,7 +128,7 @@ fn width(kind: ScalarKind) -> Result<usize, TransformError> {
     }
 }
 
-/// The grids of `len` bytes, one for each scalar of an element, and how many bytes of whole scalars there are.
+/// The grids of `len` bytes, one for each scalar of an element, and the number of bytes in whole scalars.
 fn grids(len: usize, width: usize, logical: &Logical) -> Result<(Vec<Grid>, usize), TransformError> {
     let scalars = len / width;
     let step = if logical.item.is_multiple_of(width) { (logical.item / width).max(1) } else { 1 };
@@ -142,8 +141,7 @@ fn grids(len: usize, width: usize, logical: &Logical) -> Result<(Vec<Grid>, usiz
     Ok((if count == 0 { Vec::new() } else { (0..step).map(grid).collect() }, scalars * width))
 }
 
-/// A shape as one to three axes, the fastest first: short axes, and those beyond three, are merged with a
-/// neighbour.
+/// A shape as one to three axes, fastest first: short axes, and those beyond three, are merged with an adjacent one.
 fn axes(shape: &[u64], count: usize) -> Vec<usize> {
     let mut axes: Vec<usize> = Vec::new();
     for &extent in shape.iter().rev().filter(|extent| **extent > 1) {
@@ -165,7 +163,7 @@ impl Grid {
         1 << (2 * self.extents.len())
     }
 
-    /// The corner and the extents of each block, in the order of the stream.
+    /// The corner and the extents of each block, in stream order.
     fn blocks(&self) -> impl Iterator<Item = ([usize; 3], [usize; 3])> + use<> {
         let extent = |axis: usize| self.extents.get(axis).copied().unwrap_or(1);
         let all = [extent(0), extent(1), extent(2)];
@@ -183,7 +181,7 @@ impl Grid {
         ((z * high + y) * wide + x) * self.step + self.first
     }
 
-    /// Bits 52 of the header behind the magic: type, number of axes, and extents.
+    /// The 52 bits of the header after the magic: type, number of axes, and extents.
     fn field(&self) -> u64 {
         let bits = 48 / self.extents.len() as u32;
         let extents = self.extents.iter().rev().fold(0, |field, extent| field << bits | (extent - 1) as u64);
@@ -199,7 +197,7 @@ impl Grid {
         }
     }
 
-    /// The numbers of a block; cells outside the grid repeat those inside.
+    /// The numbers of a block. Cells outside the grid repeat those inside.
     fn gather(&self, data: &[u8], corner: [usize; 3], extents: [usize; 3]) -> Block {
         let mut block = [0; MOST];
         for z in 0..extents[2] {
@@ -231,7 +229,7 @@ impl Grid {
         }
     }
 
-    /// Appends a stream; `false` if it does not keep the guarantee.
+    /// Appends a stream; returns `false` if it does not keep the guarantee.
     fn encode(&self, data: &[u8], mode: Mode, tolerance: f64, out: &mut Vec<u8>) -> bool {
         let mut bits = Writer::new(out);
         bits.put(MAGIC, 32);
@@ -247,7 +245,7 @@ impl Grid {
         true
     }
 
-    /// Decodes the stream at the head of `encoded`; returns its length.
+    /// Decodes the stream at the beginning of `encoded`; returns its length.
     fn decode(&self, encoded: &[u8], out: &mut [u8]) -> Result<usize, TransformError> {
         let corrupt = |what: &str| Err(TransformError::corrupt(what, 0));
         let mut bits = Reader::new(encoded);
@@ -275,7 +273,7 @@ impl Grid {
     }
 }
 
-/// Fills a block up along one axis of which `known` numbers exist.
+/// Pads a block along one axis that has `known` numbers.
 fn pad(block: &mut [u64], axis: usize, known: usize) {
     let stride = 1 << (2 * axis);
     for slab in block.chunks_exact_mut(4 * stride) {
@@ -300,7 +298,7 @@ impl Codec for Zfp {
     }
 
     fn max_encoded_len(&self, decoded_len: usize) -> usize {
-        // A number alone costs a header, and a block of four; edges of five are two blocks.
+        // A single number takes a header, and a block of four; an edge of five takes two blocks.
         decoded_len.saturating_mul(9).saturating_add(128)
     }
 
@@ -367,14 +365,14 @@ impl Codec for Zfp {
             ZfpMode::Precision(planes) => {
                 let cells = logical.shape.iter().fold(1u64, |cells, extent| cells.saturating_mul(*extent));
                 let format = Format { width };
-                // Without a shape, as of most axes.
+                // The shape is not known here, so the bound is that of the most axes.
                 let axes =
                     if logical.shape.is_empty() { 3 } else { axes(&logical.shape, cells as usize).len() };
                 let promise = format.promise(planes.min(8 * width as u32), axes);
                 if promise >= 1.0 {
                     return Bound::UNKNOWN;
                 }
-                // The greatest number of a block may have shrunk by that part of itself.
+                // The greatest original number of a block may exceed the decoded one by that part.
                 promise * (greatest / (1.0 - promise)).max(kind.least_normal())
             }
         };

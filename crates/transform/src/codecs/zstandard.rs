@@ -1,7 +1,7 @@
 //! zstd: one standard frame per subchunk, with its content size and nothing after it.
 //!
-//! Any zstd library reads the frame. The declared decoded size bounds everything: a frame that states another
-//! size, or none, is refused before decompression, and decompression writes into the caller's buffer only.
+//! Any zstd library reads the frame. The declared decoded size bounds everything. A frame that states another size, or
+//! none, is refused before decompression, and decompression writes only into the caller's buffer.
 
 use std::io::Cursor;
 
@@ -13,7 +13,7 @@ use crate::{Codec, CodecSpec, Logical, Param, Scratch, TransformError, Transpare
 const MAGIC: [u8; 4] = [0x28, 0xB5, 0x2F, 0xFD];
 const LEVELS: std::ops::RangeInclusive<i32> = -7..=22;
 const DEFAULT_LEVEL: i32 = 3;
-/// Most bytes of a block, and those of its header.
+/// Most bytes of a block, and bytes of a block's header.
 const BLOCK: usize = 128 << 10;
 const BLOCK_HEADER: usize = 3;
 /// Shorter runs share blocks.
@@ -26,7 +26,7 @@ pub struct Zstd {
 }
 
 impl Zstd {
-    /// Levels run from -7 (fastest) to 22 (smallest); 0 means the default, 3.
+    /// Levels are -7 (fastest) to 22 (smallest); 0 means the default, 3.
     pub fn new(level: i32) -> Result<Zstd, TransformError> {
         Zstd::checked(i64::from(level))
     }
@@ -63,8 +63,8 @@ impl Zstd {
         Ok(level.unwrap_or(Zstd { level: DEFAULT_LEVEL }))
     }
 
-    /// Whether runs of similar bytes are so short that the library's blocks would mix several, each with one
-    /// code for all of them. The fastest levels have no code, and a short run is not worth one.
+    /// Whether runs of similar bytes are so short that a block of the library would mix several under one entropy code.
+    /// The fastest levels have no such code, and a very short run is not worth one.
     fn is_mixed(&self, run: usize, len: usize) -> bool {
         self.level > 0 && (SHORTEST_RUN..BLOCK).contains(&run) && run < len
     }
@@ -86,7 +86,7 @@ fn in_blocks(
     out.reserve(zstd_safe::compress_bound(data.len()) + BLOCK_HEADER * data.len().div_ceil(run));
     let mut rest = data;
     while !rest.is_empty() {
-        // A remainder shorter than a run at the end joins the last one.
+        // A remainder that is shorter than a run is joined to the last run.
         let len = if rest.len() < 2 * run { rest.len() } else { run };
         let (now, behind) = rest.split_at(len);
         rest = behind;
@@ -187,7 +187,7 @@ mod tests {
     use super::*;
     use crate::Chain;
 
-    /// Doubles of which each byte plane is unlike the others.
+    /// Doubles whose byte planes differ from each other.
     fn waves(count: usize) -> Vec<u8> {
         (0..count).flat_map(|i| (i as f64 / 700.0).sin().to_le_bytes()).collect()
     }

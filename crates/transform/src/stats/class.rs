@@ -1,4 +1,4 @@
-//! The meaning of a scalar's bits, and integers in the order of the values.
+//! The meaning of a scalar's bits, and keys: integers in the order of the values.
 
 use std::ops::RangeInclusive;
 
@@ -7,7 +7,7 @@ use crate::stats::{Bf16, Domain, F16, ScalarKind};
 /// The meaning of a scalar's bits. The codes are stored (docs/guide/transforms.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
-    /// Nothing is known.
+    /// The meaning is unknown.
     Opaque,
     Signed,
     Unsigned,
@@ -20,9 +20,9 @@ pub(crate) enum Class {
 /// An end of a range of values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Limit {
-    /// A whole number; exact against integers and floats.
+    /// A whole number, which is compared exactly with integers and floats.
     Int(i128),
-    /// Any other; not NaN.
+    /// Any other number except NaN.
     Float(f64),
 }
 
@@ -60,7 +60,7 @@ impl Limit {
             Limit::Float(limit) => limit,
             Limit::Int(limit) => {
                 let near = limit as f64;
-                // 2^127 is above every integer here, and saturates.
+                // 2^127 is above every integer here, and the conversion saturates.
                 let above = near as i128 > limit || near >= 2f64.powi(127);
                 if above { near.next_down() } else { near }
             }
@@ -87,7 +87,7 @@ impl Class {
         self as u8
     }
 
-    /// The class of a code, if scalars of it can have `width` bytes.
+    /// The class with this code, if scalars of the class can have `width` bytes.
     pub(crate) fn from_code(code: u8, width: usize) -> Option<Class> {
         use Class::*;
         let class = *[Opaque, Signed, Unsigned, Half, BFloat, Single, Double].get(usize::from(code))?;
@@ -101,8 +101,8 @@ impl Class {
         fits.then_some(class)
     }
 
-    /// The bits of a scalar of `width` bytes as an integer in the order of the values: -0 below 0, NaNs at
-    /// both ends.
+    /// The key of a scalar of `width` bytes: its bits as an integer in the order of the values. -0 is below 0, and NaNs
+    /// are at both ends.
     #[inline(always)]
     pub(crate) fn key(self, bits: u64, width: usize) -> u64 {
         let sign = 1u64 << (8 * width - 1);
@@ -115,7 +115,7 @@ impl Class {
         }
     }
 
-    /// The bits that have a key.
+    /// The bits that have this key.
     #[inline(always)]
     pub(crate) fn bits(self, key: u64, width: usize) -> u64 {
         let sign = 1u64 << (8 * width - 1);
@@ -128,7 +128,7 @@ impl Class {
         }
     }
 
-    /// The integer that has a key.
+    /// The integer that has this key.
     fn integer(self, key: u64, width: usize) -> i128 {
         let bits = self.bits(key, width);
         let shift = 64 - 8 * width;
@@ -138,7 +138,7 @@ impl Class {
         }
     }
 
-    /// The float that has a key.
+    /// The float that has this key.
     fn float(self, key: u64, width: usize) -> f64 {
         let bits = self.bits(key, width);
         match self {
@@ -163,8 +163,8 @@ impl Class {
     }
 }
 
-/// The keys of the values of a kind that lie between two limits, both included; empty if there are none, or
-/// if the kind has no order. NaN is in no range; -0 and 0 are the same value.
+/// The keys of the values of a kind that lie between two limits, both included; empty if there are none, or if the kind
+/// has no order. NaN is in no range, and -0 equals 0.
 pub fn keys_between(kind: ScalarKind, low: Limit, high: Limit) -> RangeInclusive<u64> {
     let width = kind.size();
     let class = Class::of(kind, width);
@@ -179,7 +179,7 @@ pub fn keys_between(kind: ScalarKind, low: Limit, high: Limit) -> RangeInclusive
     }
 }
 
-/// The keys of the values from `low` to `high`, among keys in the order of the values.
+/// The keys, which are in the order of the values, of the values from `low` to `high`.
 fn between<T: PartialOrd>(
     keys: RangeInclusive<u64>,
     value: impl Fn(u64) -> T,
@@ -219,8 +219,8 @@ pub fn key_of(kind: ScalarKind, bytes: &[u8]) -> u64 {
     Class::of(kind, bytes.len()).key(bits, bytes.len().clamp(1, 8))
 }
 
-/// The first of `low..=high` for which the condition holds. Once it holds it holds for all later keys, and it
-/// holds for `high`.
+/// The first of `low..=high` for which the condition holds. The condition must hold for `high`, and for all keys after
+/// one for which it holds.
 fn first(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
     while low < high {
         let middle = low + (high - low) / 2;

@@ -1,9 +1,8 @@
 //! Histograms that merge exactly.
 //!
-//! Bins are 2^k wide and begin at multiples of 2^k, so the bins of a coarser
-//! histogram are unions of those of a finer one. A histogram takes the
-//! smallest k for which its values fit into 32 bins; therefore merging the
-//! histograms of parts gives, bit by bit, the histogram of the whole.
+//! Bins are 2^k wide and begin at multiples of 2^k, so the bins of a coarser histogram are unions of those of a finer
+//! one. A histogram has the smallest k for which its values fit in 32 bins. Therefore merging the histograms of parts
+//! gives, bit by bit, the histogram of the whole.
 //!
 //! Invariants
 //! - the first and the last bin are not empty;
@@ -23,9 +22,9 @@ pub const MAX_BINS: usize = 32;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Histogram {
     domain: Domain,
-    /// k: a bin is 2^k wide.
+    /// The exponent k: a bin is 2^k wide.
     exponent: i16,
-    /// Bin i holds the values from (first + i) * 2^k up to the next such edge.
+    /// Bin i holds the values from (first + i) * 2^k up to the next edge.
     first: i128,
     counts: Vec<u64>,
     below: u64,
@@ -33,9 +32,9 @@ pub struct Histogram {
 }
 
 impl Histogram {
-    /// Counts the values in `bytes`, whose statistics are `stats`; `None` for a kind without order.
+    /// Counts the values in `bytes`, whose statistics are `stats`; `None` for a kind without an order.
     ///
-    /// With statistics of other data, values outside them are not counted.
+    /// If the statistics are of other data, values outside them are not counted.
     pub fn of(kind: ScalarKind, bytes: &[u8], stats: &Stats) -> Option<Histogram> {
         Some(binning::count(kind, kind.domain()?, bytes, stats))
     }
@@ -50,7 +49,7 @@ impl Histogram {
         self.domain
     }
 
-    /// k: a bin is 2^k wide.
+    /// The exponent k: a bin is 2^k wide.
     pub fn exponent(&self) -> i16 {
         self.exponent
     }
@@ -60,12 +59,12 @@ impl Histogram {
         self.first
     }
 
-    /// Values in each bin, from the first non-empty to the last non-empty one.
+    /// Number of values in each bin, from the first to the last bin that is not empty.
     pub fn counts(&self) -> &[u64] {
         &self.counts
     }
 
-    /// Values that are -infinity and +infinity.
+    /// Number of values that are -infinity and +infinity.
     pub fn infinities(&self) -> (u64, u64) {
         (self.below, self.above)
     }
@@ -110,13 +109,13 @@ impl Histogram {
         Ok(())
     }
 
-    /// First and last bin; none if no finite value was counted.
+    /// First and last bin; `None` if no finite value was counted.
     fn span(&self) -> Option<(i128, i128)> {
         let last = self.counts.len().checked_sub(1)?;
         Some((self.first, self.first + last as i128))
     }
 
-    /// Appends the encoded form: 14 bytes and the counts, in as few bytes each as the largest needs.
+    /// Appends the encoded form: 14 bytes, and the counts, each in as few bytes as the largest needs.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encoding::encode(self, out);
     }
@@ -127,7 +126,7 @@ impl Histogram {
     }
 }
 
-/// The smallest usable k where `magnitude` is the largest absolute value.
+/// The smallest usable k if `magnitude` is the largest absolute value.
 ///
 /// For floats a bin index must be exact in an `f64`, and 2^-k finite.
 fn least_exponent(domain: Domain, magnitude: f64) -> i16 {

@@ -1,12 +1,12 @@
 //! Minimum, maximum and NaN count of a payload, in one pass at memory speed.
 //!
-//! Extremes are kept as 8-byte patterns, so that every kind has one form in an index: signed integers as
-//! `i64`, unsigned ones and booleans as `u64`, all floats as `f64` (which holds each of them exactly).
+//! Extremes are stored as 8-byte patterns, so that every kind has one form in an index: signed integers as `i64`,
+//! unsigned ones and booleans as `u64`, all floats as `f64` (which represents each of them exactly).
 //!
 //! Invariants
-//! - NaN is never an extreme; without any other value there are no extremes;
+//! - NaN is never an extreme; if all values are NaN there are no extremes;
 //! - -0.0 lies below +0.0, so equal data gives equal bits whatever the order of the scan;
-//! - merging the parts' statistics gives the whole's.
+//! - merging the statistics of the parts gives those of the whole.
 
 pub(crate) mod class;
 pub mod histogram;
@@ -20,7 +20,7 @@ pub(crate) use scan::vectorised;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum ScalarKind {
-    /// One byte; anything but 0 is true.
+    /// One byte; every value except 0 is true.
     Bool,
     I8,
     I16,
@@ -52,7 +52,7 @@ pub enum Domain {
 }
 
 impl ScalarKind {
-    /// Bytes of one; 1 for `Other`.
+    /// Bytes of one scalar; 1 for `Other`.
     pub fn size(self) -> usize {
         use ScalarKind::*;
         match self {
@@ -63,7 +63,7 @@ impl ScalarKind {
         }
     }
 
-    /// The least normal number of a float; 0 of other kinds.
+    /// The least normal number of a kind of float; 0 for other kinds.
     pub fn least_normal(self) -> f64 {
         let exponent = match self {
             ScalarKind::F16 => -14,
@@ -74,7 +74,7 @@ impl ScalarKind {
         2f64.powi(exponent)
     }
 
-    /// How [`Stats::min`] and [`Stats::max`] are decoded; `None` where there are none.
+    /// How [`Stats::min`] and [`Stats::max`] are decoded; `None` for kinds that have none.
     pub fn domain(self) -> Option<Domain> {
         use ScalarKind::*;
         match self {
@@ -99,7 +99,7 @@ impl Domain {
     }
 }
 
-/// Least and greatest magnitude of the numbers of a decoded subchunk, as far as they are known.
+/// The least and greatest magnitude of the numbers of a decoded subchunk, as far as known.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[expect(missing_docs, reason = "the names say it")]
 pub struct Magnitudes {
@@ -108,11 +108,11 @@ pub struct Magnitudes {
 }
 
 impl Magnitudes {
-    /// Of numbers of which nothing is known.
+    /// The magnitudes of unknown numbers.
     pub const ANY: Magnitudes = Magnitudes { least: 0.0, greatest: f64::INFINITY };
 
-    /// Those between two extremes, which are patterns of a kind. Without extremes there are none but NaNs, if
-    /// any.
+    /// Magnitudes of numbers between two extremes, given as patterns of a kind. Without extremes there are no numbers
+    /// but NaNs, if any.
     pub fn between(kind: ScalarKind, min_max: Option<(u64, u64)>, nans: u64) -> Magnitudes {
         let number = |bits: u64| match kind.domain() {
             Some(Domain::Float) => f64::from_bits(bits),
@@ -132,13 +132,13 @@ impl Magnitudes {
 /// Statistics of any number of scalars of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Least value as an 8-byte pattern; none if there was no value but NaN.
+    /// Least value as an 8-byte pattern; `None` if there is no value but NaN.
     pub min: Option<u64>,
-    /// Greatest value as an 8-byte pattern; none if there was no value but NaN.
+    /// Greatest value as an 8-byte pattern; `None` if there is no value but NaN.
     pub max: Option<u64>,
-    /// Scalars that are NaN.
+    /// Number of scalars that are NaN.
     pub nans: u64,
-    /// Scalars, NaN included.
+    /// Number of scalars, NaN included.
     pub count: u64,
 }
 
@@ -178,7 +178,7 @@ impl Stats {
         self.merge(kind, &scanned);
     }
 
-    /// Adds another payload's statistics; both are of `kind`.
+    /// Adds the statistics of another payload; both are of `kind`.
     pub fn merge(&mut self, kind: ScalarKind, other: &Stats) {
         let Some(domain) = kind.domain() else { return };
         self.min = self.min.into_iter().chain(other.min).min_by_key(|&bits| domain.order(bits));

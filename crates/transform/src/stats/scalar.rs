@@ -8,9 +8,9 @@ pub(crate) trait Scalar {
     /// How its 8-byte patterns are read.
     const DOMAIN: Domain;
     type Acc: Copy;
-    /// Counts NaN within a block; as wide as `Acc`, so that the loop stays in full vectors.
+    /// Counts NaN within a block. It is as wide as `Acc`, so that the loop stays in full vectors.
     type Count: Copy + Default + Into<u64>;
-    /// Above or equal to all values, and below or equal.
+    /// Bounds of all values: `TOP` is not below any, and the other one not above any.
     const TOP: Self::Acc;
     const BOTTOM: Self::Acc;
 
@@ -18,7 +18,7 @@ pub(crate) trait Scalar {
     fn fold(bytes: &[u8], least: &mut Self::Acc, greatest: &mut Self::Acc, nans: &mut Self::Count);
     /// Joins two lanes.
     fn join(a: (Self::Acc, Self::Acc), b: (Self::Acc, Self::Acc)) -> (Self::Acc, Self::Acc);
-    /// The 8-byte patterns of a block's extremes; a look at `block` settles the sign of a zero.
+    /// The 8-byte patterns of a block's extremes. The block is examined to determine the sign of a zero.
     fn patterns(extremes: (Self::Acc, Self::Acc), block: &[u8]) -> (u64, u64);
 }
 
@@ -80,7 +80,8 @@ macro_rules! floats {
             }
 
             fn patterns((mut least, mut greatest): ($t, $t), block: &[u8]) -> (u64, u64) {
-                // Comparisons do not distinguish the zeros; the block, still in the cache, does.
+                // Comparisons do not distinguish the two zeros; the bytes of the block, which are still in the cache,
+                // do.
                 let holds = |zero: $t| block.chunks_exact(Self::SIZE).any(|x| x == zero.to_le_bytes());
                 if least == 0.0 {
                     least = if holds(-0.0) { -0.0 } else { 0.0 };
@@ -95,17 +96,17 @@ macro_rules! floats {
 }
 floats!(f32 counted u32, f64 counted u64);
 
-/// IEEE half precision, kept as integers in the order of the values.
+/// IEEE half precision; extremes are kept as integers in the order of the values.
 pub(crate) struct F16;
-/// The upper half of an `f32`, kept as integers in the order of the values.
+/// The upper half of an `f32`; extremes are kept as integers in the order of the values.
 pub(crate) struct Bf16;
 
 impl F16 {
-    /// Exact; NaN and infinities are unchanged.
+    /// The conversion is exact; NaN and infinities are unchanged.
     #[inline(always)]
     pub(crate) fn widen(bits: u16) -> f32 {
         let magnitude = u32::from(bits & 0x7FFF) << 13;
-        // Multiplying by 2^112 rebases the exponent, and normalises subnormals.
+        // Multiplying by 2^112 rebases the exponent and normalises subnormals.
         let finite = (f32::from_bits(magnitude) * f32::from_bits(0x7780_0000)).to_bits();
         let special = magnitude | 0x7F80_0000;
         let sign = u32::from(bits & 0x8000) << 16;
@@ -114,7 +115,7 @@ impl F16 {
 }
 
 impl Bf16 {
-    /// Exact.
+    /// The conversion is exact.
     #[inline(always)]
     pub(crate) fn widen(bits: u16) -> f32 {
         f32::from_bits(u32::from(bits) << 16)

@@ -1,14 +1,13 @@
-//! The scan loop: blocks that stay in the first cache, and independent lanes that become vectors.
+//! The scan loop: blocks that fit in the first-level cache, and independent lanes that become vectors.
 
 use super::{Scalar, Stats};
 
-/// Bytes folded side by side: four 256-bit vectors each of least, greatest and NaN counts.
+/// Number of bytes folded side by side: four 256-bit vectors each of least, greatest and NaN counts.
 const STRIDE: usize = 128;
-/// Small enough that a lane's narrowest NaN count cannot overflow, and that a second scan is cheap.
+/// So small that a lane's narrowest NaN count cannot overflow, and that a second scan is cheap.
 const BLOCK: usize = 16 << 10;
 
-/// Defines a function whose loops are also compiled for AVX2 and for AVX-512; the version is chosen when it
-/// is called.
+/// Defines a function whose loops are also compiled for AVX2 and for AVX-512; the version is chosen at each call.
 macro_rules! vectorised {
     ($(#[$doc:meta])* $vis:vis fn $name:ident<$t:ident: $bound:path>($($arg:ident: $ty:ty),*) $(-> $ret:ty)? $body:block) => {
         $(#[$doc])*
@@ -67,8 +66,7 @@ pub(super) fn scan<T: Scalar>(bytes: &[u8]) -> Stats {
 }
 
 vectorised! {
-    /// Extremes and NaN count of one block; the extremes mean nothing if all values are NaN or there are
-    /// none.
+    /// Extremes and NaN count of one block. The extremes have no meaning if all values are NaN, or there are none.
     fn scan_block<T: Scalar>(block: &[u8]) -> (T::Acc, T::Acc, u64) {
         let lanes = STRIDE / T::SIZE;
         let mut least = [T::TOP; STRIDE];

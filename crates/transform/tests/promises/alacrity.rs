@@ -1,4 +1,4 @@
-//! What ALACRITY finds between two values is what a scan finds, and it reads only the bins that may hold it.
+//! ALACRITY finds the same elements between two values as a scan, and reads only the bins that may hold them.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::{Range, RangeInclusive};
@@ -51,7 +51,8 @@ impl Encoded {
 }
 
 impl Encoded {
-    /// Whole bins and what is found in the ranges that they leave are all that a search of the whole range finds.
+    /// Checks that whole bins, and searches of the ranges that they leave, find exactly what a search of the whole
+    /// range finds.
     fn check_whole_bins(&self, form: &StoredSubchunk<'_>, keys: &RangeInclusive<u64>, expected: u64) {
         let whole = self.chain.whole_bins(form, &self.logical, keys).unwrap().unwrap();
         let mut count = whole.count;
@@ -132,7 +133,7 @@ fn an_index_of_other_numbers_or_a_damaged_one_is_refused() {
     let wrong = kept.chain.plan_search(&form, &Logical::numbers(I32, 3000), &keys);
     assert!(matches!(wrong, Err(TransformError::Corrupt { .. })));
     let mut out = vec![0; data.len()];
-    // Version, width, class, bits, data, reserved, number of bins; count and list of the first bin.
+    // Bytes of version, width, class, bits, data, reserved, number of bins; count and list of the first bin.
     for at in [1, 2, 3, 4, 5, 6, 9, 17, 18, 21, 22] {
         let mut bad = kept.stored.clone();
         bad[at] ^= 0x41;

@@ -1,4 +1,4 @@
-//! APLOD gives back every bit, and at every level values within the error that it tells.
+//! APLOD restores every bit, and at every level gives values within the error that it states.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::Range;
@@ -31,7 +31,7 @@ impl Encoded {
         kept
     }
 
-    /// Values, guaranteed error, and bytes fetched.
+    /// Returns values, guaranteed error, and number of fetched bytes.
     fn read(&self, ranges: &[Range<u64>], precision: Precision) -> (Vec<u8>, Bound, u64) {
         let form = StoredSubchunk {
             len: self.stored.len() as u64,
@@ -48,7 +48,7 @@ impl Encoded {
     }
 }
 
-/// Numbers of a kind, with everything that is special about it among them.
+/// Numbers of a kind; if `wild`, with all of its special values.
 fn numbers(kind: ScalarKind, count: usize, wild: bool, random: &mut Random) -> Vec<u8> {
     let size = kind.size();
     let mut out = Vec::new();
@@ -77,7 +77,7 @@ fn numbers(kind: ScalarKind, count: usize, wild: bool, random: &mut Random) -> V
     out
 }
 
-/// The value, if it is one; and whether it is infinite or NaN.
+/// The value of a number; infinite or NaN for special values.
 fn value(kind: ScalarKind, bytes: &[u8]) -> f64 {
     let bits = bytes.iter().rev().fold(0u64, |bits, &b| bits << 8 | u64::from(b));
     let shift = 64 - 8 * bytes.len();
@@ -138,7 +138,7 @@ fn every_bit_of_every_kind_comes_back_whole_and_in_parts() {
 }
 
 #[test]
-fn every_level_is_within_what_it_tells_and_special_values_stay_what_they_are() {
+fn every_level_is_within_its_stated_error_and_special_values_are_unchanged() {
     let mut random = Random(32);
     for kind in KINDS {
         for wild in [false, true] {
@@ -204,7 +204,7 @@ fn planes_and_lines_of_a_small_subchunk_are_what_the_whole_is_at_that_place() {
 
 #[test]
 fn an_error_of_zero_means_every_bit() {
-    // Numbers that few leading bits hold, with one that is right as a number before all its bits are.
+    // Numbers that need few leading bits, with one whose value is right before all its bits are.
     for (special, kind) in [((-0.0f64).to_bits(), F64), (0x7FF8_0000_0000_0001, F64)] {
         let mut data: Vec<u8> = (0..4000).flat_map(|i| f64::from(i % 5).to_le_bytes()).collect();
         data[800..808].copy_from_slice(&special.to_le_bytes());
@@ -237,7 +237,7 @@ fn an_error_that_is_asked_for_is_kept_with_few_bytes() {
     assert!(bound.absolute <= 1e-6 && finer > coarse && finer < exact, "{bound:?}, {finer}");
     let (out, bound, most) = kept.read(&all, Precision::Absolute(0.0));
     assert!(bound == Bound::EXACT && most == exact && out == data);
-    // A part of the elements costs a part of the bytes where components are raw.
+    // A part of the elements costs a part of the bytes if components are raw.
     let (_, _, part) = kept.read(&[8000..16_000; 1], Precision::Exact);
     assert!(part < exact / 4, "{part} of {exact}");
 }

@@ -1,4 +1,4 @@
-//! `auto` tries, picks what its goal asks for, explains it, and never does worse than raw.
+//! `auto` tries chains, chooses the best for its goal, reports its trials, and never stores more than raw.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::time::Duration;
@@ -14,7 +14,7 @@ fn auto(text: &str) -> Auto {
     }
 }
 
-/// A clock that says how much work was done by how often it was asked: every trial takes as long.
+/// A clock that advances equally at every call, so every trial takes the same time.
 fn even_clock() -> impl FnMut() -> Duration {
     let mut asked = 0;
     move || {
@@ -38,8 +38,8 @@ fn noise() -> Sample {
     Sample { data, logical: Logical::numbers(ScalarKind::F64, 16_384) }
 }
 
-/// Numbers between 1 and 2: of eight bytes one and a half are always the same.
-fn hardly_alike() -> Sample {
+/// Numbers between 1 and 2: one and a half of their eight bytes are constant.
+fn mostly_different() -> Sample {
     let mut random = Random(72);
     let mut number = || 1.0 + (random.next() >> 12) as f64 / (1u64 << 52) as f64;
     let data = (0..16_384).flat_map(|_| number().to_le_bytes()).collect();
@@ -69,7 +69,7 @@ fn noise_is_stored_as_it_is() {
 
 #[test]
 fn a_slow_store_is_worth_more_work_and_memory_is_worth_none() {
-    // Encoding takes a millisecond per trial here; 128 KiB take 0.7 ms at the default bandwidth.
+    // By this clock encoding takes a millisecond per trial; storing 128 KiB takes 0.7 ms at the default bandwidth.
     let clock = |asked: &mut u64| {
         *asked += 1;
         Duration::from_millis(*asked)
@@ -77,7 +77,7 @@ fn a_slow_store_is_worth_more_work_and_memory_is_worth_none() {
     let pick = |text: &str, clock: &mut dyn FnMut() -> Duration| {
         auto(text).choose(&[smooth()], None, clock, &mut Scratch::new()).unwrap().chain().canonical()
     };
-    // The first trial is identity: a clock that stands still for it makes it free.
+    // The first trial is identity. A clock that stands still during it makes it free.
     let (mut slow_asked, mut fast_asked) = (0, 0);
     let slow = pick("auto:bandwidth=1", &mut || clock(&mut slow_asked));
     let mut first_free = || {
@@ -90,7 +90,7 @@ fn a_slow_store_is_worth_more_work_and_memory_is_worth_none() {
 }
 
 #[test]
-fn what_lost_the_middle_by_far_is_not_tried_on_the_edges() {
+fn a_chain_that_lost_the_first_sample_by_far_is_not_tried_again() {
     let text = |place: usize| {
         let samples = [noise(), smooth(), noise()];
         let middle = [samples[place].clone(), samples[1].clone(), samples[2 - place].clone()];
@@ -105,8 +105,8 @@ fn what_lost_the_middle_by_far_is_not_tried_on_the_edges() {
 }
 
 #[test]
-fn where_storing_takes_long_the_few_that_cost_least_see_all_samples() {
-    let samples = [hardly_alike(), hardly_alike(), hardly_alike()];
+fn with_slow_storage_only_the_few_cheapest_chains_see_all_samples() {
+    let samples = [mostly_different(), mostly_different(), mostly_different()];
     let choice =
         auto("auto:bandwidth=1").choose(&samples, None, &mut even_clock(), &mut Scratch::new()).unwrap();
     let most = choice.trials().iter().map(|trial| trial.sampled).max().unwrap();
@@ -119,8 +119,8 @@ fn where_storing_takes_long_the_few_that_cost_least_see_all_samples() {
 }
 
 #[test]
-fn a_reader_s_time_counts_what_is_fetched_and_decoded_and_nothing_else() {
-    // By this clock everything takes any time up to the time to fetch all of it.
+fn a_reader_s_time_counts_only_fetching_and_decoding() {
+    // By this clock every step takes a random time, up to that of fetching everything.
     let (mut random, mut now) = (Random(5), Duration::ZERO);
     let mut clock = || {
         now += Duration::from_micros(random.next() % 131_072);

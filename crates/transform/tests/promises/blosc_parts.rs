@@ -1,4 +1,4 @@
-//! A part of a blosc subchunk is read from the blocks that hold it, and from no others.
+//! A part of a blosc subchunk is decoded only from the blocks that hold it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::Range;
@@ -33,7 +33,7 @@ impl Case {
         self.chain.plan_read(&self.form(meta), &self.logical, &Want { ranges, precision: Precision::Exact })
     }
 
-    /// Reads only what is planned.
+    /// Reads only the planned ranges.
     fn read(&self, meta: &[u8], ranges: &[Range<u64>]) -> Result<Vec<u8>, TransformError> {
         let plan = self.plan(meta, ranges)?;
         let run = |r: &Range<u64>| (r.start, &self.stored[r.start as usize..r.end as usize]);
@@ -103,7 +103,7 @@ fn metadata_that_contradicts_the_frame_is_refused_or_read_right() {
     for bit in 0..meta.len() * 8 {
         let mut damaged = meta.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
-        // A wrong place of a block is found where it is used: in the plan, or by the block that is not there.
+        // A wrong offset of a block is detected where it is used: in the plan, or when the block is missing.
         let _ = case.read(&damaged, &[100..120, 30_000..30_100]);
     }
     for len in 1..meta.len() {

@@ -1,5 +1,5 @@
-//! Every codec gives every kind of number back: exactly, or within the bound it states; and its output keeps
-//! its bound.
+//! Every codec restores every kind of number, exactly or within the bound it states, and its output keeps the length
+//! bound.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use crate::random::Random;
@@ -22,7 +22,7 @@ const KINDS: [(&str, ScalarKind, usize); 13] = [
     ("bool", Bool, 1),
 ];
 
-/// Chains that take any bytes.
+/// Chains that accept any bytes.
 const ANY: [&str; 26] = [
     "bitshuffle",
     "bitshuffle:3",
@@ -52,7 +52,7 @@ const ANY: [&str; 26] = [
     "blosc:lz4:0:shuffle",
 ];
 
-/// Chains that look at what the numbers are.
+/// Chains that interpret numbers.
 const BY_KIND: [&str; 12] = [
     "aplod",
     "aplod:1,1,1,1",
@@ -68,7 +68,7 @@ const BY_KIND: [&str; 12] = [
     "bitround:52,mloc",
 ];
 
-/// Numbers of `size` bytes in several manners: constant, a ramp, a rough field, noise, and noise among equal values.
+/// Numbers of `size` bytes, of several sorts: constant, a ramp, a rough field, noise, and noise among equal values.
 fn numbers(manner: usize, size: usize, len: usize, random: &mut Random) -> Vec<u8> {
     let mut data: Vec<u8> = (0..len.div_ceil(size))
         .flat_map(|i| {
@@ -110,7 +110,7 @@ fn every_codec_gives_every_kind_of_number_back_in_every_shape() {
     let mut scratch = Scratch::new();
     for text in ANY {
         let chain = Chain::parse(text).unwrap();
-        // These codecs see widths, not kinds: one kind of each width stands for all.
+        // These codecs depend on widths, not kinds, so one kind of each width suffices.
         for (name, _, size) in KINDS.into_iter().take(4) {
             for components in [1, 2] {
                 let item = size * components;
@@ -129,7 +129,7 @@ fn every_codec_gives_every_kind_of_number_back_in_every_shape() {
     }
 }
 
-/// Stored and decoded, the data is what it was.
+/// Checks that stored data is decoded to itself.
 fn comes_back(chain: &Chain, data: &[u8], logical: &Logical, scratch: &mut Scratch, case: &str) {
     let bytes = stored(chain, data, logical, scratch);
     let mut back = vec![0xAA; data.len()];
@@ -148,7 +148,8 @@ fn codecs_that_sort_by_value_give_every_kind_of_number_back_in_every_shape() {
                 let item = size * components;
                 for count in [0, 1, 7, 636] {
                     for manner in 0..5 {
-                        // Noise has NaNs of every payload, infinities, zeros of both signs, and subnormal numbers.
+                        // Noise contains NaNs with every payload, infinities, zeros of both signs, and subnormal
+                        // numbers.
                         let data = numbers(manner, size, item * count, &mut random);
                         for shape in shapes(count) {
                             let logical = Logical { item, scalar: size, kind, shape };
@@ -220,14 +221,15 @@ fn pcodec_gives_every_bit_of_numbers_back_nan_payloads_and_zero_signs_included()
 
 #[test]
 fn the_output_of_every_codec_keeps_the_bound_that_decoding_demands() {
-    // In the middle of a chain an output over its bound could be written but not read: two codecs show it.
+    // In the middle of a chain, an output above its bound could be written but not read, so chains of two codecs are
+    // tested.
     let mut random = Random(44);
     let mut scratch = Scratch::new();
     for text in ANY.into_iter().chain(["pcodec:8,dtype=f4", "pcodec:12,dtype=u8", "pcodec:0,dtype=u2"]) {
         let chain = Chain::parse(&format!("{text},zstd:1")).unwrap();
         for count in [1, 3, 33, 5000] {
             for manner in 0..5 {
-                // Noise that zstd shrinks, as half of it is zeros, so that the chain is not stored raw.
+                // Noise that zstd shrinks, since half of it is zeros, so that the chain is not stored raw.
                 let mut data = numbers(manner, 8, 8 * count, &mut random);
                 if manner == 3 {
                     data.iter_mut().skip(1).step_by(2).for_each(|byte| *byte = 0);

@@ -1,4 +1,4 @@
-//! Damaged, truncated and hostile bytes are refused, without a panic and without taking memory.
+//! Damaged, truncated and hostile bytes are refused without a panic and without large allocations.
 
 use crate::random::Random;
 use drystone_transform::histogram::Histogram;
@@ -126,7 +126,7 @@ fn a_hundred_thousand_mutations_do_no_harm() {
 
 #[test]
 fn a_bomb_is_stopped_by_the_declared_size() {
-    // 64 MiB of zeros in a few KiB: the frame is honest about its size, and refused for it.
+    // 64 MiB of zeros in a few KiB. The frame states its true size, and is refused for it.
     let bomb = zstd::bulk::compress(&vec![0u8; 64 << 20], 1).unwrap();
     let mut stored = vec![0x1F];
     stored.extend(&bomb);
@@ -136,7 +136,7 @@ fn a_bomb_is_stopped_by_the_declared_size() {
     let refused = chain.decode(&stored, &logical, &mut out, &mut Scratch::new());
     assert!(refused.unwrap_err().to_string().contains("declares 67108864 bytes, expected 16000"));
 
-    // The same as an inner stage, whose length is itself declared: bounded by what the codec could have made.
+    // The same as an inner stage, whose declared length is bounded by what the codec could have produced.
     let chain = Chain::parse("zstd,zstd").unwrap();
     for inner in [u32::MAX, 64 << 20, 17_000] {
         let stored = [&[0x1F], inner.to_le_bytes().as_slice(), &bomb].concat();

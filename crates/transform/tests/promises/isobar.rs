@@ -1,11 +1,11 @@
-//! ISOBAR compresses the columns that compress, and only them.
+//! ISOBAR compresses exactly the columns that are compressible.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use crate::random::Random;
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, Fetched, Logical, Precision, Scratch, StoredSubchunk, Want};
 
-/// Smooth leading bytes, noise in the last four.
+/// Numbers with smooth leading bytes, and noise in the last four.
 fn measured(count: usize) -> Vec<u8> {
     let mut random = Random(41);
     let value = |i: usize, noise: u64| ((i as f64 / 3000.0).sin() * 9.0).to_bits() >> 32 << 32 | noise >> 32;
@@ -28,7 +28,7 @@ fn noise_is_left_alone_and_the_rest_compressed() {
     assert_eq!(bytes.len(), 8 + frame + 5 * 50_000);
     assert!(frame < 60_000, "{frame}");
     assert!(bytes.len() <= stored("shuffle,zstd:3", &data).len() + 1000);
-    // All noise: stored raw. All the same: one frame.
+    // All noise is stored raw. Equal numbers become one frame.
     let noise: Vec<u8> = (0..80_000).scan(Random(5), |r, _| Some(r.next() as u8)).collect();
     assert_eq!(stored("isobar", &noise)[0], 0x10);
     assert_eq!(stored("isobar", &[7; 80_000])[3], 0xFF);
@@ -77,7 +77,7 @@ fn the_solver_and_its_order_are_given_or_chosen_for_the_least_bytes() {
         let mut out = vec![0; data.len()];
         chain.decode_part(&form, &fetched, &logical, &want, &mut out, &mut Scratch::new()).unwrap();
         assert_eq!(out[800..1600], data[800..1600], "{text}");
-        // Any codec of the name reads it: the head says how.
+        // Any parameters of the codec decode it, since the head states how it was encoded.
         Chain::parse("isobar").unwrap().decode(&bytes, &logical, &mut back, &mut Scratch::new()).unwrap();
         sizes.push(bytes.len());
         for len in 0..40.min(bytes.len()) {

@@ -1,9 +1,8 @@
-//! What a chain says that it lost is never less than what it lost.
+//! The loss that a chain states is never less than its real loss.
 //!
-//! Symptom: a variable of `zfp:precision=16` was read with a guaranteed error of 0 while its values were off
-//! by 0.19. Cause: bounds counted from what was stored, so that what a codec lost when it encoded was in
-//! none. Here the data is compared with what comes back, for every codec that loses anything, and for numbers
-//! of all magnitudes.
+//! Symptom: a variable of `zfp:precision=16` was read with a guaranteed error of 0 while its values were off by 0.19.
+//! Cause: bounds were relative to the stored values, so the loss of a codec during encoding was in no bound. Here the
+//! original data is compared with the decoded data, for every lossy codec, and for numbers of all magnitudes.
 
 use crate::random::Random;
 use drystone_transform::stats::{Magnitudes, ScalarKind, Stats};
@@ -32,7 +31,7 @@ fn values(kind: ScalarKind, bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(kind.size()).map(one).collect()
 }
 
-/// Numbers of a manner: smooth, noise about 20, any bits, subnormal ones, powers of all sizes, constant.
+/// Numbers of one sort: smooth, noise around 20, any bits, subnormal, powers of all sizes, or constant.
 fn numbers(kind: ScalarKind, manner: usize, count: usize, random: &mut Random) -> Vec<u8> {
     let one = |i: usize, random: &mut Random| {
         let noise = random.next() as f64 / u64::MAX as f64;
@@ -83,7 +82,7 @@ fn chains(kind: ScalarKind) -> Vec<String> {
 }
 
 #[test]
-fn no_number_is_off_by_more_than_what_its_chain_says_at_full_and_at_reduced_precision() {
+fn no_error_exceeds_the_chain_s_bound_at_full_and_reduced_precision() {
     let mut random = Random(7);
     let shapes: [&[u64]; 5] = [&[1], &[300], &[20, 33], &[9, 8, 7], &[3, 5, 4, 6]];
     for kind in FLOATS {
@@ -138,8 +137,7 @@ fn bounds_are_what_codecs_promise_and_no_promise_is_not_a_bound_of_zero() {
     let within = loss("zfp:tolerance=0.01", F32);
     assert_eq!((within.absolute, within.relative), (0.01, 0.01 / 0.99));
     assert!(loss("zfp:precision=20", F64).absolute < 4.0 * 2f64.powi(9 - 20) * 1.1);
-    // No codec promises anything of bytes that are taken for other numbers than they are, or that were moved
-    // about before.
+    // No codec guarantees anything for bytes of another kind of number, or for bytes that an earlier codec moved.
     for text in ["zfp:rate=8", "zfp:precision=2", "shuffle,zfp:tolerance=0.01", "lorenzo,bitround:9"] {
         assert_eq!(loss(text, F32), Bound::UNKNOWN, "{text}");
     }
@@ -147,7 +145,7 @@ fn bounds_are_what_codecs_promise_and_no_promise_is_not_a_bound_of_zero() {
     assert_eq!(loss("bitround:9,dtype=f4", ScalarKind::I32), Bound::UNKNOWN);
 }
 
-/// Loses something, and does not say how much.
+/// A lossy codec that states no bound.
 #[derive(Debug)]
 struct Silent;
 
@@ -192,7 +190,7 @@ impl Codec for Silent {
 }
 
 #[test]
-fn of_a_lossy_codec_that_says_nothing_nothing_is_known() {
+fn a_lossy_codec_without_a_stated_bound_has_an_unknown_bound() {
     let chain = Chain::from_codecs(vec![std::sync::Arc::new(Silent)]).unwrap();
     assert_eq!(chain.loss(&Logical::numbers(F64, 8), Magnitudes::ANY), Bound::UNKNOWN);
 }

@@ -1,4 +1,4 @@
-//! What codecs and chains promise: every bit or a stated bound, parts alone, and refusals of hostile bytes.
+//! The guarantees of codecs and chains: every bit or a stated bound, reads of parts, and refusal of hostile bytes.
 
 #[path = "../random/mod.rs"]
 mod random;

@@ -1,4 +1,4 @@
-//! MLOC: whatever the order of its levels, it gives everything back, and reads only the cells that a request needs.
+//! MLOC restores everything, whatever the order of its levels, and reads only the cells that a request needs.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(
     clippy::single_range_in_vec_init,
@@ -51,7 +51,7 @@ impl Encoded {
         Fetched::new(ranges.iter().map(run).collect())
     }
 
-    /// The decoded subchunk, of which the wanted ranges are read, the bytes that took, and the bound.
+    /// Reads the wanted ranges; returns the decoded subchunk, the number of bytes read, and the bound.
     fn part(&self, ranges: &[Range<u64>], precision: Precision) -> (Vec<u8>, u64, Bound) {
         let want = Want { ranges, precision };
         let plan = self.chain.plan_read(&self.form(), &self.logical, &want).unwrap();
@@ -100,7 +100,7 @@ fn every_order_gives_every_bit_back_whole_and_in_parts() {
             for shape in [&[40u64, 33, 21][..], &[3000], &[1, 1], &[0, 5], &[7, 900], &[]] {
                 let mut data = bytes(&field(shape, &mut random), kind);
                 if kind == ScalarKind::F64 && !data.is_empty() {
-                    data.extend_from_slice(b"tail"); // bytes that belong to no number
+                    data.extend_from_slice(b"tail"); // bytes after the last whole number
                 }
                 let logical = Logical { shape: shape.to_vec(), ..Logical::numbers(kind, 0) };
                 let kept = Encoded::new(text, data, logical);

@@ -1,4 +1,4 @@
-//! What a chain encodes, it gives back exactly: whole, in parts, for every element size and length.
+//! A chain decodes exactly what it encoded: whole or in parts, for every element size and length.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 #![allow(
     clippy::single_range_in_vec_init,
@@ -33,7 +33,7 @@ const CHAINS: [&str; 15] = [
     "shuffle:8,bitshuffle:4,shuffle,blosc:zlib:1:noshuffle,blocksize=1024",
 ];
 
-/// Half noise, half a slow ramp: some of it compresses, at every length.
+/// Half noise, half a slow ramp: some of it compresses at every length.
 fn field(len: usize, random: &mut Random) -> Vec<u8> {
     (0..len).map(|i| if i / 64 % 2 == 0 { random.next() as u8 } else { (i / 256) as u8 }).collect()
 }
@@ -60,7 +60,7 @@ fn every_chain_gives_every_length_back_for_every_element_size() {
     }
 }
 
-/// Plans a read, fetches just that, and decodes it; what was not wanted is 0xAA or something else.
+/// Plans a read, fetches only the planned bytes, and decodes them. Unwanted bytes may stay 0xAA.
 fn read_part(
     chain: &Chain,
     stored: &[u8],
@@ -160,7 +160,7 @@ fn a_part_goes_through_every_codec_of_a_chain_and_costs_a_part() {
         assert!(read < stored.len() as u64 / most, "{text}: {read} of {}", stored.len());
         let part = read_part(&chain, &stored, &meta, numbers.len(), &logical, want.ranges);
         assert_eq!(part[100_000..100_400], numbers[100_000..100_400]);
-        // Damaged metadata of any stage is an error or right bytes of the wanted length, never a panic.
+        // Damaged metadata of any stage gives an error or wanted bytes of the right length, and never a panic.
         for bit in 0..meta.len() * 8 {
             let mut damaged = meta.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
@@ -283,7 +283,7 @@ fn a_subchunk_over_the_limit_is_refused_on_both_sides() {
     assert!(back == data && stored.len() < 10_000);
 }
 
-/// What a third party writes: an opaque codec that adds 1 to every byte.
+/// A third party's codec: an opaque codec that adds 1 to every byte.
 #[derive(Debug)]
 struct Increment;
 
@@ -323,7 +323,7 @@ impl Codec for Increment {
 }
 
 #[test]
-fn a_stranger_s_codec_joins_a_chain() {
+fn a_third_party_codec_works_in_a_chain() {
     let chain = Chain::from_codecs(vec![
         Arc::new(Shuffle::new()),
         Arc::new(Increment),

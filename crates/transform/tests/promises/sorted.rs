@@ -1,4 +1,4 @@
-//! Sorted values come back in their places, and ranges of them are runs: the same hits as by looking at every value.
+//! Sorted values are restored at their positions, and ranges of them are runs that hold the same hits as a scan.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::ops::Range;
@@ -108,7 +108,7 @@ fn damaged_heads_and_places_are_refused() {
     let values: Vec<f64> = (0..5000).map(|n| f64::from(n % 700)).collect();
     let one = encoded(ScalarKind::F32, &values);
     let mut back = vec![0; one.data.len()];
-    // Fences are believed where values are only put back; all else is looked at.
+    // Restoring values does not use the fences, so only other bytes of the head are damaged.
     let head = 1 + 8 + 8 * 3 + 36;
     for at in (1..9).chain(head - 4..head) {
         let mut damaged = one.stored.clone();
@@ -131,7 +131,7 @@ fn damaged_heads_and_places_are_refused() {
 }
 
 #[test]
-fn what_has_no_order_and_what_does_not_fit_is_refused() {
+fn types_without_order_and_columns_that_do_not_fit_are_refused() {
     let chain = Chain::parse("sorted").unwrap();
     assert!(chain.check_takes(&Logical::scalars(4, 0)).is_err());
     assert!(Chain::parse("sorted:1").is_err());

@@ -1,4 +1,4 @@
-//! Statistics and histograms agree with a plain count, in whatever parts the data comes.
+//! Statistics and histograms equal a plain count, however the data is divided into parts.
 
 use crate::random::Random;
 use drystone_transform::histogram::{Histogram, MAX_BINS};
@@ -20,7 +20,7 @@ const KINDS: [(ScalarKind, usize); 13] = [
     (ScalarKind::F64, 8),
 ];
 
-/// Half precision by its definition, sign * 2^exponent * fraction.
+/// Half precision by its definition: sign * 2^exponent * fraction.
 fn half(bits: u16) -> f64 {
     let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
@@ -32,7 +32,7 @@ fn half(bits: u16) -> f64 {
     }
 }
 
-/// One scalar as an integer, or as a float.
+/// One scalar as an integer or as a float.
 fn plain(kind: ScalarKind, raw: &[u8]) -> Result<i128, f64> {
     let mut wide = [0; 8];
     wide[..raw.len()].copy_from_slice(raw);
@@ -69,7 +69,7 @@ fn plain_stats(kind: ScalarKind, size: usize, bytes: &[u8]) -> Stats {
     Stats { min, max, nans, count: (bytes.len() / size) as u64 }
 }
 
-/// Bytes of several flavours: any bits, few values, small floats with zeros and NaN, huge ranges.
+/// Bytes of several sorts: any bits, few values, small floats with zeros and NaN, very large ranges.
 fn payload(kind: ScalarKind, size: usize, flavour: usize, count: usize, random: &mut Random) -> Vec<u8> {
     let one = random.next();
     (0..count)
@@ -180,7 +180,7 @@ fn every_value_is_counted_in_the_bin_whose_edges_enclose_it() {
                             below += 1;
                             continue;
                         }
-                        // Exact, as an integer count of 2^-1074 shifted right.
+                        // Exact: computed as an integer multiple of 2^-1074, shifted right.
                         Err(x) => exact_bin(x, histogram.exponent()),
                     };
                     expected[usize::try_from(bin - histogram.first()).unwrap()] += 1;
@@ -192,7 +192,7 @@ fn every_value_is_counted_in_the_bin_whose_edges_enclose_it() {
     }
 }
 
-/// Floor of x / 2^k from the parts of x, without float arithmetic.
+/// Floor of x / 2^k, computed from the parts of x without float arithmetic.
 fn exact_bin(x: f64, k: i16) -> i128 {
     let bits = x.to_bits();
     let stored = (bits >> 52 & 0x7FF) as i32;

@@ -1,4 +1,4 @@
-//! What users write, what is recorded, and what they are told when it is wrong.
+//! Transform text: the forms that users write, the recorded form, and error messages.
 
 use drystone_transform::stats::ScalarKind;
 use drystone_transform::{Chain, ConfigValue, ListItem};
@@ -157,7 +157,7 @@ fn zarr_names_of_other_libraries_mean_the_codecs_here() {
 }
 
 #[test]
-fn a_chain_is_told_in_zarr_s_words_and_read_back_from_them() {
+fn a_chain_becomes_zarr_codecs_and_back() {
     for (text, kind, item, names) in [
         ("identity", ScalarKind::F32, 4, vec!["bytes"]),
         ("zstd:3", ScalarKind::F32, 4, vec!["bytes", "zstd"]),

@@ -1,4 +1,4 @@
-//! The vectors of the codecs decode to what stands beside them: what was written once can always be read.
+//! The vectors of the codecs decode to the bytes beside them: data that was written once can always be read.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::fs;
@@ -6,13 +6,13 @@ use std::path::Path;
 
 use drystone_transform::{Chain, Logical, Scratch};
 
-/// The text behind `"name": ` up to the end of its line.
+/// The text after `"name": ` up to the end of its line.
 fn member<'a>(json: &'a str, name: &str) -> &'a str {
     let (_, rest) = json.split_once(&format!("\"{name}\": ")).unwrap();
     rest.lines().next().unwrap().trim_end_matches(',')
 }
 
-/// The bytes of a member in hexadecimal digits.
+/// The bytes of a member, which is in hexadecimal digits.
 fn bytes(json: &str, name: &str) -> Vec<u8> {
     let digits = member(json, name).trim_matches('"');
     let byte = |i| u8::from_str_radix(&digits[2 * i..2 * i + 2], 16).unwrap();
@@ -55,7 +55,7 @@ fn every_vector_decodes_to_the_bytes_beside_it() {
             Chain::parse(&chain).unwrap().decode(&stored, &logical, &mut decoded, &mut Scratch::new());
         assert_eq!(result, Ok(()), "{}", path.display());
         assert!(decoded == expected, "{}", path.display());
-        // Streams of the zfp library are also what is made here of the numbers that it was given.
+        // For streams of the zfp library, encoding the same numbers here gives the same bytes.
         if path.file_name().unwrap().to_str().unwrap().starts_with("v1_zfpy") {
             let written = if json.contains("\"written\"") { bytes(&json, "written") } else { expected };
             let mut made = Vec::new();

@@ -1,4 +1,4 @@
-//! zfp keeps its bounds, gives every bit back where it says so, and its streams are those of the zfp library.
+//! zfp keeps its bounds, restores every bit in the reversible mode, and its streams equal those of the zfp library.
 #![cfg(feature = "zfp")]
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -23,8 +23,7 @@ const SHAPES: [&[u64]; 14] = [
     &[4, 5, 6, 9],
 ];
 
-/// Numbers in several manners: a smooth field, one of many magnitudes, any finite bits, zeros of both signs,
-/// any bits at all.
+/// Numbers of several sorts: a smooth field, many magnitudes, any finite bits, zeros of both signs, any bits at all.
 fn numbers(kind: ScalarKind, manner: usize, count: usize, random: &mut Random) -> Vec<u8> {
     let bytes = |i: usize, random: &mut Random| {
         let x = match manner {
@@ -55,7 +54,7 @@ fn values(kind: ScalarKind, bytes: &[u8]) -> Vec<f64> {
     }
 }
 
-/// What comes back, and how many bytes were stored.
+/// The decoded data, and the number of stored bytes.
 fn there_and_back(text: &str, data: &[u8], logical: &Logical) -> (Vec<u8>, usize) {
     let chain = Chain::parse(text).unwrap();
     let (mut stored, mut back) = (Vec::new(), vec![0xAA; data.len()]);
@@ -90,10 +89,9 @@ fn without_parameters_every_bit_comes_back_nan_payloads_and_zero_signs_included(
     });
 }
 
-/// Symptom: an infinity among float32 numbers of 2^94 and more read as 0, with `zfp` and every way of it.
-/// Cause: whether a block is exact as scaled integers was asked by scaling them back, where the largest
-/// integer becomes an infinity again; but only 32 of its bits are stored. Every power of two stands beside
-/// both infinities here.
+/// Symptom: an infinity among float32 numbers of 2^94 and more was read as 0, with `zfp` in every mode. Cause: to test
+/// whether a block is exact as scaled integers, they were scaled back, where the largest integer becomes an infinity
+/// again; but only 32 of its bits are stored. This test puts every power of two beside both infinities.
 #[test]
 fn infinities_beside_numbers_of_any_size_come_back() {
     for power in -149..128 {
@@ -133,7 +131,8 @@ fn a_precision_is_a_part_of_the_largest_number_of_a_block() {
         each_case(|kind, manner, logical, data| {
             let (back, _) = there_and_back(&format!("zfp:precision={precision}"), data, logical);
             let (before, after) = (values(kind, data), values(kind, &back));
-            // Looser than what is promised, as blocks are smaller than the whole and axes are at most three.
+            // The allowed error is larger than the guarantee, since blocks are smaller than the whole and have at most
+            // three axes.
             let most = before.iter().filter(|x| x.is_finite()).fold(0.0, |most: f64, x| most.max(x.abs()));
             let digits = if kind == F32 { 24 } else { 53 };
             let bound = most * f64::powi(2.0, (9 - precision).max(2 - digits));
@@ -152,7 +151,7 @@ fn a_rate_is_what_a_stream_takes() {
     for (rate, bytes) in [(4, 2048), (8, 4096), (20, 10240)] {
         let data = numbers(F64, 0, 4096, &mut random);
         let (_, stored) = there_and_back(&format!("zfp:rate={rate}"), &data, &logical);
-        // The mode byte, a header of 96 bits, and words of 64.
+        // The mode byte, a header of 96 bits, and words of 64 bits.
         assert_eq!(stored, 1 + (bytes + 12usize).div_ceil(8) * 8);
     }
 }

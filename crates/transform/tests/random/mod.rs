@@ -1,4 +1,4 @@
-//! A small deterministic generator: every failure repeats, and no dependency is needed.
+//! A small deterministic generator: every failure can be repeated, and no dependency is needed.
 
 /// SplitMix64.
 pub(crate) struct Random(pub(crate) u64);

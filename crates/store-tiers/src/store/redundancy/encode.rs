@@ -1,4 +1,4 @@
-//! Making parity: who forms a group, and its objects in the folders of its members.
+//! Encodes parity: which process forms a group, and the group's objects in the folders of its members.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,37 +40,36 @@ impl Bytes {
     }
 }
 
-/// A member that may be: its bytes, and the folders in which its parity object may lie.
+/// A possible member: its bytes, and the folders in which its parity object may lie.
 struct Found {
     candidate: Candidate,
     bytes: Bytes,
     folders: Vec<PathBuf>,
 }
 
-/// Who makes the parity of a step.
+/// Which process encodes the parity of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Turn {
-    /// The process that has the first of its writers.
+    /// The process that has the first of the step's writers.
     First,
-    /// Any, now.
+    /// Any process, now.
     Any,
 }
 
-/// What came of it.
+/// The result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kept {
-    /// All registered parts of the step are kept by other nodes, or home.
+    /// Other nodes protect all registered parts of the step, or the parts are at home.
     Yes,
     /// Parts are missing, or it is another process's turn.
     NotYet,
-    /// There are parts that no other node can keep: no node of another failure group has parts, or its folders are not
-    /// visible here.
+    /// Some parts cannot be protected: no node of another failure group has parts, or its folders are not visible here.
     Cannot,
 }
 
 impl TieredStore {
-    /// Makes the parity of a step's registered parts that have none yet, if this process sees the folders of the other
-    /// nodes. `writers`: the number of writers that must have registered parts of the step, if given.
+    /// Encodes the parity of a step's registered parts that have none yet, if this process sees the folders of the
+    /// other nodes. `writers`, if given, is the number of writers that must have registered parts of the step.
     pub fn protect(&self, step: u64, writers: Option<u32>, turn: Turn) -> Result<Kept> {
         let scheme = self.redundancy.scheme;
         if scheme == Scheme::None || !self.has_tiers() {
@@ -112,8 +111,8 @@ impl TieredStore {
         Some(Found { bytes: Bytes(bytes), folders, candidate })
     }
 
-    /// Makes the parity objects of one group and puts the group; returns whether that was possible. `with_bytes`: how
-    /// many of the first members have bytes.
+    /// Writes the parity objects of one group and puts the group; returns whether that was possible. The first
+    /// `with_bytes` members have bytes.
     fn keep(&self, step: u64, members: &[&Found], with_bytes: usize) -> Result<bool> {
         let Some(registry) = &self.registry else { return Ok(false) };
         let scheme = self.redundancy.scheme;
@@ -140,13 +139,13 @@ impl TieredStore {
             let encoded = group.encode();
             match self.write_objects(&group, &encoded, members)? {
                 None => return self.put_group(group).map(|()| true),
-                // The next folder of the member whose folder took nothing.
+                // The next folder of the member whose folder failed.
                 Some(failed) => choice[failed] += 1,
             }
         }
     }
 
-    /// Writes the parity objects of a group, row by row; the member whose folder failed, if one did.
+    /// Writes the parity objects of a group, row by row. Returns the member whose folder failed, if one did.
     fn write_objects(&self, group: &Group, encoded: &[u8], members: &[&Found]) -> Result<Option<usize>> {
         let name = redundancy::name(group.step, encoded);
         let mut objects = Vec::with_capacity(members.len());
@@ -172,7 +171,7 @@ impl TieredStore {
                 buffers.resize(stripe.data.len(), Vec::new());
                 for (buffer, (member, part)) in buffers.iter_mut().zip(&stripe.data) {
                     buffer.resize(len, 0);
-                    // A writer that only keeps parity may have bytes, which another group keeps.
+                    // A writer that only keeps parity may have bytes that another group protects.
                     let has_bytes = group.members.get(*member).is_some_and(|member| !member.parts.is_empty());
                     match members.get(*member).filter(|_| has_bytes) {
                         Some(found) => found.bytes.read(*part as u64 * chunk + at, buffer)?,
@@ -202,7 +201,7 @@ impl TieredStore {
         Ok(None)
     }
 
-    /// Says at home that a group's parity objects are whole.
+    /// Puts the group at home, which states that its parity objects are complete.
     pub fn put_group(&self, group: Group) -> Result<()> {
         let encoded = group.encode();
         let key = keys::group(&redundancy::name(group.step, &encoded));
@@ -221,7 +220,7 @@ impl TieredStore {
     }
 }
 
-/// The failure group of each, where those that share a folder count as one: they are lost together.
+/// The failure group of each member. Members that share a folder count as one group, since they are lost together.
 fn failure_groups(found: &[Found]) -> Vec<String> {
     let mut by_folder: BTreeMap<&Path, String> = BTreeMap::new();
     let mut groups = Vec::with_capacity(found.len());

@@ -1,7 +1,7 @@
-//! Parity over staged parts: kept by other nodes, so that a lost node loses no step (docs/format/redundancy.md).
+//! Parity over staged parts, kept by other nodes, so that a lost node loses no step (docs/format/redundancy.md).
 //!
 //! Invariants
-//! - a group is put at home after all its parity objects are whole, and removed when all its parts are home;
+//! - a group is put at home after all its parity objects are complete, and removed when all its parts are at home;
 //! - a folder named in a registration counts as that writer's only if the writer's lock is in it: nodes may give
 //!   different folders the same name.
 
@@ -28,11 +28,11 @@ pub use encode::{Kept, Turn};
 pub use rebuild::Rebuilt;
 pub use team::ParityObject;
 
-/// The scheme of a container's tiers, and the groups that were seen.
+/// The scheme of a container's tiers, and the groups read so far.
 #[derive(Debug, Default)]
 pub(crate) struct Redundancy {
     pub(crate) scheme: Scheme,
-    /// By key. The content of a group never changes.
+    /// Groups by key. The content of a group never changes.
     groups: Mutex<BTreeMap<String, Arc<Group>>>,
 }
 
@@ -61,7 +61,7 @@ impl Candidate {
     }
 }
 
-/// The parts of a group: writer and number.
+/// The parts of a group, as writer and number.
 fn parts_of(group: &Group) -> impl Iterator<Item = (u64, u32)> + '_ {
     group.members.iter().flat_map(|member| member.parts.iter().map(|part| (member.writer, part.part)))
 }
@@ -77,7 +77,7 @@ impl TieredStore {
         drystone_parity::is_supported(scheme.parity())
     }
 
-    /// The groups that home has, by key. Damaged ones keep nothing.
+    /// The groups at home, by key. Damaged ones are ignored, since they protect nothing.
     pub(crate) fn groups(&self, prefix: &str) -> Result<BTreeMap<String, Arc<Group>>> {
         let mut found = BTreeMap::new();
         let Some(registry) = self.registry.as_ref().filter(|_| self.redundancy.scheme != Scheme::None) else {
@@ -107,7 +107,7 @@ impl TieredStore {
         Ok(found)
     }
 
-    /// Parts whose parity other nodes keep: writer and number.
+    /// Parts whose parity other nodes keep, as writer and number.
     pub fn kept(&self) -> Result<BTreeSet<(u64, u32)>> {
         Ok(self
             .groups(keys::PARITY)?
@@ -116,8 +116,8 @@ impl TieredStore {
             .collect())
     }
 
-    /// Steps of closed parts of this handle's writers that are not home and, as far as is known without a request, have
-    /// no parity.
+    /// Steps with closed parts of this handle's writers that are not at home and, as far as known without a request,
+    /// have no parity.
     pub fn unkept_steps(&self) -> BTreeSet<u64> {
         if self.redundancy.scheme == Scheme::None {
             return BTreeSet::new();
@@ -135,13 +135,13 @@ impl TieredStore {
         unkept.filter_map(|(_, one)| one.step).collect()
     }
 
-    /// Writers with registered parts of this step, and those of them without parity. `others`: writers that may keep
+    /// Writers with registered parts of this step, and those of them without parity; and other writers that may keep
     /// parity.
     fn candidates(&self, step: u64) -> Result<(Vec<Candidate>, Vec<Candidate>)> {
         let Some(registry) = &self.registry else { return Ok(Default::default()) };
         registry.is_outdated();
         let said: BTreeMap<String, Registered> = registry.look(self.home.as_ref())?.parts.clone();
-        // After the registrations: parts in a group stay registered until they are home.
+        // Read after the registrations: parts in a group stay registered until they are at home.
         let groups = self.groups(&keys::groups_of(step))?;
         let kept: BTreeSet<(u64, u32)> =
             groups.values().flat_map(|group| parts_of(group).collect::<Vec<_>>()).collect();
@@ -166,7 +166,7 @@ impl TieredStore {
         Ok((of_step.into_values().collect(), others.into_values().collect()))
     }
 
-    /// Whether the parts of a step that this handle's writer `writer` closed are kept by others, or home.
+    /// Whether the parts of a step that this handle's writer `writer` closed are protected by other nodes, or at home.
     pub fn is_kept(&self, writer: u64, step: u64) -> Result<bool> {
         let own: Vec<(u64, u32)> = {
             let staged = self.lock();
@@ -182,7 +182,8 @@ impl TieredStore {
         Ok(own.iter().all(|part| kept.contains(part)))
     }
 
-    /// The store that has a registered part completely: a folder of its node that this process sees, or home.
+    /// The store that holds a registered part completely: a folder of its node that this process sees, or the home
+    /// store.
     fn part_at(&self, folders: &[PathBuf], key: &str, length: u64) -> Option<Arc<dyn Store>> {
         let whole = |store: &dyn Store| store.len(key).is_ok_and(|len| len == length);
         for folder in folders {
@@ -193,8 +194,8 @@ impl TieredStore {
         whole(self.home.as_ref()).then(|| self.home.clone())
     }
 
-    /// Removes groups all of whose parts are home, and the parity objects that this process sees of them. Objects in the tiers of this handle
-    /// whose parts are home go, too.
+    /// Removes groups all of whose parts are at home, and those of their parity objects that this process sees. Also
+    /// removes objects in the tiers of this handle whose parts are at home.
     pub fn tend_parity(&self) -> Result<()> {
         if self.redundancy.scheme == Scheme::None || !self.has_tiers() {
             return Ok(());
@@ -234,7 +235,7 @@ impl TieredStore {
         Ok(())
     }
 
-    /// Takes a group away, then the parity objects that this process sees.
+    /// Removes a group, then those of its parity objects that this process sees.
     fn remove_group(&self, key: &str, group: &Group) -> Result<()> {
         self.home.delete(key)?;
         guard(&self.redundancy.groups).remove(key);
@@ -242,7 +243,7 @@ impl TieredStore {
         for (number, member) in group.members.iter().enumerate() {
             let folder = parity_of(Path::new(&member.folder));
             if std::fs::remove_file(folder.join(keys::parity_object(name, number))).is_ok() {
-                // The last that was kept there may have been all that was left of the container.
+                // The object may have been the last file of the container in that folder.
                 for folder in [folder.as_path(), Path::new(&member.folder)] {
                     let _ = std::fs::remove_dir(folder);
                 }

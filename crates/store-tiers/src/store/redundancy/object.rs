@@ -1,4 +1,4 @@
-//! Parity objects in folders of tiers: written whole under another name, read and checked.
+//! Parity objects in folders of tiers: written under another name and renamed when complete, read and checked.
 
 use std::fs::File;
 use std::io::{BufWriter, Error, ErrorKind, Read, Result, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use crc_fast::{CrcAlgorithm, Digest};
 use drystone_format::redundancy::{Group, HEAD, ObjectHead, TAIL, object_head};
 
-/// An object that is being written; it is removed unless it was finished.
+/// An object that is being written. It is removed unless it is finished.
 pub(super) struct Writing {
     file: Option<BufWriter<File>>,
     path: PathBuf,
@@ -16,7 +16,7 @@ pub(super) struct Writing {
 }
 
 impl Writing {
-    /// Begins the object of a member. `group`: the encoded group.
+    /// Begins the object of a member. `group` is the encoded group.
     pub(super) fn begin(
         folder: &Path,
         name: &str,
@@ -37,7 +37,7 @@ impl Writing {
         self.file.as_mut().map_or(Ok(()), |file| file.write_all(bytes))
     }
 
-    /// Gives it its name.
+    /// Renames it to its final name.
     pub(super) fn finish(mut self, name: &str) -> Result<()> {
         let crc = self.sum.finalize() as u32;
         if let Some(mut file) = self.file.take() {
@@ -58,7 +58,7 @@ impl Drop for Writing {
     }
 }
 
-/// An object that was found whole and sound.
+/// An object that was found complete and undamaged.
 pub(super) struct Object {
     file: File,
     begin: u64,
@@ -68,7 +68,7 @@ fn damaged(what: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::InvalidData, what.to_string())
 }
 
-/// The head and the group of an object, and how long the file is.
+/// The head and the group of an object, and the length of the file.
 fn open(path: &Path) -> Result<(File, ObjectHead, Vec<u8>)> {
     let file = File::open(path)?;
     let mut head = [0; HEAD];
@@ -89,7 +89,8 @@ pub(super) fn group_in(path: &Path) -> Result<Group> {
 }
 
 impl Object {
-    /// Opens the object of a member and reads it once, to check it. `InvalidData` if it is damaged or another.
+    /// Opens the object of a member and reads it once to check it. `InvalidData` if it is damaged, or belongs to
+    /// another group.
     pub(super) fn open(path: &Path, group: &[u8], member: usize, payload: u64) -> Result<Object> {
         let (mut file, head, found) = open(path)?;
         if found != group || head.member as usize != member || head.payload != payload {

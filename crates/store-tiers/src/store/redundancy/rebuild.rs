@@ -1,7 +1,7 @@
-//! Rebuilding lost parts from what other nodes kept, straight to home.
+//! Rebuilds lost parts at home from the parity that other nodes keep.
 //!
 //! Invariants
-//! - a rebuilt part counts only if its CRC is the registered one; else home keeps nothing of it;
+//! - a rebuilt part counts only if its CRC is the registered one; otherwise the home store keeps nothing of it;
 //! - the tiers of a lost node are not used, even if this process still sees them.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,28 +21,28 @@ use crate::store::bring::{self, PIECES_UNDER_WAY};
 use crate::store::{Away, TieredStore};
 use crate::tier::parity_of;
 
-/// A part is read and written home in pieces of this length, in bytes.
+/// A part is read and written to the home store in pieces of this length, in bytes.
 const PIECE: usize = bring::PIECE as usize;
 
-/// What a recovery got back.
+/// The result of a recovery.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Rebuilt {
-    /// Parts that are home now.
+    /// Parts that are at home now.
     pub parts: Vec<Away>,
-    /// Damage found on the way, for people.
+    /// Damage found on the way, as messages.
     pub notes: Vec<String>,
 }
 
-/// What is left of a group.
+/// The remains of a group.
 struct Left {
-    /// By member; `None`: lost.
+    /// Bytes by member; `None` if lost.
     bytes: Vec<Option<Bytes>>,
     objects: Vec<Option<Object>>,
 }
 
 impl TieredStore {
-    /// Rebuilds lost parts at home if the scheme permits, syncs them there, and takes them out of the registrations.
-    /// Groups with a lost member are removed then; the parity of their other members is made again.
+    /// Rebuilds lost parts at home if the scheme permits, syncs them there, and removes them from the registrations.
+    /// Groups with a lost member are then removed, and parity for their other members is encoded again.
     pub fn rebuild(&self, lost: &[Away], lost_nodes: &[String]) -> Result<Rebuilt> {
         let mut done = Rebuilt::default();
         let mut missing: BTreeMap<(u64, u32), Away> =
@@ -72,7 +72,7 @@ impl TieredStore {
         Ok(done)
     }
 
-    /// The lost parts of one group; those that are home now.
+    /// Rebuilds the lost parts of one group; returns those that are at home now.
     fn rebuild_group(
         &self,
         key: &str,
@@ -94,7 +94,7 @@ impl TieredStore {
             }
             let mut rebuilt = self.rebuild_member(group, number, missing, &left)?;
             if rebuilt.is_none() && self.drop_damaged(group, &mut left, notes) {
-                // Without the damaged objects the rest may suffice.
+                // Without the damaged objects, the rest may suffice.
                 rebuilt = self.rebuild_member(group, number, missing, &left)?;
             }
             match rebuilt {
@@ -156,7 +156,7 @@ impl TieredStore {
         left
     }
 
-    /// Where the registrations say that the parts of a group lie.
+    /// Where, by the registrations, the parts of a group lie.
     fn folders_of(&self, group: &Group) -> BTreeMap<(u64, u32), Vec<PathBuf>> {
         let of = |id: (u64, u32)| {
             let said = self.registered(&keys::segment(id.0, id.1)).ok().flatten()?;
@@ -165,7 +165,7 @@ impl TieredStore {
         super::parts_of(group).filter_map(of).collect()
     }
 
-    /// Brings the lost parts of a member home; `None`: too much is lost, or the bytes are not right.
+    /// Rebuilds the lost parts of a member at home; `None` if too much is lost, or the bytes are wrong.
     fn rebuild_member(
         &self,
         group: &Group,
@@ -176,7 +176,7 @@ impl TieredStore {
         let Some(member) = group.members.get(number) else { return Ok(None) };
         let all = stripes(group.members.len(), group.parity, group.copies);
         let mut parts = member.parts.iter();
-        // The part that grows, and the bytes that are left of it.
+        // The part that is being written, and the number of bytes that it still needs.
         let mut open: Option<(Option<ToHome<'_>>, u64)> = None;
         for chunk in 0..group.chunks() {
             let stripe = stripe_of(number, chunk, group.members.len(), group.parity, group.copies);
@@ -214,7 +214,7 @@ impl TieredStore {
         Ok(Some(()))
     }
 
-    /// One row of a member's chunk; `None`: too much is lost.
+    /// Rebuilds one row of a member's chunk; `None` if too much is lost.
     fn rebuild_row(
         &self,
         group: &Group,
@@ -227,7 +227,7 @@ impl TieredStore {
             stripe.data.first().map_or(0, |(first, _)| group.chunk(if group.copies { *first } else { 0 }));
         let mut data: Vec<Option<Vec<u8>>> = Vec::with_capacity(stripe.data.len());
         for (other, part) in &stripe.data {
-            // A wanted part is rebuilt, even if a piece of it exists.
+            // A wanted part is rebuilt even if a piece of it exists.
             let bytes = left.bytes.get(*other).and_then(Option::as_ref).filter(|_| *other != member);
             data.push(match bytes {
                 Some(bytes) => {
@@ -258,8 +258,8 @@ impl TieredStore {
         }
     }
 
-    /// Reads the remaining members of a group, and drops those that differ from the registration; returns whether there
-    /// were any.
+    /// Reads the remaining members of a group, and drops those that differ from their registration; returns whether
+    /// there were any.
     fn drop_damaged(&self, group: &Group, left: &mut Left, notes: &mut Vec<String>) -> bool {
         let mut found = false;
         for (member, bytes) in group.members.iter().zip(&mut left.bytes) {
@@ -285,12 +285,12 @@ impl TieredStore {
     }
 }
 
-/// A part on its way home.
+/// A part that is being written to the home store.
 struct ToHome<'a> {
     home: &'a dyn Store,
     key: String,
     upload: Option<BoundedUpload>,
-    /// Bytes that home has, and those that follow.
+    /// Bytes that the home store has, and those that follow.
     there: u64,
     bytes: Vec<u8>,
     sum: Digest,
@@ -298,7 +298,7 @@ struct ToHome<'a> {
 }
 
 impl<'a> ToHome<'a> {
-    /// Starts again: a drain may have written its beginning.
+    /// Starts from the beginning: a drain may have written a prefix.
     fn begin(home: &'a dyn Store, (writer, number): (u64, u32), part: &StagedPart) -> Result<Self> {
         let key = keys::segment(writer, number);
         home.delete(&key)?;
@@ -334,7 +334,7 @@ impl<'a> ToHome<'a> {
         Ok(())
     }
 
-    /// Whether the bytes were right. If not, home has nothing of it.
+    /// Returns whether the bytes were right. If not, the home store keeps nothing of the part.
     fn finish(mut self) -> Result<bool> {
         if self.sum.finalize() as u32 != self.wanted {
             if self.there > 0 {

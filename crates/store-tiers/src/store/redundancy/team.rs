@@ -1,4 +1,5 @@
-//! What the ranks of a program need to make parity together: their own parts, and their own parity objects.
+//! The operations by which the ranks of a program encode parity together: their own parts, and their own parity
+//! objects.
 
 use std::path::{Path, PathBuf};
 
@@ -36,12 +37,12 @@ impl ParityObject {
         writing.map_err(|e| failed(&file, &folder, e)).map(|writing| ParityObject { writing, file, folder })
     }
 
-    /// The next bytes of the payload.
+    /// Adds the next bytes of the payload.
     pub fn add(&mut self, bytes: &[u8]) -> Result<()> {
         self.writing.add(bytes).map_err(|e| failed(&self.file, &self.folder, e))
     }
 
-    /// Gives it its name.
+    /// Renames the object to its final name.
     pub fn finish(self) -> Result<()> {
         let ParityObject { writing, file, folder } = self;
         writing.finish(&file).map_err(|e| failed(&file, &folder, e))
@@ -60,7 +61,7 @@ impl TieredStore {
         works.find_map(|tier| tier.folder().map(Path::to_path_buf))
     }
 
-    /// Closed parts of a writer of this handle that end with a step and are not home, ascending.
+    /// Closed parts of a writer of this handle that end with a step and are not at home, ascending.
     pub fn own_parts(&self, writer: u64, step: u64) -> Vec<StagedPart> {
         let staged = self.lock();
         let mine =
@@ -75,7 +76,7 @@ impl TieredStore {
         parts
     }
 
-    /// Fills `out` with the bytes of a writer's parts, one after the other, from `at` on, then with zeros.
+    /// Fills `out` with the bytes of a writer's parts, one after the other, from `at` on; then with zeros.
     pub fn read_parts(&self, writer: u64, parts: &[StagedPart], at: u64, out: &mut [u8]) -> Result<()> {
         let (mut at, mut rest) = (at, out);
         for part in parts {

@@ -1,8 +1,9 @@
-//! Encoding: bins are counted, then elements are moved to where their bins begin. Nothing is sorted.
+//! Encoding: the elements of each bin are counted, then elements are moved to where their bins begin. Nothing is
+//! sorted.
 //!
-//! The elements are taken as four quarters side by side, each with counters of its own: an element often needs
-//! the counter that the one before it has just changed, and a processor waits for that. What is moved is one
-//! record of position and key, so each element is written to one place.
+//! The elements are processed as four quarters side by side, each with its own counters. With one set of counters, an
+//! element would often need the counter that the previous one has just changed, and the processor would wait for it.
+//! Position and key are moved as one record, so each element is written to one place.
 
 use super::head::{Bin, Layout, MAX_BINS, MAX_BITS};
 use super::lists;
@@ -10,13 +11,13 @@ use crate::Scratch;
 use crate::scratch::set_len_reusing;
 use crate::stats::class::Class;
 
-/// Parts of the elements that are taken side by side.
+/// Number of parts that are processed side by side.
 const PARTS: usize = 4;
-/// Keys that are computed at a time.
+/// Number of keys that are computed at a time.
 const BLOCK: usize = 256;
 
-/// Evaluates `$body` with `$key` a function from an element's bytes to its key, a `$t`, and `$n` the bytes of
-/// an element.
+/// Evaluates `$body` with `$key`, a function from an element's bytes to its key of type `$t`, and `$n`, the bytes of an
+/// element.
 macro_rules! for_class {
     ($t:ty, $signed:ty, $class:expr, $key:ident, $n:ident => $body:expr) => {{
         const $n: usize = size_of::<$t>();
@@ -33,7 +34,7 @@ macro_rules! for_class {
             Class::Half | Class::BFloat | Class::Single | Class::Double => {
                 let $key = |bytes: [u8; $n]| {
                     let bits = <$t>::from_le_bytes(bytes);
-                    // All bits of a negative number change, of others the sign.
+                    // For negative numbers all bits are flipped, for others only the sign.
                     bits ^ ((bits as $signed >> (<$t>::BITS - 1)) as $t | SIGN)
                 };
                 $body
@@ -53,7 +54,7 @@ macro_rules! for_elements {
     };
 }
 
-/// Appends head, lists and low bytes of the elements, and the elements themselves where `data`.
+/// Appends head, lists and low bytes of the elements and, if `data`, the elements themselves.
 pub(super) fn encode(
     elements: &[u8],
     tail: &[u8],
@@ -69,7 +70,7 @@ pub(super) fn encode(
         count(elements.as_chunks::<N>().0, key, whole - bits, &mut next);
     });
     let number = elements.len() / width;
-    // The most bits that make few enough bins; for few elements fewer, since each bin costs some bytes.
+    // The most bits that give few enough bins. Few elements get fewer bins, since each bin costs some bytes.
     let most_bins = (number / 8).clamp(16, MAX_BINS);
     let mut sums = sums(&next, 1 << bits);
     while sums.iter().filter(|&&n| n > 0).count() > most_bins {
@@ -87,7 +88,7 @@ pub(super) fn encode(
         tail: tail.len() as u64,
         lists: 0,
     };
-    // Where the next element of each bin goes, by part: those of the first part stand first.
+    // Where the next element of each bin goes, by part; those of the first part come first.
     let mut begin = 0;
     for bin in &layout.bins {
         for part in next.chunks_mut(1 << bits) {
@@ -101,7 +102,7 @@ pub(super) fn encode(
         const M: usize = 4 + N;
         place::<_, N, M>(elements.as_chunks().0, key, below, &mut next, records.as_chunks_mut().0);
     });
-    // The head's length is known before the lengths of the lists that it holds.
+    // The head's length is known before the lengths of the lists in it.
     let head = out.len();
     layout.write(out);
     let mut rest = records.as_slice();
@@ -140,7 +141,7 @@ pub(super) fn encode(
     scratch.planes = records;
 }
 
-/// The counts of all parts together.
+/// The sums of the counts of all parts.
 fn sums(counts: &[u32], bins: usize) -> Vec<u32> {
     let mut sums = vec![0; bins];
     for part in counts.chunks(bins) {
@@ -154,7 +155,7 @@ fn halved(counts: &[u32]) -> Vec<u32> {
     counts.as_chunks::<2>().0.iter().map(|[a, b]| a + b).collect()
 }
 
-/// The parts, and the elements behind them, which are the last part's.
+/// The parts, and the remaining elements, which belong to the last part.
 fn parts<T>(elements: &[T]) -> ([&[T]; PARTS], &[T]) {
     let each = elements.len() / PARTS;
     let (whole, rest) = elements.split_at(each * PARTS);
@@ -168,7 +169,7 @@ fn counters(of: &mut [u32], bins: usize) -> [&mut [u32]; PARTS] {
     std::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// Calls `act` with part, position and key of every element, parts in turn.
+/// Calls `act` with part, position and key of every element, alternating between parts.
 #[inline(always)]
 fn each_key<T: Copy + Default + Into<u64>, const N: usize>(
     elements: &[[u8; N]],
@@ -177,7 +178,7 @@ fn each_key<T: Copy + Default + Into<u64>, const N: usize>(
 ) {
     let (parts, rest) = parts(elements);
     let each = elements.len() / PARTS;
-    // Keys are computed some at a time, in vectors.
+    // Several keys are computed at a time, in vectors.
     let mut keys = [[T::default(); BLOCK]; PARTS];
     for first in (0..each).step_by(BLOCK) {
         let count = BLOCK.min(each - first);
@@ -208,7 +209,8 @@ fn count<T: Copy + Default + Into<u64>, const N: usize>(
     each_key(elements, key, |part, _, key| counts[part][(key >> below) as usize] += 1);
 }
 
-/// Writes each element's position and key behind those of its bin. `next` has the next place of each bin, part by part.
+/// Writes each element's position and key to the next free record of its bin. `next` has the next record of each bin,
+/// part by part.
 fn place<T: Copy + Default + Into<u64>, const N: usize, const M: usize>(
     elements: &[[u8; N]],
     key: impl Fn([u8; N]) -> T,

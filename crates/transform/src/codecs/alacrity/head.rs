@@ -7,14 +7,14 @@ use crate::head::{Head, load};
 use crate::stats::class::Class;
 
 pub(super) const VERSION: u8 = 1;
-/// Most bins, so that the head fits into metadata.
+/// Most bins, so that the head fits in the metadata.
 pub(super) const MAX_BINS: usize = 4096;
-/// Most leading bits of a key that number a bin.
+/// Most leading bits of a key that number its bin.
 pub(super) const MAX_BITS: u32 = 16;
 pub(super) const FIXED: usize = 12;
 pub(super) const PER_BIN: usize = 12;
 
-/// The elements whose keys begin with the same bits.
+/// A bin: the elements whose keys begin with the same bits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Bin {
     pub(super) number: u32,
@@ -27,15 +27,15 @@ pub(super) struct Bin {
 pub(super) struct Layout {
     pub(super) width: usize,
     pub(super) class: Class,
-    /// The data itself is kept behind the index.
+    /// Whether the data itself is stored after the index.
     pub(super) data: bool,
     pub(super) bits: u32,
     pub(super) bins: Vec<Bin>,
-    /// Elements.
+    /// Number of elements.
     pub(super) count: u64,
-    /// Bytes behind the last element.
+    /// Bytes after the last whole element.
     pub(super) tail: u64,
-    /// Where the lists begin.
+    /// Offset of the lists.
     pub(super) lists: u64,
 }
 
@@ -98,7 +98,7 @@ impl Layout {
         }
     }
 
-    /// Bytes of a key that its bin does not imply.
+    /// Bytes of a key that its bin does not determine.
     pub(super) fn low(&self) -> usize {
         (8 * self.width - self.bits as usize).div_ceil(8)
     }
@@ -120,12 +120,12 @@ impl Layout {
         (first, first | self.mask())
     }
 
-    /// Where the low bytes begin.
+    /// Offset of the low bytes.
     pub(super) fn lows(&self) -> u64 {
         self.lists + self.bins.iter().map(|bin| u64::from(bin.list)).sum::<u64>()
     }
 
-    /// Where the data, or else the bytes behind the last element, begin.
+    /// Offset of the data, or else of the bytes after the last element.
     pub(super) fn rest(&self) -> u64 {
         self.lows() + self.count * self.low() as u64
     }
@@ -151,7 +151,7 @@ impl Layout {
     }
 }
 
-/// Neighbouring bins.
+/// Adjacent bins.
 pub(super) struct Meeting<'a> {
     pub(super) bins: &'a [Bin],
     pub(super) lists: Range<u64>,

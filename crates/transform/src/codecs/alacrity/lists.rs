@@ -1,8 +1,8 @@
 //! Lists of ascending positions, in batches of 128 gaps packed to few bits with exceptions (PForDelta).
 //!
-//! A batch is its first position (u32), the bits b of a gap, the number e of exceptions, the gaps (each one
-//! less than the difference to the position before) in b bits from the least significant on, and e times slot
-//! (u8) and gap (u32). Runs of neighbours, which smooth fields are full of, take no bits at all.
+//! A batch is its first position (u32), the bits b of a gap, the number e of exceptions, the gaps (each one less than
+//! the difference to the position before) in b bits from the least significant on, and e times slot (u8) and gap (u32).
+//! A run of consecutive positions, frequent in smooth fields, takes no bits at all.
 
 use crate::TransformError;
 use crate::stats::vectorised;
@@ -10,15 +10,15 @@ use crate::stats::vectorised;
 const BATCH: usize = 128;
 /// Bytes of an exception.
 const EXCEPTION: usize = 5;
-/// Bytes of a batch at most, and of what is written behind its gaps on the way.
+/// The most bytes of a batch, and of what is temporarily written after its gaps.
 const MOST: usize = 6 + 4 * BATCH + 2 * size_of::<u64>();
 
-/// Appends the list to `out`. `positions` ascends strictly.
+/// Appends a packed list to `out`. `positions` ascend strictly.
 pub(crate) fn pack(positions: &[u32], out: &mut Vec<u8>) {
     pack_by(positions, |position| position, out);
 }
 
-/// Appends the list of the positions in `of` to `out`; they ascend strictly.
+/// Appends the packed list of the positions in `of` to `out`; they ascend strictly.
 pub(crate) fn pack_by<T: Copy>(of: &[T], position: impl Fn(T) -> u32, out: &mut Vec<u8>) {
     let mut packed = [0u8; MOST];
     for batch in of.chunks(BATCH) {
@@ -32,7 +32,7 @@ pub(crate) fn pack_by<T: Copy>(of: &[T], position: impl Fn(T) -> u32, out: &mut 
     }
 }
 
-/// Packs a batch whose first `count` gaps are given, with zeros behind them; returns its bytes.
+/// Packs a batch whose first `count` gaps are given and whose other gaps are 0; returns its bytes.
 fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; MOST]) -> usize {
     let (bits, exceptions) = cheapest(gaps, count);
     let packed = (count * bits as usize).div_ceil(8);
@@ -41,7 +41,7 @@ fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; 
     let mut special = [0u8; (BATCH + 1) * EXCEPTION];
     if exceptions > 0 {
         let most = ((1u64 << bits) - 1) as u32;
-        // Every gap is written, and stays if it is longer.
+        // Every gap is written as an exception, and kept only if it is too long.
         let (slots, mut long) = (special.as_chunks_mut::<EXCEPTION>().0, 0);
         for (slot, gap) in gaps.iter_mut().enumerate() {
             if let Some([at, to @ ..]) = slots.get_mut(long) {
@@ -52,7 +52,7 @@ fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; 
             *gap &= u32::from(is_long).wrapping_sub(1);
         }
     }
-    // Eight bytes are written at a time, of which the last ones are overwritten.
+    // Eight bytes are written at a time; later writes overwrite the last ones.
     let (mut held, mut have, mut at) = (0u64, 0u32, 6);
     let mut push = |value: u64, wide: u32| {
         held |= value << have;
@@ -87,8 +87,8 @@ fn pack_batch(first: u32, gaps: &mut [u32; BATCH], count: usize, out: &mut [u8; 
 }
 
 vectorised! {
-    /// The bits of a gap with which a batch takes the fewest bytes, and how many gaps are longer. Behind the
-    /// first `count` are zeros.
+    /// The number of bits per gap with which a batch takes the fewest bytes, and how many gaps need more. Gaps after
+    /// the first `count` are 0.
     fn cheapest<T: Gap>(gaps: &[T; BATCH], count: usize) -> (u32, usize) {
         let all = gaps.iter().fold(0, |all, gap| all | gap.number());
         let widest = 32 - all.leading_zeros();
@@ -100,7 +100,7 @@ vectorised! {
             if size <= best.0 {
                 best = (size, bits, exceptions);
             }
-            // With fewer bits there are more of them.
+            // With fewer bits there are more exceptions.
             if exceptions * EXCEPTION > best.0 {
                 break;
             }
@@ -121,8 +121,8 @@ impl Gap for u32 {
     }
 }
 
-/// Passes every position of a list of `count` to `visit`. Refuses one that is not below `limit`, and a list
-/// that is longer or shorter than its bytes.
+/// Calls `visit` with every position of a list of `count`. Refuses positions that are not below `limit`, and a list
+/// whose bytes are too few or too many.
 pub(crate) fn unpack(
     bytes: &[u8],
     count: usize,
@@ -164,7 +164,7 @@ pub(crate) fn unpack(
         if u64::from(first) < least || last >= limit {
             return Err(damaged(&format!("holds {first} to {last}, not in {least}..{limit}")));
         }
-        // All that follow are below the last.
+        // All positions of a batch are at most the last one.
         let mut position = first;
         visit(position);
         for gap in gaps {
@@ -176,9 +176,9 @@ pub(crate) fn unpack(
     if rest.is_empty() { Ok(()) } else { Err(damaged("goes on behind its end")) }
 }
 
-/// Takes gaps of this many bits, from the least significant on.
+/// Unpacks gaps of this many bits, from the least significant bit on.
 fn unpack_gaps(packed: &[u8], bits: u32, gaps: &mut [u32]) {
-    // Eight bytes are read at a time, beyond the last ones too.
+    // Eight bytes are read at a time, also beyond the last ones.
     let mut bytes = [0u8; 4 * BATCH + size_of::<u64>()];
     if let Some(to) = bytes.get_mut(..packed.len()) {
         to.copy_from_slice(packed);

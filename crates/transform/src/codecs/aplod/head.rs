@@ -13,7 +13,7 @@ pub(super) const MAX_COMPONENTS: usize = 8;
 /// Longest head.
 pub(super) const MAX_HEAD: usize = 4 + 6 * MAX_COMPONENTS + 17 * (MAX_COMPONENTS - 1);
 
-/// Some bytes of every element, from the most significant down.
+/// Some bytes of every element; components follow each other from the most significant bytes down.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Component {
     pub(super) bytes: usize,
@@ -21,17 +21,17 @@ pub(super) struct Component {
     pub(super) stored: u64,
 }
 
-/// Everything that is known of a subchunk before its bytes are read.
+/// The layout of a subchunk, known before its data is read.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Layout {
     pub(super) width: usize,
     pub(super) class: Class,
     pub(super) components: Vec<Component>,
-    /// One less than the components: the last level is exact.
+    /// One level for each component but the last, which is exact.
     pub(super) levels: Vec<Level>,
     /// Bytes of the head.
     pub(super) len: usize,
-    /// Elements.
+    /// Number of elements.
     pub(super) count: u64,
 }
 
@@ -95,7 +95,7 @@ impl Layout {
         self.components.iter().take(components).map(|c| c.bytes).sum()
     }
 
-    /// The head with the components of the first usable level that keeps two bytes, or half of a shorter
+    /// The head and the components of the first usable level that keeps at least two bytes, or half of a shorter
     /// element.
     pub(super) fn prefix(&self) -> Option<Prefix> {
         let worth = 2.min(self.width / 2).max(1);
@@ -106,7 +106,7 @@ impl Layout {
         Some(Prefix { len, level: (i + 1) as u8, bound })
     }
 
-    /// Where each component begins, and behind the last one the bytes that belong to no element.
+    /// Where each component begins, and where the bytes after the last whole element begin.
     pub(super) fn starts(&self) -> Vec<u64> {
         let mut at = self.len as u64;
         let mut starts = vec![at];

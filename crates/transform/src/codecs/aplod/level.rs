@@ -1,9 +1,9 @@
-//! The value of a number of which only leading bytes are known, and its error.
+//! The value and the error of a number of which only the leading bytes are known.
 //!
-//! Unknown bits read as the middle of their range, so the error is half of that of zeros. Floats whose kept
-//! bits are all 0 read as a zero of their sign. Infinities and NaN keep their kept bits and nothing else.
-//! Errors are measured on the data at every level. A level at which a finite number would become infinite or
-//! NaN, or the reverse, is marked by an infinite error and never used.
+//! Unknown bits are read as the middle of their range, which halves the error of reading them as zeros. Floats whose
+//! kept bits are all 0 are read as a zero of their sign. For infinities and NaN, unknown bits are read as zeros. Errors
+//! are measured on the data at every level. A level at which a finite number would become infinite or NaN, or the
+//! reverse, is marked by an infinite error and never used.
 
 use crate::head::Head;
 use crate::stats::class::Class;
@@ -13,7 +13,7 @@ use crate::{Bound, Precision, TransformError};
 /// A level before the last.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Level {
-    /// The unknown bits read as their middle; else as zeros.
+    /// Whether unknown bits are read as the middle of their range; else they are read as zeros.
     pub(crate) middle: bool,
     /// Largest error; infinite if the level must not be used.
     pub(crate) absolute: f64,
@@ -21,7 +21,7 @@ pub(crate) struct Level {
 }
 
 impl Level {
-    /// Decodes one as [`Level::write`] encodes it.
+    /// Decodes a level as [`Level::write`] encodes it.
     pub(crate) fn read(head: &mut Head<'_>) -> Result<Level, TransformError> {
         let middle = head.u8()?;
         if middle > 1 {
@@ -37,7 +37,8 @@ impl Level {
     }
 }
 
-/// The fewest of `components` that are exact enough, and their error. `levels` are of all but the last.
+/// The fewest of `components` that are exact enough, and their error. `levels` has one entry for each component but the
+/// last.
 pub(crate) fn choose(levels: &[Level], components: usize, precision: Precision) -> (usize, Bound) {
     for (i, level) in levels.iter().enumerate() {
         let bound = Bound { absolute: level.absolute, relative: level.relative };
@@ -54,7 +55,7 @@ pub(crate) fn choose(levels: &[Level], components: usize, precision: Precision) 
 }
 
 impl Class {
-    /// Measures a level at which `kept` leading bytes are known.
+    /// Measures the error of a level at which `kept` leading bytes are known.
     pub(crate) fn measure(self, data: &[u8], width: usize, kept: usize) -> Level {
         let cut = Cut::new(width, kept, true);
         match (self, width) {
@@ -68,7 +69,7 @@ impl Class {
         }
     }
 
-    /// Corrects elements for which the middle is wrong; their unknown bytes hold it.
+    /// Corrects elements for which the middle is the wrong value; their unknown bytes hold the middle.
     pub(crate) fn mend(self, elements: &mut [u8], width: usize, kept: usize, middle: bool) {
         let cut = Cut::new(width, kept, middle);
         match self {
@@ -81,7 +82,7 @@ impl Class {
     }
 }
 
-/// Which bits are known, and what the others read as.
+/// Which bits are known, and the value of the others.
 #[derive(Clone, Copy)]
 struct Cut {
     keep: u64,
@@ -96,7 +97,7 @@ impl Cut {
     }
 }
 
-/// A float format by its bits.
+/// A float format, in terms of its bits.
 trait Bits {
     const WIDTH: usize;
     const SIGN: u64;
@@ -136,7 +137,7 @@ fn load(bytes: &[u8]) -> u64 {
     }
 }
 
-/// The value of the kept bits.
+/// The value as which the kept bits are read.
 #[inline(always)]
 fn read_as<B: Bits>(bits: u64, cut: Cut) -> u64 {
     let kept = bits & cut.keep;
@@ -155,8 +156,8 @@ vectorised! {
 }
 
 vectorised! {
-    /// Largest absolute and relative error, and whether a finite number became infinite or NaN, or the
-    /// reverse. If numbers are right but some bits are not, as of NaNs, the error is the least positive one
+    /// The largest absolute and relative error, and whether a finite number became infinite or NaN, or the reverse. If
+    /// all numbers are right but some bits are not, for instance of NaNs, the error is the least positive number
     /// instead of 0.
     fn errors<B: Bits>(data: &[u8], cut: Cut) -> (f64, f64, bool) {
         let (mut absolute, mut relative, mut lost) = (0f64, 0f64, false);
@@ -173,7 +174,7 @@ vectorised! {
             let value = B::value(bits);
             let error = (value - B::value(made)).abs();
             let part = error / value.abs();
-            // Comparisons with NaN, which specials and 0 / 0 give, are false.
+            // Comparisons with NaN, which special values and 0 / 0 give, are false.
             absolute = if error > absolute { error } else { absolute };
             relative = if part > relative { part } else { relative };
         }
@@ -193,7 +194,7 @@ fn floats<B: Bits>(data: &[u8], cut: Cut) -> Level {
     Level { middle: true, absolute: up(absolute), relative: up(relative) }
 }
 
-/// Integers: zeros or the middle, whichever is closer on this data.
+/// The level of integers: unknown bits are zeros or the middle, whichever is closer for this data.
 fn integers(data: &[u8], width: usize, kept: usize, signed: bool) -> Level {
     let measured = |middle: bool| {
         let cut = Cut::new(width, kept, middle);
@@ -208,7 +209,7 @@ fn integers(data: &[u8], width: usize, kept: usize, signed: bool) -> Level {
             absolute = absolute.max(error);
             relative = if part > relative { part } else { relative };
         }
-        // Rounding of the quotient and of what it is made from.
+        // Accounts for the rounding of the quotient and its operands.
         let up = |error: f64| if error > 0.0 { (error * (1.0 + 1e-15)).next_up() } else { 0.0 };
         let whole = absolute as f64;
         let absolute = if absolute < 1 << 53 { whole } else { whole.next_up() };

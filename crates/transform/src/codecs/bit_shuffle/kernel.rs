@@ -1,10 +1,10 @@
-//! The bit loops: one byte plane into its eight bit planes, and back.
+//! The bit loops: from one byte plane to its eight bit planes, and back.
 //!
-//! With AVX2 or AVX-512 the first bits of 32 or 64 bytes are one instruction, which takes the uppermost bit
-//! of each; shifted left, the next ones. In the inverse, a bit plane is a mask of the bytes that get the bit.
-//! Without these instructions, 8 x 8 bits are transposed in words.
+//! With AVX2 or AVX-512 one instruction takes the uppermost bit of each of 32 or 64 bytes; after a shift to the left it
+//! takes the next ones. In the inverse, a bit plane is a mask of the bytes that get the bit. Without these
+//! instructions, 8 x 8 bits are transposed in words.
 
-/// Eight bit planes of one byte plane, whose length is a multiple of eight; both slices have this length.
+/// Writes the eight bit planes of one byte plane, whose length is a multiple of eight. Both slices have this length.
 pub(super) fn scatter(from: &[u8], to: &mut [u8]) {
     assert!(from.len() == to.len() && from.len().is_multiple_of(8));
     let mut done = 0;
@@ -21,7 +21,7 @@ pub(super) fn scatter(from: &[u8], to: &mut [u8]) {
     scatter_words(from, to, done);
 }
 
-/// One byte plane of its eight bit planes; both slices have the same length, a multiple of eight.
+/// Writes one byte plane from its eight bit planes. Both slices have the same length, a multiple of eight.
 pub(super) fn gather(from: &[u8], to: &mut [u8]) {
     assert!(from.len() == to.len() && from.len().is_multiple_of(8));
     let mut done = 0;
@@ -38,7 +38,7 @@ pub(super) fn gather(from: &[u8], to: &mut [u8]) {
     gather_words(from, to, done);
 }
 
-/// Transposes the 8 x 8 bits of a word: bit j of byte i and bit i of byte j change places.
+/// Transposes the 8 x 8 bits of a word: bit j of byte i and bit i of byte j are exchanged.
 #[inline(always)]
 fn transposed(mut x: u64) -> u64 {
     let mut swap = |shift: u32, mask: u64| {
@@ -51,7 +51,7 @@ fn transposed(mut x: u64) -> u64 {
     x
 }
 
-/// Word by word, the bytes from `done` on.
+/// Processes the bytes from `done` on, word by word.
 fn scatter_words(from: &[u8], to: &mut [u8], done: usize) {
     let per_plane = from.len() / 8;
     for (at, bytes) in from.as_chunks::<8>().0.iter().enumerate().skip(done / 8) {
@@ -62,7 +62,7 @@ fn scatter_words(from: &[u8], to: &mut [u8], done: usize) {
     }
 }
 
-/// Word by word, the bytes from `done` on.
+/// Processes the bytes from `done` on, word by word.
 fn gather_words(from: &[u8], to: &mut [u8], done: usize) {
     let per_plane = from.len() / 8;
     for (at, bytes) in to.as_chunks_mut::<8>().0.iter_mut().enumerate().skip(done / 8) {
@@ -75,7 +75,7 @@ fn gather_words(from: &[u8], to: &mut [u8], done: usize) {
 mod simd {
     use std::arch::x86_64::*;
 
-    /// All but the bytes behind the last whole vector; returns how many.
+    /// Processes all but the bytes after the last whole vector; returns how many.
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn scatter_widest(from: &[u8], to: &mut [u8]) -> usize {
         let per_plane = from.len() / 8;
@@ -92,7 +92,7 @@ mod simd {
         vectors.len() * 64
     }
 
-    /// As [`scatter_widest`].
+    /// Like [`scatter_widest`], with AVX2.
     #[target_feature(enable = "avx2")]
     pub(super) fn scatter_wide(from: &[u8], to: &mut [u8]) -> usize {
         let per_plane = from.len() / 8;
@@ -109,7 +109,7 @@ mod simd {
         vectors.len() * 32
     }
 
-    /// As [`scatter_widest`], back.
+    /// The inverse of [`scatter_widest`].
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(super) fn gather_widest(from: &[u8], to: &mut [u8]) -> usize {
         let per_plane = from.len() / 8;
@@ -129,13 +129,14 @@ mod simd {
         done
     }
 
-    /// As [`scatter_widest`], back.
+    /// The inverse of [`scatter_wide`].
     #[target_feature(enable = "avx2")]
     pub(super) fn gather_wide(from: &[u8], to: &mut [u8]) -> usize {
         let per_plane = from.len() / 8;
         let (vectors, _) = to.as_chunks_mut::<32>();
         let done = vectors.len() * 32;
-        // Byte i of a vector is bit i % 8 of byte i / 8 of the mask, of which either half sees all four bytes.
+        // Byte i of a vector is bit i % 8 of byte i / 8 of the mask; each half of the vector gets all four bytes of the
+        // mask.
         let spread =
             _mm256_setr_epi64x(0, 0x0101_0101_0101_0101, 0x0202_0202_0202_0202, 0x0303_0303_0303_0303);
         let own = _mm256_set1_epi64x(0x8040_2010_0804_0201_u64 as i64);

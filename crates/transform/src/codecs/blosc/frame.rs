@@ -2,20 +2,19 @@
 
 use crate::TransformError;
 
-/// Bytes before the table of block offsets, and the most that a frame is longer than its data.
+/// Bytes before the table of block offsets. A frame is at most this much longer than its data.
 pub(super) const HEADER_LEN: usize = 16;
 /// Format versions of the frame and of the compressors' streams.
 const VERSION: [u8; 2] = [2, 1];
 const SHUFFLE: u8 = 0x01;
 const STORED: u8 = 0x02;
 const BIT_SHUFFLE: u8 = 0x04;
-/// Blocks are one stream each. Without this flag, whole blocks of enough small elements are one stream per
-/// byte of an element.
+/// Each block is one stream. Without this flag, a block of enough small elements is one stream per byte of an element.
 const WHOLE_BLOCKS: u8 = 0x10;
 const SPLIT_ITEM: usize = 16;
 const SPLIT_COUNT: usize = 128;
 
-/// The compressor of the blocks, as the frame names it.
+/// The compressor of the blocks, by the frame's name for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Compressor {
     Lz4,
@@ -36,9 +35,9 @@ pub(super) enum Filter {
 pub(super) struct Frame {
     pub(super) compressor: Compressor,
     pub(super) filter: Filter,
-    /// The data follows the head uncompressed.
+    /// Whether the data follows the head uncompressed.
     pub(super) stored: bool,
-    /// Never set here; other writers split the blocks of fast compressors.
+    /// Whether blocks are split. Never set here; other writers split the blocks of fast compressors.
     pub(super) split: bool,
     pub(super) item: usize,
     pub(super) len: usize,
@@ -52,7 +51,7 @@ impl Frame {
         if self.stored { 0 } else { self.len.div_ceil(self.block_len) }
     }
 
-    /// Streams in a block that decodes to `len` bytes.
+    /// Number of streams in a block that decodes to `len` bytes.
     pub(super) fn streams(&self, len: usize) -> usize {
         let splits = self.split && self.item <= SPLIT_ITEM && self.block_len / self.item >= SPLIT_COUNT;
         if splits && len == self.block_len { self.item } else { 1 }
@@ -86,7 +85,7 @@ impl Frame {
         head
     }
 
-    /// Decodes the head of a frame of `frame_len` bytes that must hold `len`.
+    /// Decodes the head of a frame of `frame_len` bytes, which must hold `len` bytes.
     pub(super) fn read(head: &[u8], frame_len: u64, len: usize) -> Result<Frame, TransformError> {
         let corrupt = |what: String, at: u64| Err(TransformError::corrupt(what, at));
         let Some(head) = head.first_chunk::<HEADER_LEN>() else {
@@ -141,9 +140,9 @@ impl Frame {
         Ok(frame)
     }
 
-    /// Where block `block` lies in the frame, from the offsets behind the head.
+    /// Where block `block` lies in the frame, from the offsets after the head.
     ///
-    /// Blocks lie one after the other, so the next offset ends a block.
+    /// Blocks are adjacent, so the next offset is the end of a block.
     pub(super) fn block_at(
         &self,
         starts: &[u8],

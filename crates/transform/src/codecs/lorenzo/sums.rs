@@ -1,9 +1,9 @@
-//! Running sums along a row, which wrap around: each number is replaced by its sum with all before it.
+//! Running sums along a row, with wrap-around: each number is replaced by its sum with all numbers before it.
 //!
-//! One by one each sum waits for the one before. With AVX2 the sums within a vector are made by shifting it
-//! upon itself, and only its first addend waits for the vector before.
+//! Computed one by one, each sum waits for the previous one. With AVX2 the sums within a vector are computed by adding
+//! shifted copies of it, and only one addition waits for the previous vector.
 
-/// Defines a function of numbers of one width, and its vector type.
+/// Defines a function for numbers of one width and their vector type.
 macro_rules! sums {
     ($name:ident, $type:ty $(, $vectors:path)?) => {
         #[inline]
@@ -36,7 +36,7 @@ sums! { of_u64, u64, simd::of_u64 }
 mod simd {
     use std::arch::x86_64::*;
 
-    /// All but the numbers behind the last whole vector; returns how many.
+    /// Processes all but the numbers after the last whole vector; returns how many.
     #[target_feature(enable = "avx2")]
     pub(super) fn of_u32(line: &mut [u32]) -> usize {
         let (vectors, _) = line.as_chunks_mut::<8>();
@@ -48,17 +48,17 @@ mod simd {
             let mut sums = unsafe { _mm256_loadu_si256(place) };
             sums = _mm256_add_epi32(sums, _mm256_slli_si256::<4>(sums));
             sums = _mm256_add_epi32(sums, _mm256_slli_si256::<8>(sums));
-            // The last sum of the lower half is added to all of the upper one.
+            // The last sum of the lower half is added to all numbers of the upper half.
             let lower = _mm256_shuffle_epi32::<0xFF>(_mm256_permute2x128_si256::<0x08>(sums, sums));
             sums = _mm256_add_epi32(sums, lower);
-            // SAFETY: and written whole.
+            // SAFETY: the same array is written whole.
             unsafe { _mm256_storeu_si256(place, _mm256_add_epi32(sums, before)) };
             before = _mm256_add_epi32(before, _mm256_permutevar8x32_epi32(sums, last));
         }
         vectors.len() * 8
     }
 
-    /// As [`of_u32`].
+    /// Like [`of_u32`].
     #[target_feature(enable = "avx2")]
     pub(super) fn of_u64(line: &mut [u64]) -> usize {
         let (vectors, _) = line.as_chunks_mut::<4>();
@@ -71,7 +71,7 @@ mod simd {
             sums = _mm256_add_epi64(sums, _mm256_slli_si256::<8>(sums));
             let lower = _mm256_permute4x64_epi64::<0x55>(sums);
             sums = _mm256_add_epi64(sums, _mm256_blend_epi32::<0xF0>(none, lower));
-            // SAFETY: and written whole.
+            // SAFETY: the same array is written whole.
             unsafe { _mm256_storeu_si256(place, _mm256_add_epi64(sums, before)) };
             before = _mm256_add_epi64(before, _mm256_permute4x64_epi64::<0xFF>(sums));
         }

@@ -1,13 +1,13 @@
 //! Decoding one LZ4 block (`lz4_Block_format.md` of the lz4 project): sequences of literals and of copies of
 //! decoded bytes.
 //!
-//! Most sequences are shorter than a register or two, so their bytes are moved by whole registers, which
-//! write beyond the sequence; the next sequence overwrites that. Near the ends of either buffer exactly the
-//! bytes of a sequence are moved; a long copy that ends there, as constant planes of shuffled cells do, is
-//! moved by registers up to there.
+//! Most sequences are shorter than a register or two, so their bytes are moved in whole registers, which write beyond
+//! the sequence; the next sequence overwrites that. Near the end of either buffer only the bytes of the sequence are
+//! moved. A long copy that ends there, frequent in constant planes of shuffled cells, is moved in registers up to that
+//! point.
 //!
 //! Invariants
-//! - every length and distance is compared with what is left of both buffers before a byte moves;
+//! - every length and distance is compared with the rest of both buffers before a byte is moved;
 //! - every byte that is returned as decoded was written by this call.
 
 use std::fmt;
@@ -15,20 +15,19 @@ use std::ptr;
 
 /// Bytes that are moved at once.
 const WIDTH: usize = 16;
-/// The same for copies that repeat sooner.
+/// The same for copies that repeat after fewer bytes.
 const HALF: usize = 8;
-/// What must be left of both buffers behind a sequence so that whole registers may be moved.
+/// Whole registers are moved only if this many bytes remain in both buffers after a sequence.
 const ROOM: usize = 2 * WIDTH;
-/// Up to this many literals are moved by registers; more by the C library.
+/// Up to this many literals are moved in registers; more are moved by the C library.
 const FEW: usize = 8 * WIDTH;
-/// What must be left of both buffers so that a sequence whose lengths are in its token is moved without a
-/// branch: its token, a register and a distance; a register, and a copy of at most 18 bytes in three halves
-/// of one.
+/// A sequence whose lengths are in its token is moved without a branch if both buffers have space: `block` for its
+/// token, a register and a distance; `out` for a register, and a copy of at most 18 bytes in three half registers.
 const SHORT_STORED: usize = 1 + WIDTH + 2;
 const SHORT_ROOM: usize = WIDTH + 3 * HALF;
-/// A copy's least length, which its token leaves out.
+/// The least length of a copy; tokens store the rest.
 const MIN_MATCH: usize = 4;
-/// A length of four bits that goes on in further bytes.
+/// A length of four bits with this value continues in further bytes.
 const MORE: usize = 15;
 
 /// Why a block is invalid.
@@ -61,11 +60,11 @@ impl fmt::Display for Damage {
 pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
     let (len, room) = (block.len(), out.len());
     let (from, to) = (block.as_ptr(), out.as_mut_ptr());
-    // Offsets in `block` and `out`: at most `len` and `room` all the time.
+    // Offsets in `block` and `out`, always at most `len` and `room`.
     let (mut at, mut end) = (0, 0);
     loop {
-        // Most sequences have short lengths and a copy that repeats no sooner than half a register: no branch
-        // depends on these.
+        // Most sequences have short lengths and a copy that repeats after at least half a register: they need no
+        // branch.
         while len - at >= SHORT_STORED && room - end >= SHORT_ROOM {
             // SAFETY: token, a register of literals and a distance are in `block`.
             let (token, literals, distance) = unsafe { short(from.add(at)) };
@@ -74,8 +73,8 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
             if literals == MORE || copied == MORE || distance < HALF || distance > before {
                 break;
             }
-            // SAFETY: there is room for two registers and half of one; `block` and `out` do not overlap. What
-            // is copied stands at least half a register before its place, and was written.
+            // SAFETY: there is space for two registers and half of one; `block` and `out` do not overlap. The source of
+            // the copy is at least half a register before its destination, and was written.
             unsafe {
                 put(to.add(end), take(from.add(at + 1)));
                 let (place, source) = (to.add(before), to.add(before - distance));
@@ -100,8 +99,8 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
             return Err(Damage::TooLong);
         }
         let ample = len - at - literals >= WIDTH && room - end - literals >= WIDTH;
-        // SAFETY: as was just compared; of whole registers less than one more is moved. `block` and `out` do
-        // not overlap.
+        // SAFETY: the lengths were just compared; whole registers move less than one register more. `block` and `out`
+        // do not overlap.
         unsafe {
             if literals <= FEW && ample {
                 let mut done = 0;
@@ -114,7 +113,7 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
             }
         }
         (at, end) = (at + literals, end + literals);
-        // The last sequence is literals only.
+        // The last sequence has literals only.
         if at == len {
             return if end == room { Ok(()) } else { Err(Damage::TooShort(end)) };
         }
@@ -132,19 +131,19 @@ pub(super) fn decode(block: &[u8], out: &mut [u8]) -> Result<(), Damage> {
         if copied > room - end {
             return Err(Damage::TooLong);
         }
-        // SAFETY: `distance` bytes before `end` were written, and `copied` are left behind it.
+        // SAFETY: `distance` bytes before `end` were written, and `copied` bytes remain after it.
         unsafe { repeat(to.add(end), distance, copied, room - end - copied) };
         end += copied;
     }
 }
 
-/// The token of a sequence, the count of its literals, and its distance if that count is less than [`MORE`].
+/// The token of a sequence, the number of its literals, and its distance if that number is less than [`MORE`].
 ///
 /// # Safety
 /// [`SHORT_STORED`] bytes may be read.
 #[inline]
 unsafe fn short(from: *const u8) -> (usize, usize, usize) {
-    // SAFETY: the distance stands behind at most 15 literals.
+    // SAFETY: the distance follows at most 15 literals.
     unsafe {
         let token = usize::from(*from);
         let literals = token >> 4;
@@ -153,7 +152,7 @@ unsafe fn short(from: *const u8) -> (usize, usize, usize) {
     }
 }
 
-/// The rest of a length: bytes that are added up, until one is not 255.
+/// The rest of a length: the sum of bytes up to the first that is not 255.
 #[inline]
 fn more(block: &[u8], at: &mut usize) -> Result<usize, Damage> {
     let mut sum = 0;
@@ -167,17 +166,17 @@ fn more(block: &[u8], at: &mut usize) -> Result<usize, Damage> {
     }
 }
 
-/// Writes `count` bytes that repeat those `distance` before them, some of which the copy itself may write.
+/// Writes `count` bytes that repeat those `distance` bytes before them; the copy itself may have written some of those.
 ///
 /// # Safety
-/// `distance` bytes before `to` are initialised, at least one; `count` bytes from `to` on may be written, and
-/// `room` behind them.
+/// At least one byte before `to`, namely `distance` bytes, must be initialised; `count` bytes from `to` on may be
+/// written, and `room` bytes after them.
 #[inline]
 unsafe fn repeat(to: *mut u8, distance: usize, count: usize, room: usize) {
     if room < ROOM {
         let most = (count + room).saturating_sub(ROOM);
-        // SAFETY: `ROOM` bytes and more are left behind the first `most` bytes; of the others each is read
-        // after it was written.
+        // SAFETY: at least `ROOM` bytes remain after the first `most` bytes; each of the other bytes is read after it
+        // was written.
         unsafe {
             if most > 0 {
                 repeat_ample(to, distance, most);
@@ -188,18 +187,18 @@ unsafe fn repeat(to: *mut u8, distance: usize, count: usize, room: usize) {
         }
         return;
     }
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     unsafe { repeat_ample(to, distance, count) }
 }
 
-/// The same where [`ROOM`] bytes and more may be written behind `count`.
+/// Like [`repeat`], if at least [`ROOM`] bytes may be written after the `count` bytes.
 ///
 /// # Safety
-/// As of [`repeat`].
+/// As for [`repeat`].
 #[inline]
 unsafe fn repeat_ample(to: *mut u8, distance: usize, count: usize) {
-    // SAFETY: all bytes read are before those written, and so initialised; at most `ROOM - 1` bytes are
-    // written behind `count`.
+    // SAFETY: all bytes read are before those written, and so initialised; at most `ROOM - 1` bytes are written after
+    // the `count` bytes.
     unsafe {
         let from = to.sub(distance);
         if distance >= WIDTH {
@@ -217,7 +216,7 @@ unsafe fn repeat_ample(to: *mut u8, distance: usize, count: usize) {
                 4 => fill(to, periods(from.cast::<[u8; 4]>().read()), count),
                 8 => fill(to, periods(from.cast::<[u8; 8]>().read()), count),
                 _ => {
-                    // Whole periods of half a register and more, once there is one.
+                    // From here on, whole periods of at least half a register are copied.
                     let begun = if distance < HALF { HALF } else { 0 };
                     for n in 0..begun {
                         *to.add(n) = *from.add(n);
@@ -235,7 +234,7 @@ unsafe fn repeat_ample(to: *mut u8, distance: usize, count: usize) {
     }
 }
 
-/// A register full of a period.
+/// A register filled with a repeated period.
 #[inline]
 fn periods<const N: usize>(period: [u8; N]) -> [u8; WIDTH] {
     let mut all = [0; WIDTH];
@@ -246,12 +245,12 @@ fn periods<const N: usize>(period: [u8; N]) -> [u8; WIDTH] {
 /// Writes `count` bytes by repeating a register, and up to one register more.
 ///
 /// # Safety
-/// So many bytes may be written.
+/// `count` bytes and the width of a register may be written.
 #[inline]
 unsafe fn fill(to: *mut u8, bytes: [u8; WIDTH], count: usize) {
     let mut done = 0;
     while done < count {
-        // SAFETY: as the caller promises.
+        // SAFETY: as the caller guarantees.
         unsafe { put(to.add(done), bytes) };
         done += WIDTH;
     }
@@ -261,7 +260,7 @@ unsafe fn fill(to: *mut u8, bytes: [u8; WIDTH], count: usize) {
 /// A register's width may be read.
 #[inline]
 unsafe fn take(from: *const u8) -> [u8; WIDTH] {
-    // SAFETY: an array of bytes may stand anywhere.
+    // SAFETY: an array of bytes needs no alignment.
     unsafe { from.cast::<[u8; WIDTH]>().read() }
 }
 
@@ -269,7 +268,7 @@ unsafe fn take(from: *const u8) -> [u8; WIDTH] {
 /// A register's width may be written.
 #[inline]
 unsafe fn put(to: *mut u8, bytes: [u8; WIDTH]) {
-    // SAFETY: an array of bytes may stand anywhere.
+    // SAFETY: an array of bytes needs no alignment.
     unsafe { to.cast::<[u8; WIDTH]>().write(bytes) }
 }
 
@@ -284,7 +283,7 @@ mod tests {
         (found, (expected.ok() == Some(len)).then_some(theirs))
     }
 
-    /// One sequence of `literals` and a copy, and literals to end with.
+    /// One sequence of `literals` and a copy, and final literals.
     fn sequence(literals: usize, distance: u16, copied: usize, last: usize) -> Vec<u8> {
         let length = |mut rest: usize, out: &mut Vec<u8>| {
             while rest >= 255 {
@@ -313,7 +312,7 @@ mod tests {
 
     #[test]
     fn copies_of_every_distance_and_length_repeat_what_is_before_them() {
-        // The copy is near the end of the block, of its room, or of neither.
+        // The copy is near the end of the block, near the end of the output, or near neither.
         for last in [4, 20, 70, 200] {
             for literals in [1, 2, 7, 14, 15, 16, 40, 128, 129, 300] {
                 for distance in (1..=40).chain([100, 299, 300]).filter(|d| *d <= literals) {
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_program_made_is_decoded() {
+    fn blocks_of_another_program_are_decoded() {
         let fields: [Vec<u8>; 4] = [
             vec![],
             vec![7; 100_000],
@@ -344,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_told_and_never_read_beyond() {
+    fn damage_is_reported_and_nothing_is_read_beyond_the_block() {
         for (literals, copied, last) in [(20, 30, 4), (12, 17, 90), (100, 4, 300)] {
             let block = sequence(literals, 9, copied, last);
             let len = literals + copied + last;

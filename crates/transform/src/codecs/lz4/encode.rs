@@ -1,57 +1,57 @@
-//! Making one LZ4 block (`lz4_Block_format.md` of the lz4 project), greedily and in one pass.
+//! Encodes one LZ4 block (`lz4_Block_format.md` of the lz4 project), greedily and in one pass.
 //!
-//! A hash table has the last offset of each sequence of bytes. It holds only the lower half of the offset, so
-//! its answer is a distance of less than 64 KiB, which the format can express, and an existing offset. The
-//! only test is whether the bytes there are the same, since mispredicted branches are the main cost of
-//! finding copies. Where no copies are found steps grow.
+//! A hash table has the last offset of each sequence of bytes. It holds only the lower 16 bits of the offset, so its
+//! answer is a distance of less than 64 KiB, which the format can express, to an existing offset. The only test is
+//! whether the bytes there are equal, since mispredicted branches are the main cost of finding copies. While no copies
+//! are found, steps grow.
 //!
 //! Invariants
 //! - the table never returns an offset before the first byte;
-//! - the block ends with [`LAST_LITERALS`] or more, and no copy begins within its last [`NO_COPY`] bytes, as
+//! - the block ends with at least [`LAST_LITERALS`] literals, and no copy begins within its last [`NO_COPY`] bytes, as
 //!   the format demands;
-//! - equal data becomes equal blocks, whatever was encoded before.
+//! - equal data gives equal blocks, whatever was encoded before.
 
 use std::ptr;
 
-/// A copy's least length, which its token leaves out.
+/// The least length of a copy; tokens store the rest.
 const MIN_MATCH: usize = 4;
-/// Bytes at the end that are never part of a copy.
+/// Number of bytes at the end that are never part of a copy.
 const LAST_LITERALS: usize = 5;
-/// Bytes at the end within which no copy begins.
+/// Number of bytes at the end within which no copy begins.
 const NO_COPY: usize = 12;
-/// A length of four bits that goes on in further bytes.
+/// A length of four bits with this value continues in further bytes.
 const MORE: usize = 15;
-/// A length above this takes more bytes than its first.
+/// A length from this value on takes more than one further byte.
 const LONG: usize = MORE + 255;
-/// Bytes that are looked up: copies of fewer bytes are hardly longer than their encoding.
+/// Number of bytes that are looked up: shorter copies are hardly longer than their encoding.
 const SOUGHT: u32 = 6;
-/// After each 2^PATIENCE unsuccessful offsets steps grow by one.
+/// Steps grow by one after each 2^PATIENCE offsets without a copy.
 const PATIENCE: u32 = 6;
-/// Literals that are copied by registers, however few they are.
+/// Number of literals that are always copied in registers.
 const FEW: usize = 32;
-/// A token, a distance, and the last sequence: the least of a block besides literals and bytes of 255.
+/// The least length of a block besides literals and bytes of 255: a token, a distance, and the last sequence.
 const LEAST_BESIDES: usize = 1 + 2 + 1 + LAST_LITERALS;
-/// How much may be written behind a block of the greatest length.
+/// Number of bytes that may be written beyond the longest allowed block.
 const ROOM: usize = FEW;
-/// Bytes that are compared at once, forward and backward.
+/// Number of bytes that are compared at once, forward and backward.
 const WIDTH: usize = 16;
 const HALF: usize = 8;
-/// Blocks up to this size have a small table, which is cleared sooner.
+/// Blocks up to this size use a small table, which is cleared faster.
 const SMALL: usize = 4 << 10;
 
-/// Longest block of `len` bytes.
+/// Longest block for `len` bytes of data.
 pub(super) fn bound(len: usize) -> usize {
     len.saturating_add(len / 255).saturating_add(16)
 }
 
-/// Appends the block of `data` if it takes at most `most` bytes, and returns whether it did; if not, `out` is
-/// unchanged. With larger accelerations fewer offsets are looked up from the start; 1 is the least.
+/// Appends the block of `data` if it takes at most `most` bytes, and returns whether it does; if not, `out` is
+/// unchanged. A larger acceleration looks up fewer offsets; the least is 1.
 pub(super) fn encode(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let most = most.min(bound(data.len()));
     out.reserve(most + ROOM);
     let to = out.as_mut_ptr();
-    // SAFETY: that many bytes were reserved behind `start`.
+    // SAFETY: that many bytes were reserved after `start`.
     let written = unsafe {
         let to = to.add(start);
         if data.len() <= SMALL {
@@ -61,18 +61,18 @@ pub(super) fn encode(data: &[u8], acceleration: u32, most: usize, out: &mut Vec<
         }
     };
     let Some(written) = written else { return false };
-    // SAFETY: they were written, and are within what was reserved.
+    // SAFETY: they were written, and are within the reserved memory.
     unsafe { out.set_len(start + written) };
     true
 }
 
-/// The lower halves of the last offsets of bytes, by their hash.
+/// The lower 16 bits of the last offset of bytes, by their hash.
 struct LastSeen<const SLOTS: usize>([u16; SLOTS]);
 
 impl<const SLOTS: usize> LastSeen<SLOTS> {
-    /// The distance from `at` back to the last occurrence of the bytes there, according to the table, which
-    /// then gets `at`. It may be wrong, and may be 0, but is at most `at`: the table holds no later offset,
-    /// and an occurrence less than 64 KiB before is exact.
+    /// The distance from `at` back to the last occurrence of the same bytes, according to the table, in which `at` is
+    /// then entered. The distance may be wrong, and may be 0, but is at most `at`, since the table holds no later
+    /// offset. It is exact if the occurrence is less than 64 KiB back.
     #[inline(always)]
     fn distance(&mut self, here: u64, at: usize) -> usize {
         let sought = here << (64 - 8 * SOUGHT);
@@ -85,7 +85,7 @@ impl<const SLOTS: usize> LastSeen<SLOTS> {
     }
 }
 
-/// Writes the sequences of a block to `to` and returns their length, or nothing if that exceeds `most`.
+/// Writes the sequences of a block to `to` and returns their length; `None` if that exceeds `most`.
 ///
 /// # Safety
 /// `most` bytes and [`ROOM`] more may be written.
@@ -98,14 +98,14 @@ unsafe fn sequences<const SLOTS: usize>(
     let (from, len) = (data.as_ptr(), data.len());
     let mut seen = LastSeen([0; SLOTS]);
     let first_step = (acceleration.max(1) as usize) << PATIENCE;
-    // How much of `data` was encoded, and the length of the result: at most `len` and `most` all the time.
+    // The number of encoded bytes of `data`, and the length of the result; always at most `len` and `most`.
     let (mut done, mut end) = (0, 0);
     if let Some(last) = len.checked_sub(NO_COPY) {
         let copied_to = len - LAST_LITERALS;
         let mut at = 1;
         'search: while at <= last {
             let (mut steps, mut distance) = (first_step, 0);
-            // SAFETY: eight bytes are left from `last` on, and `distance` is at most `at`.
+            // SAFETY: at least eight bytes follow `last`, and `distance` is at most `at`.
             while unsafe { !repeats(&mut seen, from, at, &mut distance) } {
                 at += steps >> PATIENCE;
                 steps += 1;
@@ -113,17 +113,17 @@ unsafe fn sequences<const SLOTS: usize>(
                     break 'search;
                 }
             }
-            // SAFETY: that many bytes are before both places.
+            // SAFETY: that many bytes exist before both places.
             at -= unsafe { same_before(from.add(at), distance, at - done, at - distance) };
             loop {
                 let (literals, behind) = (at - done, at + MIN_MATCH);
-                // SAFETY: that many bytes are left behind the least of a copy, which ends before the last literals.
+                // SAFETY: that many bytes remain after the least copy, which ends before the last literals.
                 let copied = unsafe { same_from(from.add(behind), distance, copied_to - behind) };
                 if end + literals + literals / 255 + copied / 255 + LEAST_BESIDES > most {
                     return None;
                 }
-                // SAFETY: the literals are in `data`; what they and the lengths take was compared with
-                // `most`, all else is less than `ROOM`.
+                // SAFETY: the literals are in `data`. The bytes for them and for the lengths were compared with `most`;
+                // everything else is less than `ROOM`.
                 end +=
                     unsafe { sequence(from.add(done), literals, len - done, distance, copied, to.add(end)) };
                 at = behind + copied;
@@ -131,7 +131,7 @@ unsafe fn sequences<const SLOTS: usize>(
                 if at > last {
                     break 'search;
                 }
-                // Where one copy ends the next often begins. SAFETY: as above; a copy is before `at`.
+                // Where one copy ends, the next often begins. SAFETY: as above; a copy lies before `at`.
                 unsafe {
                     seen.distance(word(from.add(at - 2)), at - 2);
                     if !repeats(&mut seen, from, at, &mut distance) {
@@ -147,7 +147,7 @@ unsafe fn sequences<const SLOTS: usize>(
     if end + 1 + further + literals > most {
         return None;
     }
-    // SAFETY: as was just compared.
+    // SAFETY: the length was just compared.
     unsafe {
         *to.add(end) = (literals.min(MORE) << 4) as u8;
         let place = length(literals, to.add(end + 1));
@@ -156,10 +156,10 @@ unsafe fn sequences<const SLOTS: usize>(
     Some(end + 1 + further + literals)
 }
 
-/// The `distance` to an earlier occurrence of the bytes at `at`, if there is one.
+/// Sets `distance` to that of an earlier occurrence of the bytes at `at`; returns whether there is one.
 ///
 /// # Safety
-/// Eight bytes from `at` on may be read, and all before.
+/// Eight bytes from `at` on may be read, and all bytes before it.
 #[inline(always)]
 unsafe fn repeats<const SLOTS: usize>(
     seen: &mut LastSeen<SLOTS>,
@@ -167,20 +167,20 @@ unsafe fn repeats<const SLOTS: usize>(
     at: usize,
     distance: &mut usize,
 ) -> bool {
-    // SAFETY: as the caller promises; a distance is at most `at`.
+    // SAFETY: as the caller guarantees; a distance is at most `at`.
     unsafe {
         let here = word(from.add(at));
         *distance = seen.distance(here, at);
-        // A distance of 0 always compares equal; that it is rare leaves one branch to predict.
+        // A distance of 0 always compares equal. Since it is rare, only one branch has to be predicted.
         word(from.add(at - *distance)) as u32 == here as u32 && *distance != 0
     }
 }
 
-/// Writes one sequence and returns its length: literals, and a copy by its length without [`MIN_MATCH`].
+/// Writes one sequence and returns its length: literals, and a copy whose length is given without [`MIN_MATCH`].
 ///
 /// # Safety
-/// `left` bytes may be read, which are the literals at least, and [`ROOM`] bytes be written besides
-/// the literals and 255ths of both.
+/// `left` bytes may be read, at least the literals. Besides the literals and a 255th of both lengths, [`ROOM`] bytes
+/// may be written.
 #[inline(always)]
 unsafe fn sequence(
     from: *const u8,
@@ -190,7 +190,7 @@ unsafe fn sequence(
     copied: usize,
     to: *mut u8,
 ) -> usize {
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     unsafe {
         *to = (literals.min(MORE) << 4 | copied.min(MORE)) as u8;
         let mut place = length(literals, to.add(1));
@@ -205,15 +205,14 @@ unsafe fn sequence(
     }
 }
 
-/// Writes the part of a length beyond its four bits in the token, and returns the end. One byte is written in
-/// any case.
+/// Writes the part of a length beyond its four bits in the token, and returns the end. At least one byte is written.
 ///
 /// # Safety
-/// So many bytes may be written.
+/// The bytes of the length, and at least one, may be written.
 #[inline(always)]
 unsafe fn length(length: usize, mut to: *mut u8) -> *mut u8 {
     let mut rest = length.wrapping_sub(MORE);
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     unsafe {
         if length >= LONG {
             ptr::write_bytes(to, u8::MAX, rest / 255);
@@ -225,14 +224,14 @@ unsafe fn length(length: usize, mut to: *mut u8) -> *mut u8 {
     }
 }
 
-/// How many bytes at `at` equal those `distance` before them, up to `most`.
+/// The number of bytes at `at`, up to `most`, that equal those `distance` bytes before them.
 ///
 /// # Safety
 /// `most` bytes may be read at both places.
 #[inline(always)]
 unsafe fn same_from(at: *const u8, distance: usize, most: usize) -> usize {
     let mut same = 0;
-    // SAFETY: as the caller promises.
+    // SAFETY: as the caller guarantees.
     unsafe {
         while most - same >= WIDTH {
             let here = at.add(same);
@@ -249,16 +248,16 @@ unsafe fn same_from(at: *const u8, distance: usize, most: usize) -> usize {
     same
 }
 
-/// How many bytes right before `at` equal those `distance` before them, up to `literals` and up to the
+/// The number of bytes right before `at` that equal those `distance` bytes before them: up to `literals`, and up to the
 /// `before` that exist.
 ///
 /// # Safety
-/// So many bytes may be read before both places.
+/// These numbers of bytes may be read before both places.
 #[inline(always)]
 unsafe fn same_before(at: *const u8, distance: usize, literals: usize, before: usize) -> usize {
     let most = literals.min(before);
     let mut same = 0;
-    // SAFETY: as the caller promises; there are as many bytes before `at` as before the place it is compared with.
+    // SAFETY: as the caller guarantees; at least as many bytes exist before `at` as before the compared place.
     unsafe {
         if most == 0 || *at.sub(1) != *at.sub(1 + distance) {
             return 0;
@@ -281,7 +280,7 @@ unsafe fn same_before(at: *const u8, distance: usize, literals: usize, before: u
 /// Eight bytes may be read.
 #[inline(always)]
 unsafe fn word(at: *const u8) -> u64 {
-    // SAFETY: an array of bytes may stand anywhere.
+    // SAFETY: an array of bytes needs no alignment.
     u64::from_le_bytes(unsafe { at.cast::<[u8; HALF]>().read() })
 }
 
@@ -289,7 +288,7 @@ unsafe fn word(at: *const u8) -> u64 {
 /// Sixteen bytes may be read.
 #[inline(always)]
 unsafe fn register(at: *const u8) -> u128 {
-    // SAFETY: an array of bytes may stand anywhere.
+    // SAFETY: an array of bytes needs no alignment.
     u128::from_le_bytes(unsafe { at.cast::<[u8; WIDTH]>().read() })
 }
 
@@ -298,7 +297,7 @@ mod tests {
     use super::super::block;
     use super::*;
 
-    /// Encodes, and decodes with our decoder and with another; the block, without the bytes before it.
+    /// Encodes, and decodes with our decoder and with another one; returns the block without the bytes before it.
     fn round(data: &[u8], acceleration: u32) -> Vec<u8> {
         let mut out = vec![0x77; 3];
         assert!(encode(data, acceleration, bound(data.len()), &mut out));
@@ -313,8 +312,8 @@ mod tests {
         block
     }
 
-    /// The last sequence is literals only, five at least, and the last copy begins twelve bytes before the
-    /// end or sooner.
+    /// Checks that the last sequence has only literals, at least five, and that the last copy begins at least twelve
+    /// bytes before the end.
     fn ends_as_the_format_demands(block: &[u8], len: usize) {
         let (mut at, mut decoded, mut copy) = (0, 0, None);
         let more = |length: usize, at: &mut usize| {
@@ -366,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_stands_between_runs_and_noise_comes_back() {
+    fn data_between_runs_and_noise_round_trips() {
         let (cases, longest) = if cfg!(miri) { (4, 300) } else { (400, 9000) };
         for case in 0..cases {
             let numbers = noise(longest, case);
@@ -398,7 +397,7 @@ mod tests {
         let noise: Vec<u8> = noise(200_000, 5).iter().map(|n| *n as u8).collect();
         let distances = [65_000, 65_534, 65_535, 65_536, 65_537, 70_000, 131_072];
         for distance in distances.into_iter().skip(if cfg!(miri) { 5 } else { 0 }) {
-            // Noise before steps have grown, a long way, and the same noise again.
+            // Noise while steps are small, then a long way, then the same noise again.
             let mut data = noise[..256].to_vec();
             data.resize(distance, 0);
             data.extend_from_slice(&noise[..256]);
@@ -408,7 +407,7 @@ mod tests {
             assert_eq!(found, distance <= 65_535, "{distance}: {} bytes", block.len());
         }
         for acceleration in if cfg!(miri) { &[1][..] } else { &ACCELERATIONS } {
-            // Whole, and further away than the table can distinguish.
+            // The data as a whole, and with the repetition further away than the table can distinguish.
             for len in
                 [65_535, 65_536, 65_537, 131_072, 200_000].into_iter().skip(if cfg!(miri) { 4 } else { 0 })
             {

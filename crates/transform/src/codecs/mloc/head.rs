@@ -12,10 +12,10 @@ use super::space::{MAX_VOLUME, Space};
 
 pub(super) const VERSION: u8 = 1;
 const MAX_COMPONENTS: usize = 8;
-/// In the directory: the cell is a zstd frame.
+/// Flag in the directory: the cell is a zstd frame.
 const ZSTD: u32 = 1 << 31;
 
-/// The numbers of one bin in one box: their places, or some of their bytes.
+/// A cell of one bin in one box: positions of its numbers, or some of their bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Cell {
     pub(super) start: u64,
@@ -23,7 +23,7 @@ pub(super) struct Cell {
     pub(super) method: Method,
 }
 
-/// Everything that is known of a subchunk before its bytes are read.
+/// The layout of a subchunk, known before its data is read.
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) width: usize,
@@ -32,15 +32,15 @@ pub(super) struct Layout {
     pub(super) space: Space,
     /// Bytes of each component.
     pub(super) components: Vec<usize>,
-    /// One less than the components.
+    /// One level for each component but the last.
     pub(super) levels: Vec<Exactness>,
     /// The first key of each bin but the first.
     pub(super) edges: Vec<u64>,
-    /// Numbers in each bin of each box: box by box.
+    /// Number of values in each bin of each box, box by box.
     pub(super) counts: Vec<u32>,
-    /// By box, bin and part; part 0 is the places.
+    /// Cells by box, bin and part; part 0 has the positions.
     pub(super) cells: Vec<Option<Cell>>,
-    /// Where the bytes behind the last whole scalar begin.
+    /// Where the bytes after the last whole scalar begin.
     pub(super) tail: u64,
 }
 
@@ -49,7 +49,7 @@ impl Layout {
         self.edges.len() + 1
     }
 
-    /// Places and components.
+    /// Number of parts: the positions, and the components.
     pub(super) fn parts(&self) -> usize {
         self.components.len() + 1
     }
@@ -66,7 +66,7 @@ impl Layout {
         *self.cells.get((space * self.bins() + bin) * self.parts() + part)?
     }
 
-    /// Every cell that is not empty, as (box, bin, part), in the order in which they are stored.
+    /// Every cell that is not empty, as (box, bin, part), in stored order.
     pub(super) fn stored_order(&self) -> Result<Vec<(usize, usize, usize)>, TransformError> {
         let along = self.space.order()?;
         let sizes = self.order.map(|level| match level {
@@ -134,7 +134,7 @@ impl Layout {
             edges.push(edge);
         }
         let boxes = if count == 0 { 0 } else { space.boxes() };
-        // Each box has at least a number in the directory, so what follows is backed by bytes.
+        // Each box has at least one number in the directory, so its memory is backed by bytes.
         let cells = boxes.saturating_mul(u64::from(bins));
         if cells.saturating_mul(4) > bytes.len() as u64 * if bins == 1 { 2 } else { 1 } {
             return Err(head.corrupt(&format!("{boxes} boxes of {bins} bins")));
@@ -199,7 +199,7 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The head up to the directory; the caller writes its length at byte 4.
+    /// Writes the head up to the directory; the caller writes its length at byte 4.
     pub(super) fn write(&self, out: &mut Vec<u8>) {
         out.extend([VERSION, self.width as u8, self.class.code(), self.components.len() as u8, 0, 0, 0, 0]);
         out.extend(self.order.map(Level::code));
@@ -213,7 +213,7 @@ impl Layout {
         }
     }
 
-    /// An entry of the directory.
+    /// Writes an entry of the directory.
     pub(super) fn write_entry(len: usize, method: Method, out: &mut Vec<u8>) {
         let entry = len as u32 | if method == Method::Zstd { ZSTD } else { 0 };
         out.extend_from_slice(&entry.to_le_bytes());

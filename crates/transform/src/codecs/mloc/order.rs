@@ -1,8 +1,8 @@
-//! The text of an order, `V:16,S:32,P:2.1.1.4`: which levels there are, and which comes first.
+//! The text of an order, such as `V:16,S:32,P:2.1.1.4`: its levels, slowest first.
 
 use crate::TransformError;
 
-/// Default number of bins, and edge of a cell in space.
+/// Default number of bins, and default edge of a box in space.
 const BINS: u32 = 16;
 const EDGE: u64 = 32;
 pub(super) const MAX_BINS: u32 = 256;
@@ -15,7 +15,7 @@ pub(super) enum Level {
     Value,
     /// Boxes along a Hilbert curve.
     Space,
-    /// Components, the leading bytes first.
+    /// Components, those with the leading bytes first.
     Precision,
 }
 
@@ -29,14 +29,14 @@ impl Level {
     }
 }
 
-/// All three levels, slowest first; one that was not requested has a single member.
+/// All three levels, slowest first. A level that was not requested has a single member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Order {
     pub(super) levels: [Level; 3],
     pub(super) bins: u32,
-    /// Edge of a box; none: one box.
+    /// Edge of a box; `None` means one box.
     pub(super) edge: Option<u64>,
-    /// Bytes of each component, most significant first; empty: one component.
+    /// Bytes of each component, most significant first; empty means one component.
     pub(super) components: Vec<usize>,
     text: String,
 }

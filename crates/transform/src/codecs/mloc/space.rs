@@ -1,4 +1,4 @@
-//! Boxes of a grid: their order along a curve, and the rows of scalars they hold.
+//! Boxes of a grid: their order along a curve, and the rows of scalars that they hold.
 
 use std::ops::Range;
 
@@ -8,10 +8,10 @@ use crate::TransformError;
 use crate::head::Head;
 
 pub(super) const MAX_AXES: usize = 9;
-/// Most scalars in a box, so that an offset in it has 16 bits.
+/// Most scalars in a box, so that an offset in it fits in 16 bits.
 pub(super) const MAX_VOLUME: u64 = 1 << 16;
 
-/// Scalars in row-major order, cut into boxes.
+/// Scalars in row-major order, divided into boxes.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Space {
     pub(super) shape: Vec<u64>,
@@ -34,7 +34,7 @@ impl Space {
         self.counts().iter().fold(1, |n, count| n.saturating_mul(*count))
     }
 
-    /// The boxes, by number, in the order in which they are stored.
+    /// The numbers of the boxes, in stored order.
     pub(super) fn order(&self) -> Result<Vec<u32>, TransformError> {
         let ranks = ranks(Curve::Hilbert, &self.counts())
             .map_err(|e| TransformError::corrupt(format!("boxes along a curve: {e}"), 0))?;
@@ -54,7 +54,7 @@ impl Space {
         Cut { first, extent }
     }
 
-    /// Marks the boxes that hold some of a run of scalars.
+    /// Marks the boxes that hold scalars of a run.
     pub(super) fn touched(&self, run: &Range<u64>, marks: &mut [bool]) {
         let (counts, ndim) = (self.counts(), self.shape.len());
         let mut at = run.start;
@@ -111,7 +111,7 @@ impl Cut {
         self.extent.iter().product()
     }
 
-    /// The number among all scalars of the scalar at an offset in the box.
+    /// The number, among all scalars, of the scalar at an offset in the box.
     pub(super) fn global(&self, place: u64, shape: &[u64]) -> u64 {
         let (mut rest, mut number, mut stride) = (place, 0, 1);
         for d in (0..shape.len()).rev() {
@@ -122,8 +122,7 @@ impl Cut {
         number
     }
 
-    /// Passes each row: the number of its first scalar among all, and among those of the box; and how many it
-    /// has.
+    /// Visits each row: the number of its first scalar among all, that among those of the box, and its length.
     pub(super) fn rows(
         &self,
         shape: &[u64],

@@ -1,11 +1,11 @@
-//! The order in which the cells of a grid follow from coarser ones.
+//! The order in which the cells of a grid are predicted from coarser ones.
 //!
-//! At step s, a cell whose index along one axis is an odd multiple of s lies between two known cells: along
-//! the axes before it the cells of step s are known already, along the axes behind it only those of step 2 s.
-//! Every cell comes once, after its two neighbours; the first cell has none.
+//! At step s, a cell whose index along one axis is an odd multiple of s lies between two known cells. Along earlier
+//! axes all cells of step s are already known; along later axes only those of step 2 s. Every cell occurs once, after
+//! its two neighbours; the first cell has none.
 
-/// Passes every cell but the first, with the cells before and behind it along an axis; at the end of an axis
-/// both are the one before.
+/// Calls `give` with every cell but the first, and with the cells before and behind it along an axis. At the end of an
+/// axis both are the cell before it.
 pub(super) fn visit(shape: &[usize], mut give: impl FnMut(usize, usize, usize)) {
     if shape.contains(&0) {
         return;
@@ -24,7 +24,7 @@ pub(super) fn visit(shape: &[usize], mut give: impl FnMut(usize, usize, usize)) 
     }
 }
 
-/// The cells of one step and axis, row by row.
+/// Visits the cells of one step and axis, row by row.
 fn along(
     shape: &[usize],
     strides: &[usize],

@@ -8,14 +8,14 @@ use crate::{Bound, Precision, TransformError};
 use super::planes::plane_len;
 
 pub(super) const VERSION: u8 = 1;
-/// Digits of each component but the last.
+/// Number of digits in each component but the last.
 pub(super) const DIGITS: u32 = 2;
 const MAX_DIGITS: u32 = 62;
 const MAX_COMPONENTS: usize = 1 + (MAX_DIGITS / DIGITS) as usize;
 /// Longest head.
 pub(super) const MAX_HEAD: usize = 20 + 5 + 21 * MAX_COMPONENTS;
 
-/// A stored run of bytes.
+/// A run of stored bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Section {
     pub(super) method: Method,
@@ -26,39 +26,40 @@ pub(super) struct Section {
 pub(super) struct Layout {
     pub(super) width: usize,
     pub(super) class: Class,
-    /// Scalars of an element, each a grid of its own.
+    /// Number of scalars of an element; each has a grid of its own.
     pub(super) parts: u32,
-    /// Numbers are values times 2^scale, rounded.
+    /// Integers are values times 2^scale, rounded.
     pub(super) scale: i32,
-    /// Digits of the largest number.
+    /// Number of digits of the largest integer.
     pub(super) digits: u32,
-    /// Values that are not finite: how many, bytes of the list of their positions, and their bits.
+    /// Values that are not finite: their number, the length of the list of their positions, and the length of their
+    /// bits.
     pub(super) special: u32,
     pub(super) places: u32,
     pub(super) bits: Section,
-    /// Digits from the first on, and last the remaining differences of the values.
+    /// Components of digits, most significant first, and last the remaining differences of the values.
     pub(super) components: Vec<Section>,
-    /// Errors with each number of components but all.
+    /// The error bound for each number of components but all.
     pub(super) levels: Vec<Bound>,
     pub(super) len: usize,
     pub(super) count: u64,
     pub(super) tail: u64,
 }
 
-/// Components of digits.
+/// Number of components of digits.
 pub(super) fn groups(digits: u32) -> usize {
     digits.div_ceil(DIGITS) as usize
 }
 
 impl Layout {
-    /// Digits of a component, from the most significant on: the first, and how many.
+    /// The range of a component's digits, counted from the most significant one.
     pub(super) fn digits_of(&self, component: usize) -> std::ops::Range<u32> {
         let above = (component as u32).saturating_mul(DIGITS);
         let high = self.digits.saturating_sub(above);
         high.saturating_sub(DIGITS)..high
     }
 
-    /// Bytes of a component when unpacked.
+    /// Bytes of an unpacked component.
     pub(super) fn unpacked(&self, component: usize) -> usize {
         if component + 1 == self.components.len() {
             return self.count as usize * self.width;
@@ -148,7 +149,8 @@ impl Layout {
         20 + 5 * (1 + components) + 16 * (components - 1)
     }
 
-    /// Where the positions of special values, their bits, each component, and the bytes behind them begin.
+    /// Where the positions of special values, their bits, each component, and the bytes after the last whole element
+    /// begin.
     pub(super) fn starts(&self) -> Vec<u64> {
         let mut at = self.len as u64;
         let mut starts = vec![at];

@@ -1,17 +1,17 @@
-//! Whole numbers in base -2, cut into bit planes.
+//! Integers in base -2, cut into bit planes.
 //!
-//! Base -2 needs no sign, and small numbers of either sign have only leading zeros: the planes of a smooth
-//! field begin with long runs of zeros. Dropping the last k digits of a number changes it by less than 2^k.
+//! Base -2 needs no sign, and small numbers of either sign have leading zeros. So the first planes of a smooth field
+//! are mostly zeros. Dropping the last k digits of a number changes it by less than 2^k.
 
 const EVEN: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 
-/// The digits of a number in base -2, the last in bit 0.
+/// The digits of a number in base -2, the least significant one in bit 0.
 #[inline(always)]
 pub(super) fn digits(number: i64) -> u64 {
     number.cast_unsigned().wrapping_add(EVEN) ^ EVEN
 }
 
-/// The number that digits make.
+/// The number with these digits.
 #[inline(always)]
 pub(super) fn number(digits: u64) -> i64 {
     (digits ^ EVEN).wrapping_sub(EVEN).cast_signed()
@@ -22,7 +22,7 @@ pub(super) fn plane_len(count: usize) -> usize {
     count.div_ceil(8)
 }
 
-/// Appends one digit of every number: eight to a byte, the first in bit 0.
+/// Appends one digit of every number, eight digits to a byte, the first in bit 0.
 pub(super) fn cut(all: &[u64], digit: u32, out: &mut Vec<u8>) {
     out.extend(all.chunks(8).map(|eight| {
         eight.iter().enumerate().fold(0u8, |byte, (i, digits)| byte | ((digits >> digit & 1) as u8) << i)

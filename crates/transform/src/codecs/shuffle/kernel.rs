@@ -1,10 +1,9 @@
 //! The shuffle loops: a vectorised one for 2, 4, 8 and 16 bytes and, word by word, for multiples of these; a
 //! tiled one for the rest.
 //!
-//! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the bits (element: 4, place: s) to
-//! (place, element): a rotation by four bits. Interleaving the first and the second half of all vectors
-//! rotates by one, so four rounds shuffle and s rounds unshuffle, for every S. 256-bit vectors hold two such
-//! groups, one in each half.
+//! Shuffling 16 elements of S = 2^s bytes moves the byte whose index has the bits (element: 4, place: s) to (place,
+//! element): a rotation by four bits. Interleaving the first and the second half of all vectors rotates by one bit. So
+//! four rounds shuffle and s rounds unshuffle, for every S. 256-bit vectors hold two such groups, one in each half.
 
 /// Appends the shuffled form of `data` to `out`.
 pub(crate) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
@@ -17,8 +16,8 @@ pub(crate) fn shuffle(data: &[u8], item: usize, out: &mut Vec<u8>) {
         return;
     }
     let target = &mut out.spare_capacity_mut()[..body];
-    // SAFETY: `target` has room for `body` bytes and is not read before it is written; `data` holds
-    // at least `body` bytes; the two do not overlap, one being borrowed mutably.
+    // SAFETY: `target` has space for `body` bytes and is not read before it is written; `data` holds at least `body`
+    // bytes; the two do not overlap, since one is borrowed mutably.
     unsafe {
         let (source, target) = (data.as_ptr(), target.as_mut_ptr().cast::<u8>());
         let done = match word(item) {
@@ -41,7 +40,7 @@ pub(crate) fn unshuffle(shuffled: &[u8], item: usize, out: &mut [u8]) {
         out.copy_from_slice(shuffled);
         return;
     }
-    // SAFETY: both slices hold `body` bytes, and do not overlap, one being borrowed mutably.
+    // SAFETY: both slices hold `body` bytes and do not overlap, since one is borrowed mutably.
     unsafe {
         let (source, target) = (shuffled.as_ptr(), out.as_mut_ptr());
         let done = match word(item) {
@@ -61,11 +60,11 @@ fn word(item: usize) -> Option<usize> {
     }
 }
 
-/// Elements of which one column of words is gathered at a time, in a buffer that stays in the first cache.
+/// Number of elements whose words of one column are gathered at a time, in a buffer that fits in the first-level cache.
 const COLUMN_COUNT: usize = 256;
 const COLUMN_LEN: usize = COLUMN_COUNT * 8;
 
-/// Shuffles elements of several words: the words of one column are gathered, then shuffled. Returns how many
+/// Shuffles elements of several words: the words of one column are gathered, then shuffled. Returns the number of
 /// elements.
 ///
 /// # Safety
@@ -145,12 +144,12 @@ unsafe fn copy_words<const W: usize>(
     count: usize,
 ) {
     for i in 0..count {
-        // SAFETY: the caller's promise, as i < count; an array of bytes has no alignment.
+        // SAFETY: the caller's guarantee, as i < count; an array of bytes has no alignment.
         unsafe { *to.add(i * to_stride).cast::<[u8; W]>() = *from.add(i * from_stride).cast::<[u8; W]>() };
     }
 }
 
-/// Elements that a tile takes at a time, so that its bytes stay in the first cache.
+/// Number of elements of a tile, whose bytes fit in the first-level cache.
 fn tile(item: usize) -> usize {
     (8192 / item).max(16)
 }
@@ -195,11 +194,11 @@ unsafe fn elements_from_planes(source: *const u8, target: *mut u8, count: usize,
 mod simd {
     use std::arch::x86_64::*;
 
-    /// Shuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
+    /// Shuffles a multiple of 32 elements and returns how many; 0 if there is no vector loop.
     ///
     /// # Safety
     /// The elements are `count * item` bytes; plane j is the `count` bytes at `j * stride`, with `count <= stride`.
-    /// Both pointers are valid for what they point at, without overlap.
+    /// Both pointers are valid for these bytes, without overlap.
     pub(super) unsafe fn shuffle(
         source: *const u8,
         target: *mut u8,
@@ -207,7 +206,7 @@ mod simd {
         item: usize,
         stride: usize,
     ) -> usize {
-        // SAFETY: the caller's promise, and the instructions were detected.
+        // SAFETY: the caller's guarantee, and the instructions were detected.
         unsafe {
             match (item, is_x86_feature_detected!("avx2")) {
                 (2, true) => shuffle_wide::<2>(source, target, count, stride),
@@ -223,11 +222,11 @@ mod simd {
         }
     }
 
-    /// Unshuffles a multiple of 32 elements and returns how many; 0 where there is no vector loop.
+    /// Unshuffles a multiple of 32 elements and returns how many; 0 if there is no vector loop.
     ///
     /// # Safety
     /// The elements are `count * item` bytes; plane j is the `count` bytes at `j * stride`, with `count <= stride`.
-    /// Both pointers are valid for what they point at, without overlap.
+    /// Both pointers are valid for these bytes, without overlap.
     pub(super) unsafe fn unshuffle(
         source: *const u8,
         target: *mut u8,
@@ -235,7 +234,7 @@ mod simd {
         item: usize,
         stride: usize,
     ) -> usize {
-        // SAFETY: the caller's promise, and the instructions were detected.
+        // SAFETY: the caller's guarantee, and the instructions were detected.
         unsafe {
             match (item, is_x86_feature_detected!("avx2")) {
                 (2, true) => unshuffle_wide::<2>(source, target, count, stride),
@@ -291,8 +290,8 @@ mod simd {
         done
     }
 
-    /// [`shuffle_wide`] through a buffer, so that a plane is written in runs of several cache lines: planes a
-    /// power of two apart share cache sets, and sixteen of them written side by side evict each other.
+    /// [`shuffle_wide`] through a buffer, so that a plane is written in runs of several cache lines. Planes a power of
+    /// two apart share cache sets, so sixteen of them written side by side would evict each other.
     #[target_feature(enable = "avx2")]
     unsafe fn shuffle_in_runs<const S: usize>(
         source: *const u8,
@@ -410,12 +409,12 @@ mod simd {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod simd {
-    /// No vector loop here: the tiled loops do all elements.
+    /// There is no vector loop: the tiled loops process all elements.
     pub(super) unsafe fn shuffle(_: *const u8, _: *mut u8, _: usize, _: usize, _: usize) -> usize {
         0
     }
 
-    /// No vector loop here: the tiled loops do all elements.
+    /// There is no vector loop: the tiled loops process all elements.
     pub(super) unsafe fn unshuffle(_: *const u8, _: *mut u8, _: usize, _: usize, _: usize) -> usize {
         0
     }

@@ -1,4 +1,4 @@
-//! The head of sorted values: fences and the other columns, and where each column lies (docs/guide/transforms.md).
+//! The head of sorted values: fences, the other columns, and where each column lies (docs/guide/transforms.md).
 
 use std::ops::{Range, RangeInclusive};
 
@@ -11,19 +11,19 @@ const VERSION: u8 = 1;
 const FIXED: usize = 8;
 /// Bytes of a fence.
 const KEY: usize = size_of::<u64>();
-/// Bytes of a column in the head.
+/// Bytes that a column takes in the head.
 const COLUMN: usize = Companion::NAME + size_of::<u32>();
-/// Elements from fence to fence.
+/// Number of elements from fence to fence.
 pub(super) const FENCE: usize = 4096;
-/// Other columns at most.
+/// Most other columns.
 pub const MOST_COMPANIONS: usize = 64;
-/// Bytes of one element of all other columns at most.
+/// Most bytes of one element of all other columns together.
 pub const MOST_COMPANION_BYTES: u64 = 1024;
 
 /// Another column, in the order of the values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Companion {
-    /// What it is, in the words of those who made it.
+    /// Its name, chosen by the caller that encoded it.
     pub name: [u8; Companion::NAME],
     /// Bytes of an element.
     pub item: u32,
@@ -34,16 +34,16 @@ impl Companion {
     pub const NAME: usize = 32;
 }
 
-/// Where everything lies in an encoded subchunk.
+/// Where the parts of an encoded subchunk lie.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SortedLayout {
     class: Class,
     width: usize,
     count: u64,
-    /// The key of every 4096th element, and of the last.
+    /// The key of every 4096th element, and of the last one.
     fences: Vec<u64>,
     companions: Vec<Companion>,
-    /// Bytes that stand before the encoded ones.
+    /// Number of bytes before the encoded ones.
     before: u64,
 }
 
@@ -56,7 +56,7 @@ pub(super) fn most(decoded_len: usize) -> usize {
     FIXED + KEY * (decoded_len / FENCE + 2) + COLUMN * MOST_COMPANIONS
 }
 
-/// Bytes of the head of what was just encoded.
+/// Bytes of the head of a just encoded subchunk.
 pub(super) fn len(encoded: &[u8]) -> usize {
     let columns = encoded.get(3).copied().unwrap_or(0);
     let fences = load(encoded.get(4..FIXED).unwrap_or_default()) as usize;
@@ -127,14 +127,14 @@ impl SortedLayout {
         Ok(layout)
     }
 
-    /// The layout, if it is of the wanted values.
+    /// The layout, if it holds values of the wanted kind.
     pub(crate) fn of(stored: &StoredSubchunk<'_>, logical: &Logical) -> Result<SortedLayout, TransformError> {
         let layout = SortedLayout::read(stored.meta, stored.len, stored.decoded_len as u64)?;
         logical.must_hold(layout.class, layout.width, "sorted values of another kind of number")?;
         Ok(layout)
     }
 
-    /// The same, where this many bytes stand before the encoded ones.
+    /// The same layout if this many bytes precede the encoded ones.
     pub(crate) fn behind(self, before: u64) -> SortedLayout {
         SortedLayout { before, ..self }
     }
@@ -163,19 +163,19 @@ impl SortedLayout {
         self.head() + self.count * ((self.width + PLACE) as u64 + each)
     }
 
-    /// The bytes of the values of some elements, by their numbers in ascending order of values.
+    /// The byte range of the values of some elements, which are numbered in ascending order of values.
     pub fn values(&self, some: &Range<u64>) -> Range<u64> {
         let (begin, width) = (self.head(), self.width as u64);
         begin + some.start * width..begin + some.end * width
     }
 
-    /// The bytes of their places among the cells, four each.
+    /// The byte range of their positions, four bytes each.
     pub fn places(&self, some: &Range<u64>) -> Range<u64> {
         let (begin, width) = (self.head() + self.count * self.width as u64, PLACE as u64);
         begin + some.start * width..begin + some.end * width
     }
 
-    /// The bytes of another column there.
+    /// The byte range of their elements in another column.
     pub fn companion(&self, number: usize, some: &Range<u64>) -> Range<u64> {
         let before = self.companions.iter().take(number).map(|one| u64::from(one.item)).sum::<u64>();
         let item = self.companions.get(number).map_or(0, |one| u64::from(one.item));
@@ -193,7 +193,7 @@ impl SortedLayout {
         self.class.key(load(value), self.width)
     }
 
-    /// Elements from fence to fence that hold all whose keys lie in a range.
+    /// A range of elements, from fence to fence, that holds all elements whose keys lie in a range.
     pub fn meeting(&self, keys: &RangeInclusive<u64>) -> Range<u64> {
         let Some((last, firsts)) = self.fences.split_last().filter(|_| !keys.is_empty()) else { return 0..0 };
         if last < keys.start() {
@@ -206,7 +206,7 @@ impl SortedLayout {
         (begin * fence).min(end)..end
     }
 
-    /// Those whose keys do, by the values of some elements that hold them all.
+    /// The elements whose keys lie in the range, found in the values of some elements that contain them all.
     pub fn within(
         &self,
         some: &Range<u64>,

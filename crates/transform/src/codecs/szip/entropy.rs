@@ -1,8 +1,8 @@
 //! The decoder of the CCSDS 121.0-B adaptive entropy code, for samples of 8 and 16 bits.
 //!
-//! The library that encodes can decode its own output. What libaec writes uses one more form (pairs in a
-//! block with a reference), and a decoder should find the end of a stream. Every count is bounded by the
-//! number of samples expected.
+//! The library used for encoding decodes only its own output. Streams of libaec use one more form (pairs in a block
+//! with a reference), and this decoder also finds the end of a stream. Every count is bounded by the number of expected
+//! samples.
 
 use crate::TransformError;
 
@@ -11,24 +11,24 @@ pub(super) struct Coding {
     pub(super) bits: u32,
     pub(super) block: usize,
     pub(super) interval: usize,
-    /// Samples are differences to the one before, folded.
+    /// Whether samples are folded differences to the previous sample.
     pub(super) predicted: bool,
 }
 
-/// Sums of a pair, and the first code of each sum, by code.
+/// The largest code of a pair.
 const MAX_PAIR: u32 = 90;
-/// Zero blocks in a run that goes to the end of its segment.
+/// The length code of a run of zero blocks that extends to the end of its segment.
 const REST_OF_SEGMENT: usize = 5;
 const SEGMENT: usize = 64;
 
 struct Bits<'a> {
     bytes: &'a [u8],
-    /// Bits taken.
+    /// Number of consumed bits.
     at: usize,
 }
 
 impl Bits<'_> {
-    /// The next 57 or more bits, first one highest; zeros after the end.
+    /// The next 57 or more bits, the first one highest; zeros after the end.
     fn peek(&self) -> u64 {
         let from = self.at / 8;
         let word = match self.bytes.get(from..from + 8).and_then(|b| b.first_chunk()) {
@@ -56,12 +56,12 @@ impl Bits<'_> {
         Ok(value as u32)
     }
 
-    /// Zeros before the next one, which is consumed too.
+    /// The number of zeros before the next one; the one is consumed too.
     fn unary(&mut self) -> Result<u32, TransformError> {
         let mut zeros = 0;
         loop {
             let here = self.peek().leading_zeros();
-            // 57 bits are valid; more may be shifted-in zeros.
+            // 57 bits are valid; the others may be zeros that were shifted in.
             if here < 57 {
                 self.skip(here as usize + 1)?;
                 return Ok(zeros + here);
@@ -140,7 +140,7 @@ fn block(coding: &Coding, bits: &mut Bits<'_>, codes: &mut Vec<u32>) -> Result<(
                 if code > MAX_PAIR {
                     return Err(TransformError::corrupt(format!("szip pair {code}"), bits.at as u64 / 8));
                 }
-                // The pairs with sum s are the codes from s (s + 1) / 2 on.
+                // Pairs with sum s have the codes from s (s + 1) / 2 on.
                 let mut sum = 0;
                 while (sum + 1) * (sum + 2) / 2 <= code {
                     sum += 1;
@@ -159,7 +159,7 @@ fn block(coding: &Coding, bits: &mut Bits<'_>, codes: &mut Vec<u32>) -> Result<(
             let from = codes.len();
             for _ in reference..coding.block {
                 let high = bits.unary()?;
-                // Surplus samples are refused once the interval is complete; here they must not overflow.
+                // Surplus samples are refused when the interval is complete; here they must not overflow.
                 codes.push(high.min(1 << 16) << low);
             }
             for code in codes.iter_mut().skip(from) {
@@ -170,7 +170,7 @@ fn block(coding: &Coding, bits: &mut Bits<'_>, codes: &mut Vec<u32>) -> Result<(
     Ok(())
 }
 
-/// Samples from folded differences; the first is the reference.
+/// Restores samples from folded differences; the first is the reference.
 fn follow(codes: &[u32], largest: u32, out: &mut Vec<u16>) {
     let mut x = codes.first().copied().unwrap_or(0);
     out.push(x as u16);

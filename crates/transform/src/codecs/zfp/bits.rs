@@ -1,6 +1,6 @@
-//! Bits in words of 64, the first in the lowest place: zfp's stream.
+//! The bit stream of zfp: bits in words of 64, the first in the lowest place.
 
-/// Bits that are appended to bytes.
+/// Appends bits to bytes.
 pub(super) struct Writer<'a> {
     out: &'a mut Vec<u8>,
     word: u64,
@@ -36,7 +36,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Fills the last word up with zeros.
+    /// Pads the last word with zeros.
     pub(super) fn finish(self) {
         if self.used > 0 {
             self.out.extend_from_slice(&self.word.to_le_bytes());
@@ -44,7 +44,7 @@ impl<'a> Writer<'a> {
     }
 }
 
-/// Bits from bytes. Behind the end there are zeros, and [`Reader::is_past_end`] reports that.
+/// Reads bits from bytes. After the end it reads zeros, and [`Reader::is_past_end`] reports that.
 pub(super) struct Reader<'a> {
     bytes: &'a [u8],
     at: u64,
@@ -103,7 +103,7 @@ impl<'a> Reader<'a> {
         self.at > self.bytes.len() as u64 * 8
     }
 
-    /// Bytes up to the end of the word that holds the last consumed bit.
+    /// Number of bytes up to the end of the word that holds the last consumed bit.
     pub(super) fn words_taken(&self) -> u64 {
         self.at.div_ceil(64) * 8
     }
@@ -114,7 +114,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_is_taken_in_any_widths() {
+    fn bits_are_read_as_written_in_any_widths() {
         let mut out = Vec::new();
         let mut writer = Writer::new(&mut out);
         let pieces: Vec<(u64, u32)> = (0..500u64)

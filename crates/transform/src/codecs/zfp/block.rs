@@ -1,9 +1,9 @@
-//! One block of zfp: up to 4 x 4 x 4 numbers to bits and back.
+//! Encodes and decodes one block of zfp: up to 4 x 4 x 4 numbers.
 //!
-//! A block's numbers become integers of one scale. A transform along each axis removes what neighbours have
-//! in common. The coefficients, the coarse ones first, are written as bit planes in base -2: the most
-//! significant plane first, each cut behind its last one. Lindstrom, "Fixed-Rate Compressed Floating-Point
-//! Arrays", 2014; the reversible variant and the exact bits are those of zfp 1.0, codec version 5.
+//! The numbers of a block become integers of one scale. A transform along each axis decorrelates neighbours. The
+//! coefficients, coarse ones first, are written as bit planes in base -2: the most significant plane first, each
+//! truncated after its last one bit. Lindstrom, "Fixed-Rate Compressed Floating-Point Arrays", 2014; the reversible
+//! variant and the exact bits are those of zfp 1.0, codec version 5.
 //!
 //! Invariants
 //! - any bits decode to some block: arithmetic wraps, and loops are bounded by the block;
@@ -24,19 +24,19 @@ pub(super) struct Format {
     pub(super) width: usize,
 }
 
-/// How many bits of a block are kept.
+/// Which bits of a block are kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
     /// This many bits for each block.
     Rate(u32),
-    /// So many planes.
+    /// This many planes.
     Precision(u32),
     /// Planes of 2^this and above, and those that rounding needs.
     Accuracy(i32),
     Reversible,
 }
 
-/// The numbers of a block by their bits, `4^axes` of them.
+/// The numbers of a block by their bits; the first `4^axes` are used.
 pub(super) type Block = [u64; MOST];
 
 impl Format {
@@ -52,7 +52,7 @@ impl Format {
         (1 << (self.exponent_bits() - 1)) - 1
     }
 
-    /// Bits that number the planes.
+    /// Number of bits that count the planes.
     fn plane_bits(self) -> u32 {
         if self.width == 4 { 5 } else { 6 }
     }
@@ -61,7 +61,7 @@ impl Format {
         if self.width == 4 { f32::from_bits(bits as u32).into() } else { f64::from_bits(bits) }
     }
 
-    /// An integer times 2^(exponent - bits + 2) as a number, rounded once.
+    /// The integer times 2^(exponent - bits + 2), as a float that is rounded once.
     fn number(self, integer: i64, exponent: i32) -> u64 {
         let scale = exponent - (self.bits() as i32 - 2);
         if self.width == 4 {
@@ -71,8 +71,8 @@ impl Format {
         }
     }
 
-    /// The exponent of the largest magnitude, as a fraction in 1/2 to 1; least for zeros only. Numbers that
-    /// are not finite are ignored.
+    /// The exponent of the largest magnitude, whose fraction is in 1/2 to 1; the least one if all are zero. Numbers
+    /// that are not finite are ignored.
     fn exponent(self, block: &[u64]) -> i32 {
         let most =
             block.iter().map(|&bits| self.value(bits).abs()).filter(|x| x.is_finite()).fold(0.0, f64::max);
@@ -80,13 +80,13 @@ impl Format {
         if most == 0.0 { -self.bias() } else { exponent.max(1 - self.bias()) }
     }
 
-    /// The guarantee of a precision, as a part of the largest magnitude in a block.
+    /// The error that a precision guarantees, as a part of the largest magnitude in a block.
     pub(super) fn promise(self, planes: u32, axes: usize) -> f64 {
         let digits = if self.width == 4 { 24 } else { 53 };
         scaled(1.0, (2 * axes as i32 + 3 - planes as i32).max(2 - digits))
     }
 
-    /// Whether 2^-exponent times the integers' range is a number of this format, which the reversible mode demands.
+    /// Whether 2^-exponent times the range of the integers is a number of this format, as the reversible mode demands.
     fn scales(self, exponent: i32) -> bool {
         self.bits() as i32 - 2 - exponent <= self.bias()
     }
@@ -98,7 +98,7 @@ impl Format {
         integers
     }
 
-    /// Sign and magnitude to two's complement, and back: it is its own inverse.
+    /// Converts sign and magnitude to two's complement, and back: it is its own inverse.
     fn complemented(self, bits: u64) -> u64 {
         let sign = 1u64 << (self.bits() - 1);
         if bits & sign != 0 { bits ^ (sign - 1) } else { bits }
@@ -123,14 +123,14 @@ impl Format {
     }
 }
 
-/// `x` times 2^`power`, exact unless the result is not.
+/// `x` times 2^`power`; exact unless the result cannot be.
 fn scaled(x: f64, power: i32) -> f64 {
     let two_to = |n: i32| f64::from_bits(((n + 1023) as u64) << 52);
     let half = power / 2;
     x * two_to(half) * two_to(power - half)
 }
 
-/// Planes that a mode keeps of a block of this exponent.
+/// Number of planes that a mode keeps in a block with this exponent.
 fn planes(mode: Mode, exponent: i32, axes: usize) -> u32 {
     match mode {
         Mode::Rate(_) | Mode::Reversible => 64,
@@ -139,7 +139,7 @@ fn planes(mode: Mode, exponent: i32, axes: usize) -> u32 {
     }
 }
 
-/// Writes a block. `false` if the error of some number would exceed `tolerance`, or the guarantee of a
+/// Writes a block. Returns `false` if the error of some number would exceed `tolerance`, or the guarantee of a
 /// precision.
 pub(super) fn encode(
     format: Format,
@@ -181,7 +181,7 @@ pub(super) fn encode(
     if bound.is_infinite() {
         return true;
     }
-    // What a reader will decode: the planes below are cut off.
+    // The coefficients that a reader will decode: lower planes are cut off.
     let cut = format.bits().saturating_sub(planes);
     let kept = if cut >= 64 { 0 } else { u64::MAX << cut };
     let mut seen = [0; MOST];
@@ -253,7 +253,7 @@ pub(super) fn decode(format: Format, mode: Mode, axes: usize, input: &mut Reader
     unpack(format, axes, exponent, digits, block);
 }
 
-/// Coefficients to numbers.
+/// Converts coefficients to numbers.
 fn unpack(format: Format, axes: usize, exponent: i32, digits: [u64; MOST], block: &mut Block) {
     let mut integers = [0; MOST];
     for (&digits, &to) in digits.iter().zip(order(axes)) {
@@ -286,7 +286,7 @@ fn decode_reversibly(format: Format, axes: usize, input: &mut Reader<'_>, block:
     }
 }
 
-/// Writes planes of digits, the most significant first, in at most `room` bits; returns the bits used.
+/// Writes planes of digits, the most significant first, in at most `room` bits; returns the number of bits.
 fn put_planes(digits: &[u64], width: u32, planes: u32, room: u32, out: &mut Writer<'_>) -> u32 {
     let (size, mut left, mut known) = (digits.len() as u32, room, 0);
     for plane in (width.saturating_sub(planes)..width).rev() {
@@ -297,8 +297,8 @@ fn put_planes(digits: &[u64], width: u32, planes: u32, room: u32, out: &mut Writ
         for (i, digits) in digits.iter().enumerate() {
             ones |= (digits >> plane & 1) << i;
         }
-        // Coefficients that had a one before have a bit each; for the others the ones follow, with the zeros
-        // before them.
+        // Coefficients that had a one in an earlier plane take a bit each. For the others, each one follows, with the
+        // zeros before it.
         let some = known.min(left);
         out.put(ones, some);
         left -= some;
@@ -309,7 +309,7 @@ fn put_planes(digits: &[u64], width: u32, planes: u32, room: u32, out: &mut Writ
             if ones == 0 {
                 break;
             }
-            // The last coefficient needs no bit: it must be the one.
+            // The last coefficient needs no bit, since it must be the one.
             while left > 0 && known < size - 1 {
                 left -= 1;
                 out.put(ones & 1, 1);
@@ -396,7 +396,7 @@ fn along(block: &mut [i64; MOST], axes: usize, axis: usize, step: fn([i64; 4]) -
     }
 }
 
-/// The transform of four neighbours, in whole numbers: mean, slope, curvature and what is left.
+/// The transform of four neighbours, in integers: mean, slope, curvature and remainder.
 fn lift([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     let add = i64::wrapping_add;
     let sub = i64::wrapping_sub;
@@ -429,7 +429,7 @@ fn unlift([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     [x, y, z, w]
 }
 
-/// Differences of differences of differences, which the reversible mode uses instead.
+/// Third differences, which the reversible mode uses instead.
 fn difference([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     let sub = i64::wrapping_sub;
     let (w, z, y) = (sub(w, z), sub(z, y), sub(y, x));
@@ -447,8 +447,7 @@ fn sum([x, y, z, w]: [i64; 4]) -> [i64; 4] {
     [x, y, z, add(w, z)]
 }
 
-/// The order of the coefficients in a block, the coarsest first: by the sum of their indices, then by the sum
-/// of squares.
+/// The order of the coefficients in a block, coarsest first: by the sum of their indices, then by the sum of squares.
 fn order(axes: usize) -> &'static [u8] {
     match axes {
         1 => &[0, 1, 2, 3],

@@ -1,15 +1,15 @@
-//! Choosing the bins from the statistics, and counting.
+//! Chooses the bins from the statistics, and counts the values.
 
 use super::{Histogram, MAX_BINS, least_exponent};
 use crate::stats::{Bf16, Domain, F16, ScalarKind, Stats, vectorised};
 
 /// Bin indices are computed for this many values, then counted.
 const BATCH: usize = 4096;
-/// Values outside all bins are counted here, and then dropped.
+/// The index of values outside all bins; its count is dropped.
 const OUTSIDE: u8 = MAX_BINS as u8;
-/// Counted side by side: one 256-bit vector of bytes.
+/// Number of values counted side by side: one 256-bit vector of bytes.
 const LANES: usize = 32;
-/// Bins counted in one pass over a batch, so that the counts stay in registers.
+/// Number of bins counted in one pass over a batch, so that the counts stay in registers.
 const GROUP: usize = 8;
 
 pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stats) -> Histogram {
@@ -42,7 +42,7 @@ pub(super) fn count(kind: ScalarKind, domain: Domain, bytes: &[u8], stats: &Stat
         ScalarKind::F64 => counted(bytes, used, Real::<f64>::new(exponent, first)),
         ScalarKind::Other => return histogram,
     };
-    // With correct statistics the end bins are not empty; with others they are cut until that holds.
+    // With correct statistics the end bins are not empty. With others, empty end bins are removed.
     let used = counts.get(..used).unwrap_or_default();
     let Some(head) = used.iter().position(|&n| n > 0) else { return histogram };
     let tail = used.iter().rposition(|&n| n > 0).unwrap_or(head);
@@ -64,7 +64,7 @@ fn bins(domain: Domain, min: u64, max: u64) -> (i16, i128, i128) {
         };
         let (first, last) = (bin(min), bin(max));
         if last - first < MAX_BINS as i128 {
-            // The second maximum protects against statistics with min above max.
+            // The second maximum guards against statistics with min above max.
             return (exponent, first, last.max(first));
         }
         exponent += 1;
@@ -76,14 +76,14 @@ fn power_of_two(n: i16) -> f64 {
     f64::from_bits(((i64::from(n) + 1023) as u64) << 52)
 }
 
-/// Floor of value * scale; exact also where the product is too small for an `f64`.
+/// Floor of value * scale; exact even if the product is too small for an `f64`.
 #[inline(always)]
 fn floor_bin(value: f64, scale: f64) -> f64 {
     let bin = (value * scale).floor();
     if value < 0.0 && bin > -1.0 { -1.0 } else { bin }
 }
 
-/// Counts infinities, and gives the least and greatest finite value.
+/// Counts infinities; returns the least and greatest finite value.
 fn finite(kind: ScalarKind, bytes: &[u8], histogram: &mut Histogram) -> Option<(f64, f64)> {
     let mut range: Option<(f64, f64)> = None;
     let mut see = |value: f64| {
@@ -109,7 +109,7 @@ fn values<T: Value<Wide = f64>>(bytes: &[u8]) -> impl Iterator<Item = f64> {
     bytes.chunks_exact(T::SIZE).map(T::read)
 }
 
-/// A scalar read from its bytes into the widest type of its domain.
+/// Reads a scalar from its bytes into the widest type of its domain.
 trait Value {
     const SIZE: usize;
     type Wide;
@@ -190,7 +190,7 @@ impl<T> Real<T> {
     }
 }
 
-/// A right shift that keeps the order of the type.
+/// A right shift that preserves the order of the type.
 trait Shifted {
     fn shifted(self, by: u32) -> u64;
 }
@@ -212,7 +212,7 @@ impl<T: Value<Wide: Shifted>> Binner for Integer<T> {
 
     #[inline(always)]
     fn bin(self, bytes: &[u8]) -> u8 {
-        // Values below the first bin wrap to huge ones.
+        // Values below the first bin wrap to very large ones.
         T::read(bytes).shifted(self.shift).wrapping_sub(self.first).min(u64::from(OUTSIDE)) as u8
     }
 }
@@ -229,8 +229,7 @@ impl<T: Value<Wide = f64>> Binner for Real<T> {
     }
 }
 
-/// float32 without wider numbers: floor(x * 2^-k) is a float32 again, and so is its distance to a bin near
-/// it.
+/// float32 without wider numbers: floor(x * 2^-k) is a float32 again, and so is its distance to a bin near it.
 #[derive(Clone, Copy)]
 struct Single {
     scale: f32,
@@ -238,7 +237,7 @@ struct Single {
 }
 
 impl Single {
-    /// None if the scale or the first bin is no float32.
+    /// `None` if the scale or the first bin is not a float32.
     fn new(exponent: i16, first: i128) -> Option<Single> {
         let first_bin = first as f32;
         let exact = (-120..=120).contains(&exponent) && first_bin as i128 == first;
@@ -260,7 +259,7 @@ impl Binner for Single {
     }
 }
 
-/// Counts per bin, of which the first `used` matter; values outside are dropped.
+/// Counts per bin, of which the first `used` matter. Values outside are dropped.
 fn counted<B: Binner>(bytes: &[u8], used: usize, binner: B) -> [u64; MAX_BINS] {
     let groups = used.div_ceil(GROUP);
     let mut totals = [0u64; MAX_BINS];
@@ -274,8 +273,8 @@ fn counted<B: Binner>(bytes: &[u8], used: usize, binner: B) -> [u64; MAX_BINS] {
 }
 
 vectorised! {
-    /// Counts by comparing all values with each bin in turn: whole vectors, and no two increments of one
-    /// counter wait for each other as in a table, so the speed does not depend on the data.
+    /// Counts by comparing all values with each bin in turn, in whole vectors. Unlike in a table, no two increments of
+    /// one counter wait for each other, so the speed does not depend on the data.
     fn count_batch<B: Binner>(found: &[u8; BATCH], groups: usize, totals: &mut [u64; MAX_BINS]) {
         for (group, totals) in totals.chunks_exact_mut(GROUP).take(groups).enumerate() {
             // A lane sees BATCH / LANES = 128 values, which a byte can count.

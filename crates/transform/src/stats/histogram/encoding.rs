@@ -24,7 +24,7 @@ pub(super) fn encode(histogram: &Histogram, out: &mut Vec<u8>) {
     }
 }
 
-/// The counts as stored: for floats the infinities come first.
+/// The counts as stored; for floats the infinities come first.
 fn counts(histogram: &Histogram) -> impl Iterator<Item = u64> {
     let aside = if histogram.domain == Domain::Float { 2 } else { 0 };
     [histogram.below, histogram.above].into_iter().take(aside).chain(histogram.counts.iter().copied())
@@ -74,7 +74,7 @@ pub(super) fn decode(bytes: &[u8]) -> Result<Histogram, TransformError> {
     if !exponents.contains(&exponent) {
         return Err(corrupt("exponent out of range", 4));
     }
-    // For floats 2^53 bins pass the greatest value, 2^1024, from exponent 971 on.
+    // For floats, 2^53 bins reach beyond the greatest value, 2^1024, from exponent 971 on.
     let shift = if domain == Domain::Float { (exponent - 971).max(0) } else { exponent };
     if first < edges.start >> shift || first + bins as i128 > edges.end >> shift {
         return Err(corrupt("bins out of range", 6));
