@@ -370,7 +370,7 @@ fn gather(put: &Put<'_>, leaf: &Leaf, itemsize: u32) -> Vec<u8> {
         .collect()
 }
 
-/// The stored form of docs/guide/transforms.md; of zstd the one for data that does not get smaller.
+/// The stored form of docs/format/encodings.md; of zstd the one for data that does not get smaller.
 fn coded(chain: &str, bytes: &[u8], item: usize) -> Vec<u8> {
     match chain {
         "" => bytes.to_vec(),

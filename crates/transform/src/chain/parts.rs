@@ -21,7 +21,7 @@ use crate::{
     TransformError, Transparent, Want, Whole,
 };
 
-/// Gathers the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
+/// Gathers the metadata of a subchunk while it is encoded (docs/format/encodings.md).
 pub(super) struct Heads {
     /// Codecs before the last one.
     before: usize,
