@@ -6,7 +6,7 @@
 //! canonical strided copy ([`StridedCopy`]) of the crate `drystone-copy`, which can also be used by itself.
 //!
 //! Nothing here panics or touches memory outside the given buffers, whatever rule it is given; the
-//! model and the wire form are described in docs/guide/rules.md.
+//! model is described in docs/guide/rules.md, the wire form in docs/format/rules.md.
 
 mod block;
 mod compile;
