@@ -1,10 +1,9 @@
-"""What do layouts do where there are thousands of targets? A parallel file system in simulation, read through the real
-planner.
+"""What do layouts do where there are thousands of targets? A parallel file system in simulation, read through the real planner.
 
-The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster
-than a contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is
-compiled), draws docs/pictures/simulator-*.svg and writes docs/benchmarks/simulator.md. The same on every machine:
-nothing is measured but simulated time. """
+The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster than a
+contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is compiled), draws
+docs/pictures/simulator-*.svg and writes docs/benchmarks/simulator.md. The same on every machine: nothing is measured but simulated time.
+"""
 
 from __future__ import annotations
 
@@ -95,8 +94,8 @@ def planes(rows: Rows, *, stored: bool) -> str:
     return "\n".join([*lines, "", *verdicts])
 
 
-def counted(ways: int, readers: int, writers: int = 8, targets: int = 160) -> float: """Seconds of three planes, by
-counting: what the busiest target serves and the busiest link carries, balanced but for a tenth.
+def counted(ways: int, readers: int, writers: int = 8, targets: int = 160) -> float:
+    """Seconds of three planes, by counting: what the busiest target serves and the busiest link carries, balanced but for a tenth.
 
     Blocks of 256^3 doubles are cut `ways` ways along j and k. Across these every subchunk of a plane is read whole; across i two ranges
     of each (its cells, its checksums), or all of it where rows are short.
@@ -118,25 +117,53 @@ counting: what the busiest target serves and the busiest link carries, balanced 
     return 2 * across + along
 
 
-def sweep(rows: Rows) -> str: """Table and picture of the sweep over the number of cuts.""" sums: dict[tuple[bool, str,
-int], dict[int, float]] = defaultdict(lambda: defaultdict(float)) third: dict[tuple[bool, str, int, int], float] = {}
-for row in rows: if row["axis"] == 0: third[row["stored"], row["layout"], row["readers"], row["ways"]] = row["seconds"]
-sums[row["stored"], row["layout"], row["readers"]][row["ways"]] += row["seconds"] closed, cut = rows[0]["closed"],
-rows[0]["cut"] engine = max(rows[0]["model"]) figure, plot = plt.subplots(figsize=(6, 3.5)) lines = [ f"| readers share
-| placement | readers | best | its time (fixed i) | at the closed form's {closed} | within 2 " f"| at the engine's
-{engine} | within 2 | by counting |", "|---|---|---|---|---|---|---|---|---|---|", ] for (stored, layout, readers),
-times in sorted(sums.items(), reverse=True): if stored: plot.plot( list(times), list(times.values()), marker="o", ms=3,
-label=f"{layout}, {readers} readers" ) best = min(times, key=lambda ways: times[ways]) near = ["yes" if abs(best -
-model) <= 2 else "no" for model in (closed, engine)] told = min(times, key=lambda ways: counted(ways, readers)) beside =
-f"{told} x {told}" if layout == "lattice" else "" cells = [ f"{times[n]:.2f} s ({third[stored, layout, readers,
-n]:.2f})" for n in (best, closed, engine) ] lines.append( f"| {SHARED[stored]} | {layout} | {readers} | {best} x {best}
-| {cells[0]} | {cells[1]} | {near[0]} " f"| {cells[2]} | {near[1]} | {beside} |" ) lines.append( f"\nThe closed form:
-{closed} x {closed} along j and k. The engine, where nobody says how he reads: {'x'.join(map(str, cut))}." ) for model,
-name, height in ((closed, "closed form", 0.6), (engine, "engine", 0.35)): plot.axvline(model, color="grey", ls="--",
-lw=1) plot.annotate(name, (model, plot.get_ylim()[1] * height), fontsize=8) plot.set( xscale="log", yscale="log",
-xlabel="subchunks per axis of a 128 MiB block", ylabel="three planes, s" ) plot.set(xticks=[1, 2, 4, 7, 16, 32],
-xticklabels=[1, 2, 4, 7, 16, 32]) plot.minorticks_off() plot.legend(fontsize=7) figure.tight_layout()
-figure.savefig(DOCS / "pictures" / "simulator-sweep.svg", metadata={"Date": None}) return "\n".join(lines)
+def sweep(rows: Rows) -> str:
+    """Table and picture of the sweep over the number of cuts."""
+    sums: dict[tuple[bool, str, int], dict[int, float]] = defaultdict(lambda: defaultdict(float))
+    third: dict[tuple[bool, str, int, int], float] = {}
+    for row in rows:
+        if row["axis"] == 0:
+            third[row["stored"], row["layout"], row["readers"], row["ways"]] = row["seconds"]
+        sums[row["stored"], row["layout"], row["readers"]][row["ways"]] += row["seconds"]
+    closed, cut = rows[0]["closed"], rows[0]["cut"]
+    engine = max(rows[0]["model"])
+    figure, plot = plt.subplots(figsize=(6, 3.5))
+    lines = [
+        f"| readers share | placement | readers | best | its time (fixed i) | at the closed form's {closed} | within 2 "
+        f"| at the engine's {engine} | within 2 | by counting |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
+    for (stored, layout, readers), times in sorted(sums.items(), reverse=True):
+        if stored:
+            plot.plot(
+                list(times), list(times.values()), marker="o", ms=3, label=f"{layout}, {readers} readers"
+            )
+        best = min(times, key=lambda ways: times[ways])
+        near = ["yes" if abs(best - model) <= 2 else "no" for model in (closed, engine)]
+        told = min(times, key=lambda ways: counted(ways, readers))
+        beside = f"{told} x {told}" if layout == "lattice" else ""
+        cells = [
+            f"{times[n]:.2f} s ({third[stored, layout, readers, n]:.2f})" for n in (best, closed, engine)
+        ]
+        lines.append(
+            f"| {SHARED[stored]} | {layout} | {readers} | {best} x {best} | {cells[0]} | {cells[1]} | {near[0]} "
+            f"| {cells[2]} | {near[1]} | {beside} |"
+        )
+    lines.append(
+        f"\nThe closed form: {closed} x {closed} along j and k. The engine, where nobody says how he reads: {'x'.join(map(str, cut))}."
+    )
+    for model, name, height in ((closed, "closed form", 0.6), (engine, "engine", 0.35)):
+        plot.axvline(model, color="grey", ls="--", lw=1)
+        plot.annotate(name, (model, plot.get_ylim()[1] * height), fontsize=8)
+    plot.set(
+        xscale="log", yscale="log", xlabel="subchunks per axis of a 128 MiB block", ylabel="three planes, s"
+    )
+    plot.set(xticks=[1, 2, 4, 7, 16, 32], xticklabels=[1, 2, 4, 7, 16, 32])
+    plot.minorticks_off()
+    plot.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(DOCS / "pictures" / "simulator-sweep.svg", metadata={"Date": None})
+    return "\n".join(lines)
 
 
 def scale(rows: Rows) -> str:
