@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrystoneCodec(ArrayBytesCodec):
-    """A chain of codecs, from the array of a chunk to its stored form (docs/format/encodings.md). Chunks have at most 16 MiB."""
+    """A chain of codecs, from the array of a chunk to its stored form (docs/format/encodings.md).
+
+    Chunks have at most 16 MiB.
+    """
 
     transform: str
 
