@@ -30,8 +30,8 @@ impl Heap {
         Heap { stored: bytes.len() as u64, attributes: Some(bytes), ..Heap::default() }
     }
 
-    /// A program begins to read: the values of earlier reads, which the library has converted, are dropped once they are
-    /// many. A place is not used again, so an old reference leads to an error, never to other bytes.
+    /// A program begins to read: the values of earlier reads, which the library has converted, are dropped once
+    /// they are many. A place is not used again, so an old reference leads to an error, never to other bytes.
     pub(super) fn begin_read(&mut self) {
         if self.attributes.is_some() && self.pending.len() > KEPT {
             self.stored += self.pending.len() as u64;
