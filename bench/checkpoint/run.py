@@ -412,15 +412,16 @@ def page(text: str, given: argparse.Namespace) -> str:
 `.venv/bin/python bench/checkpoint/run.py --document{left_out} --rounds {given.rounds}`, after `make install PREFIX=...` and
 `bench/checkpoint/fetch_hdf5.sh build/hdf5`; {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
 
-The kernels are written from the descriptions of two codes in the papers on log-structured checkpoints: Pixie3D's, and LANL's
-mpi_io_test. MPI-IO is ROMIO with collective calls and one view per array; HDF5 is parallel 1.10.8 with collective transfers and no
-fill values; `files` is a file per process. All but Drystone make a new file per checkpoint, and its opening and closing count;
-Drystone's container is opened once. Times are medians of the slowest rank; below 1 is faster in the column of ratios. Requests
-and bytes are exact, of all ranks together: of Drystone for a further checkpoint, and beside it (`once`) what a run adds, whatever
-its length: the container, its logs, and closing them. What Drystone maps out of the page cache is in no count of reads. Ranks share
-{os.cpu_count()} cores, so more ranks than that show what is asked of a file system, not how a cluster would scale. A restart from the page
-cache reads what was just written; one from the device is what a job meets that begins anew: its files were synced and dropped from memory
-(`posix_fadvise`), and what a program does but once is in its time.
+The kernels follow the descriptions of two codes in the papers on log-structured checkpoints: Pixie3D's, and LANL's
+mpi_io_test. MPI-IO is ROMIO with collective calls and one view per array; HDF5 is parallel 1.10.8 with collective
+transfers and no fill values; `files` is a file per process. All but Drystone make a new file per checkpoint, whose
+opening and closing are included; Drystone's container is opened once. Times are medians of the slowest rank; below 1 is
+faster in the column of ratios. Requests and bytes are exact, for all ranks together. For Drystone they are those of a
+further checkpoint, and beside them (`once`) those of a run of any length: the container, its logs, and closing them.
+Mapped reads from the page cache are not counted. Ranks share {os.cpu_count()} cores, so more ranks than that show the
+load on a file system, not how a cluster would scale. A restart from the page cache reads data that was just written. A
+restart from the device is that of a new job: its files were synced and dropped from memory (`posix_fadvise`), and its
+time includes everything that a program does only once.
 
 {busy}{text}"""
 

@@ -390,19 +390,21 @@ def page(text: str, given: argparse.Namespace) -> str:
 `.venv/bin/python bench/hdf5/run.py --document`, after `make setup` and `bench/hdf5/build_hdf5.sh build/hdf5-1.14.5`;
 {date.today()}, {os.cpu_count()} x {model}, load {os.getloadavg()[0]:.1f}.
 
-The kernels ([bench/hdf5/kernels.c](../../bench/hdf5/kernels.c)) are written from the description of VPIC-IO, BD-CATS-IO and H5Boss in the
-papers on object stores for HDF5. One program, parallel HDF5 1.14.5 with Open MPI and ROMIO; the environment alone chooses the
-connector, and each run says which one HDF5 used. Every value read is compared with what was written.
+The kernels ([bench/hdf5/kernels.c](../../bench/hdf5/kernels.c)) follow the descriptions of VPIC-IO, BD-CATS-IO and
+H5Boss in the papers on object stores for HDF5. One program uses parallel HDF5 1.14.5 with Open MPI and ROMIO. Only
+the environment selects the connector, and each run states which one HDF5 used. Every value read is compared with the
+one written.
 
 - *waits*: from a barrier before the first H5Dwrite of a step to one after the last, all steps added up, as in the paper. It ends
   when the caller's buffers may be used again; **nothing is durable then, in either way**.
-- *total to durable*: from before H5Fcreate to after H5Fclose, with an H5Fflush before it, computation left out, and the time to fsync
-  every file that is left. Then everything is durable, in either way.
-- *times native's*: native HDF5's time by the connector's, the better of native's two kinds of transfer in the same round; the median
+- *total to durable*: from before H5Fcreate to after H5Fclose, with an H5Fflush before it, without computation, plus the
+  time to fsync every remaining file. Then everything is durable, in either way.
+- *times native's*: native HDF5's time divided by the connector's, for the better of native's two kinds of transfer in the same round; the median
   over the rounds, at most {given.rounds} (5,000 datasets: one). Above 1 the connector is faster.
 
-The connector treats both kinds of transfer alike, and is measured with independent ones. What a rank wrote, others see after a
-flush, as HDF5 asks (docs/guide/hdf5.md). The ranks share {os.cpu_count()} cores: more of them than that show what is asked of the file system, not how a cluster would scale.
+The connector treats both kinds of transfer alike, and is measured with independent ones. Other ranks see the writes of a
+rank after a flush, as HDF5 requires ([HDF5 programs](../guide/hdf5.md)). The ranks share {os.cpu_count()} cores. More ranks than that
+show the load on the file system, not how a cluster would scale.
 
 {text}"""
 

@@ -249,10 +249,10 @@ def predictions(settings: Settings, edge: int) -> str:
 
 PAGE = """# Benchmarks: layout
 
-Written by `python bench/layout/run.py FOLDER`{how}. {edge}^3 float32 written as 2 x 2 x 2 blocks of {half}^3; every value read is
-checked; engines in turn, medians of 3 rounds. Cold: the files were put out of this machine's page cache; the disk of a virtual
-machine may still hold them. Peers write without compression, as we do. {cpus} processors, load {load:.1f} when it began: where the
-machine was busy, ratios and counts say more than times.
+`python bench/layout/run.py FOLDER`{how} writes this page. The data are {edge}^3 float32 in 2 x 2 x 2 blocks of {half}^3. Every value read
+is checked. Engines run in turn, and times are medians of 3 rounds. Cold: the files were dropped from this machine's page
+cache; the disk of a virtual machine may still hold them. Peers write without compression, like Drystone. There were
+{cpus} processors, with a load of {load:.1f} at the start. On a busy machine, ratios and counts are more reliable than times.
 
 ```
 {calibration}

@@ -339,8 +339,8 @@ def main() -> None:
     if given.document:
         machine = f"{date.today()}, {os.cpu_count()} cores, Linux {platform.release()}, load {os.getloadavg()[0]:.1f}"
         head = (
-            "# Ordinary files in a container\n\n`python bench/posix/run.py` asks what unmodified programs gain and lose that"
-            " write and read files\nthrough [`drystone mount`](../guide/mount.md). Its text says the bars.\n\n"
+            "# Ordinary files in a container\n\n`python bench/posix/run.py` measures unmodified programs that write and read"
+            " files through\n[`drystone mount`](../guide/mount.md). Its text lists the bars.\n\n"
         )
         PAGE.write_text(f"{head}{machine}. {given.note}\n\n{tables}\n")
 

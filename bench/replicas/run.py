@@ -161,10 +161,10 @@ def main() -> None:
     if not given.quick:
         head = (
             "# Does a read take the cheaper replica?\n\n"
-            f"Boxes, planes and pencils at random places of {edge}^3 float32, two steps, each read by way of the log and by way of\n"
-            f"what was published (the model's chunks), {ROUNDS} times in turn; the smallest time counts, all values are compared.\n"
-            "*Time lost* is the time of what was taken over the time of the better one, over all reads. Cold reads open the\n"
-            "container and find nothing of it in memory; costs were not calibrated.\n\n"
+            f"This benchmark reads boxes, planes and pencils at random positions of {edge}^3 float32, with two steps. Each read uses the\n"
+            f"log and the published replica (the model's chunks), {ROUNDS} times in turn. The smallest time counts, and all values are\n"
+            "compared. *Time lost* is the time of the chosen way divided by that of the better one, over all reads. Cold reads open\n"
+            "the container with nothing of it in memory. Costs were not calibrated.\n\n"
             "```sh\npython bench/replicas/run.py\n```\n"
         )
         PAGE.write_text(head + "\n".join(lines) + "\n")

@@ -2,7 +2,7 @@
 
 The bars: the optimum within 2 of the model's; at least 4 times faster than one chunk per process and 20 times faster than a
 contiguous file on both slow planes. `python bench/simulator/run.py` runs all of it (half a minute once it is compiled), draws
-docs/pictures/simulator-*.svg and writes docs/guide/simulator.md. The same on every machine: nothing is measured but simulated time.
+docs/pictures/simulator-*.svg and writes docs/benchmarks/simulator.md. The same on every machine: nothing is measured but simulated time.
 """
 
 from __future__ import annotations
@@ -178,27 +178,29 @@ def scale(rows: Rows) -> str:
 
 PAGE = """# Simulated: layouts on a parallel file system
 
-Written by `python bench/simulator/run.py`; the same on every machine. **A simulation is not a measurement**: the parameters below
-are plausible, not fitted to a machine, and the figures mean something only together with them.
+`python bench/simulator/run.py` writes this page, with the same result on every machine. **A simulation is not a
+measurement**: the parameters below are plausible and not fitted to a machine, and the figures are meaningful only
+together with them.
 
-What is simulated is the medium alone. Which subchunks a block is cut into (`layout::closed_form`), on which target each lies
-(`layout::Placement`), which bytes of which pieces a reader asks for (`read_plan::plan`, for holes of 16 KiB and of B·τ, the
-cheaper one) is decided by the code that the engine links.
+Only the medium is simulated. The code that the engine links decides everything else: into which subchunks a block is
+cut (`layout::closed_form`), on which target each lies (`layout::Placement`), and which bytes a reader requests
+(`read_plan::plan`, for holes of 16 KiB and of B·τ, the cheaper one).
 
 | parameter | value |
 |---|---|
 | storage target | serves first come, first served; 250 MB/s; 8 ms for a seek, unless a request continues the one before |
-| client | 8 requests of at most 1 MiB under way, 2 ms for each before it leaves, a link of 200 MB/s |
+| client | 8 requests of at most 1 MiB in flight, 2 ms for each before it is sent, a link of 200 MB/s |
 | array | 8^3 writers with 256^3 doubles each (2048^3, 64 GiB), 160 targets |
 | logically contiguous | one row-major file in stripes of 1 MiB over all targets; no checksums are read |
 | one chunk per process | 128 MiB on one target, ranks in row-major order round-robin; no checksums are read |
-| ours | 7 x 7 subchunks along j and k as the closed form says (2.5 MB), each on one target; checksums are read |
-| readers | share the plane in near-square tiles whose sides are those of what is stored, or in tiles of equal cells; a reader that needs a part of a subchunk reads what its plan says, alone |
+| ours | 7 x 7 subchunks along j and k by the closed form (2.5 MB), each on one target; checksums are read |
+| readers | share the plane in near-square tiles with the sides of stored pieces, or in tiles of equal cells; a reader that needs a part of a subchunk executes its own plan, without the others |
 
 ## Planes, shared by what is stored
 
-Each reader takes whole subchunks (of the contiguous file: cells), as readers do that ask what is stored: `T.pieces()`, Dask by way
-of xarray, Zarr's own tools. With more readers than subchunks across the plane, some have nothing to do.
+Each reader takes whole subchunks (cells of the contiguous file), as readers do that follow the stored pieces:
+`T.pieces()`, Dask through xarray, Zarr's own tools. If there are more readers than subchunks across the plane, some
+have nothing to do.
 
 ![seconds over readers, for three planes](../pictures/simulator-planes.svg)
 
@@ -206,49 +208,56 @@ of xarray, Zarr's own tools. With more readers than subchunks across the plane, 
 
 ## Planes, shared in tiles of equal cells
 
-Each reader takes as many cells as the others, wherever subchunks end. From 128 readers on tiles are no larger than subchunks, so that
-several readers fetch the same subchunk or parts of it, each with a seek: they do not share what they fetch. A contiguous file read
-across its fastest axis cannot lose by that, since every reader reads all bytes between its values already (64 GiB by all of them
-together: 1.7 s at the pace of all targets). That, and neither the model nor the placement, is what falls short of 20 times here: the
-same placement holds it above. Programs under MPI need not read so: `dry_team_read` has few ranks read boxes of the whole plane, each
-byte once, and hand out what each wants; what this simulation lacks is a network between readers to price that with.
+Each reader takes the same number of cells, independent of subchunks. From 128 readers on, tiles are no larger than
+subchunks. Several readers then fetch the same subchunk or parts of it, each with a seek, and do not share what they
+fetch. A contiguous file that is read across its fastest axis cannot get slower by that, because every reader reads all
+bytes between its values already (64 GiB in total: 1.7 s at the speed of all targets). This sharing, and neither the
+model nor the placement, is the reason for ratios below 20 here: the same placement reaches 20 above. MPI programs can
+avoid it: with `dry_team_read`, few ranks read boxes of the whole plane, each byte once, and send the others their
+parts. This simulation has no network between readers, so it cannot price that.
 
-Across the fastest axis the bound for any placement is near: 448 subchunks of a plane are at least 3 for the busiest of 160 targets, 57 ms
-with a seek each, and 5.01 s of the contiguous file are 88 times that. The lattice comes to 63 times of it. The Hilbert curve, which the
-published system takes, leaves the busiest target 8 of them (on average over all planes across k; 7 of the one that is read here), and
-requests that take turns there seek for each MiB: that is its 19.6, and why the lattice is the default.
+Across the fastest axis the bound for any placement is near. A plane has 448 subchunks, which are at least 3 for the
+busiest of 160 targets: 57 ms with a seek each. 5.01 s of the contiguous file are 88 times that; the lattice reaches 63
+times. The Hilbert curve, which the published system uses, leaves the busiest target 8 subchunks (on average over all
+planes across k; 7 of the plane that is read here), and requests that alternate there seek for each MiB. This gives its
+19.6, and is the reason why the lattice is the default.
 
 ![seconds over readers, for three planes](../pictures/simulator-tiles.svg)
 
 {tiles}
 
-Fixed i is the plane that suits the other layouts (one run per block); ours pays there for the rest, as the paper's does.
+The plane of fixed i suits the other layouts (one run per block). Ours is slower there, in exchange for the other
+planes, like that of the paper.
 
 ## How finely to cut
 
 ![seconds over the number of cuts](../pictures/simulator-sweep.svg)
 
-The sum over the three planes, for blocks cut n ways along j and k (drawn: readers that share by subchunks):
+This table shows the sum over the three planes, for blocks cut n ways along j and k. The picture shows readers that
+share by subchunks.
 
 {sweep}
 
-There are two models. The closed form, the paper's, cuts for the two slow planes; the sum here holds the third too, which finer cuts
-make slower. What a writer takes where nobody says how he reads weighs all three, and everything: the engine's cut above (shown at as many
-ways along k as along j; that it halves i as well does not show in planes). Under the lattice, which is the default, the slow planes are so
-quick that the third decides (its part stands in brackets); the optimum is 4 to 7 ways, within 2 of the engine's model at every number of
-readers, and 3 off the closed form at 112 and 128 readers that share by subchunks and at 128 that share by tiles. Along the Hilbert curve
-the slow planes take twice as long and decide, as the closed form has it. From 8 cuts on a plan reads whole subchunks for rows of 8 KiB,
-since two requests, one of them for checksums, cost more than one for all: hence the step.
+There are two models. The closed form of the paper cuts for the two slow planes. The sum here includes the third plane,
+which finer cuts make slower. Without declared reads, a writer weighs all three planes and a read of everything: this is
+the engine's cut above (shown with the same number of ways along j and k; its cut of i into halves does not matter for
+planes). With the lattice, which is the default, the slow planes are so fast that the third one decides (its part is in
+brackets). The optimum is 4 to 7 ways. It is within 2 of the engine's model at every number of readers, and 3 off the
+closed form at 112 and 128 readers that share by subchunks and at 128 that share by tiles. Along the Hilbert curve the
+slow planes take twice as long and decide, as the closed form assumes. From 8 cuts on, a plan reads whole subchunks for
+rows of 8 KiB, because two requests, one of them for checksums, cost more than one for everything. This explains the
+step.
 
-*By counting* is where the sum is least by arithmetic alone, for readers, targets and links as above and planes as evenly spread as the
-lattice spreads them (`counted` in bench/simulator/run.py): within 2 of the simulated minimum at every number of readers. What moves the
-optimum from 7 with 32 readers to 4 with 128 is how many share a plane, and powers of two, whose subchunks 128 readers share evenly. The engine
-is not told how many will read; what that costs is the difference between the columns of times.
+*By counting* is the minimum of the sum by arithmetic alone, for readers, targets and links as above and planes spread
+as evenly as the lattice spreads them (`counted` in bench/simulator/run.py). It is within 2 of the simulated minimum at
+every number of readers. The optimum moves from 7 with 32 readers to 4 with 128 because more readers share a plane, and
+because 128 readers share powers of two evenly. The engine does not know the number of readers. The difference between
+the columns of times is the cost of that.
 
 ## 100,000 readers, 10,000 targets
 
-40^3 writers (64,000 blocks, 8.6 TB). Each reader reads the plane across a random axis of a random block. (The contiguous file is
-left out: a plane of a block is 65,536 runs of it.)
+40^3 writers have 64,000 blocks (8.6 TB). Each reader reads the plane across a random axis of a random block. The
+contiguous file is omitted, because a plane of a block is 65,536 runs of it.
 
 {scale}
 """
@@ -266,7 +275,7 @@ def main() -> None:
         sweep=sweep(simulate("sweep")),
         scale=scale(simulate("scale")),
     )
-    (DOCS / "guide" / "simulator.md").write_text(page)
+    (DOCS / "benchmarks" / "simulator.md").write_text(page)
     print(page)
 
 

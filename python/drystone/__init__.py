@@ -1,7 +1,7 @@
-"""Drystone: an array store for simulations and for the people who analyse them.
+"""Drystone: an array store for simulations and for the people who analyse their results.
 
-`create` and `open` give a `Container`; `Container.writer` writes blocks into it; `container["name"]` is a `Variable`, which is
-read with NumPy's rules. Everything that fails raises a `DrystoneError`.
+`create` and `open` return a `Container`. `Container.writer` writes blocks into it. `container["name"]` is a
+`Variable`, which is read with NumPy's rules. Everything that fails raises a `DrystoneError`.
 """
 
 from drystone import expr, metrics, rules

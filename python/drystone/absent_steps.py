@@ -1,4 +1,4 @@
-"""Steps that a selection names and in which the variable has no data: docs/guide/reading.md, "Steps that are not there"."""
+"""Steps in a selection without data of the variable (docs/guide/reading.md, "Missing steps")."""
 
 from __future__ import annotations
 

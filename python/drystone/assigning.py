@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 class Assigned:
     """Values that were assigned to a container and are not yet visible.
 
-    A container that is dropped, or still open when the program ends, settles it then, as `close` would; not so in a child
-    that was forked, to which it does not belong.
+    A container that is dropped, or still open when the program ends, settles it then, as `close` would; not so in a
+    child that was forked, to which it does not belong.
     """
 
     def __init__(self, container: Container) -> None:

@@ -25,8 +25,8 @@ def catalog(url: Path, *, storage_options: Mapping[str, object] | None = None, m
 
     Args:
         url: A folder of its own, or a URL of an object store.
-        storage_options: As of `open`; they are used for containers at URLs, too.
-        make: Make it if there is none; else that is a `NotFoundError`.
+        storage_options: As in `open`. They are also used for containers at URLs.
+        make: Create it if it does not exist. Otherwise a missing catalogue raises `NotFoundError`.
 
     """
     location = place(url)
@@ -37,7 +37,7 @@ def catalog(url: Path, *, storage_options: Mapping[str, object] | None = None, m
 
 @dataclass(frozen=True)
 class Match:
-    """A container that answers a question."""
+    """A container that satisfies a question."""
 
     path: str
     """Where it is: an absolute path or a URL."""
@@ -70,7 +70,7 @@ class Matches(Sequence[Match]):
 
     @property
     def paths(self) -> list[str]:
-        """Where they are."""
+        """Their paths or URLs."""
         return [match.path for match in self._found]
 
     @overload
@@ -154,12 +154,15 @@ class Catalog:
 
     @property
     def path(self) -> str:
-        """Where it is."""
+        """Its path or URL."""
         return self._handle.location
 
     @property
     def names(self) -> list[str]:
-        """Names that a question may use: attributes, `min` and `max` of variables, and properties of every container."""
+        """Names that a question may use.
+
+        These are attributes, `min` and `max` of variables, and properties of every container.
+        """
         return self._handle.names()
 
     def add(self, *paths: Path | Iterable[Path]) -> Added:
@@ -170,7 +173,7 @@ class Catalog:
         return self._added(self._handle.add(_places(paths)))
 
     def forget(self, *paths: Path | Iterable[Path]) -> int:
-        """Take containers out; how many there were. The containers stay as they are."""
+        """Remove containers from the catalogue; returns their number. The containers do not change."""
         return self._handle.forget(_places(paths))
 
     def rebuild(self) -> Added:
@@ -184,14 +187,14 @@ class Catalog:
         return Added(added, unchanged, dict(failed))
 
     def find(self, question: str, *, fresh: bool = False) -> Matches:
-        """The containers that answer a question, such as `campaign == 'a*' & max(p) > 3`.
+        """The containers that satisfy a question, such as `campaign == 'a*' & max(p) > 3`.
 
-        See docs/guide/catalogue.md for what can be asked. A container that matches and cannot be opened from
-        here is left out; a warning says how many were.
+        See docs/guide/catalogue.md for questions. A container that matches and cannot be opened from
+        here is omitted, and a warning gives their number.
 
         Args:
             question: Its text.
-            fresh: Look first at every container that has changed since it was added.
+            fresh: First read every container that has changed since it was added.
 
         """
         if not isinstance(question, str):

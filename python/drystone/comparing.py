@@ -18,7 +18,7 @@ from drystone.variable import Variable
 
 @dataclass(frozen=True)
 class Difference:
-    """Something that two containers hold differently."""
+    """A difference between two containers."""
 
     name: str
     """Path of the variable or group; empty for the root."""
@@ -57,13 +57,13 @@ def diff(
 
     Args:
         first: A path or URL, or a container that is open.
-        second: The other.
-        at: Snapshots of the two, by their numbers.
-        atol: Values that differ by no more than this are alike.
-        rtol: So are values that differ by no more than this part of the second value.
+        second: The same, for the second one.
+        at: The numbers of the snapshots of the two to compare.
+        atol: Absolute tolerance: values that differ by no more than this are equal.
+        rtol: Relative tolerance, as a fraction of the second value; it is added to `atol`.
         attrs: Whether attributes are compared.
-        damaged: Compare what is left of containers that have lost files; else that is a `CorruptError`.
-        progress: As of `import_file`.
+        damaged: Compare what is left of containers that have lost files. Otherwise they raise `CorruptError`.
+        progress: As in `import_file`.
 
     """
     for name, value in (("atol", atol), ("rtol", rtol)):

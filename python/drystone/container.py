@@ -93,7 +93,10 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def consistency(self) -> _Consistency:
-        """When values written here are seen, and which values are seen here: docs/guide/regions.md has the table."""
+        """The consistency level (docs/guide/regions.md).
+
+        It says when others see values written here, and which values are seen here.
+        """
         return self._consistency
 
     @property
@@ -126,7 +129,10 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """The container's folders on the storage targets over which log parts and shards are spread; none by default."""
+        """The container's folders on the storage targets over which log parts and shards are spread.
+
+        None by default.
+        """
         # A container of an HDF5 program is named by a file, and has no targets.
         has_none = is_url(self._location) or pathlib.Path(self._location).is_file()
         found = None if has_none else ContainerHandle.targets(self._location)
@@ -143,7 +149,7 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def durability(self) -> str:
-        """What survives a power cut: `"async"`, `"durable"` or `"memory"`."""
+        """The durability, which says what survives a power cut: `"async"`, `"durable"` or `"memory"`."""
         return self._handle.durability
 
     @property
@@ -159,9 +165,9 @@ class Container(Tiered, Queried, Maintained, Published):
     def close(self, *, drain: bool = True) -> None:
         """Close it, the writers that were opened from it, and the regions that were mapped. Closing again does nothing.
 
-        Parts in its tiers are brought home first, which may take a while. With `drain=False` they stay there until a process
-        of this node opens the container with these tiers. Closing a container in the process that created it flushes it
-        (durability `"async"`), so it survives a power cut.
+        Parts in its tiers are copied home first, which may take a while. With `drain=False` they stay there until a
+        process of this node opens the container with these tiers. Closing a container in the process that created
+        it flushes it (durability `"async"`), so it survives a power cut.
         """
         try:
             if not self.closed:
@@ -200,18 +206,20 @@ class Container(Tiered, Queried, Maintained, Published):
 
         Args:
             variable: Location of a variable with steps, of floats of 32 or 64 bits or integers to 32 bits.
-            operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`, `high=`): counts per
-                step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every N-th cell of each axis. `"above"`
-                (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with another precision.
-            into: Location of the variable with the results, which is created; by default the variable's with `_` and the operation.
+            operation: `"min"`, `"max"`, `"sum"`, `"mean"`: one value per step. `"histogram"` (`bins=`, `low=`,
+                `high=`): counts per step. `"downsample"` (`factor=`): means of blocks. `"stride"` (`by=`): every
+                N-th cell of each axis. `"above"` (`value=`): a mask. `"cast"` (`dtype="f4"`): the values with
+                another precision.
+            into: Location of the variable with the results, which is created; by default the variable's with `_`
+                and the operation.
             parameters: Those of the operation, in the variable's units.
 
         Returns:
             The variable with the results.
 
-        The container's server computes it where there is one, else the process that releases. `InvalidArgumentError`: no such
-        operation, or other parameters than it has. `UnsupportedError`: a variable that cannot be computed with. `ConflictError`: `into` is
-        another variable. See docs/guide/regions.md.
+        The container's server computes the result if there is one, otherwise the process that releases.
+        `InvalidArgumentError`: no such operation, or other parameters than it has. `UnsupportedError`: a variable
+        that cannot be computed with. `ConflictError`: `into` is another variable. See docs/guide/regions.md.
 
         """
         path = f"{variable}_{operation}" if into is None else into
@@ -228,9 +236,10 @@ class Container(Tiered, Queried, Maintained, Published):
     ) -> Transfer:
         """Start copying committed values of one variable to another, in one pass, where the container is.
 
-        `into` is created if it does not exist. `rule` is an operation as in `on`, with its `parameters`; without it, values
-        stay as they are. `step` is one step; by default all. The values can be committed when the transfer is done:
-        `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. The transfer raises errors.
+        `into` is created if it does not exist. `rule` is an operation as in `on`, with its `parameters`. Without
+        it, values stay as they are. `step` is one step; by default all. The values can be committed when the
+        transfer is done: `c.transfer("T", "T32", "cast", dtype="f4").wait(); c.commit()`. The transfer raises
+        errors.
         """
         handle = self._regions
         text = "" if rule is None else operation_text(rule, parameters)
@@ -248,15 +257,17 @@ class Container(Tiered, Queried, Maintained, Published):
     ) -> Writer:
         """A writer, for this process alone.
 
-        With `rank` and `nranks` a step becomes visible as a whole, when every rank 0..nranks-1 has closed it and one process
-        commits; with `nranks=1` it becomes visible at its end. Without them a commit takes all closed steps and values.
+        With `rank` and `nranks` a step becomes visible as a whole, when every rank 0..nranks-1 has closed it and
+        one process commits; with `nranks=1` it becomes visible at its end. Without them a commit takes all closed
+        steps and values.
 
         Args:
-            rank: Which of the ranks this is.
-            nranks: How many write each step.
+            rank: The rank of this writer, from 0.
+            nranks: The number of ranks that write each step.
             run: The generation of writers this belongs to; by default the one that the last recovery began.
-            layout: `"model"` cuts blocks into the subchunks for which the expected reads cost least, `"log"` leaves them whole
-                up to 16 MiB. `chunks` of a variable decide before either, a configuration file before the argument.
+            layout: `"model"` cuts blocks into the subchunks for which the expected reads cost least, `"log"` leaves
+                them whole up to 16 MiB. `chunks` of a variable decide before either, a configuration file before
+                the argument.
 
         """
         writer = Writer(self, self._handle.writer(rank, nranks, run, layout))
@@ -268,9 +279,9 @@ class Container(Tiered, Queried, Maintained, Published):
     def commit(self) -> Snapshot:
         """Make everything that writers have closed visible. One process calls it. With nothing new it changes nothing.
 
-        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the missing ranks if the
-        caller would miss the step: if the commit made nothing visible, a writer of this handle has reached the step, or a later
-        step is visible. Ranks that run ahead of the committing one cause no warning.
+        Steps that some ranks have not closed stay invisible: they are in `.incomplete`. A warning names the missing
+        ranks if the caller would miss the step: if the commit made nothing visible, a writer of this handle has
+        reached the step, or a later step is visible. Ranks that run ahead of the committing one cause no warning.
         """
         begun = time.perf_counter()
         self._drain()
@@ -307,11 +318,11 @@ class Container(Tiered, Queried, Maintained, Published):
     def metrics(self) -> dict[str, Any]:
         """Counters, by name, of reads, puts and commits through this container since it was opened.
 
-        They only grow.
+        All counters but `steps` only grow.
 
-        `steps` has the number of committed steps by level; on a far store, where it is asked once for each snapshot that the handle shows,
-        of that snapshot. docs/guide/metrics.md says what each counter counts; `dry.metrics.prometheus`
-        gives those of all open containers as text.
+        `steps` has the number of committed steps by level. On a far store it is read once for each snapshot that
+        the handle shows, for that snapshot. docs/guide/metrics.md describes each counter. `dry.metrics.prometheus`
+        returns those of all open containers as text.
         """
         return metrics.counted(self._handle.metrics(), self._handle.known_levels())
 
@@ -331,9 +342,9 @@ class Container(Tiered, Queried, Maintained, Published):
         return Container(self._handle.at(snapshot), self._location, self._options)
 
     def refresh(self) -> bool:
-        """Show the newest snapshot; True if it is another one.
+        """Show the newest snapshot; returns True if it is another one.
 
-        A container that was removed or renamed is a `NotFoundError`, one that was replaced a `ConflictError`.
+        A container that was removed or renamed raises `NotFoundError`, one that was replaced `ConflictError`.
         """
         begun = time.perf_counter()
         self._settle()
@@ -348,15 +359,15 @@ class Container(Tiered, Queried, Maintained, Published):
     def follow(
         self, after: SupportsIndex | None = None, *, timeout: float | None = None, poll: float = 0.25
     ) -> Iterator[int]:
-        """Steps as they are committed, each once: those that are there, ascending, then every new one.
+        """Yield each committed step once: first the existing ones, ascending, then every new one.
 
-        The container is refreshed, so that it shows a step when the step is given. It waits for the next one; `break` out of
-        the loop to stop.
+        The container is refreshed, so it shows a step when the step is yielded. The iterator then waits for the
+        next one; `break` out of the loop to stop.
 
         Args:
             after: Leave out this step and those before it. `after=c.steps[-1]` waits for new ones only.
-            timeout: End after this many seconds without a new step; by default it waits for ever.
-            poll: Seconds between two looks for commits; the first ones follow each other faster.
+            timeout: End after this many seconds without a new step; by default the iterator waits for ever.
+            poll: Seconds between two checks for commits; the first checks are closer together.
 
         """
         given = set[int]()
@@ -397,23 +408,23 @@ class Container(Tiered, Queried, Maintained, Published):
         """Copy the snapshot it shows to a new container, in few files. Returns the new container, open to write.
 
         Groups, attributes, links, step numbers and the newest value of each cell are the same; unwritten cells stay
-        unwritten. Earlier snapshots are not copied. A copy that fails removes what it made. A warning names what the copy
-        lacks. See docs/guide/copying.md.
+        unwritten. Earlier snapshots are not copied. A copy that fails removes what it made. A warning names what
+        the copy lacks. See docs/guide/copying.md.
 
         Args:
-            url: A path or URL, as of `create`.
+            url: A path or URL, as in `create`.
             variables: Paths of variables and groups; by default all.
             steps: A slice of step numbers, or a list of them; by default all.
-            transform: Codecs for all variables, None for none; by default those that each has.
+            transform: Codecs for all variables, None for none; by default those of each variable.
             chunks: The chunk shape by variable, one shape for all variables of as many dimensions, or None for none; by
-                default what each has.
+                default the one of each variable.
             attrs: Whether attributes are copied.
-            storage_options: Of the target, as of `create`.
-            credentials: Gives those of the target, as of `create`.
-            overwrite: Remove a container that is there before the copy begins.
-            progress: Called as `progress(done, total)` in bytes, and stops by giving False (`CancelledError`). True shows a
-                line where standard error is a terminal.
-            damaged: Copy what is left of a container that has lost files; else that is a `CorruptError`.
+            storage_options: Options of the target's store, as in `create`.
+            credentials: A function that returns the credentials of the target, as in `create`.
+            overwrite: Remove an existing container at the target before the copy begins.
+            progress: Called as `progress(done, total)` in bytes; returning False stops the copy (`CancelledError`).
+                True shows a line where standard error is a terminal.
+            damaged: Copy what is left of a container that has lost files. Otherwise it raises `CorruptError`.
 
         """
         from drystone import copying
@@ -457,11 +468,13 @@ class Container(Tiered, Queried, Maintained, Published):
         self._warn()
 
     def declare(self, text: str, /, **params: SupportsIndex) -> list[str]:
-        """Declare a text in the dataset language (docs/reference/language.md): one commit creates the variables of its datasets.
+        """Declare a text in the dataset language (docs/reference/language.md).
 
-        Returns their names. The text is kept, for `fragment`. `params` are values of its parameters; those that datasets depend
-        on are required. Declaring the same again changes nothing. A variable that exists and differs is a `ConflictError`.
-        Mistakes in the text are an `InvalidArgumentError` that shows all of them.
+        One commit creates the variables of its datasets.
+
+        Returns their names. The text is stored, for `fragment`. `params` are values of its parameters; those that
+        datasets depend on are required. Declaring the same again changes nothing. An existing variable that differs
+        raises `ConflictError`. Errors in the text raise an `InvalidArgumentError` that shows all of them.
         """
         names = self._handle.declare(text, params)
         self._warn()
@@ -469,7 +482,7 @@ class Container(Tiered, Queried, Maintained, Published):
 
     @property
     def datasets(self) -> list[str]:
-        """The texts that were declared, oldest first."""
+        """The declared texts, oldest first."""
         return self._handle.declarations()
 
     def fragment(self, name: str, /, **params: SupportsIndex) -> Fragment:

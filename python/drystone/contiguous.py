@@ -1,8 +1,9 @@
-"""Lists of numbers as two plain arrays: all numbers in a row, and how many each list has.
+"""Lists of numbers as two plain arrays: all numbers in a row, and the length of each list.
 
-That is the contiguous ragged array of the CF conventions, and what the package awkward calls unflattening. The variable of counts
-has the attribute `sample_dimension`, which names the dimension of the row. CF's indexed ragged array is read as well: there a
-variable with the attribute `instance_dimension` says of each number to which list it belongs.
+That is the contiguous ragged array of the CF conventions, and what the package awkward calls unflattening. The
+variable of counts has the attribute `sample_dimension`, which names the dimension of the row. CF's indexed ragged
+array is read as well: there a variable with the attribute `instance_dimension` says of each number to which list it
+belongs.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ LISTS_OF = "drystone_lists"
 def flattened(
     lists: Any, dtype: npt.DTypeLike | None = None
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
-    """The numbers of all lists in a row, and how many each list has; `awkward.unflatten` takes both.
+    """The numbers of all lists in a row, and the length of each list; `awkward.unflatten` takes both.
 
     Args:
         lists: An array of lists as a variable gives it, in row-major order, or one list.
@@ -66,7 +67,10 @@ def unflattened(values: Any, counts: Any) -> npt.NDArray[np.object_]:
 
 
 def by_index(values: Any, index: Any, size: int) -> npt.NDArray[np.object_]:
-    """The lists of an indexed ragged array: `index` says of each number in which of `size` lists it stands, in order."""
+    """The lists of an indexed ragged array.
+
+    `index` names the list, of `size` lists, to which each number belongs, in order.
+    """
     row, of = np.asarray(values), np.asarray(index)
     if (
         of.shape != row.shape

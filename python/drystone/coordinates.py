@@ -1,7 +1,7 @@
 """Names of a variable's axes, and the coordinate values along them.
 
-A coordinate is the one-dimensional variable with the name of an axis, in the variable's group or one above it, as netCDF's
-conventions have it. Commands and the page show axes by it.
+A coordinate is the one-dimensional variable with the name of an axis, in the variable's group or one above it, as
+netCDF's conventions have it. Commands and the page show axes by it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Containers and variables in numbers: files, writers, steps that wait for a commit, bytes, statistics."""
+"""Containers and variables in numbers: files, writers, uncommitted steps, bytes, statistics."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ class WriterLog:
 
 @dataclass(frozen=True)
 class Description:
-    """The contents of a container. Files and waiting steps are those at the time of the call, the rest is of the snapshot."""
+    """The contents of a container.
+
+    Files and uncommitted steps are those at the time of the call; the rest is of the snapshot.
+    """
 
     files: dict[str, Files]
     """By folder: `log`, `index`, `manifest`, `zarr`; under the empty name those beside them."""
@@ -86,7 +89,7 @@ class Description:
 
     @property
     def backlog(self) -> str:
-        """A sentence about what waits in the log."""
+        """A sentence about the uncommitted data in the log."""
         parts = []
         if self.waiting:
             few = ", ".join(map(str, self.waiting[:8])) + (", …" if len(self.waiting) > 8 else "")
@@ -99,7 +102,10 @@ class Description:
 
 @dataclass(frozen=True)
 class Usage:
-    """The size of a variable. Overwritten blocks count, and blocks of replaced steps do not. Strings count by their references."""
+    """The size of a variable.
+
+    Overwritten blocks count, and blocks of replaced steps do not. Strings count by their references.
+    """
 
     blocks: int
     subchunks: int
@@ -137,7 +143,7 @@ class Statistics:
 
 @dataclass(frozen=True)
 class PublishedStatistics:
-    """Statistics of a step when it was published, as every reader of the hierarchy sees it: unwritten cells are fill."""
+    """Statistics of a published step, as every reader of the hierarchy sees it: unwritten cells are the fill value."""
 
     snapshot: int
     """The snapshot that was published; what was committed later does not count."""

@@ -41,13 +41,13 @@ def du(
     at: int | None = None,
     damaged: bool = False,
 ) -> DiskUse:
-    """The disk use of variables. The index is walked once, and no data is read.
+    """The disk use of variables. Reads the index once, and no data.
 
     Args:
         container: A path or URL, or a container that is open.
         variables: Names of variables; by default all.
-        at: An earlier snapshot, by its number.
-        damaged: Go on with what is left of a container that has lost files; else that is a `CorruptError`.
+        at: The number of an earlier snapshot.
+        damaged: Use what is left of a container that has lost files. Otherwise it raises `CorruptError`.
 
     """
     rows = []

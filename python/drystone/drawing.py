@@ -65,26 +65,26 @@ def plot(
     at: int | None = None,
     damaged: bool = False,
 ) -> Plotted:
-    """Draw a plane or a series of a variable, or where its blocks lie. Needs matplotlib.
+    """Draw a plane or a series of a variable, or the layout of its blocks. Needs Matplotlib.
 
     A warning names steps that were never written.
 
     Args:
         container: A path or URL, or a container that is open.
         variable: The name of a variable, or of a member as `name.member`.
-        selection: One or two axes of it, as an index of NumPy or a text such as `[-1, :, :, 32]`. With `layout`: a box,
-            of which the blocks are drawn that a read of it meets.
-        output: The picture; its suffix says the format. By default the variable's name and .png.
-        layout: Draw where the blocks lie, which writers wrote them, and their bytes.
-        step: With `layout`: of which step; by default that of the selection, or the last.
+        selection: The cells, with one or two axes left, as an index of NumPy or a text such as `[-1, :, :, 32]`.
+            With `layout`: a box, whose blocks are drawn.
+        output: The picture to write; its suffix determines the format. By default the variable's name and .png.
+        layout: Draw the boxes of the blocks, with their writers and stored bytes.
+        step: With `layout`: the step; by default that of the selection, or the last one.
         axes: With `layout`: the axes that go down and across.
-        by: With `layout`: what gives a block its colour, "writer", "file" or "target". Files, which are objects in far
-            stores, are what a read is spread over. Targets are what holds them: folders given as `targets`, or storage
-            daemons of Ceph; other stores have none, which is an `InvalidArgumentError` or `UnsupportedError`.
-        colours: A colour map of matplotlib.
-        range: Values of the ends of the colours, the lower first.
-        at: An earlier snapshot, by its number.
-        damaged: Draw what is left of a container that has lost files; else that is a `CorruptError`.
+        by: With `layout`: colour blocks by "writer", "file" or "target". Files (objects in far
+            stores) show how a read is spread. Targets hold the files: folders given as `targets`, or storage
+            daemons of Ceph. Other stores have none, and raise `InvalidArgumentError` or `UnsupportedError`.
+        colours: The name of a colour map of Matplotlib.
+        range: The values at the two ends of the colour map, the lower first.
+        at: The number of an earlier snapshot.
+        damaged: Draw what is left of a container that has lost files. Otherwise it raises `CorruptError`.
 
     """
     import matplotlib as mpl

@@ -1,4 +1,4 @@
-"""Enumerations: integers of which some values have names, as NumPy dtypes with the metadata that h5py gave them."""
+"""Enumerations: integers with names for some values, as NumPy dtypes with h5py's metadata."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ def enum(
     names: Mapping[str, SupportsIndex] | Sequence[str] | type[standard.Enum],
     base: npt.DTypeLike | None = None,
 ) -> np.dtype[Any]:
-    """The dtype of an enumeration: integers, of which some values have names.
+    """The dtype of an enumeration: integers with names for some values.
 
-    `create_variable("phase", dry.enum({"solid": 0, "fluid": 1}), shape)`; values are integers, and in assignments, `put` and
-    conditions also the names. It is the dtype that `h5py.enum_dtype` makes, so h5py's are enumerations here and the reverse.
+    `create_variable("phase", dry.enum({"solid": 0, "fluid": 1}), shape)`; values are integers, and in assignments,
+    `put` and conditions also the names. It equals the dtype of `h5py.enum_dtype`, so each package accepts the
+    other's.
 
     Args:
         names: Integers by name; or names, which count from 0; or a class of Python's `enum` whose values are integers.
         base: The integer type that is stored; by default the shortest one that holds all named values.
 
     Returns:
-        An integer dtype, equal to `base`, with the names in its metadata; `enum_names` gives them back.
+        An integer dtype, equal to `base`, with the names in its metadata; `enum_names` returns them.
 
     Raises:
         InvalidArgumentError: If a name has no integer, or a value is not one of `base`.

@@ -18,7 +18,7 @@ class DrystoneError(Exception):
 
 
 class NotFoundError(DrystoneError, KeyError):
-    """A container, variable, group, attribute, step, block or snapshot that is not there."""
+    """A container, variable, group, attribute, step, block or snapshot does not exist."""
 
     def __str__(self) -> str:
         # KeyError shows its argument quoted.
@@ -30,11 +30,11 @@ class CorruptError(DrystoneError):
 
 
 class ConflictError(DrystoneError):
-    """An existing object, or a change by another process, excludes this."""
+    """An existing object, or a change by another process, excludes the operation."""
 
 
 class UnsupportedError(DrystoneError):
-    """Something this version, or this kind of storage, does not do."""
+    """This version, or this kind of storage, does not support the operation."""
 
 
 class InvalidArgumentError(DrystoneError, ValueError):
@@ -42,23 +42,23 @@ class InvalidArgumentError(DrystoneError, ValueError):
 
 
 class OutOfRangeError(InvalidArgumentError, IndexError):
-    """An index or a box outside the array."""
+    """An index or a box is outside the array."""
 
 
 class IoError(DrystoneError, OSError):
-    """The medium failed, or is full."""
+    """The storage medium failed, or is full."""
 
 
 class PermissionError(IoError, builtins.PermissionError):
-    """Rights are missing: of a file, or at a store. The message says what was refused, and what to check."""
+    """Rights on a file or at a store are missing. The message names what was refused, and what to check."""
 
 
 class DeadlineError(IoError, TimeoutError):
-    """Time ran out. Of a change it is not known whether it was done."""
+    """The time limit has passed. It is unknown whether a change was made."""
 
 
 class NotYetHome(IoError):  # noqa: N818 (its name is a state, as of StopIteration)
-    """The bytes are in a tier of another node, and not home yet: they are on their way, and not lost."""
+    """The bytes are in a tier of another node and not home yet. They are not lost."""
 
     node: str | None
     """The node that has them."""
@@ -75,7 +75,7 @@ class NotYetHome(IoError):  # noqa: N818 (its name is a state, as of StopIterati
 
 
 class LeaseExpired(ConflictError):  # noqa: N818 (its name is a state, as of StopIteration)
-    """The lease of a region has ended: values released under it were not written."""
+    """The lease of a region has expired; the values released under it were not written."""
 
 
 class CancelledError(DrystoneError):
@@ -83,7 +83,7 @@ class CancelledError(DrystoneError):
 
 
 class DrystoneWarning(UserWarning):
-    """Something a person should know, although the call succeeded."""
+    """A warning for a person about a call that succeeded."""
 
 
 def warn(text: str) -> None:

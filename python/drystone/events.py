@@ -1,8 +1,9 @@
-"""Events: what containers of this process did, given to functions as it is done.
+"""Events: functions are called for the operations of the containers of this process.
 
     remove = dry.on_event(lambda event: print(event.kind, event.container, event.seconds, event.values))
 
-The logger says the same as text (docs/guide/logging.md). Events carry numbers and names, never values of variables or options of stores.
+The logger writes the same as text (docs/guide/logging.md). Events contain numbers and names, but no values of
+variables and no options of stores.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from drystone.logs import log
 
 @dataclass(frozen=True)
 class Event:
-    """One thing that was done."""
+    """One completed operation."""
 
     kind: str
     """`create`, `open`, `step`, `commit`, `flush`, `refresh`, `publish`, `recover`, `gc` or `verify`; with `detail` also
@@ -44,16 +45,16 @@ _lock = Lock()
 
 
 def on_event(listener: Listener, *, detail: bool = False) -> Callable[[], None]:
-    """Have a function called with each `Event` of this process; gives a function that ends it.
+    """Call a function with each `Event` of this process; returns a function that removes it.
 
-    The function is called in the thread that did it, after it is done, and should return soon. An exception in it is logged and
-    changes nothing. It is not called for steps and commits that failed.
+    The function is called after the operation, in the thread that did it, and should return soon. An exception in
+    it is logged and changes nothing. It is not called for steps and commits that failed.
 
     Args:
         listener: Called as `listener(event)`.
-        detail: Also report each read, each put, each part that goes home from a tier, and each warming. There may be
-            many, and the engine may hold locks during the call: the function must not use a container. Parts go home
-            in another thread.
+        detail: Also report each read, each put, each part that is copied home from a tier, and each warming. There
+            may be many, and the engine may hold locks during the call: the function must not use a container. Parts
+            are copied home in another thread.
 
     Raises:
         InvalidArgumentError: If it cannot be called.

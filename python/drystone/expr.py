@@ -4,8 +4,9 @@
     expr.sqrt(c["u"] * c["u"] + c["v"] * c["v"])
     expr.parse("p > 3e-5 & abs(u) < 1")
 
-Operators make a tree and read nothing. Meanings are in docs/guide/expressions.md: types are NumPy's, constants take the type that they meet,
-what could lose a value needs a cast (`expr.f8(c["n"])`). Python's `&` and `|` bind tighter than comparisons: put those in brackets.
+Operators make a tree and read nothing. docs/guide/expressions.md has the rules: types are NumPy's, constants take
+the type of the other operand, and a conversion that could lose a value needs a cast (`expr.f8(c["n"])`). Python's
+`&` and `|` bind tighter than comparisons: put those in brackets.
 """
 
 from __future__ import annotations
@@ -189,8 +190,8 @@ class Operators:
 class Expression(Operators):
     """A condition or a derived value: a tree of names, constants and operators. It never changes and reads nothing.
 
-    `==` and `!=` make conditions, so an expression has no hash; `same` compares trees. It has no truth value: `and`, `or`, `not` and
-    chained comparisons of Python do not apply; write `&`, `|`, `~`.
+    `==` and `!=` make conditions, so an expression has no hash; `same` compares trees. It has no truth value:
+    `and`, `or`, `not` and chained comparisons of Python do not apply; write `&`, `|`, `~`.
     """
 
     __slots__ = ("_container", "_handle")
@@ -212,7 +213,7 @@ class Expression(Operators):
 
     @property
     def container(self) -> Container | None:
-        """The container of the variables that it was made from; None for a text without one."""
+        """The container of its variables; None for a text without one."""
         return self._container
 
     @property
@@ -272,7 +273,7 @@ def _restored(kind: type[Expression], data: bytes, container: Container | None) 
 
 
 def parse(text: str, container: Container | None = None) -> Expression:
-    """The expression of a text. With a container, `/` behind the path of a group leads into it, as in `fields/p > 3`."""
+    """The expression of a text. With a container, `/` after the path of a group leads into it, as in `fields/p > 3`."""
     groups = [] if container is None else _groups(container)
     return Expression(ExpressionHandle.parse(text, groups), container)
 
@@ -289,7 +290,10 @@ def _parents(path: str) -> Iterator[str]:
 
 
 def _types(container: Container, names: Iterable[tuple[str, Any, Any]]) -> Iterator[tuple[str, str]]:
-    """Names and types of the variables that are named, members behind dots; of the others the names, for suggestions."""
+    """Names and types of the variables that are named, members behind dots.
+
+    Of the others the names, for suggestions.
+    """
     used = {path for path, _, _ in names}
     for path in container.variables:
         if path in used:
@@ -399,7 +403,10 @@ def _apply(name: str, *values: Operand) -> Expression:
 
 
 def of(variable: Variable, **offsets: int) -> Expression:
-    """A variable as an expression; with offsets along dimensions the neighbours of its cells: `of(u, x=1)` is `u[x+1]`."""
+    """A variable as an expression.
+
+    With offsets along dimensions the neighbours of its cells: `of(u, x=1)` is `u[x+1]`.
+    """
     if variable._precision is not None:
         raise InvalidArgumentError(
             f'"{variable.name}" is read within an error: an expression is about the values as they are stored'
@@ -411,12 +418,12 @@ def of(variable: Variable, **offsets: int) -> Expression:
 
 
 def eq(a: Operand, b: Operand) -> Expression:
-    """Where both are equal: of two variables too, whose `==` compares which variables they are."""
+    """True where both are equal. For two variables it compares values, while `==` compares identities."""
     return _apply("==", *_worded(a, b))
 
 
 def ne(a: Operand, b: Operand) -> Expression:
-    """Where both differ; NaN differs from everything."""
+    """True where both differ; NaN differs from everything."""
     return _apply("!=", *_worded(a, b))
 
 
@@ -436,12 +443,12 @@ def clip(x: Operand, low: Operand, high: Operand) -> Expression:
 
 
 def min(a: Operand, b: Operand, *more: Operand) -> Expression:
-    """The least of each cell; NaN if one is."""
+    """The smallest value of each cell; NaN if one is NaN."""
     return _apply("min", a, b, *more)
 
 
 def max(a: Operand, b: Operand, *more: Operand) -> Expression:
-    """The greatest of each cell; NaN if one is."""
+    """The greatest value of each cell; NaN if one is NaN."""
     return _apply("max", a, b, *more)
 
 

@@ -1,4 +1,4 @@
-"""Declared fragments: arrays in a declared memory layout, filled from a container and put into it."""
+"""Declared fragments: arrays in a declared memory layout, read from and written to a container."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """How much of a fragment there is, in values: one per primitive member of an element."""
+    """How much of a fragment is written, in values: one per primitive member of an element."""
 
     wanted: int
     #: Values that are written.
@@ -94,17 +94,17 @@ class Fragment:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The shape of its array; of several, ask the arrays."""
+        """The shape of its only array; with several arrays, see `arrays`."""
         return self._only()[0]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype of its array; of several, ask the arrays."""
+        """The dtype of its only array; with several arrays, see `arrays`."""
         return self._only()[1]
 
     @property
     def has_steps(self) -> bool:
-        """Whether it shows a variable with steps: then reading needs to know which."""
+        """Whether it shows a variable with steps; then `read` needs a step."""
         return self._handle.has_steps
 
     def _only(self) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -145,7 +145,7 @@ class Fragment:
         relative: bool = False,
         precision: SupportsIndex | None = None,
     ) -> Array | dict[str, Array]:
-        """Fill its memory and give its array, or its arrays by name; all are views of one buffer, their `.base`.
+        """Fill its memory and return its array, or its arrays by name; all are views of one buffer, their `.base`.
 
         Unwritten cells are the fill value. Memory for cells outside the dataset is left unchanged (zero, if
         the memory is new): `coverage` counts both.
@@ -153,8 +153,8 @@ class Fragment:
         Args:
             step: The output time; left out for variables without steps.
             out: A dense array of `nbytes` bytes of any dtype to fill.
-            max_error: No finite value is off by more; as in `Variable.within`, and so are the others.
-            relative: `max_error` is a part of the magnitude of each value.
+            max_error: The largest error of a finite value, as in `Variable.within`.
+            relative: `max_error` is a fraction of the magnitude of each value.
             precision: Instead of an error, the number of components to read.
 
         """
@@ -166,8 +166,8 @@ class Fragment:
     def write(self, data: Any, writer: Writer | None = None) -> None:
         """Put an array (or arrays by name, or a buffer of `nbytes` bytes) into the container.
 
-        With a writer it goes into the open step; without, a writer of its own commits it. Cells outside the
-        dataset are not written.
+        With a writer it becomes part of the open step. Without one, it is written and committed at once. Cells
+        outside the dataset are not written.
         """
         buffer = self._filled(data)
         if writer is not None:
@@ -207,7 +207,7 @@ class Fragment:
         return buffer
 
     def coverage(self, step: SupportsIndex | None = None) -> Coverage:
-        """Its values, those outside of the dataset, and those that are unwritten at the step."""
+        """The numbers of its values, of those outside of the dataset, and of those that are unwritten at the step."""
         self._container._settle()
         wanted, covered, unmapped, missing, places = self._handle.coverage(step)
         boxes = [Missing(v, f, tuple(_range(*axis) for axis in axes)) for v, f, axes in places]

@@ -159,13 +159,13 @@ def function(
     Args:
         address: The address as a number, or an object with one: `address` as numba's `cfunc` has it, or a
             function of ctypes. The object that owns it is kept alive.
-        in_dtype: Of the elements that it reads.
-        out_dtype: Of the elements that it writes.
-        halo: Cells on each side that it needs, one number or one per dimension.
-        ndim: Dimensions of its tiles, without the step axis; at most 8.
-        pure: Whether the result depends on the elements of the tile alone.
+        in_dtype: The dtype of the elements that it reads.
+        out_dtype: The dtype of the elements that it writes.
+        halo: The number of cells that it needs on each side: one number, or one per dimension.
+        ndim: The number of dimensions of its tiles, without the step axis; at most 8.
+        pure: Whether the result depends only on the elements of the tile.
         thread_safe: Whether several threads may call it at once; then `apply` does.
-        state: An address that each call gets.
+        state: An address that is passed to each call.
 
     """
     from drystone.tiles import extents

@@ -28,7 +28,7 @@ BINS = "alacrity:bits=13"
 
 
 def check_name(name: str) -> None:
-    """Refuse a path that no variable, group or link can have, without repeating it at length."""
+    """Refuse a path that no variable, group or link can have, without printing all of it."""
     check_text(name, "name")
     if len(name.encode()) > _LONGEST_NAME:
         raise InvalidArgumentError(
@@ -134,7 +134,7 @@ class Group(Mapping[str, Any]):
     def visititems(self, visit: Callable[[str, Any], Any]) -> Any:
         """Call `visit(path, object)` for every variable and group below, depth first, in the order of names.
 
-        It stops at the first call that gives something other than None, and gives that.
+        It stops at the first call that returns something other than None, and returns that.
         """
         variables, groups = self.variables, self.groups
         for path in sorted({*variables, *groups}, key=lambda path: path.split("/")):
@@ -144,7 +144,7 @@ class Group(Mapping[str, Any]):
         return None
 
     def visit(self, visit: Callable[[str], Any]) -> Any:
-        """The same with the path alone."""
+        """Call `visit(path)` for every variable and group below, like `visititems`."""
         return self.visititems(lambda path, _: visit(path))
 
     def tree(self, depth: int | None = None) -> tree.Tree:
@@ -156,7 +156,7 @@ class Group(Mapping[str, Any]):
         return sorted({*self.variables, *self.groups})
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Create a variable of an array: its dtype, its shape, its values. A name that is there is a `ConflictError`.
+        """Create a variable with the dtype, shape and values of an array. An existing name raises `ConflictError`.
 
         `c[name][...] = value` replaces the values of a variable, and `del c[name]` permits creating another
         one under that name.
@@ -191,14 +191,15 @@ class Group(Mapping[str, Any]):
     ) -> Variable:
         """Create a variable, and the groups above it.
 
-        Creating the identical one again changes nothing; a different one of the name is a `ConflictError`. With `data` any of the
-        name is one, so that no values are replaced.
+        Creating the identical variable again changes nothing; a different one of the same name raises
+        `ConflictError`. With `data`, any existing name does, so no values are replaced.
 
         Args:
             name: Path, with `/` between groups.
-            dtype: What `numpy.dtype` takes, `"bfloat16"`, `str` for strings of any length,
+            dtype: Any argument of `numpy.dtype`, `"bfloat16"`, `str` for strings of any length,
                 `drystone.ragged("f4")` for lists of numbers; by default that of `data`.
-            shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put. By default one value, or that of `data`.
+            shape: Extents, without the step axis; `None` or `"*"` grows as blocks are put. By default one value, or
+                that of `data`.
             dims: A name per dimension.
             steps: One array per output time; else one array.
             local: One value or array of any shape per writer (and step).
@@ -206,10 +207,13 @@ class Group(Mapping[str, Any]):
             chunks: Shape of the pieces that blocks are cut into and read by.
             fill_value: The value of unwritten cells; zero if not given.
             attrs: Attributes.
-            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md): `publish` cuts by it.
-            data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as assignments do.
-            index: `"bins"` stores numbers by their leading bits, in place of a transform: queries for a range of values read few bytes,
-                while writing and reading take longer. `"zones"` is what every variable has. See docs/guide/queries.md.
+            access: The expected mix of reads, such as `"plane:z 60%, box:64"` (docs/reference/language.md), for
+                which blocks and chunks are cut.
+            data: An array to assign to it, with steps as its first axis if it has them. It becomes visible as
+                assignments do.
+            index: `"bins"` stores numbers by their leading bits, in place of a transform: queries for a range of
+                values read few bytes, while writing and reading take longer. `"zones"` are the statistics that
+                every variable has. See docs/guide/queries.md.
 
         """
         from drystone.variable import Variable
@@ -264,23 +268,28 @@ class Group(Mapping[str, Any]):
         edge: Literal["one_sided", "fill", "periodic", "nan"] = "one_sided",
         attrs: Mapping[str, Any] | None = None,
     ) -> Variable:
-        """Make a variable that is computed from others when it is read, and return it; it is committed when this returns.
+        """Make a variable that is computed from others when it is read, and return it.
 
-        It has the shape, the dimensions and the steps of the variables that the definition names, and is read like any variable. A
-        vector, as `curl(u, v, w)` is one, has its components along a last axis. A cell is written where all cells are that its value
-        needs; others read as NaN, and in integers as 0. Names are paths in the container; an input keeps its meaning when it is renamed.
-        The identical definition again changes nothing; another one of the name is a `ConflictError`.
+        It is committed when this returns.
+
+        It has the shape, the dimensions and the steps of the variables that the definition names, and is read like
+        any variable. A vector, as `curl(u, v, w)` is one, has its components along a last axis. A cell is written
+        where all cells are that its value needs; others read as NaN, and in integers as 0. Names are paths in the
+        container; an input keeps its meaning when it is renamed. The identical definition again changes nothing;
+        another one of the name is a `ConflictError`.
 
         Args:
             name: Path, with `/` between groups.
-            definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an expression of variables. See
-                docs/guide/expressions.md.
-            kind: What is stored besides the definition: nothing (`"virtual"`), statistics by which queries leave parts out (`"bounds"`), or
-                the values (`"stored"`). The commit of a step's blocks computes them; `store_derived` does for what is there already.
-            edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as `numpy.gradient`, `"fill"` the fill
-                value of each input, `"periodic"` the cells at the other end, `"nan"` nothing, so that the value is NaN.
-            attrs: Attributes, such as `units`. Without `units` the units of the inputs are checked, and those of the result set, as far as
-                they are known; units that do not fit are an `InvalidArgumentError`.
+            definition: The expression: a text as `"sqrt(u*u + v*v)"`, `"diff(u, x)"`, `"u[x+1] - u"`, or an
+                expression of variables. See docs/guide/expressions.md.
+            kind: What is stored besides the definition: nothing (`"virtual"`), statistics by which queries leave
+                parts out (`"bounds"`), or the values (`"stored"`). The commit of a step's blocks computes them;
+                `store_derived` does for what is there already.
+            edge: What neighbours and differences take beyond the edge of the domain: `"one_sided"` as
+                `numpy.gradient`, `"fill"` the fill value of each input, `"periodic"` the cells at the other end,
+                `"nan"` nothing, so that the value is NaN.
+            attrs: Attributes, such as `units`. Without `units` the units of the inputs are checked, and those of
+                the result set, as far as they are known; units that do not fit are an `InvalidArgumentError`.
 
         """
         path = self._below(name)
@@ -300,12 +309,12 @@ class Group(Mapping[str, Any]):
     ) -> StoredDerived:
         """Store missing or outdated values of derived variables of the kinds `"stored"` and `"bounds"`.
 
-        Commits do so for the steps that they bring. Values of the same bits are read before and after.
+        Commits do so for their own steps. Reads return the same bits before and after.
 
         Args:
-            names: Which variables; all if left out.
-            steps: Which steps; all if left out.
-            budget: Bytes of values to compute at most.
+            names: The variables; by default all.
+            steps: The steps; by default all.
+            budget: Limit of the computed values, in bytes.
 
         """
         chosen = [names] if isinstance(names, str) else names
@@ -323,7 +332,7 @@ class Group(Mapping[str, Any]):
         return StoredDerived(*done)
 
     def create_group(self, name: str, attrs: Mapping[str, Any] | None = None) -> Group:
-        """Create a group, and those above it; if it is there, the attributes are added to its own."""
+        """Create a group and those above it; the attributes of an existing group are extended."""
         path = self._below(name)
         self._container._handle.create_group(path, values.named(attrs, "attrs"))
         self._container._warn()
@@ -336,7 +345,7 @@ class Group(Mapping[str, Any]):
         self._container._warn()
 
     def delete(self, name: str) -> None:
-        """Remove a name; of a group, with all below it. Earlier snapshots keep it."""
+        """Remove a name, and all names below a group. Earlier snapshots keep them."""
         self._container._settle_before_change()
         self._container._handle.delete(self._below(name))
         self._container._warn()

@@ -1,7 +1,7 @@
 """Lists of numbers of any length in each cell, and references: dtypes, and values as they are stored.
 
-A dtype of lists is `object` with h5py's metadata `vlen`, so that h5py's are taken as they are. A dtype of references is `object`
-with the metadata `reference`; values are the paths of variables and groups, as texts.
+A dtype of lists is `object` with h5py's metadata `vlen`, so that h5py's are taken as they are. A dtype of
+references is `object` with the metadata `reference`; values are the paths of variables and groups, as texts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def ragged(element: npt.DTypeLike) -> np.dtype[Any]:
 
     Cells read as one-dimensional arrays of NumPy, each of its own length; an unwritten cell is an empty one.
     It is the
-    dtype that `h5py.vlen_dtype` makes, so h5py's are taken too.
+    dtype of `h5py.vlen_dtype`, so h5py's dtypes are accepted too.
 
     Args:
         element: The dtype of the numbers: an integer, a float, complex or bool.
 
     Returns:
-        The dtype `object` with the dtype of the numbers in its metadata; `ragged_element` gives it back.
+        The dtype `object` with the dtype of the numbers in its metadata; `ragged_element` returns it.
 
     Raises:
         InvalidArgumentError: If the elements are no numbers.
@@ -47,9 +47,11 @@ def ragged_element(dtype: npt.DTypeLike) -> np.dtype[Any] | None:
 
 
 def reference(kind: Literal["object", "region"] = "object") -> np.dtype[Any]:
-    """The dtype of references: texts that name a variable or group by its path, or with `kind="region"` a box of a variable.
+    """The dtype of references, which are texts.
 
-    A box is written behind the path, a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. It is not checked
+    A reference names a variable or group by its path, or, with `kind="region"`, a box of a variable.
+
+    A box follows the path, as a range `first:end` per axis: `"fields/T[0:2, 4:8]"`. It is not checked
     whether the target exists.
     """
     if kind not in ("object", "region"):
@@ -79,8 +81,8 @@ def shown_element(dtype: np.dtype[Any]) -> str:
 def as_lists(value: Any, element: np.dtype[Any], what: str) -> npt.NDArray[np.object_]:
     """The given lists as an array of arrays; the casting rule applies to the numbers of each list.
 
-    `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or an array of
-    the package awkward.
+    `value` is nested lists, an array of objects that are lists, an array of numbers whose last axis is the list, or
+    an array of the package awkward.
     """
     from drystone.values import as_stored
 

@@ -68,7 +68,10 @@ def store_options(url: str, options: Mapping[str, object] | None) -> list[tuple[
 def supplier(
     url: str, credentials: Callable[[], Mapping[str, object]] | None
 ) -> Callable[[], tuple[list[tuple[str, str]], float | None]] | None:
-    """A caller's source of credentials as the engine takes it: names and texts, and when they expire, in seconds since 1970."""
+    """A caller's source of credentials as the engine takes it.
+
+    It returns names and texts, and the time of expiry, in seconds since 1970.
+    """
     if credentials is None:
         return None
     if not is_url(url):
@@ -131,7 +134,10 @@ def local_path(url: str | os.PathLike[str]) -> str:
 
 
 def remove_container(path: str) -> bool:
-    """Removes the container at `path`, and nothing else that lies there. False, and nothing happens, where there is none."""
+    """Removes the container at `path`, and nothing else that lies there.
+
+    False, and nothing happens, where there is none.
+    """
     root = Path(path)
     if not root.exists():
         return False

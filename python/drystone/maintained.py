@@ -30,7 +30,7 @@ class Maintained(Group):
     """The part of a container that an operator uses."""
 
     def describe(self) -> Description:
-        """Its files, writers, and steps that wait for a commit. Lists the store and reads the ends of logs."""
+        """Its files, writers and uncommitted steps. Lists the store and reads the ends of logs."""
         files, writers, run, entries, waiting, values, incomplete, notes = self._container._handle.describe()
         return Description(
             {folder: Files(*found) for folder, found in files.items()},
@@ -46,7 +46,7 @@ class Maintained(Group):
     def usage(self) -> dict[str, Usage]:
         """The size of each variable, by path, on all storage targets together. Walks the whole index, reads no values.
 
-        Links are left out, since their targets are listed.
+        Links are omitted, because their targets are listed.
         """
         self._container._settle()
         return {
@@ -63,13 +63,14 @@ class Maintained(Group):
     ) -> RecoverReport:
         """Settle the steps of a run that died, and begin a new run.
 
-        Steps that all its ranks closed, and that were not committed, become visible (`adopt=True`, the default) or are dropped
-        (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete steps are dropped. Later
-        writes by writers of the old run will not become visible.
+        Steps that all its ranks closed, and that were not committed, become visible (`adopt=True`, the default) or
+        are dropped (`discard=True`). `adopt=[steps]` takes only these, `discard=[steps]` all but these. Incomplete
+        steps are dropped. Later writes by writers of the old run will not become visible.
 
-        Parts that the tiers of this node have lost are rebuilt if other nodes kept parity of them (`create(redundancy=)`), else
-        given up; the report says which, per step. Parts on other nodes wait for their drain, unless the nodes are named in
-        `lost_nodes`: then all parts that they did not bring home are lost, too.
+        Parts that the tiers of this node have lost are rebuilt if other nodes kept parity of them
+        (`create(redundancy=)`), else given up; the report lists them by step. Parts on other nodes wait for their
+        drain, unless the nodes are named in `lost_nodes`. Then all parts that these nodes did not drain are lost
+        too.
         """
         begun = time.perf_counter()
         which, but = _orders(adopt, discard)
@@ -101,15 +102,16 @@ class Maintained(Group):
     ) -> GcReport:
         """Remove files that no retained snapshot needs. It may be killed, and may run while others write and read.
 
-        Without `keep` and `older_than` no snapshot expires, and only files that dead processes left are removed. With them,
-        expired snapshots are a `NotFoundError`, and log files whose blocks show in no retained snapshot are deleted. A file with
-        a block that shows is never deleted, even if it was published. See docs/guide/gc.md.
+        Without `keep` and `older_than` no snapshot expires, and only files that dead processes left are removed.
+        With them, expired snapshots raise `NotFoundError`, and log files whose blocks are visible in no retained
+        snapshot are deleted. A file with a visible block is never deleted, even if it was published. See
+        docs/guide/gc.md.
 
         Args:
-            keep: How many of the newest snapshots stay, at least 1; the commit of the collection is one of them.
-            older_than: Seconds, or a `timedelta`; younger snapshots stay.
+            keep: The number of newest snapshots to keep, at least 1, including the commit of the collection.
+            older_than: Seconds, or a `timedelta`; younger snapshots are kept.
             dry_run: Remove nothing, and report what would be removed.
-            progress: Called as `progress(done, total)` after each file, and stops by giving False (`CancelledError`);
+            progress: Called as `progress(done, total)` after each file; returning False stops (`CancelledError`);
                 True prints to standard error.
 
         """
@@ -137,13 +139,14 @@ class Maintained(Group):
     ) -> IndexReport:
         """Index values that were written without an index, so that queries for ranges of them read few bytes.
 
-        The bins are stored beside the values, in one commit: the data grow by about their own size, and reads of arrays stay
-        as they are. Blocks that have bins, and blocks of less than 64 KiB, are left out; so are blocks that are written later,
-        for which it is called again. Zones, the least and greatest value of each subchunk, are always there, so `kind="zones"`
-        has nothing to do. See docs/guide/queries.md.
+        The bins are stored in addition to the values, in one commit: the data grow by about their own size, and
+        reads of arrays stay the same. Blocks with bins and blocks of less than 64 KiB are skipped. Blocks that are
+        written later have no bins until it is called again. Zones, the smallest and greatest value of each
+        subchunk, always exist, so `kind="zones"` has nothing to do. See docs/guide/queries.md.
 
         Args:
-            variable: Its path, or that of a member of a record (`"P.x"`). Of a record all members that are numbers are indexed.
+            variable: Its path, or that of a member of a record (`"P.x"`). Of a record all members that are numbers
+                are indexed.
             kind: `"bins"` or `"zones"`.
             progress: As in `verify`, with blocks for bytes.
 
@@ -159,12 +162,12 @@ class Maintained(Group):
         return done
 
     def drop_index(self, variable: str) -> int:
-        """Take an index that `index` made out of the next snapshot; `gc` gives back its bytes.
+        """Remove an index that `index` made from the next snapshot; `gc` frees its bytes.
 
-        Bins that were asked for when the variable was created are the values, and stay.
+        Bins of a variable that was created with `index="bins"` hold its values, and stay.
 
         Returns:
-            How many blocks had such an index.
+            The number of blocks that had such an index.
 
         """
         self._container._settle()
@@ -176,16 +179,17 @@ class Maintained(Group):
         by: str,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> IndexReport:
-        """Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all of them.
+        """Store a replica of particles sorted by one of their values, so that queries for ranges of it read few bytes.
 
-        `name` is a group of variables of one dimension and equal shape, or a variable of records; `by` is the variable in the group, or the
-        member, that sorts. Each block of it gets a replica that holds its values in ascending order, and beside them the values of
-        all others at the same cells. Everything is committed at once, answers stay the same, and arrays are read as before. Blocks of
-        less than 64 KiB are left out; so are blocks that are written later, for which it is called again. See docs/guide/queries.md.
+        `name` is a group of variables of one dimension and equal shape, or a variable of records; `by` is the
+        variable in the group, or the member, to sort by. Each block of it gets a replica with its values in
+        ascending order, and the values of all other variables at the same cells. Everything is one commit, answers
+        stay the same, and arrays are read as before. Blocks of less than 64 KiB are skipped. Blocks that are
+        written later have none until it is called again. See docs/guide/queries.md.
 
         Args:
             name: Path of the group, or of the variable of records; "" is the root.
-            by: What sorts: integers or floats.
+            by: The name of the key: integers or floats.
             progress: As in `index`.
 
         Raises:
@@ -201,10 +205,10 @@ class Maintained(Group):
         return done
 
     def drop_sort(self, name: str, by: str) -> int:
-        """Take the replicas that `sort` made out of the next snapshot; `gc` gives back their bytes.
+        """Remove the replicas that `sort` made from the next snapshot; `gc` frees their bytes.
 
         Returns:
-            How many blocks had one.
+            The number of blocks that had one.
 
         """
         self._container._settle()
@@ -213,13 +217,13 @@ class Maintained(Group):
     def calibrate(self, seconds: float = 3.0, max_bytes: SupportsIndex = 256 << 20) -> Calibration:
         """Measure the costs of this container's store, so that layouts and predicted costs fit it.
 
-        A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days for all
-        containers on the device, in the user's cache folder. Without it a local solid-state disk is assumed. See
-        docs/guide/calibration.md.
+        A probe of at most `max_bytes` is written, synced, read and removed again. The result is kept for 30 days
+        for all containers on the device, in the user's cache folder. Without it a local solid-state disk is
+        assumed. See docs/guide/calibration.md.
 
         Args:
-            seconds: How long it takes, approximately.
-            max_bytes: Bytes that are written at most; at least 16 MiB.
+            seconds: The approximate duration.
+            max_bytes: Limit of the written bytes; at least 16 MiB.
 
         """
         profile, device, kept, not_kept = self._container._handle.calibrate(float(seconds), max_bytes)
@@ -232,9 +236,11 @@ class Maintained(Group):
         return None if profile is None else Calibration.of(profile)
 
     def lost(self) -> list[Damage]:
-        """Lost files that the newest snapshot names: manifests that are gone, log files that are missing or too short.
+        """The lost files that the newest snapshot names.
 
-        Looks at names and lengths only; `verify` reads everything.
+        These are missing manifests, and log files that are missing or too short.
+
+        Checks only names and lengths; `verify` reads everything.
         """
         self._container._settle()
         return [Damage(key, None, None, message) for key, message in self._container._handle.lost()]
@@ -242,11 +248,11 @@ class Maintained(Group):
     def verify(
         self, progress: Callable[[int, int], object] | bool | None = None, *, values: bool = False
     ) -> VerifyReport:
-        """Read and check every byte that the snapshot refers to, and every chunk that was published of it.
+        """Read and check every byte that the snapshot refers to, and every published chunk of it.
 
         With `values` the decoded values of published chunks are also compared with the log.
 
-        `progress(done, total)` is called now and then, and stops it by giving False (`CancelledError`); `progress=True`
+        `progress(done, total)` is called from time to time; returning False stops (`CancelledError`). `progress=True`
         prints to standard error.
         """
         begun = time.perf_counter()

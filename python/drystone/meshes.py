@@ -124,7 +124,9 @@ def mesh_named(found: list[Mesh], name: str | None) -> Mesh:
 
 
 def positions(mesh: Mesh, named: str | None = None) -> tuple[Field, ...] | None:
-    """The fields that say where the cells of a mesh of one axis are: particles; None where the mesh is none of particles.
+    """The fields that say where the cells of a mesh of one axis are: particles.
+
+    None where the mesh is none of particles.
 
     Args:
         mesh: The mesh.
@@ -164,7 +166,10 @@ def positions(mesh: Mesh, named: str | None = None) -> tuple[Field, ...] | None:
 
 
 def times(c: Container, fields: tuple[Field, ...]) -> tuple[list[int], list[float]]:
-    """The steps that any of these fields has, and the time of each: its coordinate where that ascends, else its number."""
+    """The steps in which any of these fields has data, and the time of each.
+
+    The time is the coordinate of the step if coordinates ascend, otherwise its number.
+    """
     variables = [v for one in fields if (v := c.variables[one.variable]).has_steps]
     steps = sorted({step for v in variables for step in v.steps})
     for v in variables:

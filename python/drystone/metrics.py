@@ -1,7 +1,7 @@
 """Metrics: counters of the containers that this process has open, as numbers and as text for Prometheus.
 
-`Container.metrics` has the counters of one container since it was opened; `prometheus` has those of all that are open. Counters only
-grow, and cost an addition where something is counted (docs/guide/metrics.md).
+`Container.metrics` has the counters of one container since it was opened; `prometheus` has those of all that are
+open. Counters only grow, and cost an addition where something is counted (docs/guide/metrics.md).
 """
 
 from __future__ import annotations
@@ -90,16 +90,17 @@ def prometheus() -> str:
 def opentelemetry(
     tracer_provider: Any = None, meter_provider: Any = None, *, detail: bool = True
 ) -> Callable[[], None]:
-    """Give what containers of this process do to OpenTelemetry: spans, and counters where its reader asks for them.
+    """Export the operations of this process's containers to OpenTelemetry: spans, and counters for its metric reader.
 
-    Spans are named `drystone.read`, `drystone.commit` and so on, and are children of the span that is current where it was done. Counters
-    are those of `Container.metrics`, as `drystone.read_bytes` and so on with the attribute `drystone.container`; `drystone.steps` has the
-    committed steps by level. Gives a function that ends both: spans at once, counters by giving no values any more.
+    Spans are named `drystone.read`, `drystone.commit` and so on, and are children of the span that is current where
+    it was done. Counters are those of `Container.metrics`, as `drystone.read_bytes` and so on with the attribute
+    `drystone.container`; `drystone.steps` has the committed steps by level. Returns a function that ends both:
+    spans at once, and counters by reporting no more values.
 
     Args:
-        tracer_provider: Where spans go; by default the one of the process.
-        meter_provider: Where counters go; likewise.
-        detail: Also a span for each read and each put.
+        tracer_provider: The provider of tracers for spans; by default that of the process.
+        meter_provider: The provider of meters for counters; by default that of the process.
+        detail: Also report a span for each read and each put.
 
     Raises:
         UnsupportedError: If the package `opentelemetry-api` is not installed.

@@ -18,7 +18,10 @@ Act = Callable[["ReadingHandle"], tuple[Any, ErrorBound]]
 
 
 def is_narrow(dtype: npt.DTypeLike | None, reading: ReadingHandle, name: str) -> bool:
-    """Whether what is read is to be rounded to `dtype`; an InvalidArgumentError for a type that is neither float32 nor the stored one."""
+    """Whether what is read is to be rounded to `dtype`.
+
+    An InvalidArgumentError for a type that is neither float32 nor the stored one.
+    """
     if dtype is None:
         return False
     wanted = np.dtype(dtype)

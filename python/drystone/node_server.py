@@ -12,8 +12,8 @@ from drystone.errors import IoError, NotFoundError
 def node_server(place: str) -> str:
     """The URL of a container on its server of this machine, which is started where there is none.
 
-    The server is a process of its own in a session of its own; it ends a minute after its last client has gone. `NotFoundError`: there is
-    no container. `IoError`: the server did not start.
+    The server is a process of its own in a session of its own; it ends a minute after its last client has gone.
+    `NotFoundError`: there is no container. `IoError`: the server did not start.
     """
     command = [sys.executable, "-m", "drystone", "serve", "--for", place]
     process = subprocess.Popen(

@@ -61,29 +61,33 @@ def create(
     Args:
         path: A path, a `file://` URL, a URL of an object store (`s3://`, `gs://`, `az://`) or of a server (`drys://`,
             `drys+unix://`, on this machine also `dry://`).
-        durability: What survives. `"async"`: nothing committed is lost when processes are killed; a power cut may lose
-            commits after the last `flush()`. `"durable"`: what is committed is on stable storage. `"memory"`: never synced.
-        overwrite: Remove an existing container, and only its own files; without it an existing one is a `ConflictError`.
-        into_existing: Use a folder that holds other files, which stay as they are; without it they are a `ConflictError`.
-        targets: Folders on several storage targets (disks, pools of a parallel file system). The log parts of writers and
-            published shards are spread over them; the container makes a folder of its own in each. See docs/guide/layout.md.
-        spread: How they are spread: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
-        storage_options: Endpoint, region, credentials and the like of an object store, by the names that the `object_store`
-            library gives them (`aws_endpoint`, `aws_region`, ...). Options that are not given come from the environment. See
-            docs/guide/far-stores.md.
-        credentials: Returns the credentials of an object store: names and values as in `storage_options`, and `expires`, a time
-            in UTC. It is called at the first request and again before they expire, from another thread. Pickles do not hold it.
-        token: The token that gives rights on a server. Without it, `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the environment.
-        tiers: Folders nearer than the container's home (memory, a local disk), nearest first. Blocks are written there and
-            brought home in the background; a pair gives the most bytes that a tier may hold. Older programs cannot read such a
-            container. See docs/guide/tiers.md.
-        redundancy: How steps in tiers survive the loss of a node before they are home. It cannot be changed later. `"none"`;
-            `"partner"`: another node keeps a copy; `"xor:N"`: sets of up to N writers of different nodes keep parity, and one
-            may be lost; `"rs:D+P"`: sets of up to D + P, and P may be lost. Anything else is an `InvalidArgumentError`. See
-            docs/guide/redundancy.md.
-        cache: A folder on a local disk for bytes that were read from a far store, shared by all containers and processes. A pair
-            gives the most bytes that it may hold (default: a tenth of the free space of its disk). `False`: no cache, even if
-            `DRYSTONE_CACHE` names one. See docs/guide/cache.md.
+        durability: What commits survive. `"async"`: kills of processes; a power cut may lose commits after the last
+            `flush()`. `"durable"`: power cuts too. `"memory"`: kills only; nothing is ever synced.
+        overwrite: Remove an existing container, and only its own files. Otherwise an existing one raises
+            `ConflictError`.
+        into_existing: Use a folder with other files, which stay unchanged. Otherwise they raise `ConflictError`.
+        targets: Folders on several storage targets (disks, pools of a parallel file system). The log parts of
+            writers and published shards are spread over them; the container makes a folder of its own in each. See
+            docs/guide/layout.md.
+        spread: The assignment to targets: balanced by a lattice, round-robin along the Hilbert curve, or row by row.
+        storage_options: Endpoint, region, credentials and other options of an object store, by the names that the
+            `object_store` library uses (`aws_endpoint`, `aws_region`, ...). Missing options come from the
+            environment. See docs/guide/far-stores.md.
+        credentials: Returns the credentials of an object store: names and values as in `storage_options`, and
+            `expires`, a time in UTC. It is called at the first request and again before they expire, from another
+            thread. Pickles do not hold it.
+        token: The token that gives rights on a server. Without it, `BEARER_TOKEN` or `BEARER_TOKEN_FILE` of the
+            environment.
+        tiers: Folders nearer than the container's home (memory, a local disk), nearest first. Blocks are written
+            there and copied home in the background. A pair (folder, bytes) limits the size of a tier. Older
+            versions cannot read such a container. See docs/guide/tiers.md.
+        redundancy: How steps in tiers survive the loss of a node before they are home. It cannot be changed later.
+            `"none"`; `"partner"`: another node keeps a copy; `"xor:N"`: sets of up to N writers of different nodes
+            keep parity, and one may be lost; `"rs:D+P"`: sets of up to D + P, and P may be lost. Anything else is
+            an `InvalidArgumentError`. See docs/guide/redundancy.md.
+        cache: A folder on a local disk for bytes that were read from a far store, shared by all containers and
+            processes. A pair limits its bytes (default: a tenth of the free space of its disk). `False`: no cache,
+            even if `DRYSTONE_CACHE` names one. See docs/guide/cache.md.
 
     """
     begun = time.perf_counter()
@@ -123,23 +127,25 @@ def open(
 ) -> Container:
     """Open a container to read (`"r"`), or to read and write (`"r+"`; `"a"` creates it if there is none).
 
-    `targets` (as in `create`; for writing only) are used by all writers from now on; existing files stay where they are. `url`,
-    `storage_options`, `credentials` and `token` are as in `create`. A container behind a web server, `http://` or `https://`, can
-    be read.
+    `targets` (as in `create`; for writing only) are used by all writers from now on; existing files stay where they
+    are. `url`, `storage_options`, `credentials` and `token` are as in `create`. A container behind a web server,
+    `http://` or `https://`, can be read.
 
     `consistency` says when others see values that are written through this handle, and which values this handle sees:
     `"eventual"`, `"session"`, `"commit"` or `"strong"`. The table is in docs/guide/regions.md.
 
-    `tiers` are as in `create`, for a container that was created with tiers. New blocks lie in them first, and parts that dead
-    processes of this node left in them are brought home. Reading a container on its own node needs no tiers.
+    `tiers` are as in `create`, for a container that was created with tiers. New blocks are written to them first,
+    and parts that dead processes of this node left in them are copied home. Reading a container on its own node
+    needs no tiers.
 
-    `server="node"` opens it through a server on this machine. The first process that asks for it starts it, and the others find it.
-    These processes see each other's locks, and regions are released without a copy; see docs/guide/server.md, "A server for a
-    node". It is an `IoError` if the server does not start.
+    `server="node"` opens it through a server on this machine. The first process that asks for it starts it, and the
+    others find it. These processes see each other's locks, and regions are released without a copy; see
+    docs/guide/server.md, "A server for a node". If the server does not start, this raises `IoError`.
 
-    `cache` is as in `create`. For a container in a local directory it is useful on slow file systems. It excludes `targets`.
+    `cache` is as in `create`. For a container in a local directory it is useful on slow file systems. It excludes
+    `targets`.
 
-    If the newest snapshot cannot be read, and no power cut explains that, opening for reading is a `CorruptError`.
+    If the newest snapshot cannot be read, and no power cut explains that, opening for reading raises `CorruptError`.
     `damaged=True` then shows, read-only, the newest snapshot that can be read. See docs/guide/lost-files.md.
     """
     begun = time.perf_counter()
@@ -225,7 +231,10 @@ def remember(
 def open_again(
     path: str, mode: Literal["r", "r+", "a"], options: Iterable[tuple[str, str]] = ()
 ) -> Container:
-    """Opens the container that a pickle or another handle names, with the options of this process, else with those of the pickle."""
+    """Opens the container that a pickle or another handle names.
+
+    The options are those of this process, otherwise those of the pickle.
+    """
     given = given_options.get(path) if is_url(path) else None
     who = _suppliers.get(path)
     return open(path, mode, storage_options=dict(options if given is None else given), credentials=who)
@@ -236,7 +245,8 @@ def reopen(
 ) -> Container:
     """The container of a pickle; many variables unpickled in one process share it.
 
-    It is for reading; what is assigned to its variables goes to the container at its path, if the pickled one was writable.
+    It is for reading; what is assigned to its variables goes to the container at its path, if the pickled one was
+    writable.
     """
     known = _reopened.get((path, uuid, version))
     if known is not None and not known.closed:

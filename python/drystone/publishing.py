@@ -37,21 +37,21 @@ class Published(Group):
     ) -> PublishReport:
         """Write the committed steps as an ordinary Zarr v3 hierarchy, in `zarr` below the container's path.
 
-        It may run while steps arrive, and may be killed: readers of the hierarchy see whole steps, and another call completes
-        missing parts and writes only changes. A variable of records becomes a group with one array per member. One process
-        publishes at a time (`ConflictError`). See docs/guide/publishing.md.
+        It may run while steps arrive, and may be killed: readers of the hierarchy see whole steps, and another call
+        completes missing parts and writes only changes. A variable of records becomes a group with one array per
+        member. One process publishes at a time (`ConflictError`). See docs/guide/publishing.md.
 
         Args:
             variables: Paths; by default all that have a portable form. Arrays of deleted variables are then removed.
-            progress: Called as `progress(done, total)` in bytes after each file, and stops by giving False
+            progress: Called as `progress(done, total)` in bytes after each file; returning False stops
                 (`CancelledError`). True shows a line where standard error is a terminal.
-            chunks: Extents of chunks by variable, steps first, instead of those that the model chooses.
-            compressor: `"auto"` (zstd, in HDF5 zlib, where the variable has a transform), `"zstd:LEVEL"`, `"zlib:LEVEL"`, or
-                None.
-            memory: The most bytes of memory that it may use, at least 128 MiB.
-            format: `"zarr"`; `"zarr+hdf5"`, where each shard is an HDF5 (netCDF-4) file at the same time; `"netcdf"`, which writes
+            chunks: Chunk shapes by variable, the step axis first; by default the model chooses them.
+            compressor: `"auto"` (zstd, in HDF5 zlib, where the variable has a transform), `"zstd:LEVEL"`,
+                `"zlib:LEVEL"`, or None.
+            memory: Limit of the memory that it uses, in bytes; at least 128 MiB.
+            format: `"zarr"`; `"zarr+hdf5"`, where each shard is also an HDF5 (netCDF-4) file; `"netcdf"`, which writes
                 one netCDF-4 file instead. By default the format of the last publication, at first `"zarr"`.
-            path: Of the netCDF file; by default `netcdf/NAME.nc` below the container's path.
+            path: The netCDF file; by default `netcdf/NAME.nc` below the container's path.
 
         """
         begun = time.perf_counter()
@@ -91,10 +91,13 @@ class Published(Group):
         return PublishReport(where, snapshot, published, dict(skipped))
 
     def zarr_store(self, *, read_only: bool = True) -> DrystoneStore:
-        """The container as a store of zarr-python, unpublished steps included: `zarr.open_group(store=c.zarr_store())`.
+        """The container as a store of zarr-python, including unpublished steps.
 
-        By default it shows the present snapshot, and is read-only. A writable store has a handle of its own: arrays that are
-        created and written through it are committed at once, and seen here after `refresh`. See docs/guide/zarr-store.md.
+        Example: `zarr.open_group(store=c.zarr_store())`.
+
+        By default it shows the current snapshot, and is read-only. A writable store has a handle of its own: arrays
+        that are created and written through it are committed at once, and visible here after `refresh`. See
+        docs/guide/zarr-store.md.
         """
         from drystone.zarr_store import DrystoneStore
 

@@ -29,14 +29,16 @@ class Queried(Group):
         *,
         over: Iterable[str | Variable] = (),
     ) -> Query:
-        """The cells that satisfy a condition, in the snapshot that it shows now. Nothing is read before the query is asked.
+        """The cells of the current snapshot that satisfy a condition.
 
-        An unwritten cell satisfies no condition; NaN satisfies `isnan` and `!=` only. Variables meet by the names of their
-        dimensions, or by equal shapes. See docs/guide/queries.md.
+        Nothing is read before a method of the query is called.
+
+        An unwritten cell satisfies no condition; NaN satisfies only `isnan` and `!=`. Variables are matched by the
+        names of their dimensions, or by equal shapes. See docs/guide/queries.md.
 
         Args:
-            condition: A text, as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables, as `c["p"] > 3e-5`.
-            selection: What indexing takes, integers and slices, for the axes behind the step; by default all cells.
+            condition: A text such as `"p > 3e-5 & abs(u) < 1"`, or an expression of variables such as `c["p"] > 3e-5`.
+            selection: Integers and slices as in indexing, for the axes after the step; by default all cells.
             steps: A step number, a slice of them or a list; by default all.
             over: Further variables whose axes belong to the cells, though the condition may not name them.
 
@@ -73,14 +75,17 @@ class Queried(Group):
         steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
         of: Literal["cells", "blocks"] = "cells",
     ) -> Table | Blocks:
-        """Cells as rows, for programs that take Arrow tables: DuckDB, Polars, pandas, pyarrow and others. Nothing is read yet.
+        """Cells as rows, for programs that take Arrow tables: DuckDB, Polars, pandas, pyarrow and others.
+
+        Nothing is read yet.
 
         Args:
-            where: Rows are the cells that satisfy this condition, as of `query`; by default all.
-            columns: Names of variables, members (`P.x`), dimensions and `step`, in the order of the columns; by default those of one grid.
-            selection: As of `query`.
-            steps: As of `query`.
-            of: `"blocks"`: a row per block of variables, with its statistics.
+            where: Rows are the cells that satisfy this condition, as in `query`; by default all.
+            columns: Names of variables, members (`P.x`), dimensions and `step`, in the order of the columns; by
+                default those of one grid.
+            selection: As in `query`.
+            steps: As in `query`.
+            of: `"blocks"` returns a row per block of variables, with its statistics.
 
         """
         from drystone.tables import Blocks, Table
@@ -105,15 +110,18 @@ class Queried(Group):
         steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
         nan: Literal["arrow", "greatest"] | None = None,
     ) -> CellDataset:
-        """The table of cells as a pyarrow dataset, which takes columns and filters from DuckDB, DataFusion, Dask and pyarrow.
+        """The table of cells as a pyarrow dataset.
+
+        It takes columns and filters from DuckDB, DataFusion, Dask and pyarrow.
 
         Args:
-            where: As of `table`: it holds whatever an engine pushes down.
-            columns: As of `table`.
-            selection: As of `query`.
-            steps: As of `query`.
-            nan: How filters compare with NaN: `"greatest"` above all numbers, as engines do, `"arrow"` as IEEE; by default the first for
-                engines that ask for a scanner, the second for `to_table(filter=...)` and other calls of the dataset itself.
+            where: As in `table`; it applies in addition to pushed-down conditions.
+            columns: As in `table`.
+            selection: As in `query`.
+            steps: As in `query`.
+            nan: How filters compare with NaN: `"greatest"` above all numbers, as engines do, `"arrow"` as IEEE; by
+                default the first for engines that ask for a scanner, the second for `to_table(filter=...)` and
+                other calls of the dataset itself.
 
         """
         from drystone.tables.dataset import CellDataset
@@ -128,7 +136,10 @@ class Queried(Group):
         selection: Any = None,
         steps: SupportsIndex | slice | Iterable[SupportsIndex] | None = None,
     ) -> LazyFrame:
-        """The table of cells as a lazy frame of Polars, which pushes columns, conditions and limits down. Arguments are those of `table`."""
+        """The table of cells as a lazy frame of Polars, which pushes columns, conditions and limits down.
+
+        Arguments are those of `table`.
+        """
         from drystone.tables import polars
 
         frame: LazyFrame = polars.scan(self.table(where, columns, selection=selection, steps=steps))

@@ -1,9 +1,9 @@
-"""Queries: which cells satisfy a condition, and what variables hold there.
+"""Queries: the cells that satisfy a condition, and the values of variables there.
 
     q = c.query("p > 3e-5 & (abs(u) < 1 | mask == 2)", steps=3)
     q.count(), q.coords(), q.values("u", "v"), q.mask()
 
-Statistics decide first, and values are read only where they leave something open. See docs/guide/queries.md.
+Statistics are evaluated first, and values are read only where they do not decide. See docs/guide/queries.md.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Steps = SupportsIndex | slice | Iterable[SupportsIndex]
 
 
 class Bounds(NamedTuple):
-    """Between which numbers the count lies, both included."""
+    """Bounds of the count, both included."""
 
     low: int
     high: int
@@ -107,9 +107,12 @@ class Batch:
 
 
 class Query:
-    """The cells of a snapshot that satisfy a condition; made by `Container.query`. Nothing is read before it is asked.
+    """The cells of a snapshot that satisfy a condition; made by `Container.query`.
 
-    An unwritten cell satisfies no condition. Coordinates are the variable's, whatever is selected, with the step first where there are steps.
+    Nothing is read before a method is called.
+
+    An unwritten cell satisfies no condition. Coordinates are those of the variable, not of the selection, with the
+    step first if there are steps.
     """
 
     def __init__(
@@ -160,10 +163,10 @@ class Query:
 
     @property
     def explain(self) -> QueryPlan:
-        """How much it reads at most, and what statistics decide about each condition.
+        """An upper bound of what it reads, and what statistics decide about each condition.
 
-        On a far store `site` of each of the `terms` says where it is tried. There the store may be asked whether it runs
-        read programs, and the link be measured with a few reads; no other value is read.
+        On a far store, `site` of each of the `terms` says where it is evaluated. The store may be asked whether it runs
+        read programs, and a few reads may measure the link; no other value is read.
         """
         return QueryPlan(**_said(self._handle.explain()[1]))
 
@@ -173,7 +176,7 @@ class Query:
         return self._report or QueryReport("nothing was asked yet", 0, 0, 0, 0, 0, 0, ())
 
     def bounds(self) -> Bounds:
-        """The least and the greatest number of hits that there can be, from statistics alone."""
+        """The smallest and the greatest possible number of hits, from statistics only."""
         return Bounds(*self._handle.bounds())
 
     def count(self) -> int:
@@ -208,7 +211,7 @@ class Query:
         return values[0] if len(values) == 1 else tuple(values)
 
     def mask(self) -> npt.NDArray[np.bool_]:
-        """Which of the selected cells are hits, of the shape of the selection."""
+        """A bool array of the shape of the selection, True at hits."""
         flat = np.zeros(int(np.prod(self._shape, dtype=np.int64)), np.uint8)
         self._take(self._handle.mask(flat))
         mask = flat.view(np.bool_)
@@ -224,7 +227,10 @@ class Query:
     def batches(
         self, rows: int = 65536, variables: Iterable[str | Variable] | None = None
     ) -> Iterator[Batch]:
-        """The hits in order, at most `rows` at a time, with the values of variables (by default those of the condition), in bounded memory."""
+        """The hits in order, at most `rows` at a time, in bounded memory.
+
+        Each batch has the values of `variables`, by default those of the condition.
+        """
         names = self._stored() if variables is None else [_path(name) for name in variables]
         rows = operator.index(rows)
         if rows < 1:

@@ -62,7 +62,10 @@ class Transfer:
 
     @property
     def done(self) -> bool:
-        """Whether the values are in the container's log: they survive the process that took them. An error if they could not be written."""
+        """Whether the values are in the container's log, where they survive the process.
+
+        Raises the error if they could not be written.
+        """
         return _LEVELS.index(self.level) >= _LEVELS.index("node")
 
     def wait(self, timeout: float | None = None, level: _Level | None = None) -> None:
@@ -99,9 +102,9 @@ def _checked(level: str) -> _Level:
 class Region:
     """A box of a variable at one step, with memory for its values. `Variable.map` makes one.
 
-    `array` is NumPy memory. `lock("r")` fills it with the newest committed values and never waits. `lock("w")` waits until
-    no other lock holds a cell of the box; `release` hands the values over and gives a `Transfer`. Locking is optional: a release
-    without a lock is an ordinary put, and the newest wins.
+    `array` is NumPy memory. `lock("r")` fills it with the newest committed values and never waits. `lock("w")`
+    waits until no other lock holds a cell of the box; `release` starts to write the values and returns a
+    `Transfer`. Locking is optional: a release without a lock is an ordinary put, and the newest value wins.
     """
 
     def __init__(
@@ -145,8 +148,8 @@ class Region:
     def array(self) -> npt.NDArray[Any]:
         """Its memory, of the shape `count`.
 
-        After a release of a large region this waits until the values have left it. Arrays that were taken before that release are
-        read-only.
+        After a release of a large region this waits until the values have left it. Arrays obtained before that
+        release are read-only.
         """
         self._require_open()
         if self._own is None:
@@ -173,9 +176,11 @@ class Region:
         """Locks the region; `with region.lock("w"): ...` releases it.
 
         Args:
-            kind: `"r"` pins the newest snapshot and reads it into `array`; it does not wait. `"w"` is a lease on the box.
-            timeout: Seconds after which a write lock that cannot be had is a `DeadlineError`.
-            lease: Seconds after which the lease ends if it is not renewed; 10, or what the server has configured, at most.
+            kind: `"r"` pins the newest snapshot and reads it into `array`; it does not wait. `"w"` is a lease on
+                the box.
+            timeout: Seconds after which waiting for a write lock raises `DeadlineError`.
+            lease: Seconds after which the lease ends if it is not renewed; at most 10, or the configured value of
+                the server.
             renew: Renew it in the background while this process lives.
 
         """
@@ -204,9 +209,9 @@ class Region:
     def release(self, level: _Level = "received") -> Transfer:
         """Ends the lock, and writes the values to the container.
 
-        Returns when the values have this level: `"received"` (in the memory of the engine or the server), `"node"` and `"home"` (in the log
-        of the container), `"stable"` (committed and synced). They are visible after a commit. A `LeaseExpired` if the lease
-        has ended meanwhile: then nothing was written.
+        Returns when the values have this level: `"received"` (in the memory of the engine or the server), `"node"`
+        and `"home"` (in the log of the container), `"stable"` (committed and synced). They are visible after a
+        commit. Raises `LeaseExpired` if the lease has ended; then nothing was written.
         """
         self._require_open()
         _checked(level)
@@ -232,7 +237,7 @@ class Region:
             self._region.unlock()
 
     def close(self) -> None:
-        """Ends the lock and gives the memory back. Closing again does nothing."""
+        """Ends the lock and frees the memory. Closing again does nothing."""
         if not self._closed:
             self._reading = False
             self._closed = True

@@ -5,8 +5,9 @@
     rule = compile(src, dst, narrowing="saturate")
     rule.apply(array, out)
 
-A layout says which box of an abstract array lies where. A rule moves what two layouts share; it is checked against both
-buffers before a byte moves, and `bytes(rule)` is a few dozen bytes that another process can run.
+A layout describes where a box of an abstract array is in memory. A rule copies the elements that two layouts share.
+It is checked against both buffers before a byte moves, and `bytes(rule)` is a few dozen bytes that another process
+can run.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Extents = Sequence[SupportsIndex] | SupportsIndex
 
 
 class Layout:
-    """Boxes of one abstract array, and where they lie in a piece of memory. `Layout.of` makes one; `a + b` joins two."""
+    """Boxes of one abstract array, and their positions in memory. `Layout.of` makes one; `a + b` joins two."""
 
     def __init__(self, handle: LayoutHandle) -> None:
         self._handle = handle
@@ -44,10 +45,11 @@ class Layout:
         """A box of the array.
 
         Args:
-            shape: How many elements the box has.
-            dtype: The type of an element. Members of records belong together by name; what one layout lacks is not moved.
+            shape: The number of elements along each axis of the box.
+            dtype: The type of an element. Members of records are matched by name; a member that one layout lacks is
+                not copied.
             strides: Bytes from one element to the next; the box begins at its lowest byte. Dense if left out.
-            order: The order where strides are left out.
+            order: The order if strides are omitted: `"C"` or `"F"`.
             start: The first element of the box in the abstract array; zero if left out.
             offset: Bytes from the beginning of the memory to the box.
             field: The member of the abstract array's records that this is, as in `"velocity.x"`; empty for the whole.
@@ -92,19 +94,19 @@ class Rule:
     def from_bytes(cls, data: bytes, src_len: SupportsIndex, dst_len: SupportsIndex) -> Rule:
         """Decode a rule from anywhere.
 
-        It is refused (`InvalidArgumentError`) unless it is sound and stays inside of `src_len` bytes to read and `dst_len`
-        bytes to write.
+        It is refused (`InvalidArgumentError`) unless it is valid and stays inside of `src_len` bytes to read and
+        `dst_len` bytes to write.
         """
         return cls(RuleHandle.decode(bytes(data), src_len.__index__(), dst_len.__index__()))
 
     @property
     def src_len(self) -> int:
-        """Bytes that the source has at least."""
+        """The minimum size of the source, in bytes."""
         return self._handle.src_len
 
     @property
     def dst_len(self) -> int:
-        """Bytes that the destination has at least."""
+        """The minimum size of the destination, in bytes."""
         return self._handle.dst_len
 
     @property
@@ -114,13 +116,16 @@ class Rule:
 
     @property
     def digest(self) -> bytes:
-        """Sixteen bytes that equal rules share in every process: a name for caches, no defence against forgery."""
+        """Sixteen bytes that are equal for equal rules in every process.
+
+        They are a name for caches, and do not protect against forgery.
+        """
         return self._handle.content_hash()
 
     def apply(self, src: npt.NDArray[Any], out: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Run the rule from `src` into `out`, which are dense and do not overlap; returns `out`.
 
-        Elements of `out` that the source does not hold are left alone.
+        Elements of `out` that the source does not hold are not changed.
         """
         self._handle.apply(src, out)
         return out
@@ -145,11 +150,11 @@ class Rule:
 
 
 def compile(src: Layout, dst: Layout, *, narrowing: Literal["refuse", "saturate", "wrap"] = "refuse") -> Rule:
-    """The rule that fills, of `dst`, all that `src` holds.
+    """The rule that copies to `dst` all elements that `src` holds.
 
-    Numbers of different types are converted. `narrowing` says what becomes of values that do not fit: refuse types that could
-    lose something (now, not when it runs), take the nearest value, or keep the low bits of integers. Of a complex number that
-    becomes a real one, the real part stays; short floats are rounded once, to nearest.
+    Numbers of different types are converted. `narrowing` applies to values that do not fit: refuse types that could
+    lose something (now, not when the rule runs), take the nearest value, or keep the low bits of integers. A
+    complex number that becomes a real one keeps its real part; short floats are rounded once, to nearest.
     """
     return Rule(RuleHandle.compile(src._handle, dst._handle, narrowing))
 

@@ -1,8 +1,8 @@
 """Indexing expressions as products of legs, by NumPy's rules.
 
-A leg is a progression along one axis, or a list of cells along some axes together; leg `l` gives axis `l` of what the engine
-reads. The result of an expression is that array in another shape: axes that integers drop and `None` adds have one cell, and
-those of index arrays of several dimensions are joined.
+A leg is a progression along one axis, or a list of cells along some axes together; leg `l` gives axis `l` of what
+the engine reads. The result of an expression is that array in another shape: axes that integers drop and `None`
+adds have one cell, and those of index arrays of several dimensions are joined.
 
 Three rules differ only in what arrays mean: see `Rule`.
 """

@@ -16,9 +16,11 @@ class Tiered(Group):
     """The part of a container that deals with tiers and the cache."""
 
     def levels(self) -> dict[int, str]:
-        """How safe each committed step is: `"node"` while it lies in a tier, `"partner"` once other nodes keep enough of it, `"home"`, or `"stable"` where it survives a power cut.
+        """The level of safety of each committed step (docs/guide/levels.md).
 
-        The levels are ordered: `"received"` < `"node"` < `"partner"` < `"home"` < `"stable"`.
+        `"node"`: it is in a tier of a node. `"partner"`: other nodes can rebuild it. `"home"`: it is in the
+        container's store. `"stable"`: it survives a power cut. They are ordered: `"received"` < `"node"` <
+        `"partner"` < `"home"` < `"stable"`.
         """
         return self._container._handle.levels()
 
@@ -31,12 +33,18 @@ class Tiered(Group):
 
     @property
     def redundancy(self) -> str:
-        """How steps in tiers survive the loss of nodes, as `create` was told: `"none"`, `"partner"`, `"xor:8"`, `"rs:8+2"`, ..."""
+        """The scheme by which steps in tiers survive the loss of nodes.
+
+        It is as given to `create`: `"none"`, `"partner"`, `"xor:8"`, `"rs:8+2"`, ...
+        """
         return self._container._handle.redundancy
 
     @property
     def tiers(self) -> tuple[Tier, ...]:
-        """The tiers of this handle, nearest first, with what lies in them and how far their drain is; its cache folder last."""
+        """The tiers of this handle, nearest first, with their contents and the progress of their drain.
+
+        Its cache folder is last.
+        """
         return tuple(Tier(*row) for row in self._container._handle.tiers())
 
     def warm(
@@ -44,12 +52,12 @@ class Tiered(Group):
         selection: str | Sequence[str] | Mapping[str, Any] | None = None,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> Warmed:
-        """Bring the blocks of a selection from a far home into the cache folder of this handle.
+        """Load the blocks of a selection from a far home into the cache folder of this handle.
 
         `selection` is a variable's path, several, a dictionary of paths to indices of slices and integers
-        (`{"T": np.s_[-1, :, 0:64]}`), or None: every variable that is stored. `progress(done, total)` is called in bytes for each
-        variable, and stops by returning False (`CancelledError`); True prints to standard error. It is an `InvalidArgumentError`
-        if the handle has no cache folder.
+        (`{"T": np.s_[-1, :, 0:64]}`), or None: every variable that is stored. `progress(done, total)` is called in
+        bytes for each variable; returning False stops (`CancelledError`); True prints to standard error. Raises
+        `InvalidArgumentError` if the handle has no cache folder.
         """
         return self._keep(selection, 0, progress)
 
@@ -58,11 +66,11 @@ class Tiered(Group):
         selection: str | Sequence[str] | Mapping[str, Any] | None = None,
         progress: Callable[[int, int], object] | bool | None = None,
     ) -> Warmed:
-        """As `warm`, and keep the blocks in the folder until `unpin`, even if other blocks need room."""
+        """As `warm`, and protect the blocks from eviction until `unpin`."""
         return self._keep(selection, 1, progress)
 
     def unpin(self, selection: str | Sequence[str] | Mapping[str, Any] | None = None) -> None:
-        """Let the folder give up the blocks of a selection. Other pinned blocks stay pinned."""
+        """Allow eviction of the blocks of a selection. Other pinned blocks stay pinned."""
         self._keep(selection, 2, None)
 
     def _keep(
@@ -93,17 +101,22 @@ class Tiered(Group):
     def drain(
         self, timeout: float | None = None, progress: Callable[[int, int], object] | bool | None = None
     ) -> None:
-        """Bring home the parts that writers of this handle closed, and those that dead processes of this node left in its tiers.
+        """Copy home the parts that writers of this handle closed.
 
-        `DeadlineError` after `timeout` seconds. `progress(done, total)` is called in bytes, and stops by giving False
-        (`CancelledError`); True prints to standard error.
+        Parts that dead processes of this node left in its tiers are copied too.
+
+        Raises `DeadlineError` after `timeout` seconds. `progress(done, total)` is called in bytes; returning False
+        stops (`CancelledError`); True prints to standard error.
         """
         self._container._settle()
         self._container._handle.drain(timeout, reported(progress))
 
     @contextmanager
     def computing(self) -> Iterator[None]:
-        """A hint that the program computes inside `with c.computing():`, so that the drain of its tiers need not give way."""
+        """A hint that the program computes inside `with c.computing():`.
+
+        The drain of its tiers may then use the full bandwidth.
+        """
         self._container._handle.computing(True)
         try:
             yield

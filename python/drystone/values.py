@@ -1,7 +1,8 @@
 """The one casting rule: how values are converted that are not arrays of exactly the stored type.
 
-`as_stored` applies it for every way to write (docs/guide/reading.md states it): an array is converted within its kind (NumPy's
-`same_kind`), a scalar or list by its value, and a value that would change by more than the last digits of a float is refused.
+`as_stored` applies it for every way to write (docs/guide/reading.md states it): an array is converted within its
+kind (NumPy's `same_kind`), a scalar or list by its value, and a value that would change by more than the last
+digits of a float is refused.
 """
 
 from __future__ import annotations
@@ -115,7 +116,10 @@ def as_elements(value: Any, dtype: np.dtype[Any], what: str, *, whole: bool = Fa
 
 
 def _as_times(value: Any, dtype: np.dtype[Any], what: str) -> npt.NDArray[Any]:
-    """Instants or durations, given as such, as texts of ISO 8601, or as objects of Python's `datetime`, as an array of `dtype`."""
+    """Instants or durations as an array of `dtype`.
+
+    They are given as such, as texts of ISO 8601, or as objects of Python's `datetime`.
+    """
     if is_array(value) and as_array(value).dtype.kind not in "OUT":
         return _as_same_kind(as_array(value), dtype, what)
     exact = getattr(

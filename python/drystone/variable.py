@@ -31,11 +31,13 @@ if TYPE_CHECKING:
 class Variable(expr.Operators):
     """An array in a container, or one member of an array of records.
 
-    Operators with numbers and with other variables make an `expr.Expression` and read nothing: `c["p"] > 3e-5`. With arrays they are NumPy's, which
-    reads all of the variable. `==` with a number is a condition; of two variables it says whether they are the same object (`expr.eq` compares values).
+    Operators with numbers and with other variables make an `expr.Expression` and read nothing: `c["p"] > 3e-5`.
+    With arrays they are NumPy's, which reads all of the variable. `==` with a number is a condition; of two
+    variables it says whether they are the same object (`expr.eq` compares values).
 
-    Indexing reads: integers, slices of any step, `...`, `None`, lists, integer arrays and boolean masks give what NumPy gives.
-    The first axis of a variable with steps is the step. It follows its container: after a commit or `refresh` it shows the newer state.
+    Indexing reads: integers, slices of any step, `...`, `None`, lists, integer arrays and boolean masks give what
+    NumPy gives. The first axis of a variable with steps is the step. It follows its container: after a commit or
+    `refresh` it shows the newer state.
     """
 
     __slots__ = ("__weakref__", "_container", "_cut", "_member", "_path", "_precision")
@@ -65,7 +67,7 @@ class Variable(expr.Operators):
 
     @property
     def member(self) -> str | None:
-        """Which member of the record this is; None if it is the whole."""
+        """The path of the record member; None for the whole variable."""
         return self._member
 
     @property
@@ -80,7 +82,10 @@ class Variable(expr.Operators):
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """The dtype in which it reads: `object` for strings of any length, of which the values are `str`, and for lists of numbers."""
+        """The dtype of its values.
+
+        It is `object` for strings of any length, whose values are `str`, and for lists of numbers.
+        """
         return self._reading().element
 
     @property
@@ -99,7 +104,7 @@ class Variable(expr.Operators):
 
     @property
     def transform(self) -> str | None:
-        """The codecs applied to what is written, as text; None for none."""
+        """The codecs applied to written values, as text; None for none."""
         return self._reading().transform
 
     @property
@@ -110,7 +115,7 @@ class Variable(expr.Operators):
 
     @property
     def access(self) -> str | None:
-        """The mix of reads that is expected of it, every kind with its share; None if none was declared."""
+        """The expected mix of reads, every kind with its share; None if none was declared."""
         return self._reading().access
 
     @property
@@ -120,10 +125,11 @@ class Variable(expr.Operators):
 
     @property
     def chunks(self) -> tuple[int, ...] | None:
-        """The shape of the pieces to read it by, an extent per axis, as of h5py and zarr; None where nothing is known.
+        """The shape of the pieces to read it by, an extent per axis, as in h5py and zarr; None if it is unknown.
 
-        That is `chunk_shape` if it was given, else the largest piece into which the blocks of the last step are cut. The step
-        axis is 1, and axes of a member are whole. Other steps may be cut in other ways: `blocks` tells.
+        That is `chunk_shape` if it was given, else the largest piece into which the blocks of the last step are
+        cut. The step axis is 1, and axes of a member are whole. Other steps may be cut in other ways: `blocks`
+        tells.
         """
         reading = self._reading()
         if reading.local:
@@ -217,11 +223,11 @@ class Variable(expr.Operators):
     def __setitem__(self, key: Any, value: Any) -> None:
         """Write a block: `T[5:9, :] = array`, `T[step, ...] = array`.
 
-        The key is what indexing takes; on the step axis and axes that grow, integers, slices and lists may lie beyond the end.
-        Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis is a box per cell. Arrays
-        are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several threads may assign at once, to any
-        boxes (`dask.array.store(..., lock=False)`). What was assigned becomes visible, in one commit, with the next read,
-        `commit` or `close` of the container.
+        The key is what indexing takes; on the step axis and axes that grow, integers, slices and lists may lie
+        beyond the end. Only the selected cells are written, as boxes, 4096 of them at most: `T[::2]` along an axis
+        is a box per cell. Arrays are cast where `numpy.can_cast(..., "same_kind")` allows, and broadcast. Several
+        threads may assign at once, to any boxes (`dask.array.store(..., lock=False)`). What was assigned becomes
+        visible, in one commit, with the next read, `commit` or `close` of the container.
         """
         if isinstance(key, str):
             raise InvalidArgumentError(f'a member is assigned with an index: T["{key}"][...] = array')
@@ -230,8 +236,9 @@ class Variable(expr.Operators):
     def append(self, value: Any, axis: SupportsIndex | None = None) -> None:
         """Write an array after the existing cells: as the next step, or along the growable axis.
 
-        With steps `value` has the shape of one step, or an axis of steps before it. Other axes fit exactly. It becomes visible
-        as assignments do, many at once. Threads of this process may append at the same time; one process appends.
+        With steps `value` has the shape of one step, or an axis of steps before it. Other axes fit exactly. It
+        becomes visible as assignments do, many at once. Threads of this process may append at the same time; one
+        process appends.
 
         Args:
             value: The array.
@@ -257,17 +264,17 @@ class Variable(expr.Operators):
         relative: bool = False,
         precision: SupportsIndex | None = None,
     ) -> Variable:
-        """The same variable, read only as exactly as asked, by every way of reading it.
+        """The same variable with reduced precision, for every way of reading it.
 
-        Where its transform can (`aplod`, `multilevel`), that takes fewer bytes; elsewhere what is stored is read. Fewer bytes are
-        faster where the storage is the slow part; on a local disk they often are not.
+        If its transform supports this (`aplod`, `multilevel`), reads take fewer bytes; otherwise all stored bytes
+        are read. Fewer bytes are faster where the storage is the slow part; on a local disk they often are not.
 
-        Reading values that a lossy transform keeps less exactly than `max_error`, or by a transform that promises no error, is
-        an `InvalidArgumentError`.
+        Reading raises `InvalidArgumentError` if a lossy transform is less exact than `max_error`, or if its
+        error is unknown.
 
         Args:
-            max_error: No finite value is off by more from what was written.
-            relative: `max_error` is a part of the magnitude of each value, not a difference.
+            max_error: The largest error of a finite value, against the written one.
+            relative: `max_error` is a fraction of the magnitude of each value.
             precision: Instead of an error, the number of components to read, from 1.
 
         """
@@ -290,15 +297,14 @@ class Variable(expr.Operators):
     ) -> Any:
         """Read a box: of one step, or (`step=None`) of a variable without steps.
 
-        `offset` and `count` have an entry per dimension, without the step axis; left out, they mean the beginning and all
-        that follows. `out` may be any writable array of the right shape and dtype, of NumPy or in memory that DLPack shows;
-        it is filled and returned.
-        `max_error`, `relative` and `precision` are as in `within`. With `return_bound` the result is the array and the
-        `ErrorBound` that holds for it, which may be closer than what was asked. It counts from what was written: after a lossy
-        transform it is not 0.
-        `dtype="f4"` reads float64 as float32, rounded to the nearest. A server rounds before it sends, so that half of the bytes
-        travel. The bound has the rounding in it; magnitudes below the least normal float32 count as that. A value beyond float32
-        is an `InvalidArgumentError`.
+        `offset` and `count` have an entry per dimension, without the step axis. The defaults are the beginning, and
+        everything after `offset`. `out` may be any writable array of the right shape and dtype, of NumPy or in
+        memory that DLPack exposes; it is filled and returned. `max_error`, `relative` and `precision` are as in
+        `within`. With `return_bound` the result is the array and the `ErrorBound` that holds for it, which may be
+        smaller than requested. It counts from the written values: after a lossy transform it is not 0. `dtype="f4"`
+        reads float64 as float32, rounded to the nearest. A server rounds before it sends, so that half of the bytes
+        are sent. The bound includes the rounding; magnitudes below the smallest normal float32 count as that
+        number. A value beyond float32 raises `InvalidArgumentError`.
         """
         given = out
         if out is not None and not isinstance(out, np.ndarray):
@@ -324,9 +330,9 @@ class Variable(expr.Operators):
     def value_range(self, low: Any, high: Any, step: SupportsIndex | None = None) -> Found:
         """The cells of a step whose values lie between two values, both included.
 
-        A variable with the transform `alacrity` is searched by its index, which reads only what can hold them; of others, the
-        subchunks are read whose least and greatest value meet the range. NaN lies nowhere, and unwritten cells are
-        not found, whatever the fill value.
+        A variable with the transform `alacrity` is searched by its index, which reads only the matching bins. For
+        other transforms the subchunks are read whose extremes overlap the range. NaN is in no range, and unwritten
+        cells are not found, whatever the fill value.
 
         Args:
             low: The least value.
@@ -354,7 +360,7 @@ class Variable(expr.Operators):
     def statistics(self, step: SupportsIndex | None = None) -> Statistics:
         """Statistics of a step (None: of a variable without steps): extremes, NaNs, a histogram.
 
-        No value is read. Records are asked by member. The histogram is there where every subchunk has one: where they are
+        No value is read. For records, use a member. There is a histogram if every subchunk has one: if they are
         encoded and have 4096 elements or more.
         """
         return described.statistics(self._reading().statistics(step))
@@ -362,9 +368,9 @@ class Variable(expr.Operators):
     def published_statistics(self, step: SupportsIndex | None = None) -> PublishedStatistics | None:
         """Statistics of a step (None: of a variable without steps) when it was published. Reads no value.
 
-        From the statistics beside the published shards, so of what showed then and not of all that was ever written. Records are
-        asked by member. None if this snapshot knows of nothing published, if it was replaced or changed its form since, or if
-        chunks hold several steps.
+        They come from the statistics beside the published shards, so they cover the cells that were visible then.
+        For records, use a member. None if this snapshot has no published replica, if it was replaced or changed its
+        form since, or if chunks hold several steps.
         """
         found = self._reading().published_statistics(step)
         return None if found is None else PublishedStatistics(*found)
@@ -394,13 +400,13 @@ class Variable(expr.Operators):
         An encoded subchunk that can be read in part is read only where it holds the cells.
 
         Args:
-            coords: Integers of shape `(..., ndim)`: a coordinate per axis, that of the step first; negative ones count from
-                the end. One outside is an `IndexError`.
+            coords: Integers of shape `(..., ndim)`: a coordinate per axis, the step first; negative ones count from
+                the end. One outside the array raises `OutOfRangeError`, an `IndexError`.
             out: An array of shape `(...)` and the variable's dtype, to be filled and returned.
-            max_error: No finite value is off by more; as in `within`, and so are the next two.
-            relative: `max_error` is a part of the magnitude of each value.
+            max_error: The largest error of a finite value, as in `within`.
+            relative: `max_error` is a fraction of the magnitude of each value.
             precision: Instead of an error, the number of components to read.
-            return_bound: Give the array and the `ErrorBound` that holds for it.
+            return_bound: Return the array and the `ErrorBound` that holds for it.
             dtype: `"f4"` reads float64 as float32, as `read` does.
 
         """
@@ -425,7 +431,10 @@ class Variable(expr.Operators):
 
     @property
     def learnt(self) -> tuple[tuple[int, tuple[int, ...]], ...]:
-        """How it was read, as far as is remembered: how often, and extents, steps first; 0 is a whole axis. See docs/guide/layout.md."""
+        """The observed reads: their number, and their extents, the step first; 0 is a whole axis.
+
+        See docs/guide/layout.md.
+        """
         found = self._container._handle.learnt_reads(self._path)
         return tuple((weight, tuple(extents)) for weight, extents in found)
 
@@ -433,7 +442,7 @@ class Variable(expr.Operators):
     def explain(self) -> IndexPlans:
         """`T.explain[key]` is the plan of `T[key]`: what it would read, without reading it.
 
-        `T.explain.measured[key]` reads too, and has what that took beside the predicted time.
+        `T.explain.measured[key]` also reads, and has the measured time beside the predicted one.
         """
         return IndexPlans(self)
 
@@ -444,12 +453,15 @@ class Variable(expr.Operators):
 
     @property
     def vindex(self) -> Indexer:
-        """`T.vindex[[3, 1], :, [0, 7]]`: arrays together name cells, as in NumPy, and their axes come first in the result."""
+        """`T.vindex[[3, 1], :, [0, 7]]`: arrays are combined to cells, as in NumPy.
+
+        Their axes come first in the result.
+        """
         return Indexer(self, Rule.VECTOR)
 
     @property
     def lazy(self) -> Lazy:
-        """`T.lazy[key]` is a `View` of `T[key]`: planned once, read as often as wanted."""
+        """`T.lazy[key]` is a `View` of `T[key]`: planned once, and read any number of times."""
         return Lazy(self)
 
     def pieces(
@@ -457,9 +469,9 @@ class Variable(expr.Operators):
     ) -> Iterator[tuple[tuple[slice, ...], npt.NDArray[Any]]]:
         """Read a selection piece by piece, in bounded memory.
 
-        Gives pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so `out[place] = piece` puts it
-        together. Pieces follow the lines along which blocks are cut, so that little is read twice. While one is used,
-        the next is read.
+        Yields pairs (place, piece) in row-major order: `T[selection][place]` equals `piece`, so
+        `out[place] = piece` puts it together. Pieces follow the lines along which blocks are cut, so that little is
+        read twice. While one is used, the next is read.
 
         Args:
             selection: Integers, slices, `...` and `None`, as in indexing.
@@ -477,16 +489,16 @@ class Variable(expr.Operators):
     ) -> Iterator[tuple[tuple[int | slice, ...], npt.NDArray[Any]]]:
         """Read all of it tile by tile, each with the cells around it, in bounded memory.
 
-        Gives pairs (place, array) in row-major order, step by step. `place` are the cells of the tile, so that `out[place]` has its
-        shape without the halo; the array has the halo, and no step axis. Neighbours are read whoever wrote them. While one tile is used,
-        the next is read.
+        Gives pairs (place, array) in row-major order, step by step. `place` are the cells of the tile, so that
+        `out[place]` has its shape without the halo; the array has the halo, and no step axis. Neighbours are read
+        whoever wrote them. While one tile is used, the next is read.
 
         Args:
             shape: Extents of a tile, without the step axis; the last ones are smaller. By default whole rows of 8 MiB.
             halo: Cells on each side, one number or one per dimension.
             steps: Which steps; all if left out.
-            edge: What lies beyond the edge of the domain: `"one_sided"` the cell at the edge again, `"fill"` the fill value, `"periodic"` the
-                cells at the other end, `"nan"` NaN.
+            edge: What lies beyond the edge of the domain: `"one_sided"` the cell at the edge again, `"fill"` the
+                fill value, `"periodic"` the cells at the other end, `"nan"` NaN.
 
         """
         return tiles.tiles(self, shape, halo, steps, edge)
@@ -505,15 +517,19 @@ class Variable(expr.Operators):
     ) -> Any:
         """The result of a function, tile by tile, as an array of the variable's shape.
 
-        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo is cut off. One in Python
-        is called in one thread, a compiled one that is thread safe in several. Its errors pass on with the tile's box; so do those of a
-        wrong shape or dtype (`InvalidArgumentError`) and of the deadline (`DeadlineError`). See docs/guide/derived.md.
+        The function gets an array with the halo and gives one without, or one of the same shape, of which the halo
+        is cut off. One in Python is called in one thread, a compiled one that is thread safe in several. Its errors
+        pass on with the tile's box; so do those of a wrong shape or dtype (`InvalidArgumentError`) and of the
+        deadline (`DeadlineError`). See docs/guide/derived.md.
 
         Args:
-            function: Takes an array of one step's cells and gives one; or a compiled one: `drystone.function(...)`, or a capsule.
-            halo: Cells on each side that it needs, one number or one per dimension. A compiled function declares its own.
+            function: Takes an array of one step's cells and gives one; or a compiled one: `drystone.function(...)`,
+                or a capsule.
+            halo: Cells on each side that it needs, one number or one per dimension. A compiled function declares
+                its own.
             dtype: Of the result; by default that of the first tile's.
-            out: What takes the result, by `out[place] = array`: an array, a memory map, another variable. By default a new array.
+            out: What takes the result, by `out[place] = array`: an array, a memory map, another variable. By
+                default a new array.
             shape: Extents of a tile, as in `tiles`.
             edge: What lies beyond the edge of the domain, as in `tiles`.
             deadline: Seconds that the function may take for one tile.
@@ -531,13 +547,16 @@ class Variable(expr.Operators):
     ) -> Region:
         """A box of one step (or of a variable without steps) with memory for its values, to be locked and released.
 
-        `mode` says whether it is read, written or both. The box is the whole array where `offset` and `count` are left out. See
-        docs/guide/regions.md.
+        `mode` says whether it is read, written or both. The box is the whole array where `offset` and `count` are
+        left out. See docs/guide/regions.md.
         """
         return region(self, step, offset, count, mode)
 
     def why(self, block: Sequence[SupportsIndex]) -> str:
-        """How the model cuts a block of these extents, for which reads, and what it predicts that they cost: text for people."""
+        """How the model cuts a block of these extents, as text for people.
+
+        It lists the expected reads and their predicted costs.
+        """
         text, _, said = self._container._handle.cut_of(self._path, list(block))
         return f"{text}reads: {said}"
 
@@ -584,7 +603,10 @@ class Variable(expr.Operators):
         return expr.ne(self, other) if self._makes_condition(other) else NotImplemented
 
     def _makes_condition(self, other: object) -> bool:
-        """Whether `==` with it is a condition. NumPy's scalars compare by themselves, texts where values have names or are times."""
+        """Whether `==` with it is a condition.
+
+        NumPy's scalars compare by themselves, texts where values have names or are times.
+        """
         if isinstance(other, int | float | expr.Expression):
             return not isinstance(other, np.generic)
         return expr.is_word(other) and (self.dtype.kind in "mM" or enum_names(self.dtype) is not None)

@@ -88,7 +88,10 @@ def _handed(leg: Leg) -> tuple[Any, ...]:
 
 
 def _split(reading: ReadingHandle, legs: Sequence[Leg]) -> tuple[list[Leg], list[Leg]]:
-    """The legs along axes of the variable, and those that also, or only, take axes which a member of a record brings."""
+    """The legs along axes of the variable, and those with axes of a member.
+
+    A member of a record adds axes; a leg may take only these, or others too.
+    """
     ndim = len(reading.shape) - len(reading.inner)
     outer: list[Leg] = []
     inner: list[Leg] = []
@@ -163,8 +166,8 @@ def _take_inner(values: npt.NDArray[Any], legs: Sequence[Leg], ndim: int) -> npt
 class Indexer:
     """Indexing with arrays: `T.oindex[...]`, `T.vindex[...]`.
 
-    Lists, integer arrays and boolean masks may stand beside integers, slices, `...` and `None`. A read is one plan: cells are
-    grouped by the subchunk they lie in, so each subchunk is read and decoded once.
+    Lists, integer arrays and boolean masks may stand beside integers, slices, `...` and `None`. A read is one plan:
+    cells are grouped by the subchunk they lie in, so each subchunk is read and decoded once.
     """
 
     def __init__(self, variable: Variable, rule: Rule) -> None:
@@ -319,7 +322,10 @@ def pieces(reading: ReadingHandle, key: Any, max_bytes: int) -> Iterator[tuple[P
 
 
 def boxed(reading: ReadingHandle, key: Any, what: str) -> list[tuple[int, int, int]]:
-    """The box of a key of slices and integers, (start, step, count) per axis of the variable; `what` names who takes only those."""
+    """The box of a key of slices and integers, (start, step, count) per axis of the variable.
+
+    `what` names who takes only those.
+    """
     wanted = selection.select(key, reading.shape)
     runs = [leg for leg in wanted.legs if isinstance(leg, Run)]
     if len(runs) != len(wanted.legs):
@@ -337,11 +343,14 @@ def in_rows(
     least: int = LEAST,
     at_once: bool = False,
 ) -> None:
-    """Hand the pieces over for a file that holds the selection row by row, in any order, from two threads; one after another, or `at_once`.
+    """Hand the pieces over for a file that holds the selection row by row, in any order, from two threads.
 
-    A piece has `least` bytes where parts of blocks can be read alone, or more if they are then read faster.
-    Each thread reads to a buffer of its own and writes from there, so that one reads while the other writes: what one thread read and
-    another wrote would go from one processor's caches to the other's. A piece is over when `write` returns.
+    One after another, or `at_once`.
+
+    A piece has `least` bytes where parts of blocks can be read alone, or more if they are then read faster. Each
+    thread reads to a buffer of its own and writes from there, so that one reads while the other writes: what one
+    thread read and another wrote would go from one processor's caches to the other's. A piece is over when `write`
+    returns.
     """
     pieces = _Pieces(reading, key, max_bytes, in_rows=least)
     numbers: Iterator[int] = itertools.count()

@@ -14,7 +14,10 @@ from drystone.errors import DrystoneError, InvalidArgumentError, IoError, NotFou
 
 @contextmanager
 def appearing_folder(path: Path) -> Iterator[Path]:
-    """As `appearing`, for a folder; one that is there is put aside first, and removed when the new one is in its place."""
+    """As `appearing`, for a folder.
+
+    One that is there is put aside first, and removed when the new one is in its place.
+    """
     if not path.parent.is_dir():
         raise NotFoundError(f"there is no folder {path.parent} to hold {path.name}")
     if path.is_file():
@@ -39,7 +42,9 @@ def appearing_folder(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def appearing(path: Path) -> Iterator[Path]:
-    """The name to write to; the file gets its own name, in place of what was there, when the block ends without an error.
+    """The name to write to.
+
+    The file gets its own name, in place of what was there, when the block ends without an error.
 
     A name without a folder to hold it is a NotFoundError before anything is written, that of a folder
     an InvalidArgumentError. A refusal by the operating system is an IoError that names the file.

@@ -41,9 +41,9 @@ class Writer:
 
         Inside, `put` writes blocks; on leaving, the step is closed, and visible with the next commit (with
         `nranks=1` at once). An exception inside discards the step. Writing a step again overwrites the cells
-        written; with `replace`
-        it hides all that the step held before. `level` says how safe the step is when it is left: `"received"`, `"node"`,
-        `"partner"`, `"home"` or `"stable"`; by default what the container's durability promises.
+        written; with `replace` it hides all that the step held before. `level` says how safe the step is when it is
+        left: `"received"`, `"node"`, `"partner"`, `"home"` or `"stable"`; by default what the container's
+        durability promises.
         """
         return Step(self, number, replace, level)
 
@@ -100,7 +100,9 @@ class Writer:
         fragment.write(data, self)
 
     def choices(self) -> dict[str, TransformChoice]:
-        """The codecs that `transform="auto"` chose for the variables put so far, by name (`P.x` for a member of a record).
+        """The codecs that `transform="auto"` chose for the variables put so far.
+
+        They are listed by name (`P.x` for a member of a record).
 
         Each prints as a table of the chains that were tried: ratio and speed on the samples, and a star at
         the chosen one.

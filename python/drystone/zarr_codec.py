@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DrystoneCodec(ArrayBytesCodec):
-    """A chain of codecs, from the array of a chunk to its stored form (docs/guide/transforms.md). Chunks have at most 16 MiB."""
+    """A chain of codecs, from the array of a chunk to its stored form (docs/format/encodings.md).
+
+    Chunks have at most 16 MiB.
+    """
 
     transform: str
 
@@ -78,7 +81,7 @@ class DrystoneCodec(ArrayBytesCodec):
 
 
 class OneCodec(DrystoneCodec):
-    """A codec by itself, with its parameters by name (docs/guide/transforms.md); subclasses say which."""
+    """A codec by itself, with its parameters by name (docs/format/encodings.md); subclasses say which."""
 
     codec: ClassVar[str]
     first: ClassVar[str | None] = None

@@ -70,7 +70,10 @@ class Chunks:
             return held, zarr.open_array(MemoryStore(held), mode="r+", zarr_format=3)
 
     def canonical(self) -> bytes:
-        """The document as zarr-python writes it, but shape, attributes and keys: the same for arrays that are stored the same way."""
+        """The document as zarr-python writes it, without shape, attributes and keys.
+
+        It is the same for arrays that are stored the same way.
+        """
         written = self._array()[1].metadata.to_buffer_dict(default_buffer_prototype())
         return written["zarr.json"].to_bytes()
 

@@ -1,7 +1,7 @@
 """A snapshot of a container as keys and values of Zarr, and the marks of deleted chunks.
 
-A chunk that was deleted holds the fill value for every reader. The commit that deleted it is in an attribute of the group
-of objects: the chunk is a key again once a later commit writes to it.
+A chunk that was deleted holds the fill value for every reader. The commit that deleted it is in an attribute of the
+group of objects: the chunk is a key again once a later commit writes to it.
 """
 
 from __future__ import annotations
@@ -186,7 +186,10 @@ def marks_of(container: Container) -> dict[str, dict[tuple[int, ...], int]]:
 
 
 def mark_names(container: Container) -> dict[str, Any]:
-    """The attributes that say which chunks of a variable were deleted: a commit and the variable's path, and rows of marks."""
+    """The attributes that list the deleted chunks of a variable.
+
+    They hold a commit and the variable's path, and rows of marks.
+    """
     if container._handle.kind(OBJECTS) != "group":
         return {}
     stored = container._handle.attrs(OBJECTS)

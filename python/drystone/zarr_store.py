@@ -1,7 +1,8 @@
 """A container as a store of zarr-python: `zarr.open_group(store=c.zarr_store())`, `xr.open_zarr(c.zarr_store())`.
 
-Nothing is published or copied. Metadata documents come from the schema, and a chunk is read from the log when it is asked for. A
-writable store makes containers of what others write to Zarr: groups become groups, arrays variables, chunks blocks (docs/guide/zarr-store.md).
+Nothing is published or copied. Metadata documents come from the schema, and a chunk is read from the log when it is
+asked for. A writable store makes containers of what others write to Zarr: groups become groups, arrays variables,
+chunks blocks (docs/guide/zarr-store.md).
 
 Invariants
 - a read-only store shows one snapshot for ever; a writable one shows the newest;
@@ -63,8 +64,8 @@ class DrystoneStore(Store):
     """The store of one container.
 
     Args:
-        container: An open container, whose snapshot it shows if it is read-only; or a path, which is created if it is not there
-            and the store is writable.
+        container: An open container, whose snapshot it shows if it is read-only; or a path, which is created if it
+            is not there and the store is writable.
         read_only: Whether writing is refused.
 
     """

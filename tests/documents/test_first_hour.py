@@ -37,7 +37,9 @@ def test_install_comes_first_and_says_what_a_checkout_does():
 def test_the_demo_installs_nothing_and_needs_no_plug_in():
     """`make demo` built the plug-in for HDF5 for minutes in silence, and ran apt-get as root without being asked to."""
     # `make test` asks for apt-get, and exports that and its own arguments to what it runs.
-    asked = {name: value for name, value in os.environ.items() if name not in ("INSTALL", "MAKEFLAGS", "MFLAGS")}
+    asked = {
+        name: value for name, value in os.environ.items() if name not in ("INSTALL", "MAKEFLAGS", "MFLAGS")
+    }
     planned = subprocess.run(
         ["make", "--dry-run", "--always-make", "demo"],
         cwd=ROOT,

@@ -29,6 +29,7 @@ def blocks(document, language):
         "docs/guide/metrics.md",
         "docs/guide/times-and-names.md",
         "docs/guide/lists.md",
+        "docs/guide/transforms.md",
         "docs/guide/xarray.md",
         "docs/guide/view.md",
     ],

@@ -1,4 +1,4 @@
-"""The codecs of docs/guide/transforms.md in plain Python, for the independent reader. Slow and short on purpose."""
+"""The codecs of docs/format/encodings.md in plain Python, for the independent reader. Slow and short on purpose."""
 
 import bz2
 import itertools

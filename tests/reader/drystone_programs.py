@@ -47,7 +47,7 @@ def source_length(arrangement):
 
 
 def rule(data):
-    """Copies as (source, destination, bytes of an element, loops), from docs/guide/rules.md, section 3."""
+    """Copies as (source, destination, bytes of an element, loops), from docs/format/rules.md."""
     c = Cursor(data)
 
     def number():

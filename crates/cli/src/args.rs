@@ -24,71 +24,72 @@ pub(crate) use shell::{Completion, Shell};
 pub(crate) use texts::{Fmt, Texts};
 pub(crate) use upkeep::{Calibrate, Derive, Drain, Gc, Index, Publish, Recover, Sort, Tiers, Verify, Warm};
 
-const CODES: &str = "Exit codes: 0 done; 1 damage found; 2 wrong usage or input; 3 not found; 4 corrupt; 5 conflict; 6 I/O error; 7 permission; 8 deadline; 9 not yet home.\n\
-                     A selection is written as for NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
+const CODES: &str = "Exit codes: 0 done; 1 damage or difference found; 2 wrong usage or input; 3 not found; 4 corrupt; \
+                     5 conflict; 6 I/O error; 7 permission; 8 deadline; 9 not yet home.\n\
+                     A selection is written as in NumPy: '[3, :, 0:8:2, -1]'; the step is the first axis.";
 
-/// Look into Drystone containers, print what they hold, check and recover them.
+/// Inspect, check, recover, publish and convert Drystone containers.
 #[derive(Debug, Parser)]
 #[command(name = "drystone", bin_name = "drystone", version)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
-    /// Print JSON, for programs
+    /// Print JSON
     #[arg(long, global = true)]
     pub(crate) json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Describe a container: identity, durability, snapshot, steps, writers, sizes, and what waits for a commit
+    /// Describe a container: identity, durability, snapshot, steps, writers, sizes, uncommitted steps
     Info(ContainerAt),
     /// List variables, groups and links
     Ls(Ls),
     /// Print values of a variable, or the container's header
-    // `-o` is the file there, as it has always been.
+    // Here `-o` is the output file.
     #[command(mut_arg("options", |option| option.short(None)))]
     Dump(Dump),
     /// Show the plan of a read, without reading
     Explain(Explain),
-    /// Which cells satisfy a condition: how many, where, and what variables hold there
+    /// Find the cells that satisfy a condition: their number, coordinates and values
     Query(Query),
-    /// Check every stored byte against its checksums; exit code 1 if something is damaged
+    /// Check every stored byte against its checksum; exit code 1 if something is damaged
     Verify(Verify),
-    /// Write committed steps as Zarr, which other tools read, under CONTAINER/zarr; again: only what is new
+    /// Write committed steps as Zarr, for other tools, under CONTAINER/zarr; repeated runs write only what is new
     Publish(Publish),
-    /// Measure what a container's store, or any folder, costs, and keep it for the device: layouts and predictions then fit it
+    /// Measure what reads and writes cost on a store or device, and keep the result for layouts and predictions
     Calibrate(Calibrate),
     /// Remove what no retained snapshot needs: expired snapshots, superseded log files, leftovers
     Gc(Gc),
     /// Define a variable that is computed from others when it is read
     Derive(Derive),
-    /// Index values that were written without an index, so that queries for ranges of them read few bytes
+    /// Index stored values, so that queries for ranges of values read few bytes
     Index(Index),
-    /// Keep particles once more in the order of one of their values, so that queries for ranges of it read few bytes of all
+    /// Store a replica of particles sorted by one of their values, so that queries for its ranges read few bytes
     Sort(Sort),
-    /// Settle what a dead run left: commit or drop its complete steps, drop the others, fence its writers
+    /// Settle the uncommitted steps of a dead run: commit or drop complete steps, drop the others, fence its writers
     Recover(Recover),
-    /// List parts that lie in tiers of nodes and are not home yet, by node and step
+    /// List the parts that lie in tiers of nodes and are not home yet, by node and step
     Tiers(Tiers),
-    /// Bring home what processes of this node left in their tiers
+    /// Copy home what processes of this node left in their tiers
     Drain(Drain),
-    /// Bring variables from a far store into a cache folder, pin them there, or unpin them
+    /// Load variables from a far store into a cache folder, pin them there, or unpin them
     Warm(Warm),
-    /// Show a container as files at a folder, until Ctrl-C: every variable as .npy, .bin, .h5 and .nc, fragments as flat files
+    /// Mount a container as files, until Ctrl-C: each variable as .npy, .bin, .h5 and .nc, fragments as flat files
     Mount(Mount),
-    /// End `drystone mount` at a folder
+    /// Unmount a container
     Umount(Umount),
-    /// Serve containers to clients, as a configuration says; ends on Ctrl-C and SIGTERM, after what was begun
+    /// Serve containers to clients; on Ctrl-C or SIGTERM, finish the requests in progress and end
     Serve(Serve),
-    /// Make, list and revoke the tokens by which clients of a server have rights
+    /// Create, list and revoke the tokens that give clients rights on a server
     Token(Token),
-    /// Check texts in the dataset language: every mistake, with its place
+    /// Check texts in the dataset language, and print each error with its position
     Check(Texts),
     /// Format texts in the dataset language, in place
     Fmt(Fmt),
     #[command(flatten)]
     Python(PythonCommand),
-    /// Print the script by which a shell completes what is typed
+    /// Print the completion script for a shell
     Completion(Completion),
     /// Print the manual page
     Man,

@@ -6,7 +6,7 @@
 //! ([`StridedCopy`]) of the crate `drystone-copy`, which can also be used by itself.
 //!
 //! Nothing here panics or touches memory outside the given buffers, for any rule. The model and the wire format are
-//! described in docs/guide/rules.md.
+//! described in docs/guide/rules.md and docs/format/rules.md.
 
 mod block;
 mod compile;

@@ -1,4 +1,4 @@
-//! Rules as bytes. The format is specified in docs/guide/rules.md; this file follows it.
+//! Rules as bytes. The format is specified in docs/format/rules.md; this file follows it.
 //!
 //! Encoding is canonical: equal rules have equal bytes. The decoder accepts nothing else, allocates only in proportion
 //! to its input, and returns a rule only if every term lies inside the caller's buffers.

@@ -33,7 +33,7 @@ fn every_kind_of_rule_comes_back_from_its_bytes() {
     }
 }
 
-/// The worked example of docs/guide/rules.md.
+/// The worked example of docs/format/rules.md.
 #[test]
 fn the_documented_bytes_are_the_papers_example() {
     let boxed = |start: [i64; 2], counts: [u64; 2]| {

@@ -10,7 +10,7 @@
 //!   of readers;
 //! - decoders refuse damaged bytes. They never panic, and never allocate more than a small multiple of the declared
 //!   decoded size;
-//! - the bytes are specified in docs/guide/transforms.md; the code follows it.
+//! - the bytes are specified in docs/format/encodings.md; the code follows it.
 
 #![allow(
     clippy::single_range_in_vec_init,

@@ -4,15 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueHint};
 
-/// How a container is reached that is named by a URL.
+/// Options of the store behind a URL.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct Far {
-    /// An option of the store behind a URL, as aws_region=eu-1; the environment (AWS_ENDPOINT_URL, ...) is read as well
+    /// Option of the store behind a URL, such as aws_region=eu-1; may be repeated. The environment (AWS_ENDPOINT_URL,
+    /// ...) is read too
     #[arg(short = 'o', long = "option", value_name = "NAME=VALUE", value_parser = store_option)]
     pub(crate) options: Vec<(String, String)>,
 }
 
-/// Which container, and which of its snapshots.
+/// A container, and one of its snapshots.
 #[derive(Debug, Args)]
 pub(crate) struct ContainerAt {
     /// The container's directory or URL
@@ -20,18 +21,18 @@ pub(crate) struct ContainerAt {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// An earlier snapshot, by its number
+    /// Use this earlier snapshot
     #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) at: Option<u64>,
-    /// Go on with what is left where files are lost; else that is an error (exit code 4)
+    /// Read what is left if files are lost; without it, lost files are an error (exit code 4)
     #[arg(long)]
     pub(crate) damaged: bool,
 }
 
-/// Which part of which variable.
+/// A part of a variable.
 #[derive(Debug, Args)]
 pub(crate) struct VariablePart {
-    /// One member of a record, as in "velocity.x"
+    /// One member of a record, such as velocity.x
     #[arg(long, value_name = "MEMBER")]
     pub(crate) field: Option<String>,
     /// One step; the selection then has no step axis

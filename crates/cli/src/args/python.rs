@@ -21,36 +21,36 @@ pub(crate) enum PythonCommand {
     Import(Import),
     /// Copy variables into a file of another format
     Export(Export),
-    /// Copy a container, or a part of it, to a new one of few files
+    /// Copy a container or a part of it to a new one, with few files
     Copy(Copy),
-    /// Draw a plane, a series, or where the blocks of a variable lie, as PNG
+    /// Draw a plane, a series, or the layout of a variable's blocks as a picture
     Plot(Plot),
     /// Compare two containers, or two snapshots of one; exit code 1 if they differ
     Diff(Diff),
-    /// Show what variables take on disk
+    /// Show how many bytes variables take on disk
     Du(Du),
-    /// Show a running simulation: its steps, rates, writers, and the ranks that a step waits for
+    /// Show the progress of a running simulation: steps, rates, writers, and the ranks that a step waits for
     Top(Top),
     /// Show a container in the browser
     View(View),
-    /// Show and set the tags of a container or of what is in it
+    /// Show and set the tags of a container, a group or a variable
     Tag(Tag),
-    /// Find containers by tags, names and ranges of values, without opening them
+    /// Find containers by tags, names and ranges of values without opening them
     Catalog(Catalog),
-    /// Print the variables by which HDF5 programs use Drystone, for eval
+    /// Print shell commands, for eval, that make HDF5 programs use Drystone
     Hdf5Env(Hdf5Env),
-    /// Say whether HDF5 programs use Drystone, or whether a store keeps what containers rely on, and if not, why
+    /// Test whether HDF5 programs use Drystone, or whether a store fulfils what containers need; explain failures
     Doctor(Doctor),
 }
 
-/// Which container, and which of its snapshots.
+/// A container, and one of its snapshots.
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Snapshot {
     /// The container's directory or URL
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     container: PathBuf,
-    /// An earlier snapshot, by its number
+    /// Use this earlier snapshot
     #[arg(long, value_name = "SNAPSHOT", value_parser = number::<u64>, allow_negative_numbers = true)]
     at: Option<u64>,
     #[command(flatten)]
@@ -60,7 +60,7 @@ pub(crate) struct Snapshot {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Damaged {
-    /// Go on with what is left where files are lost; else that is an error (exit code 4)
+    /// Read what is left if files are lost; without it, lost files are an error (exit code 4)
     #[arg(long)]
     damaged: bool,
 }
@@ -71,14 +71,15 @@ pub(crate) struct Import {
     #[arg(value_hint = ValueHint::AnyPath)]
     #[serde(serialize_with = "path")]
     file: PathBuf,
-    /// The container: created, or added to
+    /// The container; it is created if it does not exist, and added to if it does
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     container: PathBuf,
-    /// The format, if neither contents nor name of the file say it
+    /// The format, if neither the contents nor the name of the file determine it
     #[arg(long, value_parser = ["hdf5", "netcdf", "zarr", "npy", "adios"])]
     format: Option<String>,
-    /// A text in the dataset language, of which the file is a fragment: its memory, step behind step
+    /// A file in the dataset language that declares the layout of a raw FILE; longer files hold one step after the
+    /// other
     #[arg(
         long,
         value_name = "TEXT",
@@ -88,22 +89,22 @@ pub(crate) struct Import {
     )]
     #[serde(serialize_with = "optional_path")]
     declare: Option<PathBuf>,
-    /// The fragment of that text that the file is
+    /// The fragment in --declare that describes FILE
     #[arg(long, value_name = "NAME", requires = "declare")]
     fragment: Option<String>,
     /// Put everything below this group
     #[arg(long, default_value = "", hide_default_value = true)]
     group: String,
-    /// This array or group alone; may be repeated
+    /// Copy only this array or group; may be repeated
     #[arg(long, value_name = "PATH")]
     only: Vec<String>,
-    /// This dimension becomes the steps, where it comes first
+    /// Make this dimension the steps of variables that have it first
     #[arg(long, value_name = "DIM")]
     steps: Option<String>,
-    /// Create the container also in a folder that holds other files
+    /// Create the container even in a folder that holds other files
     #[arg(long)]
     into_existing: bool,
-    /// Codecs for everything, as in shuffle,zstd:1; none for none; by default what a sample of each decides (auto)
+    /// Codecs for all variables, such as shuffle,zstd:1, or none; default: auto, chosen from samples of each variable
     #[arg(long, value_name = "CODECS")]
     transform: Option<String>,
 }
@@ -113,26 +114,26 @@ pub(crate) struct Export {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// The file to write, .h5, .nc, .xdmf (its values beside it, in .h5), .npy or .csv, or the folder, .zarr
+    /// The file to write: .h5, .nc, .npy, .csv, .xdmf (values in an .h5 file beside it), or a .zarr folder
     #[arg(value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "path")]
     file: PathBuf,
-    /// Which variables; all if none is named
+    /// Variables to copy; default: all
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     variables: Vec<String>,
-    /// For .npy and .csv: which cells, as in '[-1, :, 0:8]'
+    /// For .npy and .csv: the cells, as in '[-1, :, 0:8]'
     #[arg(long, value_name = "SELECTION", allow_hyphen_values = true)]
     select: Option<String>,
-    /// The format, if the name does not say it
+    /// The format, if the name of the file does not determine it
     #[arg(long, value_parser = ["csv", "hdf5", "netcdf", "npy", "xdmf", "zarr"])]
     format: Option<String>,
-    /// Compress: .h5 and .nc by deflate, .zarr by Zstandard, from 0 to 9, behind a shuffle of bytes
+    /// Compress after a byte shuffle, at level 0 to 9: .h5 and .nc with deflate, .zarr with Zstandard
     #[arg(long, value_name = "LEVEL", value_parser = clap::value_parser!(u8).range(0..=9))]
     compression: Option<u8>,
-    /// For .h5, .nc and .zarr: chunk shape without steps, as in 64,64, or T=64,64; none for none; may be repeated
+    /// For .h5, .nc and .zarr: chunk shape without steps, as 64,64 or T=64,64, or none; may be repeated
     #[arg(long, value_name = "[VARIABLE=]SHAPE")]
     chunks: Vec<String>,
-    /// Replace a file that is there
+    /// Replace an existing file
     #[arg(long)]
     overwrite: bool,
 }
@@ -146,22 +147,22 @@ pub(crate) struct Copy {
     #[arg(value_hint = ValueHint::AnyPath)]
     #[serde(serialize_with = "path")]
     target: PathBuf,
-    /// Which variables and groups; all if none is named
+    /// Variables and groups to copy; default: all
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     variables: Vec<String>,
-    /// Steps from A to before B, as in '10:20', '-5:' or '::10'
+    /// Steps A to B - 1, as in '10:20', '-5:' or '::10'
     #[arg(long, value_name = "A:B", allow_hyphen_values = true)]
     steps: Option<String>,
-    /// Codecs for all variables, as in shuffle,zstd:1; or none
+    /// Codecs for all variables, such as shuffle,zstd:1, or none
     #[arg(long, value_name = "CODECS")]
     transform: Option<String>,
-    /// Chunk shape, as in 64,64 for variables of two dimensions, or T=64,64; none for none; may be repeated
+    /// Chunk shape, as 64,64 for all variables of two dimensions or T=64,64 for one, or none; may be repeated
     #[arg(long, value_name = "[VARIABLE=]SHAPE")]
     chunks: Vec<String>,
-    /// Leave attributes out
+    /// Do not copy attributes
     #[arg(long)]
     no_attrs: bool,
-    /// Remove a container that is there first
+    /// Remove an existing container at TARGET first
     #[arg(long)]
     overwrite: bool,
 }
@@ -171,53 +172,55 @@ pub(crate) struct Plot {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// Which variable
+    /// The variable
     #[arg(add = ArgValueCompleter::new(variables))]
     variable: String,
-    /// One or two axes of it, as in '[-1, :, :, 32]' or '[:, 5, 5]'; with --layout a box whose blocks are drawn
+    /// The cells, with one or two axes left, as in '[-1, :, :, 32]' or '[:, 5, 5]'; with --layout, a box whose blocks
+    /// are drawn
     #[arg(allow_hyphen_values = true)]
     selection: Option<String>,
-    /// The picture; VARIABLE.png if not given
+    /// The picture to write; default: VARIABLE.png
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "optional_path")]
     output: Option<PathBuf>,
-    /// Draw where its blocks lie, who wrote them, and their bytes
+    /// Draw the boxes of the blocks, with their writers and stored bytes
     #[arg(long)]
     layout: bool,
-    /// With --layout: of which step; the last one if not given
+    /// With --layout: the step; default: the last one
     #[arg(long, allow_negative_numbers = true)]
     step: Option<i64>,
-    /// With --layout: which axes to show
+    /// With --layout: the two axes to show
     #[arg(long, num_args = 2, value_names = ["DOWN", "ACROSS"], allow_negative_numbers = true)]
     axes: Option<Vec<i64>>,
-    /// With --layout: what gives blocks their colour; files are what a read is spread over, targets the folders or storage daemons that hold them
+    /// With --layout: colour blocks by writer, by the file or object that holds them, or by target (folder or storage
+    /// daemon)
     #[arg(long, default_value = "writer", value_parser = ["writer", "file", "target"])]
     by: String,
-    /// A colour map of matplotlib
+    /// A colour map of Matplotlib
     #[arg(long, default_value = "viridis")]
     colours: String,
-    /// Values of the ends of the colours
+    /// The values at the two ends of the colour map
     #[arg(long, num_args = 2, value_names = ["LOW", "HIGH"], allow_hyphen_values = true, value_parser = finite)]
     range: Option<Vec<f64>>,
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Diff {
-    /// A container
+    /// The first container
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     first: PathBuf,
-    /// The other
+    /// The second container
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     second: PathBuf,
-    /// Snapshots of the two
+    /// Compare these snapshots of the two
     #[arg(long, num_args = 2, value_names = ["FIRST", "SECOND"], value_parser = number::<u64>, allow_negative_numbers = true)]
     at: Option<Vec<u64>>,
-    /// Differences of values up to this are none
+    /// Absolute tolerance: smaller differences of values are ignored
     #[arg(long, default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
     atol: f64,
-    /// And up to this part of the second value
+    /// Relative tolerance, as a fraction of the second value, added to --atol
     #[arg(long, default_value_t = 0.0, value_parser = tolerance, allow_negative_numbers = true)]
     rtol: f64,
     /// Do not compare attributes
@@ -233,7 +236,7 @@ pub(crate) struct Du {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// Only these
+    /// Variables to list; default: all
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     variables: Vec<String>,
 }
@@ -243,10 +246,10 @@ pub(crate) struct Top {
     #[command(flatten)]
     #[serde(flatten)]
     container: Snapshot,
-    /// Seconds between two looks
+    /// Seconds between two updates
     #[arg(long, value_name = "N", default_value_t = 1.0, value_parser = finite, allow_negative_numbers = true)]
     interval: f64,
-    /// Print one frame and end, as where the output is no terminal
+    /// Print one frame and end, as when the output is not a terminal
     #[arg(long)]
     once: bool,
 }
@@ -257,10 +260,10 @@ pub(crate) struct View {
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     container: PathBuf,
-    /// Where to listen, 0 to 65535; 8737 or a free one if not given
+    /// The port to listen on; default: 8737, or a free one if it is taken
     #[arg(long, allow_negative_numbers = true)]
     port: Option<u16>,
-    /// Only print the address
+    /// Print the address, and open no browser
     #[arg(long)]
     no_browser: bool,
     #[command(flatten)]
@@ -277,22 +280,22 @@ pub(crate) struct Tag {
     /// KEY=VALUE sets a tag, KEY= removes it; a value is a number, true, false, or a text
     #[arg(value_name = "KEY=VALUE")]
     tags: Vec<String>,
-    /// Tags of a variable or group in it
+    /// Use the tags of this variable or group
     #[arg(long, value_name = "PATH", default_value = "", hide_default_value = true, add = ArgValueCompleter::new(variables))]
     of: String,
 }
 
-/// What is done with a catalogue.
+/// An action on a catalogue.
 #[derive(Debug, Clone, Copy, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
 enum CatalogAction {
-    /// Add containers, and those in folders
+    /// Add containers, and the containers in folders
     Add,
-    /// Name those that answer a question
+    /// Print the containers that satisfy a question
     Find,
-    /// Say whether the catalogue is whole, and which containers have changed
+    /// Check the catalogue, and list the containers that have changed
     Check,
-    /// Forget containers
+    /// Take containers out
     Forget,
     /// Write the catalogue again from its containers
     Rebuild,
@@ -300,47 +303,47 @@ enum CatalogAction {
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Catalog {
-    /// What to do
+    /// The action
     action: CatalogAction,
-    /// The catalogue's folder or URL; add makes it
+    /// The catalogue's folder or URL; add creates it
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "path")]
     catalog: PathBuf,
-    /// Containers, and folders of containers; for find the question: "campaign == 'a*'"
+    /// Containers and folders of containers; with find, the question, such as "campaign == 'a*'"
     #[arg(value_hint = ValueHint::DirPath)]
     what: Vec<String>,
-    /// With find: look first at what has changed
+    /// With find: look first at the containers that have changed
     #[arg(long)]
     fresh: bool,
-    /// With check: take up what has changed, forget what is gone
+    /// With check: update changed containers, take out those that are gone
     #[arg(long)]
     update: bool,
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Hdf5Env {
-    /// For the connector, as publish=1: docs/guide/hdf5.md
+    /// Options of the connector, such as publish=1; docs/guide/hdf5.md lists them
     #[arg(value_name = "KEY=VALUE")]
     options: Vec<String>,
-    /// The lines that end it
+    /// Print the commands that undo it
     #[arg(long)]
     off: bool,
 }
 
 #[derive(Debug, Args, Serialize)]
 pub(crate) struct Doctor {
-    /// A URL, or a folder: try whether its store keeps what containers rely on; nothing is left there
+    /// A URL or a folder: test whether its store fulfils what containers need; the test removes what it wrote
     #[arg(value_hint = ValueHint::DirPath)]
     #[serde(serialize_with = "optional_path")]
     store: Option<PathBuf>,
-    /// An option of the store behind a URL, as aws_region=eu-1
+    /// Option of the store behind a URL, such as aws_region=eu-1; may be repeated
     #[arg(short = 'o', long, value_name = "NAME=VALUE")]
     option: Vec<String>,
-    /// Ask this libhdf5 too
+    /// Test this libhdf5 too; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "paths")]
     library: Vec<PathBuf>,
-    /// Ask the HDF5 of this program
+    /// Test the HDF5 library of this program; may be repeated
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     #[serde(serialize_with = "paths")]
     program: Vec<PathBuf>,

@@ -13,7 +13,7 @@ pub(crate) struct Mount {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// An empty folder
+    /// The mount point: an empty folder
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) at: PathBuf,
     /// Let programs write files below FOLDER/files
@@ -23,18 +23,18 @@ pub(crate) struct Mount {
 
 #[derive(Debug, Args)]
 pub(crate) struct Umount {
-    /// Where it is mounted
+    /// The mount point
     #[arg(value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) at: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Serve {
-    /// The server's configuration: docs/guide/server.md has its keys
+    /// The configuration of the server; docs/guide/server.md lists its keys
     #[arg(value_name = "CONFIGURATION", value_hint = ValueHint::FilePath, required_unless_present = "container")]
     pub(crate) configuration: Option<PathBuf>,
-    /// Instead of a configuration: one container, for processes of this user on this machine; prints its URL. Where it is served already,
-    /// prints that URL and ends
+    /// Serve this one container to processes of this user on this machine, and print its URL; if a server for it runs
+    /// already, print its URL and end
     #[arg(long = "for", value_name = "CONTAINER", value_hint = ValueHint::DirPath, conflicts_with = "configuration")]
     pub(crate) container: Option<PathBuf>,
     /// With --for: end after this many seconds without a connected client
@@ -42,12 +42,12 @@ pub(crate) struct Serve {
     pub(crate) idle: u64,
 }
 
-/// What is done with tokens.
+/// An action on tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum TokenAction {
-    /// Add a token to the file and print it, once
+    /// Add a token to the file, and print it once
     Create,
-    /// List the tokens of the file, without the words
+    /// List the tokens of the file, without their secrets
     List,
     /// Remove a token from the file
     Revoke,
@@ -55,18 +55,18 @@ pub(crate) enum TokenAction {
 
 #[derive(Debug, Args)]
 pub(crate) struct Token {
-    /// What to do
+    /// The action
     pub(crate) action: TokenAction,
     /// The file of tokens that the server's configuration names
     #[arg(value_name = "TOKENS", value_hint = ValueHint::FilePath)]
     pub(crate) file: PathBuf,
-    /// Of the token to revoke
+    /// The token to revoke
     #[arg(value_name = "ID")]
     pub(crate) id: Option<String>,
-    /// A right on a path, as storage.read:/run42 (read, create or modify); again: one more
+    /// A right on a path, such as storage.read:/run42 (read, create or modify); may be repeated
     #[arg(long, value_name = "SCOPE")]
     pub(crate) scope: Vec<String>,
-    /// The token's life, as 2s, 10m, 12h or 30d; without it, it does not end
+    /// The lifetime of the token, such as 2s, 10m, 12h or 30d; default: unlimited
     #[arg(long, value_name = "TIME")]
     pub(crate) expires: Option<String>,
 }

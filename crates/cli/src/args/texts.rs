@@ -6,17 +6,17 @@ use clap::{Args, ValueHint};
 
 #[derive(Debug, Args)]
 pub(crate) struct Texts {
-    /// Files with texts
+    /// Files in the dataset language
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Fmt {
-    /// Files with texts
+    /// Files in the dataset language
     #[arg(required = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) files: Vec<PathBuf>,
-    /// Only name the files that would change; exit code 1 if there are some
+    /// Print the files that would change, without changing them; exit code 1 if there are any
     #[arg(long)]
     pub(crate) check: bool,
 }

@@ -1,4 +1,4 @@
-//! Arguments of the commands by which a container is kept in order.
+//! Arguments of the commands that maintain a container.
 
 use std::path::PathBuf;
 
@@ -15,13 +15,13 @@ pub(crate) struct Gc {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// How many of the newest snapshots stay, including the commit of the collection
+    /// Keep this number of the newest snapshots, including the commit of the collection
     #[arg(long, value_name = "NUMBER", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) keep: Option<u64>,
-    /// Snapshots that are younger stay: 90s, 15m, 12h, 7d
+    /// Keep snapshots younger than this: 90s, 15m, 12h, 7d
     #[arg(long, value_name = "TIME")]
     pub(crate) older_than: Option<String>,
-    /// Only show what would be removed
+    /// Show what would be removed, and remove nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }
@@ -33,13 +33,14 @@ pub(crate) struct Index {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// A variable, or a member of a record, as in P.x
+    /// A variable, or a member of a record such as P.x
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     pub(crate) variable: String,
-    /// bins: ranges of values read few bytes; zones: extremes of subchunks, which are always there
+    /// bins: an index by which queries for ranges of values read few bytes; zones: the extremes of subchunks, which
+    /// always exist
     #[arg(long, value_name = "KIND", default_value = "bins", conflicts_with = "drop")]
     pub(crate) kind: String,
-    /// Take the index out again
+    /// Remove the index
     #[arg(long)]
     pub(crate) drop: bool,
 }
@@ -54,10 +55,10 @@ pub(crate) struct Sort {
     /// A group of variables of one dimension, or a variable of records
     #[arg(value_name = "NAME", add = ArgValueCompleter::new(variables))]
     pub(crate) name: String,
-    /// The variable in the group, or the member, that sorts
+    /// The variable of the group, or the member of the record, to sort by
     #[arg(long, value_name = "KEY")]
     pub(crate) by: String,
-    /// Take the sorted replicas out again
+    /// Remove the sorted replicas
     #[arg(long)]
     pub(crate) drop: bool,
 }
@@ -66,7 +67,7 @@ pub(crate) struct Sort {
 pub(crate) struct Verify {
     #[command(flatten)]
     pub(crate) place: ContainerAt,
-    /// Also compare what was published with the log, value by value
+    /// Also compare the published replica with the log, value by value
     #[arg(long)]
     pub(crate) values: bool,
 }
@@ -78,28 +79,29 @@ pub(crate) struct Publish {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// Only these variables; all that have a form in Zarr if none is given
+    /// Variables to publish; default: all that Zarr can represent
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     pub(crate) variables: Vec<String>,
-    /// Memory to use, in MiB
+    /// Memory limit, in MiB
     #[arg(long, value_name = "MIB", default_value_t = 512, value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) memory: u64,
-    /// How chunks are compressed: auto (as the variable), none, zstd:LEVEL, or zlib:LEVEL
+    /// Compression of chunks: auto (as the variable's transform), none, zstd:LEVEL or zlib:LEVEL
     #[arg(long, value_name = "HOW", default_value = "auto")]
     pub(crate) compressor: String,
-    /// Format: zarr; zarr+hdf5, whose shards are HDF5 files too; or netcdf, one file. If not given, that of the last publication
+    /// The format: zarr; zarr+hdf5, whose shards are also HDF5 files; or netcdf, one file. Default: that of the last
+    /// publication
     #[arg(long)]
     pub(crate) format: Option<String>,
-    /// The netCDF file, if it shall not go into the container's directory
+    /// The netCDF file; default: a file in the container's directory
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// Print why the arrays are cut as they are
+    /// Print the reasons for the chunk shapes
     #[arg(long)]
     pub(crate) why: bool,
-    /// The path is a file that an HDF5 program wrote through the connector: replace it by a genuine HDF5 file
+    /// The path is a file that an HDF5 program wrote through the connector: replace it with a genuine HDF5 file
     #[arg(long)]
     pub(crate) hdf5: bool,
-    /// With --hdf5: write with this libhdf5
+    /// With --hdf5: the libhdf5 to write with
     #[arg(long, value_name = "LIBHDF5", requires = "hdf5", value_hint = ValueHint::FilePath)]
     pub(crate) library: Option<PathBuf>,
 }
@@ -113,34 +115,34 @@ pub(crate) struct Derive {
     pub(crate) far: Far,
     /// The path of the new variable
     pub(crate) name: String,
-    /// Its definition, as in 'sqrt(u*u + v*v)'
+    /// Its definition, such as 'sqrt(u*u + v*v)'
     #[arg(allow_hyphen_values = true)]
     pub(crate) text: String,
-    /// Values that are stored besides the definition
+    /// What is stored besides the definition: virtual (nothing), bounds (statistics) or stored (values)
     #[arg(long, value_name = "KIND", default_value = "virtual")]
     pub(crate) kind: String,
-    /// How cells beyond the edge of the domain are treated: one_sided, fill, periodic or nan
+    /// The treatment of cells beyond the edge of the domain: one_sided, fill, periodic or nan
     #[arg(long, value_name = "RULE", default_value = "one_sided")]
     pub(crate) edge: String,
-    /// Its units, as an attribute
+    /// The units of the new variable, stored as an attribute
     #[arg(long)]
     pub(crate) units: Option<String>,
 }
 
 #[derive(Debug, Args)]
 pub(crate) struct Calibrate {
-    /// A container's directory, any folder on the device, or a URL: of a container, or of any folder of an object store
+    /// A container's directory, any folder on the device, or a URL of a container or of a folder in an object store
     #[arg(value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// How long it takes, approximately
+    /// The approximate duration of the measurement
     #[arg(long, value_name = "SECONDS", default_value_t = 3.0)]
     pub(crate) seconds: f64,
-    /// The most that is written (and removed again), in MiB
+    /// Write at most this much, in MiB; it is removed again
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) most: u64,
-    /// Only say what is known, measure nothing
+    /// Print the stored result, and measure nothing
     #[arg(long, conflicts_with_all = ["seconds", "most"])]
     pub(crate) show: bool,
 }
@@ -152,7 +154,7 @@ pub(crate) struct Tiers {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// Seconds between two looks, until all steps are home
+    /// Repeat at this interval until all steps are home
     #[arg(long, value_name = "SECONDS", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) every: Option<u64>,
 }
@@ -162,24 +164,24 @@ pub(crate) struct Warm {
     /// The container's directory or URL
     #[arg(value_name = "CONTAINER", value_hint = ValueHint::DirPath)]
     pub(crate) path: PathBuf,
-    /// Variables, all that are stored if none is named
+    /// Variables to load; default: all stored ones
     #[arg(value_name = "VARIABLE", add = ArgValueCompleter::new(variables))]
     pub(crate) variables: Vec<String>,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// The cache folder; without it DRYSTONE_CACHE names one
+    /// The cache folder; default: the environment variable DRYSTONE_CACHE
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath)]
     pub(crate) cache: Option<PathBuf>,
-    /// The most bytes that the folder may hold
+    /// The size limit of the folder, in bytes
     #[arg(long, value_name = "BYTES", requires = "cache", value_parser = number::<u64>)]
     pub(crate) bytes: Option<u64>,
-    /// Only this step of variables with steps
+    /// Load only this step of variables with steps
     #[arg(long, value_name = "STEP", value_parser = number::<u64>)]
     pub(crate) step: Option<u64>,
-    /// Keep it there, whatever else needs room
+    /// Protect the loaded data from eviction
     #[arg(long, conflicts_with = "unpin")]
     pub(crate) pin: bool,
-    /// Let it go when others need the room
+    /// Allow eviction of the data again
     #[arg(long)]
     pub(crate) unpin: bool,
 }
@@ -191,7 +193,7 @@ pub(crate) struct Drain {
     pub(crate) path: PathBuf,
     #[command(flatten)]
     pub(crate) far: Far,
-    /// Folders of this node that were given as tiers
+    /// The folders of this node that writers used as tiers
     #[arg(long, value_name = "FOLDER", required = true, num_args = 1.., value_hint = ValueHint::DirPath)]
     pub(crate) tiers: Vec<PathBuf>,
 }
@@ -205,10 +207,10 @@ pub(crate) struct Recover {
     pub(crate) far: Far,
     #[command(flatten)]
     pub(crate) choice: Choice,
-    /// A node that is lost for good: what only its tiers had is rebuilt from other nodes, or given up
+    /// A node that is lost for good: data that only its tiers held is rebuilt from other nodes, or given up
     #[arg(long, value_name = "NODE")]
     pub(crate) lost_node: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
@@ -223,10 +225,10 @@ pub(crate) struct Choice {
     /// Drop all uncommitted steps
     #[arg(long)]
     pub(crate) discard: bool,
-    /// Commit these steps, drop the others
+    /// Commit these steps and drop the others
     #[arg(long, value_delimiter = ',', value_name = "STEP,…", value_parser = number::<u64>, allow_negative_numbers = true)]
     pub(crate) steps: Vec<u64>,
-    /// Only say what waits
+    /// Print what is uncommitted, and change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 }

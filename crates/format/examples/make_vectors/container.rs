@@ -370,7 +370,7 @@ fn gather(put: &Put<'_>, leaf: &Leaf, itemsize: u32) -> Vec<u8> {
         .collect()
 }
 
-/// The stored form of docs/guide/transforms.md; for zstd, the form for data that does not compress.
+/// The stored form of docs/format/encodings.md; for zstd, the form for data that does not compress.
 fn coded(chain: &str, bytes: &[u8], item: usize) -> Vec<u8> {
     match chain {
         "" => bytes.to_vec(),

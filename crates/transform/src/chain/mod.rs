@@ -1,4 +1,4 @@
-//! A chain of codecs, and the stored form of a subchunk (docs/guide/transforms.md).
+//! A chain of codecs, and the stored form of a subchunk (docs/format/encodings.md).
 //!
 //! An empty chain is identity: the stored bytes are the data, nothing more. Any other chain prepends one byte: format
 //! version and mode. Data that the codecs would enlarge is stored raw behind that byte. So a stored subchunk is at most

@@ -20,7 +20,7 @@ use crate::{
     TransformError, Transparent, Want, Whole,
 };
 
-/// Collects the metadata of a subchunk while it is encoded (docs/guide/transforms.md).
+/// Collects the metadata of a subchunk while it is encoded (docs/format/encodings.md).
 pub(super) struct Heads {
     /// Number of codecs before the last one.
     before: usize,

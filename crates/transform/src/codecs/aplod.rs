@@ -9,7 +9,7 @@
 //! Invariants
 //! - all components together are lossless; fewer components give values within the errors in the head;
 //! - zeros, infinities and NaN read as such at every level that is used;
-//! - the bytes are specified in docs/guide/transforms.md.
+//! - the bytes are specified in docs/format/encodings.md.
 
 mod head;
 pub(crate) mod level;

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::stats::{Bf16, Domain, F16, ScalarKind};
 
-/// The meaning of a scalar's bits. The codes are stored (docs/guide/transforms.md).
+/// The meaning of a scalar's bits. The codes are stored (docs/format/encodings.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Class {
     /// The meaning is unknown.

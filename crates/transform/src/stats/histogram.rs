@@ -7,7 +7,7 @@
 //! Invariants
 //! - the first and the last bin are not empty;
 //! - NaN is not counted; infinities are counted separately;
-//! - the bytes are specified in docs/guide/transforms.md.
+//! - the bytes are specified in docs/format/encodings.md.
 
 mod binning;
 mod encoding;

@@ -1,4 +1,4 @@
-//! The head of ALACRITY bytes: the bins, and where their lists and low bytes lie (docs/guide/transforms.md).
+//! The head of ALACRITY bytes: the bins, and where their lists and low bytes lie (docs/format/encodings.md).
 
 use std::ops::{Range, RangeInclusive};
 

@@ -1,5 +1,5 @@
 //! The head of APLOD bytes: components, how each is stored, and the error of each level
-//! (docs/guide/transforms.md).
+//! (docs/format/encodings.md).
 
 use crate::codecs::section::Method;
 use crate::head::Head;

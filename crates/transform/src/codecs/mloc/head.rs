@@ -1,5 +1,5 @@
 //! The head of MLOC bytes: levels and their order, bins, boxes, and a directory of all cells
-//! (docs/guide/transforms.md).
+//! (docs/format/encodings.md).
 
 use crate::TransformError;
 use crate::codecs::aplod::level::Level as Exactness;

@@ -1,4 +1,4 @@
-//! The head of multilevel bytes (docs/guide/transforms.md).
+//! The head of multilevel bytes (docs/format/encodings.md).
 
 use crate::codecs::section::Method;
 use crate::head::Head;

@@ -1,4 +1,4 @@
-//! The head of sorted values: fences, the other columns, and where each column lies (docs/guide/transforms.md).
+//! The head of sorted values: fences, the other columns, and where each column lies (docs/format/encodings.md).
 
 use std::ops::{Range, RangeInclusive};
 

@@ -1,4 +1,4 @@
-//! The encoding of a histogram: docs/guide/transforms.md, "Histogram".
+//! The encoding of a histogram: docs/format/encodings.md, "Histogram".
 
 use super::{GREATEST_FLOAT_EXPONENT, GREATEST_INTEGER_EXPONENT, Histogram, LEAST_FLOAT_EXPONENT, MAX_BINS};
 use crate::TransformError;
