@@ -853,7 +853,8 @@ dry_status dry_map(dry_container *container, const char *path, int64_t step, uin
 dry_status dry_region_memory(dry_region *region, void **memory, uint64_t *size);
 
 /** DRY_MAP_READ: reads the newest committed values into the memory, and waits for nobody. DRY_MAP_WRITE: locks the box once nobody
- *  else has a cell of it; DRY_DEADLINE after `timeout` seconds. The lock is renewed while the program lives. */
+ *  else has a cell of it; DRY_DEADLINE after `timeout` seconds. The lock is renewed while the program lives. A region that is mapped to
+ *  be read, too, then holds all that was released in it before, which is committed for that. */
 dry_status dry_lock(dry_region *region, int32_t access, double timeout);
 
 /** Hands the values over and ends the lock, if there is one; returns at `level`, DRY_RECEIVED at once. `transfer` (or NULL) gets
