@@ -87,9 +87,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Segments of logs: bytes of them that a manifest names never change.
+/// Segments of logs: bytes of them that a manifest names never change. Packs of log parts never change at all.
 fn is_segment(key: &str) -> bool {
-    key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some()
+    match keys::parse_log_pack(key) {
+        Some(_) => true,
+        None => key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some(),
+    }
 }
 
 impl CacheStore {

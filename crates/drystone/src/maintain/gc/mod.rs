@@ -172,6 +172,7 @@ impl Container {
                     inner.flush()?;
                     inner.pack_locked(newest.version() - 1)?;
                 }
+                inner.pack_logs_locked(&newest, u64::MAX)?;
                 return Ok(report);
             }
         }
@@ -242,6 +243,8 @@ impl Container {
             }
         }
         store.delete_all(&marks)?;
+        let parts = garbage.iter().filter_map(|(key, _)| keys::parse_log(key));
+        inner.drop_packed_logs(&parts.map(|(writer, part, _)| (writer, part)).collect())?;
         for some in garbage.chunks(TOGETHER) {
             let keys: Vec<String> = some.iter().map(|(key, _)| key.clone()).collect();
             store.delete_all(&keys)?;
@@ -249,6 +252,7 @@ impl Container {
                 tell(&mut report, key.clone(), *len)?;
             }
         }
+        inner.pack_logs_locked(&newest, u64::MAX)?;
         Ok(report)
     }
 }
