@@ -160,7 +160,13 @@ impl Container {
         let inner = &self.inner;
         let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
         let config = inner.config.as_deref().cloned();
-        Self::open_configured(inner.store.clone(), (mode, inner.trust), config, inner.placing.clone(), None)
+        // The store without packs: the new handle shows them itself. With tiers no log parts are packed.
+        let store = match (&inner.log_packs, &inner.packs) {
+            (Some(_), Some(packs)) => packs.inner(),
+            (Some(logs), None) => logs.inner(),
+            _ => &inner.store,
+        };
+        Self::open_configured(store.clone(), (mode, inner.trust), config, inner.placing.clone(), None)
     }
 
     fn open_configured(
