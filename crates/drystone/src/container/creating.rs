@@ -54,7 +54,8 @@ fn features(store: &dyn Store, options: &CreateOptions) -> Vec<String> {
     let offered = store.features();
     let packed = offered.append && offered.far.is_none();
     // Parts in tiers come home one by one, under their own names.
-    let named = [(packs::FEATURE, packed), (log_packs::FEATURE, !options.tiers), (FEATURE, options.tiers)];
+    let logs = offered.far.is_none() && !options.tiers;
+    let named = [(packs::FEATURE, packed), (log_packs::FEATURE, logs), (FEATURE, options.tiers)];
     named.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_owned()).collect()
 }
 

@@ -71,8 +71,7 @@ impl Inner {
     /// When a handle that has committed closes. Returns whether logs were packed.
     pub(super) fn pack_logs_at_end(&self) -> bool {
         let (snapshot, _) = self.newest_known();
-        let may = self.log_packs.is_some() && self.hint.is_ours() && self.require_same().is_ok();
-        may && self.pack_logs_if_due(&snapshot)
+        self.hint.is_ours() && self.pack_logs_if_due(&snapshot)
     }
 
     /// After some commits, and when a handle that has committed closes: packs what is due, within a budget. A failure is
@@ -89,7 +88,10 @@ impl Inner {
             })
         };
         // Before the directory is read, the handle may not know of packs at all.
-        if !is_due(&logs.known()) || !logs.look().is_ok_and(|known| is_due(&known)) {
+        if !is_due(&logs.known())
+            || self.require_same().is_err()
+            || !logs.look().is_ok_and(|known| is_due(&known))
+        {
             return false;
         }
         let done = keeper_lock::take(self).and_then(|held| {
@@ -249,6 +251,7 @@ impl Inner {
     /// Puts the directory again if it was lost or damaged while packs exist; reports that.
     pub(crate) fn mend_log_packs(&self) -> Result<Option<String>> {
         let Some(logs) = &self.log_packs else { return Ok(None) };
+        logs.look()?;
         let store = logs.inner().as_ref();
         match store.read_all(keys::LOG_PACKS, MAX_DIRECTORY) {
             Ok(bytes) if Directory::decode(&bytes).is_ok_and(|d| d.uuid == self.identity.uuid) => {
@@ -269,6 +272,7 @@ impl Inner {
     /// What is wrong with the directory and its packs: key and message.
     pub(crate) fn broken_log_packs(&self) -> Result<Vec<(String, String)>> {
         let Some(logs) = &self.log_packs else { return Ok(Vec::new()) };
+        logs.look()?;
         let store = logs.inner().as_ref();
         let mut out = Vec::new();
         let directory = match store.read_whole(keys::LOG_PACKS, MAX_DIRECTORY) {

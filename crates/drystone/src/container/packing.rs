@@ -25,6 +25,7 @@ use drystone_store::{PutMode, Store, StoreExt};
 use super::{Inner, keeper_lock};
 use crate::base::random;
 use crate::base::sync::lock;
+use crate::history::descent;
 use crate::history::packs::{self, Packed};
 use crate::history::probing;
 use crate::history::snapshot::Snapshot;
@@ -114,7 +115,9 @@ impl Inner {
         if self.tiers.is_some() || self.close_gaps().is_err() {
             return false;
         }
-        self.know_stable(self.last_marked(snapshot));
+        // Manifests that were written before a mark do not know of it.
+        let marked = descent::newest_mark(self.store.as_ref()).unwrap_or_default();
+        self.know_stable(self.last_marked(snapshot).max(marked));
         let packed = self.log_packs.as_ref().map(|logs| logs.known());
         let is_packed = |s: &Source| packed.as_ref().is_some_and(|known| known.has(s.writer, s.part));
         let left = || -> Result<u64> {

@@ -265,6 +265,12 @@ impl PackedLogs {
         }
     }
 
+    /// The directory for a list that was just made: what was missing in the list is in it. A look at a far store would cost
+    /// each commit a round trip, and a commit needs no parts that are closed: what needs them looks first.
+    fn after_list(&self) -> Result<Arc<Known>> {
+        if self.is_far { Ok(self.known()) } else { self.look() }
+    }
+
     /// A list of objects below `log/`, with the files in packs as if they were objects. The directory was read after it.
     fn shown(&self, prefix: &str, mut listed: Vec<ListEntry>, known: &Known) -> Vec<ListEntry> {
         let is_packed = |key: &str| keys::parse_log(key).is_some_and(|(w, part, _)| known.has(w, part));
@@ -399,9 +405,7 @@ impl Store for PackedLogs {
         if !prefix.starts_with("log/") {
             return Ok(listed);
         }
-        // What was missing in the list is in the directory that is read now.
-        let known = self.look()?;
-        Ok(self.shown(prefix, listed, &known))
+        Ok(self.shown(prefix, listed, &*self.after_list()?))
     }
 
     fn sync(&self, wanted: &[&str]) -> Result<()> {
@@ -425,7 +429,7 @@ impl Store for PackedLogs {
                 let (this, prefix) = (self.clone(), prefix.clone());
                 return self.inner.submit(request).then(move |reply| match reply? {
                     Reply::Listed { entries } => {
-                        let known = this.look()?;
+                        let known = this.after_list()?;
                         Ok(Reply::Listed { entries: this.shown(&prefix, entries, &known) })
                     }
                     other => Ok(other),

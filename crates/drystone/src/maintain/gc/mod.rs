@@ -108,6 +108,7 @@ impl Container {
     /// The plan of a collection on the newest snapshot.
     fn plan_gc(&self, options: &GcOptions) -> Result<GcReport> {
         let inner = &self.inner;
+        inner.log_packs.as_ref().map(|logs| logs.look()).transpose()?;
         let (newest, _) = inner.newest()?;
         let chain = chain(inner, &newest)?;
         // The collection's own commit adds one snapshot, unless nothing expires.
