@@ -39,7 +39,7 @@ class IncompleteStep:
     step: int
     nranks: int
     missing: tuple[int, ...]
-    """Ranks that have not left it."""
+    """Ranks that have not left it; none where writers of different attempts have, so that `recover` has to decide."""
     again: bool = False
     """Whether it is visible as all ranks left it before, and these have not left it again."""
 
@@ -52,6 +52,11 @@ class IncompleteStep:
         what, verb, them = f"step {self.step}", "is", "it"
         if last > self.step:
             what, verb, them = f"steps {self.step} to {last}", "are", "them"
+        if not self.missing:
+            return (
+                f"{what} of run {self.run} {verb} not visible: writers of different attempts closed {them}; "
+                f"recover() settles {them}"
+            )
         state, closed = ("visible as before", f"{them} again") if self.again else ("not visible", them)
         return (
             f"{what} of run {self.run} {verb} {state}: {which} not closed {closed} "

@@ -475,7 +475,7 @@ def load(path, version, uuid):
 def open_container(path):
     """The newest sound snapshot, found as docs/format/manifest.md says."""
     about = identity(((path := Path(path)) / "drystone.json").read_bytes())
-    if about["version"] > 1 or set(about["features"]) - {"packs"}:
+    if about["version"] > 1 or set(about["features"]) - {"packs", "log-packs"}:
         raise UnsupportedError(f"version {about['version']}, features {about['features']}")
     from drystone_packs import unpacked
 

@@ -20,7 +20,7 @@ use crate::staged::Registration;
 use crate::statistics::Statistics;
 use crate::steps::Steps;
 use crate::value::Value;
-use crate::{column, files, keys, published, reads, source, table};
+use crate::{column, files, keys, log_packs, published, reads, source, table};
 
 /// Frames, one after the other.
 pub fn fuzz_frame(data: &[u8]) {
@@ -251,6 +251,9 @@ pub fn fuzz_names(data: &[u8]) {
         if let Some(writer) = keys::parse_staged(key) {
             assert_eq!(keys::parse_staged(&keys::staged(key, writer)), Some(writer));
         }
+        if let Some(id) = keys::parse_log_pack(key) {
+            assert_eq!(keys::log_pack(id), key);
+        }
         if let Some((writer, part, is_idx)) = keys::parse_log(key) {
             assert_eq!(key, if is_idx { keys::idx(writer, part) } else { keys::segment(writer, part) });
         }
@@ -267,6 +270,18 @@ pub fn fuzz_packs(data: &[u8]) {
         table.members.iter().for_each(|member| assert_eq!(table.member(member.version), Some(member)));
     }
     let _ = Table::length(data);
+}
+
+/// A directory of packs of log parts, and the table of such a pack.
+pub fn fuzz_log_packs(data: &[u8]) {
+    if let Ok(directory) = log_packs::Directory::decode(data) {
+        assert_eq!(log_packs::Directory::decode(&directory.encode()), Ok(directory));
+    }
+    if let Ok(table) = log_packs::Table::decode(data) {
+        let ends = table.parts.iter().flat_map(|part| [part.idx, part.segment]).map(|(at, len)| at + len);
+        assert!(ends.max().is_some_and(|end| end <= table.length));
+    }
+    let _ = log_packs::Table::table_length(data);
 }
 
 /// A length, a unit, a CRC, then a trailer; and a blob reference.

@@ -9,6 +9,9 @@ pub const HINT: &str = "manifest/hint";
 /// The floor: up to which version manifests lie in packs, and in which packs.
 pub const FLOOR: &str = "manifest/floor";
 
+/// The directory of packs of log parts.
+pub const LOG_PACKS: &str = "log/packs";
+
 /// The observed reads.
 pub const READS: &str = "reads.dsr";
 
@@ -86,6 +89,17 @@ pub fn pack(id: u64) -> String {
 pub fn parse_pack(key: &str) -> Option<u64> {
     let id = u64::from_str_radix(key.strip_prefix("manifest/")?.strip_suffix(".pack")?, 16).ok()?;
     (pack(id) == key).then_some(id)
+}
+
+/// A pack of log parts.
+pub fn log_pack(id: u64) -> String {
+    format!("log/{id:016x}.pack")
+}
+
+/// The id of a pack of log parts.
+pub fn parse_log_pack(key: &str) -> Option<u64> {
+    let id = u64::from_str_radix(key.strip_prefix("log/")?.strip_suffix(".pack")?, 16).ok()?;
+    (log_pack(id) == key).then_some(id)
 }
 
 /// The prefix of registrations of parts in tiers.

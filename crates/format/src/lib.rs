@@ -27,6 +27,7 @@ pub mod instant;
 pub mod keys;
 pub mod layout;
 pub mod log;
+pub mod log_packs;
 pub mod manifest;
 pub mod meaning;
 pub mod packs;

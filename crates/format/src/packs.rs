@@ -234,7 +234,7 @@ impl Table {
     }
 }
 
-fn first_frame(file: &[u8]) -> Result<(&[u8], u64), Corrupt> {
+pub(crate) fn first_frame(file: &[u8]) -> Result<(&[u8], u64), Corrupt> {
     match frame::next(file, 0, 0) {
         Next::Frame { header, payload, end } if header.kind == FrameKind::Section => Ok((payload, end)),
         Next::Frame { .. } => Err(Corrupt::new("the frame is no section", 4)),

@@ -1,5 +1,6 @@
 """What containers and variables tell about themselves, in numbers: files, what waits, bytes, statistics."""
 
+import contextlib
 import os
 import subprocess
 import sys
@@ -52,6 +53,34 @@ def test_what_waits_for_a_commit_is_told(c):
             two.put("a", np.ones(2, "f4"), offset=2)
         c.commit()
     assert c.describe().waiting == ()
+
+
+def test_a_step_that_two_generations_of_ranks_closed_names_the_remedy(c):
+    # Symptom: "some have not closed it: " and then nothing, where 7 of 8 ranks and 4 ranks of the same run had closed it.
+    c.create_variable("a", "f4", (8,), steps=True)
+    first = [c.writer(rank=rank, nranks=8) for rank in range(8)]
+    second = [c.writer(rank=rank, nranks=4) for rank in range(4)]
+    for rank, w in enumerate(first):
+        if rank != 3:  # which was killed
+            with w.step(0):
+                w.put("a", np.ones(1, "f4"), offset=rank)
+    for rank, w in enumerate(second):
+        with w.step(0):
+            w.put("a", np.full(2, 2, "f4"), offset=2 * rank)
+    found = c.describe()
+    assert found.waiting == ()
+    (step,) = found.incomplete
+    assert (step.step, step.missing) == (0, ())
+    assert "writers of different attempts closed it" in str(step)
+    assert "recover() settles it" in found.backlog
+    assert "not closed it: " not in found.backlog
+    with pytest.raises(dry.ConflictError, match="disagree on the number of ranks .*recover"):
+        c.commit()
+    c.recover(discard=True)
+    assert c.describe().incomplete == ()
+    for w in (*first, *second):
+        with contextlib.suppress(dry.DrystoneError):
+            w.close()
 
 
 def test_usage_counts_blocks_bytes_and_chains(c):

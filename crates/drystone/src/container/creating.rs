@@ -19,6 +19,7 @@ use super::tiers::FEATURE;
 use crate::base::random;
 use crate::history::loss::Trust;
 use crate::history::packs;
+use crate::log::packs as log_packs;
 use crate::{Error, ErrorKind, Result};
 
 /// Folders of a container.
@@ -52,7 +53,9 @@ fn require_room(path: &Path, among_files: bool) -> Result<()> {
 fn features(store: &dyn Store, options: &CreateOptions) -> Vec<String> {
     let offered = store.features();
     let packed = offered.append && offered.far.is_none();
-    let named = [(packs::FEATURE, packed), (FEATURE, options.tiers)];
+    // Parts in tiers come home one by one, under their own names.
+    let logs = offered.far.is_none() && !options.tiers;
+    let named = [(packs::FEATURE, packed), (log_packs::FEATURE, logs), (FEATURE, options.tiers)];
     named.into_iter().filter(|(_, wanted)| *wanted).map(|(name, _)| name.to_owned()).collect()
 }
 

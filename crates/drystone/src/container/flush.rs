@@ -80,6 +80,29 @@ impl Inner {
         }
     }
 
+    /// Takes what a marked version needs for synced: a handle that was just opened has synced nothing itself.
+    pub(super) fn know_stable(&self, marked: u64) {
+        if marked == 0 || self.stable_known.swap(true, Ordering::SeqCst) {
+            return;
+        }
+        let manifest = manifests::read_manifest(self.store.as_ref(), marked, &self.identity.uuid);
+        let found = manifest.and_then(|manifest| Snapshot::load(manifest, &self.pages));
+        // Where it has expired, everything is synced once more.
+        let Ok(sources) = found.and_then(|snapshot| snapshot.sources(&self.pages)) else { return };
+        let mut synced = lock(&self.synced);
+        for source in sources.iter().filter(|source| source.kind == 0) {
+            let (writer, part) = (source.writer, source.part);
+            let files = [
+                (keys::idx(writer, part), source.idx_length),
+                (keys::segment(writer, part), source.seg_length),
+            ];
+            for (key, length) in files {
+                let known = synced.entry(key).or_default();
+                *known = length.max(*known);
+            }
+        }
+    }
+
     /// Syncs what a snapshot needs, and with `manifests` the manifests that are not marked yet. `false`: a collection
     /// removed some of it, so there is a newer snapshot.
     pub(super) fn sync_needed(
@@ -89,6 +112,7 @@ impl Inner {
         manifests: bool,
     ) -> Result<bool> {
         let (version, since) = (snapshot.version(), self.last_marked(snapshot));
+        self.know_stable(since);
         // What this handle has synced is not synced again: those bytes never change.
         let mut synced = lock(&self.synced);
         let mut keys: Vec<String> = Vec::new();

@@ -16,6 +16,7 @@ pub(crate) mod hdf5_stub;
 pub(crate) mod keeper_lock;
 mod learn;
 mod location;
+mod log_packing;
 mod newest;
 mod opening;
 mod options;
@@ -55,6 +56,7 @@ use crate::history::manifests;
 use crate::history::packs::Packed;
 use crate::history::pages::PageLoader;
 use crate::history::snapshot::Snapshot;
+use crate::log::packs::PackedLogs;
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
@@ -78,8 +80,14 @@ pub(crate) struct Inner {
     pub(crate) tiers: Option<Arc<Tiers>>,
     /// Of a container whose manifests may lie in packs.
     pub(crate) packs: Option<Arc<Packed>>,
+    /// Of a container whose log parts may lie in packs.
+    pub(crate) log_packs: Option<Arc<PackedLogs>>,
     /// The version after which packing is tried next.
     packing_due: AtomicU64,
+    /// Whether it has looked what of the container is on stable storage.
+    stable_known: AtomicBool,
+    /// The version from which on a commit may pack log parts.
+    log_packing_due: AtomicU64,
     pub(crate) identity: Identity,
     pub(crate) pages: PageLoader,
     /// Subchunk tables by (source, position), trailers by (source, position of the piece).
@@ -173,7 +181,10 @@ impl Container {
             store: inner.store.clone(),
             tiers: inner.tiers.clone(),
             packs: inner.packs.clone(),
+            log_packs: inner.log_packs.clone(),
             packing_due: AtomicU64::new(u64::MAX),
+            log_packing_due: AtomicU64::new(u64::MAX),
+            stable_known: AtomicBool::new(false),
             identity: inner.identity.clone(),
             pages: PageLoader::new(inner.store.clone()),
             tables: Cache::new(TABLE_CACHE),

@@ -28,6 +28,7 @@ use crate::history::hint;
 use crate::history::loss::Trust;
 use crate::history::packs::{self, Packed};
 use crate::history::pages::PageLoader;
+use crate::log::packs::{self as log_packs, PackedLogs};
 use crate::published::shards::Shards;
 use crate::{Error, ErrorKind, Result};
 
@@ -50,7 +51,7 @@ pub(super) fn with_prefetch(store: Arc<dyn Store>) -> Arc<dyn Store> {
 }
 
 /// Features that this program supports.
-const KNOWN: [&str; 2] = [FEATURE, packs::FEATURE];
+const KNOWN: [&str; 3] = [FEATURE, packs::FEATURE, log_packs::FEATURE];
 
 /// The identity in a folder.
 fn identity_of(store: &LocalStore) -> Result<Identity> {
@@ -159,7 +160,13 @@ impl Container {
         let inner = &self.inner;
         let mode = if inner.writable { Mode::ReadWrite } else { Mode::Read };
         let config = inner.config.as_deref().cloned();
-        Self::open_configured(inner.store.clone(), (mode, inner.trust), config, inner.placing.clone(), None)
+        // The store without packs: the new handle shows them itself. With tiers no log parts are packed.
+        let store = match (&inner.log_packs, &inner.packs) {
+            (Some(_), Some(packs)) => packs.inner(),
+            (Some(logs), None) => logs.inner(),
+            _ => &inner.store,
+        };
+        Self::open_configured(store.clone(), (mode, inner.trust), config, inner.placing.clone(), None)
     }
 
     fn open_configured(
@@ -251,6 +258,8 @@ impl Container {
         let has = |name: &str| identity.features.iter().any(|feature| feature == name);
         let packs = has(packs::FEATURE).then(|| Packed::over(store.clone(), identity.uuid));
         let store = packs.as_ref().map_or(store, |packs| packs.clone());
+        let log_packs = has(log_packs::FEATURE).then(|| PackedLogs::over(store.clone(), identity.uuid));
+        let store = log_packs.as_ref().map_or(store, |packs| packs.clone());
         let tiers = has(FEATURE).then(|| Tiers::over(store.clone(), &identity));
         let store = tiers.as_ref().map_or(store, |tiers| tiers.store.clone());
         let pages = PageLoader::new(store.clone());
@@ -298,7 +307,10 @@ impl Container {
             store,
             tiers,
             packs,
+            log_packs,
             packing_due: AtomicU64::new(0),
+            log_packing_due: AtomicU64::new(0),
+            stable_known: AtomicBool::new(false),
         };
         Ok(Container { inner: Arc::new(inner) })
     }

@@ -18,12 +18,14 @@ use std::sync::atomic::Ordering;
 use drystone_format::identity::Durability;
 use drystone_format::keys;
 use drystone_format::packs::{Floor, PackRef, Table};
+use drystone_format::source::Source;
 use drystone_plan::packs::merged;
 use drystone_store::{PutMode, Store, StoreExt};
 
 use super::{Inner, keeper_lock};
 use crate::base::random;
 use crate::base::sync::lock;
+use crate::history::descent;
 use crate::history::packs::{self, Packed};
 use crate::history::probing;
 use crate::history::snapshot::Snapshot;
@@ -32,13 +34,15 @@ use crate::{Error, ErrorKind, Result};
 /// The newest manifests that stay single objects, which an open or a refresh finds by their names.
 const KEPT: u64 = 4;
 /// Commits after which packing is due, as part of a further commit.
-const BATCH: u64 = 64;
+pub(super) const BATCH: u64 = 64;
 /// Commits after which unflushed ones are flushed in order to be packed.
 const UNFLUSHED: u64 = 256;
 /// Such a flush syncs at most this many bytes; a larger one is left to the user's flush.
 const FLUSHED: u64 = 64 << 20;
 /// A handle that closes packs if more single manifests than this exist.
 const FEW: u64 = 12;
+/// Packs of at most this many bytes together become one.
+const TINY: u64 = 1 << 20;
 /// Greatest length of a pack, in bytes.
 const LONG: u64 = 32 << 20;
 
@@ -48,6 +52,7 @@ pub(crate) type Rest<'a> = &'a dyn Fn(u64, Vec<u8>) -> Result<Option<Vec<u8>>>;
 impl Inner {
     /// After a commit: packs what is due. A failure is not the commit's; the next packing tries again.
     pub(crate) fn pack_after(&self, snapshot: &Snapshot) {
+        self.pack_logs_after(snapshot);
         let Some(packs) = &self.packs else { return };
         let (version, floor) = (snapshot.version(), packs.known().version);
         if version < floor + BATCH + KEPT || version < self.packing_due.load(Ordering::Relaxed) {
@@ -66,11 +71,13 @@ impl Inner {
 
     /// When a handle that has committed closes.
     pub(crate) fn pack_at_end(&self) {
+        // Both at once, so that few handles wait for the medium.
+        let few = if self.pack_logs_at_end() { KEPT } else { FEW };
         let Some(packs) = &self.packs else { return };
         let (snapshot, _) = self.newest_known();
         let version = snapshot.version();
         let committed = self.hint.is_ours();
-        if !committed || version <= packs.known().version + FEW || self.require_same().is_err() {
+        if !committed || version <= packs.known().version + few || self.require_same().is_err() {
             return;
         }
         let mut safe = self.is_safe_to(&snapshot);
@@ -108,13 +115,18 @@ impl Inner {
         if self.tiers.is_some() || self.close_gaps().is_err() {
             return false;
         }
+        // Manifests that were written before a mark do not know of it.
+        let marked = descent::newest_mark(self.store.as_ref()).unwrap_or_default();
+        self.know_stable(self.last_marked(snapshot).max(marked));
+        let packed = self.log_packs.as_ref().map(|logs| logs.known());
+        let is_packed = |s: &Source| packed.as_ref().is_some_and(|known| known.has(s.writer, s.part));
         let left = || -> Result<u64> {
             let sources = snapshot.sources(&self.pages)?;
             let synced = lock(&self.synced);
             let left = |key: String, length: u64| {
                 length.saturating_sub(synced.get(&key).copied().unwrap_or_default())
             };
-            let of = sources.iter().filter(|source| source.kind == 0);
+            let of = sources.iter().filter(|source| source.kind == 0 && !is_packed(source));
             Ok(of.map(|s| left(keys::segment(s.writer, s.part), s.seg_length)).sum())
         };
         left().is_ok_and(|bytes| bytes <= FLUSHED)
@@ -170,7 +182,7 @@ impl Inner {
             }
             let Some(&top) = new.last() else { return Ok(()) };
             let sizes: Vec<(u64, u64)> = floor.packs.iter().map(|pack| (pack.members, pack.length)).collect();
-            let taken = merged(&sizes, (new.len() as u64, bytes), LONG);
+            let taken = merged(&sizes, (new.len() as u64, bytes), (TINY, LONG));
             let (kept, old) = floor.packs.split_at(floor.packs.len() - taken);
             let mut files = members(packs, old)?;
             for version in new {

@@ -188,6 +188,14 @@ impl Container {
                 writer.bytes += file.len;
             }
         }
+        let packed = self.inner.log_packs.as_ref().map(|logs| logs.look()).transpose()?;
+        for (key, len) in packed.iter().flat_map(|packed| packed.files()) {
+            let Some((id, _, is_idx)) = keys::parse_log(&key) else { continue };
+            let state = states.get(&id).copied().unwrap_or(WriterState::Unseen);
+            let writer = writers.entry(id).or_insert(WriterInfo { id, parts: 0, bytes: 0, state });
+            writer.parts += u64::from(is_idx);
+            writer.bytes += len;
+        }
         let (logs, notes) = adoption::gather(&self.inner, &snapshot, Damaged::GiveUp, None)?;
         let books = Books::new(&snapshot, snapshot.sources(&self.inner.pages)?);
         for log in &logs {

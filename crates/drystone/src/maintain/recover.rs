@@ -101,7 +101,7 @@ impl Container {
         inner.require_open()?;
         inner.require_unpinned()?;
         inner.require_same()?;
-        let mended = inner.mend_floor()?;
+        let mended: Vec<String> = inner.mend_floor()?.into_iter().chain(inner.mend_log_packs()?).collect();
         let (mut gone, mut rebuilt) = (Vec::new(), Rebuilt::default());
         if let Some(tiers) = &inner.tiers {
             gone = tiers.store.lost(lost_nodes)?;

@@ -99,7 +99,7 @@ impl Container {
         for loss in lock(&inner.losses).clone().found {
             report.damage.push(damage(loss.key, loss.message));
         }
-        for (key, message) in inner.broken_packs()? {
+        for (key, message) in inner.broken_packs()?.into_iter().chain(inner.broken_log_packs()?) {
             report.damage.push(damage(key, message));
         }
         let here = inner.tiers.as_ref().and_then(|tiers| tiers.store.node()).map(|node| node.name.clone());

@@ -14,6 +14,7 @@ mod crash_consistency;
 mod derived_killed;
 mod garbage;
 mod killed_processes;
+mod log_packs;
 mod lost_files;
 mod packs;
 mod publish_killed;

@@ -11,4 +11,5 @@ mod sample;
 mod far_store;
 #[cfg(feature = "object")]
 mod far_team;
+mod log_packs;
 mod prefetch;

@@ -345,6 +345,16 @@ pub(crate) fn structures() -> Vec<Structure> {
             }),
         ),
         structure(
+            "directory of log packs",
+            true,
+            |b| log_packs::Directory::decode(b).is_ok(),
+            fuzz_log_packs,
+            draw((any::<[u8; 16]>(), 1u64..1000, any::<u64>()), |(uuid, n, id)| {
+                let pack = log_packs::PackRef { id, parts: n, table: 8 * n, length: 8 * n + (id >> 20) };
+                log_packs::Directory { uuid, packs: vec![pack] }.encode()
+            }),
+        ),
+        structure(
             "group",
             true,
             |b| redundancy::Group::decode(b).is_ok(),

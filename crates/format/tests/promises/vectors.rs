@@ -69,6 +69,7 @@ fn the_documents_quote_the_vectors() {
         "log",
         "manifest",
         "packs",
+        "log-packs",
     ];
     for document in documents {
         let text = fs::read_to_string(root().join(format!("docs/format/{document}.md"))).unwrap();

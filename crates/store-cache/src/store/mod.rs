@@ -87,9 +87,13 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a key is a segment of a log, whose bytes never change once a manifest names them.
+/// Whether a key is a segment of a log, whose bytes never change once a manifest names them, or a pack of log parts, which
+/// never changes at all.
 fn is_segment(key: &str) -> bool {
-    key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some()
+    match keys::parse_log_pack(key) {
+        Some(_) => true,
+        None => key.starts_with("log/") && key.ends_with(".seg") && keys::parse_log(key).is_some(),
+    }
 }
 
 impl CacheStore {

@@ -108,6 +108,7 @@ impl Container {
     /// The plan of a collection on the newest snapshot.
     fn plan_gc(&self, options: &GcOptions) -> Result<GcReport> {
         let inner = &self.inner;
+        inner.log_packs.as_ref().map(|logs| logs.look()).transpose()?;
         let (newest, _) = inner.newest()?;
         let chain = chain(inner, &newest)?;
         // The collection's own commit adds one snapshot, unless nothing expires.
@@ -172,6 +173,7 @@ impl Container {
                     inner.flush()?;
                     inner.pack_locked(newest.version() - 1)?;
                 }
+                inner.pack_logs_locked(&newest, u64::MAX)?;
                 return Ok(report);
             }
         }
@@ -242,6 +244,8 @@ impl Container {
             }
         }
         store.delete_all(&marks)?;
+        let parts = garbage.iter().filter_map(|(key, _)| keys::parse_log(key));
+        inner.drop_packed_logs(&parts.map(|(writer, part, _)| (writer, part)).collect())?;
         for some in garbage.chunks(TOGETHER) {
             let keys: Vec<String> = some.iter().map(|(key, _)| key.clone()).collect();
             store.delete_all(&keys)?;
@@ -249,6 +253,7 @@ impl Container {
                 tell(&mut report, key.clone(), *len)?;
             }
         }
+        inner.pack_logs_locked(&newest, u64::MAX)?;
         Ok(report)
     }
 }

@@ -40,12 +40,19 @@ impl Reading {
         Ok(found)
     }
 
-    /// The ranges of a plan, by the keys of their objects.
+    /// The ranges of a plan, by the keys of the objects that hold them.
     pub(in crate::read) fn ranges_of(&self, plan: &ReadPlan) -> Result<Vec<(String, Range<u64>)>> {
         let sources = Sources::of(self);
         let trailers = plan.trailers.iter().map(|fetch| (fetch.source, &fetch.range));
         let payloads = plan.fetches.iter().map(|fetch| (fetch.source, &fetch.range));
-        trailers.chain(payloads).map(|(source, range)| Ok((sources.key(source)?, range.clone()))).collect()
+        let placed = |key: String, range: std::ops::Range<u64>| match &self.inner.log_packs {
+            Some(packs) => packs.placed_range(key, range),
+            None => Ok((key, range)),
+        };
+        trailers
+            .chain(payloads)
+            .map(|(source, range)| Ok(placed(sources.key(source)?, range.clone())?))
+            .collect()
     }
 
     /// Fetches what the selection needs into the cache folder, pins it there, or unpins it. `go_on` gets bytes done and
