@@ -1,8 +1,8 @@
 //! Which existing packs of manifests, or of log parts, a new pack includes.
 //!
 //! A new pack includes the last packs as long as each is no larger than the content so far. So sizes at least halve
-//! from pack to pack: n members lie in about log2(n) packs, and each member is rewritten about log2(n) times. Packs that
-//! are small together become one in any case, because writing some bytes again costs less than another file.
+//! from pack to pack: n members lie in about log2(n) packs, and each member is rewritten about log2(n) times. Packs
+//! that are small together become one in any case, because writing some bytes again costs less than another file.
 
 /// How many of the last packs are merged with new members, so that the result has at most `most` bytes; up to `small`
 /// bytes, packs are merged whatever their numbers of members. `packs` (oldest first) and `new` are pairs: number of

@@ -183,7 +183,7 @@ async fn part(
 struct Reached {
     /// The next byte that is needed.
     at: usize,
-    /// The end of what any attempt has brought. Only bytes behind it are progress: an object without a version is read
+    /// The end of what any attempt has read. Only bytes behind it are progress: an object without a version is read
     /// from the beginning by each attempt, and replies that always break off would otherwise be awaited for ever.
     furthest: usize,
 }

@@ -123,7 +123,9 @@ def export(
         chosen = names(variables)
         if not chosen:
             gone = {name: input_ for name in sorted(c.variables) if (input_ := lost_input(c, name))}
-            lost += [f'{name}: "{input_}", which it is derived from, was deleted' for name, input_ in gone.items()]
+            lost += [
+                f'{name}: "{input_}", which it is derived from, was deleted' for name, input_ in gone.items()
+            ]
             chosen = [name for name in sorted(c.variables) if name not in gone]
         if kind in ("npy", "csv"):
             if len(chosen) != 1:

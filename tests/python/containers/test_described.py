@@ -74,7 +74,7 @@ def test_a_step_that_two_generations_of_ranks_closed_names_the_remedy(c):
     assert "writers of different attempts closed it" in str(step)
     assert "recover() settles it" in found.backlog
     assert "not closed it: " not in found.backlog
-    with pytest.raises(dry.ConflictError, match="disagree on the number of ranks .*recover"):
+    with pytest.raises(dry.ConflictError, match=r"disagree on the number of ranks .*recover"):
         c.commit()
     c.recover(discard=True)
     assert c.describe().incomplete == ()

@@ -137,7 +137,6 @@ def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path
         c.derive("d", "s + 1")
         c.derive("e", "d + 1")
         c.delete("s")
-        assert set(c.publish().skipped) == {"d", "e"}
         with pytest.warns(dry.DrystoneWarning, match='"s"'):
             copy = c.copy(tmp_path / "copy.dry")
         assert list(copy.variables) == ["keep"]
@@ -145,6 +144,7 @@ def test_a_lost_input_leaves_out_all_that_stands_on_it_and_nothing_else(tmp_path
         with pytest.warns(dry.DrystoneWarning, match='"s"'):
             assert len(dry.export(c, tmp_path / "c.h5").lost) == 2
         assert c.table().names == ["step", "dim_0", "keep"]
+        assert set(c.publish().skipped) == {"d", "e"}
     with pytest.warns(dry.DrystoneWarning, match="left out"):
         found = xr.open_dataset(tmp_path / "c.dry", engine="drystone")
     assert list(found.data_vars) == ["keep"]

@@ -301,7 +301,9 @@ def test_a_strong_release_is_seen_by_handles_that_are_open(place: str) -> None:
             assert (reader["T"][0] == n).all()
 
 
-@pytest.mark.parametrize(("level", "consistency"), [("received", "commit"), ("received", "strong"), ("stable", "session")])
+@pytest.mark.parametrize(
+    ("level", "consistency"), [("received", "commit"), ("received", "strong"), ("stable", "session")]
+)
 def test_what_is_added_under_locks_is_never_lost(
     server: Server, tmp_path: Path, level: str, consistency: str
 ) -> None:
@@ -320,7 +322,10 @@ def test_what_is_added_under_locks_is_never_lost(
                 region.release(level=level)
             region.close()
 
-        with dry.open(url, "r+", consistency=consistency) as a, dry.open(url, "r+", consistency=consistency) as b:
+        with (
+            dry.open(url, "r+", consistency=consistency) as a,
+            dry.open(url, "r+", consistency=consistency) as b,
+        ):
             adding = [threading.Thread(target=add, args=(c,)) for c in (a, b)]
             for one in adding:
                 one.start()

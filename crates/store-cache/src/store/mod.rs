@@ -87,8 +87,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether a key is a segment of a log, whose bytes never change once a manifest names them, or a pack of log parts, which
-/// never changes at all.
+/// Whether a key is a segment of a log, whose bytes never change once a manifest names them, or a pack of log parts,
+/// which never changes at all.
 fn is_segment(key: &str) -> bool {
     match keys::parse_log_pack(key) {
         Some(_) => true,
