@@ -232,7 +232,7 @@ fn where_every_answer_is_broken_the_error_comes_in_time_and_names_the_last() {
         ("a cut body", "broke off"),
         ("another range", "Requested 100..400, got 0..300"),
         ("fewer bytes than the range has", "shorter than announced"),
-        ("a page in place of a document", "in place of a list"),
+        ("a page in place of a document", "not a list of objects"),
         ("502 without a word", "answered 502"),
     ];
     for (kind, reason) in reasons {

@@ -107,7 +107,8 @@ impl Container {
             // What this node's tiers should have and do not have is damage, not a matter of waiting.
             if here.as_ref() == Some(&part.node) && part.bytes > 0 {
                 let key = keys::segment(part.part.0, part.part.1);
-                if let Err(error @ StoreError::NotHome { .. }) = inner.store.read_vec(&key, part.bytes - 1, 1) {
+                if let Err(error @ StoreError::NotHome { .. }) = inner.store.read_vec(&key, part.bytes - 1, 1)
+                {
                     report.damage.push(damage(key, error.to_string()));
                     continue;
                 }
