@@ -188,7 +188,7 @@ def test_a_second_variable_follows_the_first(page, gappy, tmp_path):
     page.press("ArrowRight")
     row, column = json.loads(page.wait("document.querySelector('#cell')?.textContent"))[1:]
     value = c["q"][1, 2, row, column]
-    assert float(page.text("#beside-under")) == value
+    assert float(page.wait("document.querySelector('#beside-under')?.textContent")) == value
     # A part of one is the part of the other, and the address keeps it all.
     page.press("+")
     page.wait("!!document.querySelector('#whole')")

@@ -516,11 +516,12 @@ def test_many_names_take_few_round_trips(tmp_path: Path) -> None:
     assert server.stop() == 0
 
 
-def test_opening_a_container_of_many_parts_takes_three_round_trips(tmp_path: Path) -> None:
+def test_opening_a_container_of_many_parts_takes_five_round_trips(tmp_path: Path) -> None:
     path = str(tmp_path / "run42.dry")
     with dry.create(path) as c:
         c.create_variable("s", "f8", shape=(4,), steps=True)
-    # Not flushed: whoever opens it asks for the length of each part.
+    # Not flushed: whoever opens it asks for the length of each part. These logs are packed: the directory of packs, and
+    # its tables, are two round trips more than three.
     with dry.open(path, "r+") as c:
         for step in range(50):
             with c.writer() as w, w.step(step):
@@ -535,7 +536,7 @@ def test_opening_a_container_of_many_parts_takes_three_round_trips(tmp_path: Pat
     del c
     proxy.close()
     assert server.stop() == 0
-    assert rounds <= 3
+    assert rounds <= 5
 
 
 def test_a_small_read_is_one_request_and_counting_is_none(server: Server) -> None:

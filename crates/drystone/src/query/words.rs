@@ -12,8 +12,8 @@ use crate::{Error, Result};
 
 /// The condition with integers in place of texts.
 pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
-    refuse_bare_times(schema, condition)?;
     if !condition.has_words() {
+        refuse_bare_times(schema, condition)?;
         return Ok(condition.clone());
     }
     let of = |name: &Name, op, text: &str| match (meaning(schema, name).as_ref(), op) {
@@ -43,7 +43,9 @@ pub(super) fn without_words(schema: &Schema, condition: &Tree) -> Result<Tree> {
             Err(format!("`{name}` holds neither times nor named values, to which texts are compared"))
         }
     };
-    condition.with_words(of).map_err(|error| Error::invalid(error.to_string()))
+    let done = condition.with_words(of).map_err(|error| Error::invalid(error.to_string()))?;
+    refuse_bare_times(schema, condition)?;
+    Ok(done)
 }
 
 /// A comparison with an instant that may lie between two values. As in NumPy, "no time" satisfies `!=` only.
