@@ -5,15 +5,18 @@
 //! cannot be checked: its lock stays until the process, or a person, removes it.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use drystone_store::{PutMode, Store, StoreError, StoreExt};
 
 use super::Inner;
 use crate::base::random;
 use crate::base::writer_process::Process;
-use crate::{Error, Result};
+use crate::{Error, ErrorKind, Result};
 
 const PREFIX: &str = "publish/";
+/// Packing takes milliseconds, and up to seconds where syncs are slow.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Held while publishing; a lock that was not released is removed by the next publisher.
 pub(crate) struct Lock {
@@ -38,6 +41,21 @@ pub(crate) fn take(inner: &Inner) -> Result<Lock> {
             // The first failure is the one to report; the next publisher removes the lock once this process has ended.
             let _ = lock.release();
             Err(error)
+        }
+    }
+}
+
+/// Takes the lock, and waits up to [`PATIENCE`] for it: commits and handles that close hold it for moments, to pack
+/// manifests and logs. `Conflict` names the process that holds it longer.
+pub(crate) fn take_in_time(inner: &Inner) -> Result<Lock> {
+    let until = Instant::now() + PATIENCE;
+    loop {
+        match take(inner) {
+            // Of two that come at once both may have withdrawn: the pauses differ.
+            Err(e) if e.kind() == ErrorKind::Conflict && Instant::now() < until => {
+                std::thread::sleep(Duration::from_millis(1 + random::id64() % 20));
+            }
+            taken => return taken,
         }
     }
 }

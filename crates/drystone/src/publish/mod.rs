@@ -93,7 +93,7 @@ impl Container {
         options.check()?;
         options.check_hierarchy()?;
         let begun = span::begin(SpanKind::Publish);
-        let done = keeper_lock::take(&self.inner).and_then(|lock| {
+        let done = keeper_lock::take_in_time(&self.inner).and_then(|lock| {
             let done = self.publish_locked(options, progress);
             let released = lock.release();
             done.and_then(|report| released.map(|()| report))

@@ -94,7 +94,7 @@ impl Container {
             return Ok(report);
         }
         self.inner.require_writable()?;
-        let done = keeper_lock::take(&self.inner).and_then(|lock| {
+        let done = keeper_lock::take_in_time(&self.inner).and_then(|lock| {
             let done = self.collect(options, progress).and_then(|mut report| {
                 report.add(self.collect_files(false)?);
                 Ok(report)
