@@ -150,7 +150,8 @@ export class Beside {
       this.drawing.show(picture, [down, across], { ...lead.look(picture), low, high: high > low ? high : low + 1, log: state.scale === "log" && low > 0, flip: down.upwards, label: this.v.units });
     } else this.drawing.show(picture, this.axes[this.shown[0]], this.v.units || this.name, state.common && lead.picture ? [low, high] : null);
     this.drawing.canvas.dataset.shows = place(this.index());
-    this.tell(null);
+    // Painted again, it still tells of the cell under the pointer.
+    this.tell(this.at?.every((one, n) => one < picture.shape[n]) ? this.at : null);
   }
 
   hovered(at) {
@@ -167,6 +168,7 @@ export class Beside {
 
   // The value under the pointer, else the one of the chosen cell.
   tell(at) {
+    this.at = at;
     const { picture, lead } = this;
     if (!picture) return;
     const { pin } = lead.state;
