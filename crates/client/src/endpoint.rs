@@ -59,8 +59,8 @@ pub(crate) struct Lease {
     pub(crate) is_used: bool,
 }
 
-/// A container on a server of this machine is open in this process. When the last one is closed, so are the connections to the server's
-/// Unix socket: by who is connected, a server of the node sees who has a container open.
+/// A container on a server of this machine is open in this process. When the last one is closed, the connections to the
+/// server's Unix socket are closed, too. So a server of the node sees from its connections who has a container open.
 #[derive(Debug)]
 pub struct Presence {
     way: Way,
@@ -125,7 +125,7 @@ impl Endpoint {
         let way = &address.way;
         let key = (way.clone(), options.clone());
         if let Some(endpoint) = known.endpoints.get(&key) {
-            // Somebody wants it again.
+            // It is used again, so its connections are kept again.
             endpoint.rests.store(false, Ordering::Release);
             return Ok(Arc::clone(endpoint));
         }

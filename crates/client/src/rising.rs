@@ -63,7 +63,7 @@ impl Rising {
     fn tell(&self, step: impl FnOnce(Completer) -> Step) -> Pending {
         let (completer, pending) = Pending::waiting();
         if let Some(steps) = &self.steps {
-            // Nobody takes it where the process is ending; then the completer says so.
+            // At the end of the process no task receives it; its completer then reports that.
             let _ = steps.send(step(completer));
         }
         pending
@@ -88,7 +88,7 @@ impl Drop for Rising {
     }
 }
 
-/// What the requests of an upload need.
+/// The destination and name of an upload, for its requests.
 struct Asking<'a> {
     endpoint: Arc<Endpoint>,
     object: Object<'a>,
@@ -104,7 +104,7 @@ impl Asking<'_> {
         Attempts::new(&self.endpoint, self.object.hands).done(&message, 4096).await.map(drop)
     }
 
-    /// What remains is swept some day if this fails.
+    /// Removes the staged pieces. If this fails, a later `sweep` removes them.
     async fn abandon(&self) {
         let _ = self.step(None, Bytes::new()).await;
     }
@@ -158,7 +158,7 @@ async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
                 return completer.complete(done.map_err(|failure| asking.error(&failure)));
             }
             (Step::End(completer), way) => {
-                let held = if let Way::Whole(held) = way { held.concat() } else { Vec::new() };
+                let held = if let Way::Whole(held) = way { joined(held) } else { Vec::new() };
                 let put =
                     putting::put(&asking.endpoint, &asking.object, held.into(), PutMode::IfAbsent, false);
                 return completer.complete(put.await.map(|()| Reply::Put { data: Vec::new() }));
@@ -168,6 +168,13 @@ async fn drive(asking: &Asking<'_>, mut coming: UnboundedReceiver<Step>) {
     if matches!(way, Way::Pieces(1..)) {
         asking.abandon().await;
     }
+}
+
+/// The pieces as one object. Each is freed when it is copied, so memory for little more than the object is used.
+fn joined(pieces: &mut Vec<Bytes>) -> Vec<u8> {
+    let mut object = Vec::with_capacity(pieces.iter().map(Bytes::len).sum());
+    pieces.drain(..).for_each(|piece| object.extend_from_slice(&piece));
+    object
 }
 
 /// Memory to use again, unless an attempt that was given up still holds it.

@@ -341,6 +341,12 @@ fn leftovers(packs: &Packed, floor: &Floor) -> Result<Vec<String>> {
     let named: HashSet<u64> = floor.packs.iter().map(|pack| pack.id).collect();
     let listed = packs.inner().list("manifest/")?;
     let marked = listed.iter().filter_map(|item| keys::parse_mark(&item.key)).max().unwrap_or(0);
+    // Without a floor, packs are superfluous only while what they hold is still there as files: the first packing was
+    // killed. Otherwise the floor was lost, and `recover` makes it again from the packs.
+    let first = listed.iter().filter_map(|item| keys::parse_manifest(&item.key)).min();
+    if floor.version == 0 && first != Some(1) {
+        return Ok(Vec::new());
+    }
     let is_over = |key: &str| {
         keys::parse_manifest(key).is_some_and(|version| version <= floor.version)
             || keys::parse_pack(key).is_some_and(|id| !named.contains(&id))
